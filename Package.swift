@@ -1,0 +1,160 @@
+// swift-tools-version: 6.2
+// The structure of Dwell, one target per room. Arrows point down only; see docs/architecture.md.
+
+import PackageDescription
+
+let settings: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+]
+
+let package = Package(
+    name: "dwell",
+    platforms: [.macOS(.v15)],
+    products: [
+        .library(name: "JourneyModel", targets: ["JourneyModel"]),
+        .executable(name: "dwell", targets: ["App"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+        .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+    ],
+    targets: [
+        // The domain: no I/O, no clock. Foundation only.
+        .target(name: "JourneyModel", swiftSettings: settings),
+
+        // The socket server.
+        .target(name: "CEpoll"),
+        .target(name: "HTTP1", swiftSettings: settings),
+        .target(name: "Sockets", dependencies: ["CEpoll"], swiftSettings: settings),
+        .target(
+            name: "Telemetry",
+            dependencies: [
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "HTTPServer",
+            dependencies: [
+                "HTTP1", "Sockets", "Telemetry",
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: settings
+        ),
+
+        // What the server does, and the ports it needs filled.
+        .target(
+            name: "Engine",
+            dependencies: [
+                "JourneyModel", "Telemetry",
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "Identity",
+            dependencies: [
+                "JourneyModel", "Telemetry",
+                .product(name: "JWTKit", package: "jwt-kit"),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: settings
+        ),
+
+        // The ports, filled.
+        .target(
+            name: "SQLiteStore",
+            dependencies: [
+                "Engine", "JourneyModel",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: settings
+        ),
+        .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
+        .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
+        .target(
+            name: "RedisAdmission",
+            dependencies: [
+                "Engine", "JourneyModel", "Sockets", "CHiredis",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: settings
+        ),
+
+        // Bytes and the domain meet here.
+        .target(
+            name: "API",
+            dependencies: [
+                "HTTPServer", "HTTP1", "Engine", "Identity", "JourneyModel", "Telemetry", "CZlib",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: settings
+        ),
+        .executableTarget(
+            name: "App",
+            dependencies: [
+                "API", "HTTPServer", "HTTP1", "Sockets", "Engine", "Identity", "SQLiteStore",
+                "RedisAdmission", "JourneyModel", "Telemetry",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Configuration", package: "swift-configuration"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+
+        // Tests, one folder beside each module.
+        .target(
+            name: "TestSupport",
+            dependencies: ["JourneyModel", "Engine"],
+            path: "Tests/TestSupport",
+            swiftSettings: settings
+        ),
+        .testTarget(name: "JourneyModelTests", dependencies: ["JourneyModel", "TestSupport"], swiftSettings: settings),
+        .testTarget(name: "HTTP1Tests", dependencies: ["HTTP1"], swiftSettings: settings),
+        .testTarget(name: "SocketsTests", dependencies: ["Sockets"], swiftSettings: settings),
+        .testTarget(name: "TelemetryTests", dependencies: ["Telemetry"], swiftSettings: settings),
+        .testTarget(name: "HTTPServerTests", dependencies: ["HTTPServer", "HTTP1", "Sockets"], swiftSettings: settings),
+        .testTarget(name: "EngineTests", dependencies: ["Engine", "JourneyModel", "TestSupport"], swiftSettings: settings),
+        .testTarget(
+            name: "IdentityTests",
+            dependencies: ["Identity", "JourneyModel", .product(name: "JWTKit", package: "jwt-kit")],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "SQLiteStoreTests",
+            dependencies: [
+                "SQLiteStore", "Engine", "JourneyModel", "TestSupport",
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "RedisAdmissionTests",
+            dependencies: ["RedisAdmission", "Engine", "Sockets", "JourneyModel", "TestSupport"],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "APITests",
+            dependencies: ["API", "HTTPServer", "HTTP1", "Engine", "Identity", "JourneyModel", "TestSupport"],
+            swiftSettings: settings
+        ),
+        .testTarget(name: "AppTests", dependencies: ["App", "JourneyModel"], swiftSettings: settings),
+    ]
+)

@@ -1,0 +1,89 @@
+package import JourneyModel
+
+/// The port that decides whether an event may be stored now. Never throws: an admission that cannot reach
+/// its Redis decides in the process instead (contract, section 4).
+package protocol Admission: Sendable {
+    /// Charges the claim to the driver's window unless its key is known or the window is full. Asking again
+    /// with the same key while it is in the window charges nothing more.
+    func admit(_ claim: AdmissionClaim) async -> AdmissionDecision
+
+    /// The event is on disk: a later claim with its key is `.known` and costs nothing. Does not wait.
+    func recordStored(_ claim: AdmissionClaim)
+
+    /// The event was refused after all, or turned out to be a repeat: takes the charge back. Does not wait.
+    func refund(_ claim: AdmissionClaim)
+}
+
+/// The two windows of contract, section 4. Which one an event falls in: with a session_id, or without.
+package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
+    case sessionEvents = "session"
+    case preSessionEvents = "presession"
+}
+
+package struct AdmissionClaim: Hashable, Sendable {
+    package var driver: DriverID
+    package var limitClass: RateLimitClass
+    package var idempotencyKey: String
+
+    package init(driver: DriverID, limitClass: RateLimitClass, idempotencyKey: String) {
+        self.driver = driver
+        self.limitClass = limitClass
+        self.idempotencyKey = idempotencyKey
+    }
+}
+
+package struct AdmissionDecision: Hashable, Sendable {
+    package enum Verdict: Hashable, Sendable {
+        /// Charged now, or already charged for this key within the window.
+        case admitted
+        /// The key was recorded as stored: nothing charged. SQLite still has the last word.
+        case known
+        /// Nothing charged.
+        case refused
+    }
+
+    package var verdict: Verdict
+    package var quota: Quota
+
+    package init(verdict: Verdict, quota: Quota) {
+        self.verdict = verdict
+        self.quota = quota
+    }
+}
+
+/// How the driver stands with one limit after a decision; the figures of the `RateLimit` fields.
+package struct Quota: Hashable, Sendable {
+    /// 0 when the limit is off.
+    package var limit: Int
+    package var windowSeconds: Int
+    package var remaining: Int
+    /// Milliseconds until the oldest charge leaves the window, so that one more fits; 0 when none is needed.
+    package var resetMilliseconds: Int64
+
+    package init(limit: Int, windowSeconds: Int, remaining: Int, resetMilliseconds: Int64) {
+        self.limit = limit
+        self.windowSeconds = windowSeconds
+        self.remaining = remaining
+        self.resetMilliseconds = resetMilliseconds
+    }
+}
+
+/// `RATE_LIMIT_SESSION_EVENTS`, `RATE_LIMIT_PRESESSION_EVENTS`, `RATE_LIMIT_WINDOW_SECONDS`; a limit of 0 is off.
+package struct RateLimits: Hashable, Sendable {
+    package var sessionEvents: Int
+    package var preSessionEvents: Int
+    package var windowSeconds: Int
+
+    package init(sessionEvents: Int = 60, preSessionEvents: Int = 30, windowSeconds: Int = 60) {
+        self.sessionEvents = sessionEvents
+        self.preSessionEvents = preSessionEvents
+        self.windowSeconds = windowSeconds
+    }
+
+    package func limit(of limitClass: RateLimitClass) -> Int {
+        switch limitClass {
+        case .sessionEvents: sessionEvents
+        case .preSessionEvents: preSessionEvents
+        }
+    }
+}

@@ -1,0 +1,99 @@
+package import JourneyModel
+
+/// The port behind which events become durable. Whoever fills it passes `EventStoreContract` in TestSupport.
+package protocol EventStore: Sendable {
+    /// Makes one event durable, or finds it already stored, or refuses it. Returns only after the
+    /// transaction that stored it is on disk. A refused event leaves no trace, and neither does it touch the
+    /// others that share its transaction. Appends of one driver take effect in the order they were called.
+    ///
+    /// Cancelling the calling task gives up neither the wait nor the commit.
+    func append(_ request: AppendRequest) async throws(StoreFailure) -> AppendOutcome
+
+    /// The same for each of many, in order, in as few transactions as the store likes: one outcome per request.
+    func append(_ requests: [AppendRequest]) async -> [Result<AppendOutcome, StoreFailure>]
+
+    /// The stored event under this driver's key, if there is one, exactly as `append` would answer a repeat
+    /// (`.replayed`, or `.keyReused` when the canonical form differs); nil when the key is new.
+    /// Read by a request that the rate limiter would refuse: a repeat costs nothing.
+    func lookUp(_ submission: EventSubmission, of driver: DriverID) async throws(StoreFailure) -> AppendOutcome?
+
+    /// Registers a session before its first event (`POST /native/sessions`).
+    func register(_ registration: SessionRegistration) async throws(StoreFailure) -> RegistrationOutcome
+}
+
+/// One event on its way to the disk, with everything that the store may not look up by itself: time and settings.
+package struct AppendRequest: Sendable {
+    package var driver: DriverID
+    package var submission: EventSubmission
+    package var receivedAt: Moment
+    package var settings: VersionedSettings
+    /// `SESSION_REGISTRATION=required`: an unknown session_id is refused instead of opened.
+    package var requiresRegisteredSession: Bool
+
+    package init(
+        driver: DriverID, submission: EventSubmission, receivedAt: Moment, settings: VersionedSettings,
+        requiresRegisteredSession: Bool = false
+    ) {
+        self.driver = driver
+        self.submission = submission
+        self.receivedAt = receivedAt
+        self.settings = settings
+        self.requiresRegisteredSession = requiresRegisteredSession
+    }
+}
+
+package enum AppendOutcome: Hashable, Sendable {
+    case stored(StoredEvent)
+    /// The same key with the same members was stored before; the verdict is the one that stands now.
+    case replayed(StoredEvent)
+    /// The same key with other members: 422.
+    case keyReused
+    /// The session is another driver's, or unknown where registration is required: 404.
+    case sessionNotFound
+}
+
+package struct StoredEvent: Hashable, Sendable {
+    package var eventID: String
+    package var verdict: Verdict
+    /// The driver's journey after the last stored event in the order. Deadlines that have passed since are
+    /// not yet taken; `Journey.advanced(to:)` takes them.
+    package var journey: Journey
+
+    package init(eventID: String, verdict: Verdict, journey: Journey) {
+        self.eventID = eventID
+        self.verdict = verdict
+        self.journey = journey
+    }
+}
+
+package struct SessionRegistration: Sendable {
+    package var sessionID: String
+    package var driver: DriverID
+    package var chargerID: String?
+    package var merchantID: String?
+    package var receivedAt: Moment
+
+    package init(sessionID: String, driver: DriverID, chargerID: String?, merchantID: String?, receivedAt: Moment) {
+        self.sessionID = sessionID
+        self.driver = driver
+        self.chargerID = chargerID
+        self.merchantID = merchantID
+        self.receivedAt = receivedAt
+    }
+}
+
+package enum RegistrationOutcome: Hashable, Sendable {
+    case created
+    /// This driver's already; the first registration stands.
+    case existed
+    /// Another driver's: 404.
+    case sessionNotFound
+}
+
+/// Why the store could not say. The two cases are two promises to a phone's retry queue (contract, section 5).
+package enum StoreFailure: Error, Hashable, Sendable {
+    /// Certainly not stored: 503. The text is for the log, never for the client.
+    case unavailable(String)
+    /// The commit itself failed; may or may not be stored: 500.
+    case unknown(String)
+}

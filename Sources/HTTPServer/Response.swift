@@ -1,0 +1,27 @@
+package import HTTP1
+
+/// What a handler answers. The server adds Date, Content-Length or Transfer-Encoding, Connection and
+/// X-Request-Id; a handler never sets these.
+package struct Response: Sendable {
+    package enum Body: Sendable {
+        case bytes([UInt8])
+        /// Written piece by piece with chunked coding; `write` waits while the client does not read.
+        case stream(@Sendable (ResponseBodyWriter) async throws -> Void)
+    }
+
+    package var status: Status
+    package var fields: Fields
+    package var body: Body
+
+    package init(status: Status, fields: Fields = Fields(), body: Body = .bytes([])) {
+        self.status = status
+        self.fields = fields
+        self.body = body
+    }
+}
+
+/// The handler's side of a streamed response body.
+package protocol ResponseBodyWriter: Sendable {
+    /// Hands over the next bytes; returns when the connection can take more. Throws when the client is gone.
+    func write(_ bytes: [UInt8]) async throws
+}

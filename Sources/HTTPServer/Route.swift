@@ -1,0 +1,41 @@
+package import HTTP1
+
+/// One method on one path, with what holds for it before its handler runs.
+package struct Route: Sendable {
+    package var method: Method
+    /// Literal segments and `{name}` segments: `/native/devices/{token}`. Also the route's name in logs and metrics.
+    package var template: String
+    /// A longer body is refused with 413 before it is read (or as soon as it is longer).
+    package var bodyBytesMax: Int
+    package var handler: @Sendable (Request) async -> Response
+
+    package init(
+        _ method: Method, _ template: String, bodyBytesMax: Int = 64 * 1024,
+        handler: @escaping @Sendable (Request) async -> Response
+    ) {
+        self.method = method
+        self.template = template
+        self.bodyBytesMax = bodyBytesMax
+        self.handler = handler
+    }
+}
+
+/// A request that never reaches a handler: malformed, over a limit, no such path, wrong method, shedding.
+/// HTTPServer says what happened; API says how it looks (one problem form everywhere).
+package struct RefusedRequest: Sendable {
+    package var status: Status
+    /// A sentence for the client. Never repeats its input.
+    package var detail: String
+    package var requestID: String
+    /// Fields the refusal must carry: `Allow` with 405, `Retry-After` with 503.
+    package var fields: Fields
+
+    package init(status: Status, detail: String, requestID: String, fields: Fields = Fields()) {
+        self.status = status
+        self.detail = detail
+        self.requestID = requestID
+        self.fields = fields
+    }
+}
+
+package typealias RefusalRenderer = @Sendable (RefusedRequest) -> Response

@@ -1,0 +1,38 @@
+package import JourneyModel
+
+/// Who a request comes from, once its token was verified.
+package struct Caller: Hashable, Sendable {
+    package var driver: DriverID
+    /// The sign-in session (`sid`); nil for a token that an operator or another service minted.
+    package var signInSession: String?
+    package var role: String?
+
+    package init(driver: DriverID, signInSession: String? = nil, role: String? = nil) {
+        self.driver = driver
+        self.signInSession = signInSession
+        self.role = role
+    }
+}
+
+/// The port by which API asks who is calling.
+package protocol TokenVerifier: Sendable {
+    /// Verifies a compact JWT at that time (whole seconds since 1970). Throws for every reason there is to refuse it;
+    /// the reasons are for the log and the audit, the client hears one 401.
+    func verify(_ token: String, atSecondsSince1970 now: Int64) async throws(TokenRefusal) -> Caller
+}
+
+package enum TokenRefusal: Error, Hashable, Sendable {
+    case malformed
+    case wrongAlgorithm
+    case wrongSignature
+    case expired
+    case notYetValid
+    case wrongIssuer
+    case wrongAudience
+    /// A member is missing or unusable, `sub` for example.
+    case claims
+    /// The sign-in session is unknown or revoked, or the driver deleted.
+    case revoked
+    /// `JWT_TRUST_EXTERNAL=false` and the token has no `sid`.
+    case external
+}

@@ -1,0 +1,53 @@
+/// One event as a client sent it, decoded and valid in itself. Whether its key was used before, and whose
+/// its session is, only the store knows.
+public struct EventSubmission: Hashable, Sendable {
+    public var name: EventName
+    /// The client's own spelling of the name, kept beside the canonical one.
+    public var spelling: String
+    public var schemaVersion: String
+    /// 1 to 128 printable ASCII characters.
+    public var eventID: String
+    /// 1 to 128 printable ASCII characters, case-sensitive, scoped to the driver.
+    public var idempotencyKey: String
+    public var sessionID: String?
+    public var chargerID: String?
+    public var merchantID: String?
+    /// As sent, uncorrected.
+    public var occurredAt: Moment
+    /// `occurred_at` to the letter, with its offset and its digits.
+    public var occurredAtText: String
+    /// The header `X-Sent-At`, else `timestamp`, else nil.
+    public var sentAt: Moment?
+    public var source: String
+    public var appState: String?
+    public var sequence: Int64?
+    /// A JSON object, compact, members in the order they were sent; at most 8 KiB of UTF-8.
+    public var metadata: String?
+    /// Equal for two submissions exactly when their parsed members without `timestamp` are equal; what
+    /// tells a repeat from a reused key. Canonical JSON, not a hash: the store hashes it.
+    public var canonicalForm: String
+
+    public init(
+        name: EventName, spelling: String, schemaVersion: String = "1.0", eventID: String, idempotencyKey: String,
+        sessionID: String? = nil, chargerID: String? = nil, merchantID: String? = nil, occurredAt: Moment,
+        occurredAtText: String, sentAt: Moment? = nil, source: String = "ios_native", appState: String? = nil,
+        sequence: Int64? = nil, metadata: String? = nil, canonicalForm: String
+    ) {
+        self.name = name
+        self.spelling = spelling
+        self.schemaVersion = schemaVersion
+        self.eventID = eventID
+        self.idempotencyKey = idempotencyKey
+        self.sessionID = sessionID
+        self.chargerID = chargerID
+        self.merchantID = merchantID
+        self.occurredAt = occurredAt
+        self.occurredAtText = occurredAtText
+        self.sentAt = sentAt
+        self.source = source
+        self.appState = appState
+        self.sequence = sequence
+        self.metadata = metadata
+        self.canonicalForm = canonicalForm
+    }
+}

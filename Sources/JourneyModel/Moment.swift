@@ -1,0 +1,25 @@
+/// A point in time in whole milliseconds since 1970-01-01T00:00:00Z, the only resolution that the order of
+/// events knows (contract, section 1: "occurred_at in whole milliseconds").
+public struct Moment: Hashable, Comparable, Sendable {
+    public var millisecondsSinceEpoch: Int64
+
+    public init(millisecondsSinceEpoch: Int64) {
+        self.millisecondsSinceEpoch = millisecondsSinceEpoch
+    }
+
+    public static func < (earlier: Moment, later: Moment) -> Bool {
+        earlier.millisecondsSinceEpoch < later.millisecondsSinceEpoch
+    }
+
+    /// The moment that many milliseconds later; saturates at the ends of `Int64`.
+    public func advanced(byMilliseconds milliseconds: Int64) -> Moment {
+        let (sum, overflow) = millisecondsSinceEpoch.addingReportingOverflow(milliseconds)
+        return Moment(millisecondsSinceEpoch: overflow ? (milliseconds > 0 ? .max : .min) : sum)
+    }
+
+    /// Milliseconds from `earlier` to this moment, negative when this one comes first; saturates.
+    public func milliseconds(since earlier: Moment) -> Int64 {
+        let (difference, overflow) = millisecondsSinceEpoch.subtractingReportingOverflow(earlier.millisecondsSinceEpoch)
+        return overflow ? (self > earlier ? .max : .min) : difference
+    }
+}

@@ -1,0 +1,38 @@
+/// A stored event as the fold sees it: its meaning, its place in the order, and the durations that were in
+/// force when it was stored. Compare two with `<` for the contract's total order (`EventOrder.swift`).
+public struct PlacedEvent: Hashable, Sendable {
+    public enum Origin: UInt8, Hashable, Sendable {
+        case client = 0
+        /// An expiry that the server stored itself; comes after every client event of its millisecond.
+        case server = 1
+    }
+
+    public var name: EventName
+    public var sessionID: String?
+    public var chargerID: String?
+    /// Corrected for the phone's clock.
+    public var occurredAt: Moment
+    public var sequence: Int64?
+    public var eventID: String
+    public var idempotencyKey: String
+    public var origin: Origin
+    /// `gracePeriodSeconds` and `hardTimeoutSeconds` of the settings stored with this event.
+    public var gracePeriodSeconds: Int
+    public var hardTimeoutSeconds: Int
+
+    public init(
+        name: EventName, sessionID: String?, chargerID: String?, occurredAt: Moment, sequence: Int64?,
+        eventID: String, idempotencyKey: String, origin: Origin, gracePeriodSeconds: Int, hardTimeoutSeconds: Int
+    ) {
+        self.name = name
+        self.sessionID = sessionID
+        self.chargerID = chargerID
+        self.occurredAt = occurredAt
+        self.sequence = sequence
+        self.eventID = eventID
+        self.idempotencyKey = idempotencyKey
+        self.origin = origin
+        self.gracePeriodSeconds = gracePeriodSeconds
+        self.hardTimeoutSeconds = hardTimeoutSeconds
+    }
+}

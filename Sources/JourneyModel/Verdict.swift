@@ -1,0 +1,40 @@
+/// What the fold says of one event at its place in the order. A late event can change the verdicts of
+/// events after it.
+public struct Verdict: Hashable, Sendable {
+    /// Raw values are the wire's spelling.
+    public enum Transition: String, Hashable, Sendable, CaseIterable {
+        /// The table moved the state.
+        case applied
+        /// The event never moves a state here, and that is as it should be.
+        case none
+        /// The table has no such move from this state; the event is stored, the state stays.
+        case rejected
+    }
+
+    /// Why a move was rejected; stable strings that clients may switch over.
+    public enum Reason: String, Hashable, Sendable, CaseIterable {
+        case notAnchored = "not_anchored"
+        case notAtMerchant = "not_at_merchant"
+        case mustDepartFirst = "must_depart_first"
+        case noSuchTransition = "no_such_transition"
+    }
+
+    public var transition: Transition
+    /// Present exactly when `transition` is `.rejected`.
+    public var reason: Reason?
+    /// SESSION_ENDED was left through the reset that shipped clients never send: the wire's `"implied":["reset"]`.
+    public var impliesReset: Bool
+
+    public init(_ transition: Transition, reason: Reason? = nil, impliesReset: Bool = false) {
+        self.transition = transition
+        self.reason = reason
+        self.impliesReset = impliesReset
+    }
+
+    public static let applied = Verdict(.applied)
+    public static let none = Verdict(.none)
+
+    public static func rejected(_ reason: Reason) -> Verdict {
+        Verdict(.rejected, reason: reason)
+    }
+}
