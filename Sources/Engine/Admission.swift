@@ -4,14 +4,26 @@ package import JourneyModel
 /// its Redis decides in the process instead (contract, section 4).
 package protocol Admission: Sendable {
     /// Charges the claim to the driver's window unless its key is known or the window is full. Asking again
-    /// with the same key while it is in the window charges nothing more.
+    /// with the same key while it is in the window is `.known` and charges nothing more.
     func admit(_ claim: AdmissionClaim) async -> AdmissionDecision
+
+    /// The same for each of many, in order: the first ones get what is left of a window. One decision per claim.
+    func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision]
 
     /// The event is on disk: a later claim with its key is `.known` and costs nothing. Does not wait.
     func recordStored(_ claim: AdmissionClaim)
 
-    /// The event was refused after all, or turned out to be a repeat: takes the charge back. Does not wait.
+    /// An `.admitted` event was refused after all, or turned out to be a repeat: takes the charge back. Does not wait.
     func refund(_ claim: AdmissionClaim)
+}
+
+extension Admission {
+    package func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision] {
+        var decisions: [AdmissionDecision] = []
+        decisions.reserveCapacity(claims.count)
+        for claim in claims { decisions.append(await admit(claim)) }
+        return decisions
+    }
 }
 
 /// The two windows of contract, section 4. Which one an event falls in: with a session_id, or without.
@@ -34,9 +46,10 @@ package struct AdmissionClaim: Hashable, Sendable {
 
 package struct AdmissionDecision: Hashable, Sendable {
     package enum Verdict: Hashable, Sendable {
-        /// Charged now, or already charged for this key within the window.
+        /// Charged now. Only this one may be refunded: a repeat must not take back what the first one paid.
         case admitted
-        /// The key was recorded as stored: nothing charged. SQLite still has the last word.
+        /// The key was recorded as stored, or is already charged within the window: nothing charged now.
+        /// SQLite still has the last word.
         case known
         /// Nothing charged.
         case refused

@@ -1,0 +1,164 @@
+// The pipeline of one event: admission, then the store, then an answer. Nothing here knows HTTP, SQL or
+// Redis; they are behind the ports.
+//
+// The order matters. A claim is charged before the store is asked, so that a flood never reaches the disk.
+// What turns out to cost nothing (a repeat, a refusal) is refunded after. And because Redis is never the
+// truth about what was stored, a full window asks the store before it refuses: a repeat is answered, always.
+
+package import JourneyModel
+
+package struct Ingest: Sendable {
+    private let store: any EventStore
+    private let admission: any Admission
+    private let settings: SettingsInForce
+    /// `SESSION_REGISTRATION=required`.
+    private let requiresRegisteredSession: Bool
+
+    package init(
+        store: any EventStore, admission: any Admission, settings: SettingsInForce,
+        requiresRegisteredSession: Bool = false
+    ) {
+        self.store = store
+        self.admission = admission
+        self.settings = settings
+        self.requiresRegisteredSession = requiresRegisteredSession
+    }
+
+    /// Stores one event of one driver and answers once it is on disk.
+    package func ingest(_ submission: EventSubmission, of driver: DriverID, receivedAt: Moment) async -> Ingested {
+        let claim = Self.claim(for: submission, of: driver)
+        let decision = await admission.admit(claim)
+        let answer: Answer
+        if decision.verdict == .refused {
+            answer = await answerWithoutQuota(submission, of: driver, receivedAt: receivedAt)
+        } else {
+            answer = await appended(submission, of: driver, receivedAt: receivedAt)
+            settle(claim, decision.verdict, after: answer)
+        }
+        return Ingested(answer: answer, limitClass: claim.limitClass, quota: decision.quota)
+    }
+
+    /// The same for a batch, in order: each event is charged and answered as if it had come alone.
+    package func ingest(
+        _ submissions: [EventSubmission], of driver: DriverID, receivedAt: Moment
+    ) async -> [Ingested] {
+        let claims = submissions.map { Self.claim(for: $0, of: driver) }
+        let decisions = await admission.admit(claims)
+        let admitted = submissions.indices.filter { decisions[$0].verdict != .refused }
+        let requests = admitted.map { request(submissions[$0], of: driver, receivedAt: receivedAt) }
+        var outcomes = zip(admitted, await store.append(requests)).makeIterator()
+        var next = outcomes.next()
+
+        var answers: [Ingested] = []
+        answers.reserveCapacity(submissions.count)
+        for index in submissions.indices {
+            let answer: Answer
+            if let (admittedIndex, outcome) = next, admittedIndex == index {
+                answer = Answer(outcome, at: receivedAt)
+                settle(claims[index], decisions[index].verdict, after: answer)
+                next = outcomes.next()
+            } else {
+                answer = await answerWithoutQuota(submissions[index], of: driver, receivedAt: receivedAt)
+            }
+            answers.append(
+                Ingested(answer: answer, limitClass: claims[index].limitClass, quota: decisions[index].quota))
+        }
+        return answers
+    }
+
+    /// Which of the two windows an event falls in: with a session_id it is a session event.
+    private static func claim(for submission: EventSubmission, of driver: DriverID) -> AdmissionClaim {
+        AdmissionClaim(
+            driver: driver, limitClass: submission.sessionID == nil ? .preSessionEvents : .sessionEvents,
+            idempotencyKey: submission.idempotencyKey)
+    }
+
+    private func request(_ submission: EventSubmission, of driver: DriverID, receivedAt: Moment) -> AppendRequest {
+        AppendRequest(
+            driver: driver, submission: submission, receivedAt: receivedAt, settings: settings.read(),
+            requiresRegisteredSession: requiresRegisteredSession)
+    }
+
+    private func appended(_ submission: EventSubmission, of driver: DriverID, receivedAt: Moment) async -> Answer {
+        do {
+            return Answer(.success(try await store.append(request(submission, of: driver, receivedAt: receivedAt))),
+                at: receivedAt)
+        } catch {
+            return .failed(error)
+        }
+    }
+
+    /// The window is full: only what is already stored can still be answered.
+    private func answerWithoutQuota(
+        _ submission: EventSubmission, of driver: DriverID, receivedAt: Moment
+    ) async -> Answer {
+        do {
+            guard let outcome = try await store.lookUp(submission, of: driver) else { return .rateLimited }
+            return Answer(.success(outcome), at: receivedAt)
+        } catch {
+            return .failed(error)
+        }
+    }
+
+    /// A stored event keeps its charge and becomes a known key; everything else gives the charge back. An
+    /// unknown commit keeps the charge: the repeat will carry the same key and costs nothing more.
+    private func settle(_ claim: AdmissionClaim, _ verdict: AdmissionDecision.Verdict, after answer: Answer) {
+        switch answer {
+        case .acknowledged(let acknowledgement):
+            if acknowledgement.isRepeat && verdict == .admitted { admission.refund(claim) }
+            admission.recordStored(claim)
+        case .keyReused, .sessionNotFound, .failed(.unavailable):
+            if verdict == .admitted { admission.refund(claim) }
+        case .rateLimited, .failed(.unknown):
+            break
+        }
+    }
+}
+
+/// What became of one event, with the figures for the `RateLimit` fields.
+package struct Ingested: Hashable, Sendable {
+    package var answer: Answer
+    package var limitClass: RateLimitClass
+    package var quota: Quota
+
+    package init(answer: Answer, limitClass: RateLimitClass, quota: Quota) {
+        self.answer = answer
+        self.limitClass = limitClass
+        self.quota = quota
+    }
+}
+
+package enum Answer: Hashable, Sendable {
+    /// On disk.
+    case acknowledged(Acknowledgement)
+    case rateLimited
+    case keyReused
+    case sessionNotFound
+    case failed(StoreFailure)
+
+    fileprivate init(_ outcome: Result<AppendOutcome, StoreFailure>, at now: Moment) {
+        self =
+            switch outcome {
+            case .success(.stored(let event)): .acknowledged(Acknowledgement(event, isRepeat: false, at: now))
+            case .success(.replayed(let event)): .acknowledged(Acknowledgement(event, isRepeat: true, at: now))
+            case .success(.keyReused): .keyReused
+            case .success(.sessionNotFound): .sessionNotFound
+            case .failure(let failure): .failed(failure)
+            }
+    }
+}
+
+package struct Acknowledgement: Hashable, Sendable {
+    package var eventID: String
+    package var isRepeat: Bool
+    package var verdict: Verdict
+    /// The driver's state when the request was received, passed deadlines included.
+    package var state: JourneyState
+
+    fileprivate init(_ event: StoredEvent, isRepeat: Bool, at now: Moment) {
+        eventID = event.eventID
+        self.isRepeat = isRepeat
+        verdict = event.verdict
+        state = event.journey.advanced(to: now).state
+    }
+}
