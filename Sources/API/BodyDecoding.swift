@@ -1,0 +1,51 @@
+// What a request body is before it is JSON: its media type and its content coding.
+
+import HTTP1
+import HTTPServer
+import JourneyModel
+
+enum BodyDecoding {
+    /// The JSON text of a request, decompressed. `bytesMax` bounds the decompressed size too.
+    static func json(_ request: Request, bytesMax: Int) throws(Problem) -> [UInt8] {
+        guard isJSON(request.fields) else {
+            throw Problem(.unsupportedMediaType, "The Content-Type must be application/json.")
+        }
+        switch try contentCoding(request.fields) {
+        case .identity:
+            return request.body
+        case .gzip:
+            do {
+                return try Gzip.inflate(request.body, bytesMax: bytesMax)
+            } catch .malformed {
+                throw Problem(.malformedBody, "The body is not valid gzip.")
+            } catch .tooLong {
+                throw Problem(.contentTooLarge, "The body is longer than \(bytesMax) bytes when decompressed.")
+            }
+        }
+    }
+
+    /// `application/json` with any parameters, in any case (RFC 9110 section 8.3.1); exactly one field.
+    private static func isJSON(_ fields: Fields) -> Bool {
+        let values = fields.values("Content-Type")
+        guard values.count == 1 else { return false }
+        let mediaType = values[0].prefix { $0 != ";" }
+        return trimmed(mediaType).lowercased() == "application/json"
+    }
+
+    private enum ContentCoding { case identity, gzip }
+
+    private static func contentCoding(_ fields: Fields) throws(Problem) -> ContentCoding {
+        let codings = fields.values("Content-Encoding").flatMap { $0.split(separator: ",") }
+            .map { trimmed($0).lowercased() }
+        switch codings {
+        case [], ["identity"]: return .identity
+        case ["gzip"], ["x-gzip"]: return .gzip
+        default: throw Problem(.unsupportedMediaType, "The only Content-Encoding understood is gzip.")
+        }
+    }
+
+    private static func trimmed(_ text: Substring) -> String {
+        let isSpace = { (character: Character) in character == " " || character == "\t" }
+        return String(text.drop(while: isSpace).reversed().drop(while: isSpace).reversed())
+    }
+}

@@ -1,0 +1,77 @@
+// Every error of the layers below, to its problem. Exhaustive switches: a new case does not compile until
+// it has a line here.
+
+import Engine
+import HTTP1
+import HTTPServer
+import JourneyModel
+import Logging
+
+/// How long a phone should wait when the store cannot take events; long enough for a disk or a restart to
+/// recover, short against a session.
+private let storeRetryAfterSeconds = 5
+
+extension Problem {
+    /// Nil for an acknowledged event.
+    init?(_ ingested: Ingested) {
+        switch ingested.answer {
+        case .acknowledged:
+            return nil
+        case .rateLimited:
+            let seconds = RateLimitFields.retryAfterSeconds(ingested.quota)
+            self.init(
+                .rateLimited, "Too many events in \(ingested.quota.windowSeconds) seconds. Send again in \(seconds) s.",
+                fields: Fields([("Retry-After", String(seconds))]))
+        case .keyReused:
+            self.init(
+                .idempotencyKeyReused, "This idempotency key was used for an event with other members.",
+                errors: [FieldError(pointer: "/idempotency_key", detail: "already used for another event")])
+        case .sessionNotFound:
+            self = .sessionNotFound
+        case .failed(let failure):
+            self.init(failure)
+        }
+    }
+
+    /// The same for another driver's session and for one that never was: it must not be told apart.
+    static let sessionNotFound = Problem(
+        .sessionNotFound, "There is no such session.",
+        errors: [FieldError(pointer: "/session_id", detail: "names no session of this driver")])
+
+    init(_ failure: StoreFailure) {
+        switch failure {
+        case .unavailable:
+            self.init(
+                .storeUnavailable, "The event was not stored. Send it again later.",
+                fields: Fields([("Retry-After", String(storeRetryAfterSeconds))]))
+        case .unknown:
+            self.init(.internalError, "The event may or may not be stored. Send it again with the same key.")
+        }
+    }
+
+    /// A request that never reached a handler.
+    init(_ refused: RefusedRequest) {
+        self.init(ProblemCode(status: refused.status), refused.detail, fields: refused.fields)
+    }
+}
+
+extension ProblemCode {
+    /// The code of a refusal for which HTTP's own status says everything.
+    init(status: Status) {
+        switch status {
+        case .notFound: self = .notFound
+        case .methodNotAllowed: self = .methodNotAllowed
+        case .requestTimeout: self = .requestTimeout
+        case .contentTooLarge: self = .contentTooLarge
+        case .uriTooLong: self = .uriTooLong
+        case .unsupportedMediaType: self = .unsupportedMediaType
+        case .expectationFailed: self = .expectationFailed
+        case .requestHeaderFieldsTooLarge: self = .requestHeaderFieldsTooLarge
+        case .notImplemented: self = .notImplemented
+        case .serviceUnavailable: self = .serviceUnavailable
+        case .httpVersionNotSupported: self = .httpVersionNotSupported
+        case .internalServerError: self = .internalError
+        default: self = .badRequest
+        }
+    }
+}

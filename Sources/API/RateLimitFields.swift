@@ -1,0 +1,41 @@
+// The RateLimit and RateLimit-Policy fields (IETF draft-ietf-httpapi-ratelimit-headers): structured-field
+// lists with one member per limit. A limit that is off has no member.
+
+import Engine
+import HTTP1
+
+enum RateLimitFields {
+    /// Every policy of the route, whatever the answer: `"session";q=60;w=60, "presession";q=30;w=60`.
+    static func policy(_ limits: RateLimits, for classes: [RateLimitClass] = RateLimitClass.allCases) -> String? {
+        list(
+            classes.compactMap { limitClass in
+                let limit = limits.limit(of: limitClass)
+                guard limit > 0 else { return nil }
+                return "\"\(limitClass.rawValue)\";q=\(limit);w=\(limits.windowSeconds)"
+            })
+    }
+
+    /// How the driver stands after these answers, the last of each class: `"session";r=59;t=60`. `t` is the
+    /// seconds, rounded up, until one more fits.
+    static func standing(_ answers: [Ingested]) -> String? {
+        list(
+            RateLimitClass.allCases.compactMap { limitClass in
+                guard let quota = answers.last(where: { $0.limitClass == limitClass })?.quota, quota.limit > 0
+                else { return nil }
+                return "\"\(limitClass.rawValue)\";r=\(quota.remaining);t=\(seconds(quota.resetMilliseconds))"
+            })
+    }
+
+    /// `Retry-After` of a refused event: whole seconds, rounded up, at least 1 and at most 3600 (contract, section 5).
+    static func retryAfterSeconds(_ quota: Quota) -> Int {
+        min(max(seconds(quota.resetMilliseconds), 1), 3600)
+    }
+
+    private static func seconds(_ milliseconds: Int64) -> Int {
+        Int((max(milliseconds, 0) + 999) / 1000)
+    }
+
+    private static func list(_ members: [String]) -> String? {
+        members.isEmpty ? nil : members.joined(separator: ", ")
+    }
+}

@@ -1,0 +1,87 @@
+// Ports that answer what a test wrote down and remember what they were asked, so that a test can say in
+// which order Ingest talks to whom.
+
+import Engine
+import JourneyModel
+import Synchronization
+
+final class ScriptedStore: EventStore {
+    private struct State {
+        var outcomes: [Result<AppendOutcome, StoreFailure>] = []
+        var known: [String: AppendOutcome] = [:]
+        var appended: [AppendRequest] = []
+        var lookedUp: [String] = []
+    }
+    private let state: Mutex<State>
+
+    init(_ outcomes: [Result<AppendOutcome, StoreFailure>] = [], known: [String: AppendOutcome] = [:]) {
+        state = Mutex(State(outcomes: outcomes, known: known))
+    }
+
+    var appended: [AppendRequest] { state.withLock { $0.appended } }
+    var lookedUp: [String] { state.withLock { $0.lookedUp } }
+
+    func append(_ request: AppendRequest) async throws(StoreFailure) -> AppendOutcome {
+        let outcome = state.withLock { state in
+            state.appended.append(request)
+            return state.outcomes.isEmpty
+                ? .failure(StoreFailure.unavailable("nothing scripted")) : state.outcomes.removeFirst()
+        }
+        return try outcome.get()
+    }
+
+    func append(_ requests: [AppendRequest]) async -> [Result<AppendOutcome, StoreFailure>] {
+        var results: [Result<AppendOutcome, StoreFailure>] = []
+        for request in requests {
+            do { results.append(.success(try await append(request))) } catch { results.append(.failure(error)) }
+        }
+        return results
+    }
+
+    func lookUp(_ submission: EventSubmission, of driver: DriverID) async throws(StoreFailure) -> AppendOutcome? {
+        state.withLock { state in
+            state.lookedUp.append(submission.idempotencyKey)
+            return state.known[submission.idempotencyKey]
+        }
+    }
+
+    func register(_ registration: SessionRegistration) async throws(StoreFailure) -> RegistrationOutcome {
+        .created
+    }
+}
+
+final class ScriptedAdmission: Admission {
+    enum Call: Hashable {
+        case admit(String)
+        case recordStored(String)
+        case refund(String)
+    }
+    private struct State {
+        var verdicts: [AdmissionDecision.Verdict]
+        var calls: [Call] = []
+    }
+    private let state: Mutex<State>
+    static let quota = Quota(limit: 60, windowSeconds: 60, remaining: 12, resetMilliseconds: 2_500)
+
+    init(_ verdicts: [AdmissionDecision.Verdict]) {
+        state = Mutex(State(verdicts: verdicts))
+    }
+
+    var calls: [Call] { state.withLock { $0.calls } }
+
+    func admit(_ claim: AdmissionClaim) async -> AdmissionDecision {
+        state.withLock { state in
+            state.calls.append(.admit(claim.idempotencyKey))
+            let verdict = state.verdicts.isEmpty ? .admitted : state.verdicts.removeFirst()
+            return AdmissionDecision(verdict: verdict, quota: Self.quota)
+        }
+    }
+
+    func recordStored(_ claim: AdmissionClaim) {
+        state.withLock { $0.calls.append(.recordStored(claim.idempotencyKey)) }
+    }
+
+    func refund(_ claim: AdmissionClaim) {
+        state.withLock { $0.calls.append(.refund(claim.idempotencyKey)) }
+    }
+}
