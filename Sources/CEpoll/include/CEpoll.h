@@ -2,11 +2,9 @@
 #ifndef DWELL_CEPOLL_H
 #define DWELL_CEPOLL_H
 #ifdef __linux__
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+// Without _GNU_SOURCE and sys/socket.h: types such as fd_set and sockaddr would differ from the Glibc module's.
 #include <sys/epoll.h>
-#include <sys/socket.h>
-int dwell_accept4(int listener, struct sockaddr *address, socklen_t *length, int flags);
+// accept4 with SOCK_NONBLOCK and SOCK_CLOEXEC; -1 and errno when it fails. `address` is a struct sockaddr.
+int dwell_accept4(int listener, void *address, unsigned int *length);
 #endif
 #endif

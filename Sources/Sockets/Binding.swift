@@ -1,0 +1,55 @@
+// From an address to listening descriptors.
+
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Darwin)
+    internal import Darwin
+#endif
+
+struct Binding {
+    /// What the system bound, with the port that it chose.
+    var endpoint: Endpoint
+    /// One for TCP on each loop, one in all for a Unix socket.
+    var descriptors: [Int32]
+
+    static func bind(
+        _ endpoint: Endpoint, _ address: SocketAddress, loops: Int, backlog: Int, _ syscalls: Syscalls
+    ) throws(TransportError) -> Binding {
+        if case .unix(let path) = address { try removeStaleSocket(path, endpoint, syscalls) }
+        if endpoint.port != 0 { try refuseSharing(endpoint, syscalls) }
+        let count = endpoint.family == AF_UNIX ? 1 : loops
+        var binding = Binding(endpoint: endpoint, descriptors: [])
+        do throws(TransportError) {
+            for _ in 0..<count {
+                let descriptor = try Socket.listen(
+                    on: binding.endpoint, backlog: backlog, sharesPort: count > 1, syscalls)
+                binding.descriptors.append(descriptor)
+                binding.endpoint = try Socket.localEndpoint(descriptor, syscalls)
+            }
+        } catch {
+            for descriptor in binding.descriptors { _ = syscalls.close(descriptor) }
+            throw error
+        }
+        return binding
+    }
+
+    /// With SO_REUSEPORT a second server on the same port would quietly get half of the connections. A socket
+    /// without it is refused while anybody listens there.
+    private static func refuseSharing(_ endpoint: Endpoint, _ syscalls: Syscalls) throws(TransportError) {
+        let probe = try Socket.listen(on: endpoint, backlog: 1, sharesPort: false, syscalls)
+        _ = syscalls.close(probe)
+    }
+
+    /// A server that was killed leaves its socket's file behind, and nobody can bind there again. It is removed when
+    /// it is a socket and nobody answers on it; anything else at that path stays, and the bind fails.
+    private static func removeStaleSocket(
+        _ path: String, _ endpoint: Endpoint, _ syscalls: Syscalls
+    ) throws(TransportError) {
+        let mode = syscalls.fileMode(path)
+        guard mode >= 0, mode & Int(S_IFMT) == Int(S_IFSOCK) else { return }
+        let probe = try Socket.open(family: endpoint.family, syscalls)
+        defer { _ = syscalls.close(probe) }
+        let answer = endpoint.withPointer { syscalls.connect(probe, $0, $1) }
+        if answer == Int(-ECONNREFUSED) { _ = syscalls.unlink(path) }
+    }
+}

@@ -1,0 +1,59 @@
+// Outgoing connections.
+
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Darwin)
+    internal import Darwin
+#endif
+
+extension Connection {
+    /// Connects; a name's addresses are tried one after the other until one answers. The deadline holds for the
+    /// whole of it, looking up the name included. Throws the last address's error.
+    package static func connect(
+        to address: SocketAddress, on loop: EventLoop, until deadline: Deadline = .never
+    ) async throws(TransportError) -> Connection {
+        let endpoints = try await Resolver.resolve(address, until: deadline)
+        return try await withTaskExecutorPreference(loop) { () async throws(TransportError) -> Connection in
+            var last = TransportError.unresolvable
+            for endpoint in endpoints {
+                do throws(TransportError) {
+                    return try await connect(to: endpoint, on: loop, until: deadline)
+                } catch {
+                    if error == .cancelled { throw error }
+                    last = error
+                }
+            }
+            throw last
+        }
+    }
+
+    private static func connect(
+        to endpoint: Endpoint, on loop: EventLoop, until deadline: Deadline
+    ) async throws(TransportError) -> Connection {
+        let syscalls = loop.syscalls
+        let descriptor = try Socket.open(family: endpoint.family, syscalls)
+        Socket.sendAtOnce(descriptor, endpoint, syscalls)
+        let connection = Connection(descriptor, on: loop, remoteAddress: endpoint.text)
+        do {
+            try await connection.start(descriptor, endpoint, until: deadline)
+        } catch {
+            connection.close()
+            throw error
+        }
+        return connection
+    }
+
+    private func start(_ descriptor: Int32, _ endpoint: Endpoint, until deadline: Deadline) async throws(TransportError) {
+        // Not retried on EINTR: the attempt goes on by itself then, as with EINPROGRESS (connect(2)).
+        let answer = endpoint.withPointer { loop.syscalls.connect(descriptor, $0, $1) }
+        try register()
+        if answer >= 0 { return }
+        guard answer == Int(-EINPROGRESS) || answer == Int(-EINTR) else {
+            throw .system(call: "connect", errno: Int32(clamping: -answer))
+        }
+        try await waitWritable(until: deadline)
+        var errno: Int32 = 0
+        _ = loop.syscalls.getOption(descriptor, SOL_SOCKET, SO_ERROR, &errno)
+        if errno != 0 { throw .system(call: "connect", errno: errno) }
+    }
+}

@@ -1,0 +1,214 @@
+// One socket, its bytes and its waits. Knows no protocol.
+//
+// A call is tried before anything waits, and a wait ends with the next edge the poller reports for that direction.
+// No edge is lost: `mayProceed` is set by every edge and cleared only when the kernel said that there is nothing more
+// (EAGAIN, or fewer bytes than asked for, see epoll(7)), and between clearing it and waiting the task does not leave
+// the loop. After the peer's end was reported it stays set, because no further edge follows that one.
+
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Darwin)
+    internal import Darwin
+#endif
+
+/// A connected stream socket. One task may read while another one writes; every call may come from any task and hops
+/// to the connection's loop when it is not there. It stays registered with its loop until `close()`, which whoever
+/// made it must call (an accepted one is closed when its handler returns).
+///
+/// Safe to share: everything that changes is touched only on `loop`, which every door below makes sure of.
+package final class Connection: @unchecked Sendable, ReadinessReceiver {
+    package let loop: EventLoop
+    /// The peer's IP number as text, without port; "" for a Unix socket.
+    package let remoteAddress: String
+    /// A drain began: answer what is there and come to an end. To be read on the loop.
+    package private(set) var isDraining = false
+
+    private var descriptor: Int32
+    private var token: UInt64?
+    private let reading: Waiting
+    private let writing: Waiting
+    /// The poller reported the peer's end, or a failure.
+    private var peerEnded = false
+    private var readsWithoutWait = 0
+
+    /// After so many reads without a wait the other connections of the loop have a turn.
+    private static let readsWithoutWaitMax = 16
+
+    /// Takes the descriptor over.
+    init(_ descriptor: Int32, on loop: EventLoop, remoteAddress: String) {
+        self.descriptor = descriptor
+        self.loop = loop
+        self.remoteAddress = remoteAddress
+        reading = Waiting(loop)
+        writing = Waiting(loop)
+    }
+
+    deinit {
+        if descriptor >= 0 { _ = loop.syscalls.close(descriptor) }
+    }
+
+    /// On the loop, before anything else.
+    func register() throws(TransportError) {
+        if descriptor < 0 { throw .closed }
+        token = try loop.add(self, descriptor, .connection)
+    }
+
+    /// To be read on the loop.
+    package var isClosed: Bool { descriptor < 0 }
+
+    // MARK: - Reading
+
+    /// The next bytes, at most 64 KiB, lent to the closure for the time of the call; empty at the end of the stream,
+    /// then and at every later call. Returns as soon as there are any.
+    ///
+    /// `endsOnDrain`: throws `.draining` when it would have to wait, or waits, while the connection is draining.
+    package func read<Answer>(
+        until deadline: Deadline = .never, endsOnDrain: Bool = false, _ body: (UnsafeRawBufferPointer) -> Answer
+    ) async throws(TransportError) -> Answer {
+        if !loop.isCurrent {
+            return try await withTaskExecutorPreference(loop) { () async throws(TransportError) -> Answer in
+                try await read(until: deadline, endsOnDrain: endsOnDrain, body)
+            }
+        }
+        readsWithoutWait += 1
+        if readsWithoutWait > Connection.readsWithoutWaitMax {
+            readsWithoutWait = 0
+            await loop.yield()
+        }
+        while true {
+            if let count = try receive() { return body(UnsafeRawBufferPointer(rebasing: loop.readBuffer[..<count])) }
+            readsWithoutWait = 0
+            if endsOnDrain && isDraining { throw .draining }
+            try await wait(reading, until: deadline, endsOnDrain: endsOnDrain)
+        }
+    }
+
+    /// The same with the bytes copied out.
+    package func read(
+        until deadline: Deadline = .never, endsOnDrain: Bool = false
+    ) async throws(TransportError) -> [UInt8] {
+        try await read(until: deadline, endsOnDrain: endsOnDrain) { Array($0) }
+    }
+
+    /// nil when there is nothing yet.
+    private func receive() throws(TransportError) -> Int? {
+        if descriptor < 0 { throw .closed }
+        if !reading.mayProceed { return nil }
+        let buffer = UnsafeMutableRawBufferPointer(loop.readBuffer)
+        let count = Syscalls.retried { loop.syscalls.receive(descriptor, buffer) }
+        if count > 0 {
+            if count < buffer.count && !peerEnded { reading.mayProceed = false }
+            return count
+        }
+        if count == 0 {
+            peerEnded = true
+            return 0
+        }
+        guard count == Int(-EAGAIN) else { throw failure("recv", count) }
+        reading.mayProceed = false
+        return nil
+    }
+
+    // MARK: - Writing
+
+    /// Returns when all bytes are in the kernel's hands, which is no promise that the peer has them.
+    ///
+    /// `stallTimeoutMilliseconds` bounds each single wait for the peer to take more, `deadline` all of them together.
+    package func write(
+        _ bytes: [UInt8], until deadline: Deadline = .never, stallTimeoutMilliseconds: Int? = nil
+    ) async throws(TransportError) {
+        if !loop.isCurrent {
+            return try await withTaskExecutorPreference(loop) { () async throws(TransportError) in
+                try await write(bytes, until: deadline, stallTimeoutMilliseconds: stallTimeoutMilliseconds)
+            }
+        }
+        var sent = 0
+        while sent < bytes.count {
+            let count = try send(bytes, from: sent)
+            sent += count
+            if sent == bytes.count { return }
+            if writing.mayProceed { continue }
+            let stalled = stallTimeoutMilliseconds.map { Deadline.inMilliseconds($0) } ?? .never
+            try await wait(writing, until: min(deadline, stalled), endsOnDrain: false)
+        }
+    }
+
+    /// 0 when the peer takes nothing now.
+    private func send(_ bytes: [UInt8], from start: Int) throws(TransportError) -> Int {
+        if descriptor < 0 { throw .closed }
+        let count = bytes.withUnsafeBytes { bytes in
+            Syscalls.retried { loop.syscalls.send(descriptor, UnsafeRawBufferPointer(rebasing: bytes[start...])) }
+        }
+        if count >= 0 { return count }
+        guard count == Int(-EAGAIN) else { throw failure("send", count) }
+        writing.mayProceed = false
+        return 0
+    }
+
+    /// Tells the peer that nothing more comes; reading goes on. A peer that is gone already is no error.
+    package func shutdownWrite() {
+        loop.execute { [self] in
+            if descriptor >= 0 { _ = loop.syscalls.shutdownWrite(descriptor) }
+        }
+    }
+
+    // MARK: - Waiting
+
+    private func wait(_ direction: Waiting, until deadline: Deadline, endsOnDrain: Bool) async throws(TransportError) {
+        if direction.isTaken { throw .alreadyWaiting }
+        switch await direction.wait(until: deadline, endsOnDrain: endsOnDrain) {
+        case .ready: return
+        case .timedOut: throw .timedOut
+        case .cancelled: throw .cancelled
+        case .draining: throw .draining
+        case .closed: throw .closed
+        }
+    }
+
+    func becameReady(_ readiness: Readiness) {
+        let ended = !readiness.isDisjoint(with: .ended)
+        if ended { peerEnded = true }
+        if ended || readiness.contains(.readable) { reading.becameReady() }
+        if ended || readiness.contains(.writable) { writing.becameReady() }
+    }
+
+    /// Until it can be written to: a connect has ended, well or badly.
+    func waitWritable(until deadline: Deadline) async throws(TransportError) {
+        try await wait(writing, until: deadline, endsOnDrain: false)
+    }
+
+    private func failure(_ call: String, _ answer: Int) -> TransportError {
+        let errno = Int32(clamping: -answer)
+        switch errno {
+        case ECONNRESET, EPIPE, ECONNABORTED, ENOTCONN, ETIMEDOUT, EHOSTUNREACH, ENETUNREACH, ENETDOWN: return .reset
+        default: return .system(call: call, errno: errno)
+        }
+    }
+
+    // MARK: - The end
+
+    /// Wakes a read that ends on drain, now and from now on.
+    func beginDrain() {
+        isDraining = true
+        reading.drainBegan()
+    }
+
+    /// Closes the socket; whoever waits on it gets `.closed`. A second call does nothing.
+    package func close() {
+        loop.execute { self.closeNow() }
+    }
+
+    private func closeNow() {
+        if descriptor < 0 { return }
+        if let token { loop.remove(token, descriptor, stillOpen: false) }
+        token = nil
+        _ = loop.syscalls.close(descriptor)
+        descriptor = -1
+        reading.end()
+        writing.end()
+    }
+
+    func loopShutsDown() {
+        closeNow()
+    }
+}

@@ -1,0 +1,22 @@
+// The seam: what is above this module sees a connection only through these two calls, and this module knows nothing
+// about what they do.
+
+package protocol ConnectionHandler: Sendable {
+    /// Called once per accepted connection, in a task of its own that runs on the connection's loop. The connection
+    /// is closed when this returns, if it was not before.
+    func serve(_ connection: Connection) async
+
+    /// Called instead of `serve` for a connection over a limit, so that it can be told; it is closed when this
+    /// returns, at latest after a few seconds.
+    func turnAway(_ connection: Connection, _ reason: TurnedAway) async
+}
+
+extension ConnectionHandler {
+    package func turnAway(_ connection: Connection, _ reason: TurnedAway) async {}
+}
+
+/// Which limit a connection was over.
+package enum TurnedAway: Hashable, Sendable {
+    case connectionsMax
+    case connectionsPerAddressMax
+}

@@ -1,0 +1,53 @@
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+/// A moment on the monotonic clock: a change of the wall clock neither fires it nor delays it.
+package struct Deadline: Hashable, Comparable, Sendable {
+    /// Nanoseconds on CLOCK_MONOTONIC.
+    package let nanoseconds: UInt64
+
+    package init(nanoseconds: UInt64) {
+        self.nanoseconds = nanoseconds
+    }
+
+    package static let never = Deadline(nanoseconds: .max)
+
+    package static var now: Deadline {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return Deadline(nanoseconds: UInt64(time.tv_sec) &* 1_000_000_000 &+ UInt64(time.tv_nsec))
+    }
+
+    /// That many milliseconds from now; negative counts as 0, more than a century as never.
+    package static func inMilliseconds(_ milliseconds: Int) -> Deadline {
+        now.advanced(byMilliseconds: milliseconds)
+    }
+
+    package static func inSeconds(_ seconds: Int) -> Deadline {
+        inMilliseconds(seconds > .max / 1000 ? .max : seconds < 0 ? 0 : seconds * 1000)
+    }
+
+    package func advanced(byMilliseconds milliseconds: Int) -> Deadline {
+        let centuryMilliseconds = 100 * 366 * 86_400_000
+        if milliseconds > centuryMilliseconds || self == .never { return .never }
+        return Deadline(nanoseconds: nanoseconds &+ UInt64(max(0, milliseconds)) &* 1_000_000)
+    }
+
+    package var hasPassed: Bool {
+        self != .never && Deadline.now >= self
+    }
+
+    /// Whole milliseconds left, rounded up; 0 when it has passed.
+    package var remainingMilliseconds: Int {
+        let now = Deadline.now.nanoseconds
+        if nanoseconds <= now { return 0 }
+        return Int(clamping: (nanoseconds - now) / 1_000_000 + 1)
+    }
+
+    package static func < (one: Deadline, other: Deadline) -> Bool {
+        one.nanoseconds < other.nanoseconds
+    }
+}

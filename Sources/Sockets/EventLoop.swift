@@ -1,0 +1,284 @@
+// An event loop: one serial DispatchQueue, one poller, one DispatchSource that wakes the queue when the poller has
+// something to report. It is a TaskExecutor: a task that prefers it runs on its queue, and a job enqueued from the
+// queue itself runs in the same batch instead of going through Dispatch again.
+//
+// A batch: take ready descriptors and due timers, which make tasks runnable; run what is runnable; look again, until
+// there is nothing, or the bound is reached and Dispatch gets its turn.
+
+internal import Dispatch
+internal import Synchronization
+
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Darwin)
+    internal import Darwin
+#endif
+
+/// What is told when its descriptor is ready. Called on the loop.
+protocol ReadinessReceiver: AnyObject {
+    func becameReady(_ readiness: Readiness)
+    /// The loop shuts down: close the descriptor, wake whoever waits.
+    func loopShutsDown()
+}
+
+/// Safe to share: `inbox` is behind its lock, everything else that changes is touched only on `queue`
+/// (`assertOnLoop` marks the doors), and the poller's add and remove are thread-safe in the kernel.
+package final class EventLoop: TaskExecutor, @unchecked Sendable {
+    package let syscalls: Syscalls
+    /// Where in its group; 0 for a loop of its own.
+    package let index: Int
+
+    private let queue: DispatchQueue
+    private let poller: Poller
+    private let wakeSource: any DispatchSourceRead
+    private let timerSource: any DispatchSourceTimer
+
+    private struct Inbox {
+        /// As many as there are tasks: a task has one job at a time.
+        var jobs: [UnownedJob] = []
+        var wakePending = false
+    }
+    /// Jobs from other threads.
+    private let inbox = Mutex(Inbox())
+    private var runnable: [UnownedJob] = []
+    private var running: [UnownedJob] = []
+    private var yielded: [UnsafeContinuation<Void, Never>] = []
+    private var timers = TimerQueue()
+    /// What the Dispatch timer is set to.
+    private var timerSetTo = Deadline.never
+    private var receivers = ReceiverTable()
+    private var isShutDown = false
+    /// Reached when the poller's descriptor is closed.
+    private let end = Latch()
+
+    /// Rounds in one batch before Dispatch gets its turn (its timers and foreign wake-ups share the queue).
+    private static let roundsMax = 64
+    /// One buffer for every read of this loop: a read hands it out and has it back before the next one starts.
+    let readBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 64)
+
+    package init(index: Int = 0, syscalls: Syscalls = .system) throws(TransportError) {
+        self.index = index
+        self.syscalls = syscalls
+        poller = try Poller(syscalls)
+        queue = DispatchQueue(label: "dwell.loop.\(index)", qos: .userInitiated)
+        wakeSource = DispatchSource.makeReadSource(fileDescriptor: poller.descriptor, queue: queue)
+        timerSource = DispatchSource.makeTimerSource(queue: queue)
+        wakeSource.setEventHandler { [weak self] in self?.runBatch() }
+        wakeSource.setCancelHandler { [poller, end] in
+            poller.close()
+            end.reach()
+        }
+        timerSource.setEventHandler { [weak self] in self?.timerFired() }
+        wakeSource.activate()
+        timerSource.activate()
+    }
+
+    deinit {
+        wakeSource.cancel()
+        timerSource.cancel()
+        readBuffer.deallocate()
+    }
+
+    // MARK: - Which loop is this
+
+    /// The loop whose queue this thread is running; nil on any other thread.
+    package static var current: EventLoop? {
+        guard let pointer = pthread_getspecific(currentKey) else { return nil }
+        return Unmanaged<EventLoop>.fromOpaque(pointer).takeUnretainedValue()
+    }
+
+    /// True on this loop's queue.
+    package var isCurrent: Bool {
+        pthread_getspecific(EventLoop.currentKey) == UnsafeMutableRawPointer(Unmanaged.passUnretained(self).toOpaque())
+    }
+
+    private static let currentKey: pthread_key_t = {
+        var key = pthread_key_t()
+        pthread_key_create(&key, nil)
+        return key
+    }()
+
+    func assertOnLoop() {
+        assert(isCurrent, "only on the connection's own loop")
+    }
+
+    // MARK: - Running
+
+    package func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        if isCurrent {
+            runnable.append(job)
+            return
+        }
+        let mustWake = inbox.withLock { inbox in
+            inbox.jobs.append(job)
+            defer { inbox.wakePending = true }
+            return !inbox.wakePending
+        }
+        if mustWake { queue.async { self.runBatch() } }
+    }
+
+    /// Runs the closure on the loop: now when called there, else as soon as the loop comes to it.
+    package func execute(_ body: @escaping @Sendable () -> Void) {
+        if isCurrent { return body() }
+        queue.async {
+            self.onThisThread { body() }
+            self.runBatch()
+        }
+    }
+
+    /// Runs the closure on the loop and hands back what it made.
+    func run<Answer: Sendable, Failure: Error>(
+        _ body: @Sendable () throws(Failure) -> Answer
+    ) async throws(Failure) -> Answer {
+        try await withTaskExecutorPreference(self) { () async throws(Failure) -> Answer in try body() }
+    }
+
+    /// Returns when the deadline has passed; throws `.cancelled` when the task is cancelled before.
+    package func sleep(until deadline: Deadline) async throws(TransportError) {
+        let wake = await withTaskExecutorPreference(self) {
+            await Waiting(self).wait(until: deadline, endsOnDrain: false)
+        }
+        if wake == .cancelled { throw .cancelled }
+    }
+
+    /// Lets the other tasks and descriptors of this loop have a turn. Only for a task that runs on it.
+    func yield() async {
+        await withUnsafeContinuation { yielded.append($0) }
+    }
+
+    private func onThisThread(_ body: () -> Void) {
+        let previous = pthread_getspecific(EventLoop.currentKey)
+        pthread_setspecific(EventLoop.currentKey, Unmanaged.passUnretained(self).toOpaque())
+        body()
+        pthread_setspecific(EventLoop.currentKey, previous)
+    }
+
+    private func runBatch() {
+        onThisThread {
+            for _ in 0..<EventLoop.roundsMax {
+                let ready = takeReady()
+                fireDueTimers()
+                takeYielded()
+                takeInbox()
+                if ready == 0 && runnable.isEmpty { break }
+                runRunnable()
+            }
+            setTimer()
+            if !runnable.isEmpty || !yielded.isEmpty { queue.async { self.runBatch() } }
+        }
+    }
+
+    private func takeReady() -> Int {
+        if isShutDown { return 0 }
+        return poller.takeReady { token, readiness in receivers[token]?.becameReady(readiness) }
+    }
+
+    private func takeYielded() {
+        if yielded.isEmpty { return }
+        let resumed = yielded
+        yielded.removeAll(keepingCapacity: true)
+        for continuation in resumed { continuation.resume() }
+    }
+
+    private func takeInbox() {
+        inbox.withLock { inbox in
+            inbox.wakePending = false
+            if inbox.jobs.isEmpty { return }
+            runnable.append(contentsOf: inbox.jobs)
+            inbox.jobs.removeAll(keepingCapacity: true)
+        }
+    }
+
+    /// Only what is runnable now: what these jobs make runnable waits for the next round, after the descriptors.
+    private func runRunnable() {
+        swap(&runnable, &running)
+        let executor = asUnownedTaskExecutor()
+        for job in running { job.runSynchronously(on: executor) }
+        running.removeAll(keepingCapacity: true)
+    }
+
+    // MARK: - Timers
+
+    func start(_ timer: LoopTimer, _ deadline: Deadline) {
+        assertOnLoop()
+        timers.start(timer, deadline)
+    }
+
+    func stop(_ timer: LoopTimer) {
+        timers.stop(timer)
+    }
+
+    func remove(_ timer: LoopTimer) {
+        assertOnLoop()
+        timers.remove(timer)
+    }
+
+    private func fireDueTimers() {
+        if timers.earliest == .never { return }
+        let now = Deadline.now
+        while let timer = timers.takeDue(now) { timer.fire() }
+    }
+
+    private func timerFired() {
+        timerSetTo = .never
+        runBatch()
+    }
+
+    private func setTimer() {
+        let earliest = timers.earliest
+        if earliest >= timerSetTo { return }
+        timerSetTo = earliest
+        let milliseconds = earliest.remainingMilliseconds
+        timerSource.schedule(deadline: .now() + .milliseconds(milliseconds), leeway: .milliseconds(1))
+    }
+
+    // MARK: - Descriptors
+
+    enum Interest {
+        case connection, listener
+    }
+
+    /// Registers the descriptor; the token removes it. The table keeps the receiver alive until then.
+    func add(
+        _ receiver: any ReadinessReceiver, _ descriptor: Int32, _ interest: Interest
+    ) throws(TransportError) -> UInt64 {
+        assertOnLoop()
+        if isShutDown { throw .closed }
+        let token = receivers.insert(receiver)
+        do {
+            switch interest {
+            case .connection: try poller.addConnection(descriptor, token: token)
+            case .listener: try poller.addListener(descriptor, token: token)
+            }
+        } catch {
+            receivers.remove(token)
+            throw error
+        }
+        return token
+    }
+
+    /// Forgets the descriptor. `stillOpen`: it stays open, so the poller must be told too (closing tells it by itself).
+    func remove(_ token: UInt64, _ descriptor: Int32, stillOpen: Bool) {
+        assertOnLoop()
+        receivers.remove(token)
+        if stillOpen && !isShutDown { poller.remove(descriptor) }
+    }
+
+    // MARK: - The end
+
+    /// Closes every descriptor of this loop and the loop's own, waking whoever waits with `.closed`. Tasks that
+    /// prefer the loop still run on it to their end. A second call does nothing.
+    package func shutdown() async {
+        execute { self.shutDownNow() }
+        await end.wait()
+    }
+
+    private func shutDownNow() {
+        if isShutDown { return }
+        for receiver in receivers.all { receiver.loopShutsDown() }
+        isShutDown = true
+        timerSource.cancel()
+        wakeSource.cancel()
+    }
+}

@@ -1,0 +1,28 @@
+internal import Synchronization
+
+/// The loops of a process.
+package final class EventLoopGroup: Sendable {
+    /// At least one.
+    package let loops: [EventLoop]
+    private let turn = Atomic<Int>(0)
+
+    /// `count` below 1 counts as 1. Throws when the system has no descriptor left.
+    package init(count: Int, syscalls: Syscalls = .system) throws(TransportError) {
+        var loops: [EventLoop] = []
+        for index in 0..<max(1, count) {
+            loops.append(try EventLoop(index: index, syscalls: syscalls))
+        }
+        self.loops = loops
+    }
+
+    /// The loops in turn.
+    package func next() -> EventLoop {
+        let number = turn.wrappingAdd(1, ordering: .relaxed).oldValue
+        return loops[Int(UInt(bitPattern: number) % UInt(loops.count))]
+    }
+
+    /// Closes what is still open on every loop, and the loops' own descriptors. A second call does nothing.
+    package func shutdown() async {
+        for loop in loops { await loop.shutdown() }
+    }
+}

@@ -1,0 +1,30 @@
+internal import Synchronization
+
+/// Something that happens once and can be awaited, before and after it happened, by any number of tasks.
+final class Latch: Sendable {
+    private struct State {
+        var isReached = false
+        var waiting: [UnsafeContinuation<Void, Never>] = []
+    }
+    private let state = Mutex(State())
+
+    /// A second call does nothing.
+    func reach() {
+        let waiting = state.withLock { state in
+            state.isReached = true
+            defer { state.waiting = [] }
+            return state.waiting
+        }
+        for continuation in waiting { continuation.resume() }
+    }
+
+    func wait() async {
+        await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Never>) in
+            let isReached = state.withLock { state in
+                if !state.isReached { state.waiting.append(continuation) }
+                return state.isReached
+            }
+            if isReached { continuation.resume() }
+        }
+    }
+}

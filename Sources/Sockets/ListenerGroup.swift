@@ -1,0 +1,139 @@
+// Listening on one address with all loops, and the connections that came of it, until they are drained.
+
+internal import Synchronization
+
+/// For TCP every loop has a listener of its own on the same port (SO_REUSEPORT), and the kernel spreads connections
+/// over them. For a Unix socket SO_REUSEPORT does not spread: one listener, whose connections go round the loops.
+package final class ListenerGroup: Sendable {
+    /// As asked for, with the port that the kernel chose when it was asked for any.
+    package let address: SocketAddress
+
+    private let loops: EventLoopGroup
+    private let handler: any ConnectionHandler
+    private let census: ConnectionCensus
+    /// One for each loop, at the loop's index.
+    private let rosters: [Roster]
+    private let listeners = Mutex<[(Listener, EventLoop)]>([])
+    private let acceptingEnded = Atomic<Bool>(false)
+    private let everyoneLeft = Latch()
+
+    /// A client that is turned away has so long to take its answer.
+    private static let turnAwayMilliseconds = 2_000
+
+    private init(
+        _ address: SocketAddress, _ loops: EventLoopGroup, _ limits: ConnectionLimits, _ handler: any ConnectionHandler
+    ) {
+        self.address = address
+        self.loops = loops
+        self.handler = handler
+        census = ConnectionCensus(limits)
+        rosters = loops.loops.map { Roster($0) }
+    }
+
+    // MARK: - Listening
+
+    /// Binds, listens, and serves until `drain`. `backlog`: connections that the kernel holds ready, per listener; it
+    /// clamps the number to its own maximum. Throws when the address cannot be had: taken (`.system` with
+    /// EADDRINUSE), not of this machine, not permitted.
+    package static func listen(
+        on address: SocketAddress, loops: EventLoopGroup, limits: ConnectionLimits = ConnectionLimits(),
+        backlog: Int = 4096, handler: any ConnectionHandler
+    ) async throws(TransportError) -> ListenerGroup {
+        let syscalls = loops.loops[0].syscalls
+        guard let endpoint = try await Resolver.resolve(address, until: .never).first else { throw .unresolvable }
+        let binding = try Binding.bind(endpoint, address, loops: loops.loops.count, backlog: backlog, syscalls)
+        var bound = address
+        if case .ip(let host, _) = address { bound = .ip(host: host, port: binding.endpoint.port) }
+        let group = ListenerGroup(bound, loops, limits, handler)
+        try await group.start(binding.descriptors)
+        return group
+    }
+
+    private func start(_ descriptors: [Int32]) async throws(TransportError) {
+        let spreads = descriptors.count == 1
+        let listeners = zip(descriptors, loops.loops).map { descriptor, loop in
+            let listener = Listener(descriptor, on: loop) { [self] descriptor, endpoint in
+                accepted(descriptor, endpoint, on: spreads ? loops.next() : loop)
+            }
+            return (listener, loop)
+        }
+        self.listeners.withLock { $0 = listeners }
+        do throws(TransportError) {
+            for (listener, loop) in listeners {
+                try await loop.run { () throws(TransportError) in try listener.start() }
+            }
+        } catch {
+            await stopListening()
+            throw error
+        }
+    }
+
+    private func stopListening() async {
+        let listeners = listeners.withLock { listeners in
+            defer { listeners = [] }
+            return listeners
+        }
+        for (listener, loop) in listeners { await loop.run { listener.stop() } }
+        if case .unix(let path) = address, !listeners.isEmpty { _ = loops.loops[0].syscalls.unlink(path) }
+    }
+
+    // MARK: - Serving
+
+    /// Takes the descriptor over. On the listener's loop.
+    private func accepted(_ descriptor: Int32, _ endpoint: Endpoint, on loop: EventLoop) {
+        let admission = census.enter(endpoint)
+        if admission == .closedAtOnce {
+            _ = loop.syscalls.close(descriptor)
+            return
+        }
+        Socket.sendAtOnce(descriptor, endpoint, loop.syscalls)
+        let connection = Connection(descriptor, on: loop, remoteAddress: endpoint.text)
+        Task(executorPreference: loop) {
+            await self.serve(connection, admission)
+            connection.close()
+            self.leave(endpoint, admission)
+        }
+    }
+
+    private func serve(_ connection: Connection, _ admission: ConnectionCensus.Admission) async {
+        // Out of memory for one more registration: the connection cannot be told, only closed.
+        guard (try? connection.register()) != nil else { return }
+        let roster = rosters[connection.loop.index]
+        roster.insert(connection)
+        if case .turnedAway(let reason) = admission {
+            let timer = LoopTimer { connection.close() }
+            connection.loop.start(timer, .inMilliseconds(ListenerGroup.turnAwayMilliseconds))
+            await handler.turnAway(connection, reason)
+            connection.loop.remove(timer)
+        } else {
+            await handler.serve(connection)
+        }
+        roster.remove(connection)
+    }
+
+    private func leave(_ endpoint: Endpoint, _ admission: ConnectionCensus.Admission) {
+        census.leave(endpoint, admission)
+        if acceptingEnded.load(ordering: .acquiring) && census.isEmpty { everyoneLeft.reach() }
+    }
+
+    // MARK: - The end
+
+    /// Stops listening, lets the connections come to an end (`Connection.isDraining`), and closes those that are left
+    /// at the deadline. True when none was left. Handlers that still run then find their connection closed.
+    @discardableResult
+    package func drain(until deadline: Deadline) async -> Bool {
+        await stopListening()
+        acceptingEnded.store(true, ordering: .releasing)
+        for roster in rosters { await roster.loop.run { roster.beginDrain() } }
+        if census.isEmpty { everyoneLeft.reach() }
+        let limit = Task {
+            try? await loops.loops[0].sleep(until: deadline)
+            everyoneLeft.reach()
+        }
+        await everyoneLeft.wait()
+        limit.cancel()
+        let allLeft = census.isEmpty
+        for roster in rosters { await roster.loop.run { roster.closeAll() } }
+        return allLeft
+    }
+}

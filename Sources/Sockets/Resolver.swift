@@ -1,0 +1,109 @@
+// From what is written down to what the system takes. Numbers and paths are turned over at once; names go to
+// getaddrinfo, which blocks, and therefore to threads of their own, a bounded number of them.
+
+internal import Dispatch
+internal import Synchronization
+
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Darwin)
+    internal import Darwin
+#endif
+
+enum Resolver {
+    /// A lookup that hangs holds a thread until the system's resolver gives up, so there must not be many.
+    private static let lookupsMax = 8
+    private static let lookups = Mutex(0)
+    private static let queue = DispatchQueue(label: "dwell.resolver", attributes: .concurrent)
+
+    /// Without asking anybody; nil when the host is a name.
+    static func resolveNow(_ address: SocketAddress) throws(TransportError) -> Endpoint? {
+        switch address {
+        case .unix(let path):
+            guard let endpoint = Endpoint(unixPath: path) else { throw .unresolvable }
+            return endpoint
+        case .ip(let host, let port):
+            guard (0...65535).contains(port) else { throw .unresolvable }
+            return lookUp(host, port, AI_NUMERICHOST).first
+        }
+    }
+
+    /// In the order to try; never empty. Throws `.timedOut` at the deadline, though the lookup itself cannot be ended.
+    static func resolve(_ address: SocketAddress, until deadline: Deadline) async throws(TransportError) -> [Endpoint] {
+        if let endpoint = try resolveNow(address) { return [endpoint] }
+        guard case .ip(let host, let port) = address else { throw .unresolvable }
+        let mayStart = lookups.withLock { count in
+            if count >= lookupsMax { return false }
+            count += 1
+            return true
+        }
+        guard mayStart else { throw .unresolvable }
+        let outcome = Outcome()
+        queue.async {
+            outcome.settle(.success(lookUp(host, port, 0)))
+            lookups.withLock { $0 -= 1 }
+        }
+        if deadline != .never {
+            let limit = DispatchTime.now() + .milliseconds(deadline.remainingMilliseconds)
+            queue.asyncAfter(deadline: limit) { outcome.settle(.failure(.timedOut)) }
+        }
+        let endpoints = try await withTaskCancellationHandler {
+            await outcome.value()
+        } onCancel: {
+            outcome.settle(.failure(.cancelled))
+        }.get()
+        if endpoints.isEmpty { throw .unresolvable }
+        return endpoints
+    }
+
+    private static func lookUp(_ host: String, _ port: Int, _ flags: Int32) -> [Endpoint] {
+        if host.isEmpty || host.utf8.contains(0) { return [] }
+        var hints = addrinfo()
+        hints.ai_flags = flags
+        hints.ai_family = AF_UNSPEC
+        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        var list: UnsafeMutablePointer<addrinfo>?
+        guard getaddrinfo(host, nil, &hints, &list) == 0 else { return [] }
+        defer { freeaddrinfo(list) }
+        var endpoints: [Endpoint] = []
+        var next = list
+        while let entry = next, endpoints.count < 16 {
+            if let address = entry.pointee.ai_addr {
+                var endpoint = Endpoint(copying: address, length: entry.pointee.ai_addrlen)
+                endpoint.setPort(port)
+                endpoints.append(endpoint)
+            }
+            next = entry.pointee.ai_next
+        }
+        return endpoints
+    }
+
+    /// The first of answer, deadline and cancellation.
+    private final class Outcome: Sendable {
+        typealias Value = Result<[Endpoint], TransportError>
+        private struct State {
+            var value: Value?
+            var waiting: UnsafeContinuation<Value, Never>?
+        }
+        private let state = Mutex(State())
+
+        func settle(_ value: Value) {
+            let waiting = state.withLock { state -> UnsafeContinuation<Value, Never>? in
+                if state.value != nil { return nil }
+                state.value = value
+                return state.waiting
+            }
+            waiting?.resume(returning: value)
+        }
+
+        func value() async -> Value {
+            await withUnsafeContinuation { continuation in
+                let value = state.withLock { state in
+                    if state.value == nil { state.waiting = continuation }
+                    return state.value
+                }
+                if let value { continuation.resume(returning: value) }
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Darwin)
+    internal import Darwin
+#endif
+
+/// Where to listen or to connect to, as written down.
+package enum SocketAddress: Hashable, Sendable, CustomStringConvertible {
+    /// An IPv4 or IPv6 number (no brackets) or a name; port 0...65535, 0 only for listening: any free one.
+    case ip(host: String, port: Int)
+    /// A Unix socket's file; at most 107 bytes.
+    case unix(path: String)
+
+    package var description: String {
+        switch self {
+        case .ip(let host, let port): host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]:\(port)" : "\(host):\(port)"
+        case .unix(let path): "unix:\(path)"
+        }
+    }
+}
+
+/// An address as the system writes it: resolved, no names left.
+struct Endpoint: Sendable {
+    private(set) var storage = sockaddr_storage()
+    private(set) var length = socklen_t(0)
+
+    var family: Int32 { Int32(storage.ss_family) }
+
+    /// Filled by a call such as accept or getsockname; whatever that answered is the result.
+    static func filled(_ call: (UnsafeMutablePointer<sockaddr>, inout socklen_t) -> Int) -> (Endpoint, Int) {
+        var endpoint = Endpoint()
+        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        let answer = withUnsafeMutablePointer(to: &endpoint.storage) { storage in
+            storage.withMemoryRebound(to: sockaddr.self, capacity: 1) { call($0, &length) }
+        }
+        endpoint.length = min(length, socklen_t(MemoryLayout<sockaddr_storage>.size))
+        return (endpoint, answer)
+    }
+
+    init() {}
+
+    init(copying address: UnsafePointer<sockaddr>, length: socklen_t) {
+        self.length = min(length, socklen_t(MemoryLayout<sockaddr_storage>.size))
+        let count = Int(self.length)
+        withUnsafeMutableBytes(of: &storage) { $0.copyMemory(from: .init(start: address, count: count)) }
+    }
+
+    /// nil when the path is empty, holds a NUL or is too long for sockaddr_un.
+    init?(unixPath: String) {
+        var address = sockaddr_un()
+        let bytes = Array(unixPath.utf8)
+        let capacity = MemoryLayout.size(ofValue: address.sun_path)
+        if bytes.isEmpty || bytes.count >= capacity || bytes.contains(0) { return nil }
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
+        let size = MemoryLayout<sockaddr_un>.size
+        withUnsafeMutableBytes(of: &storage) { target in
+            withUnsafeBytes(of: &address) { target.copyMemory(from: $0) }
+        }
+        length = socklen_t(size)
+    }
+
+    func withPointer<Result>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Result) -> Result {
+        withUnsafePointer(to: storage) { storage in
+            storage.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, length) }
+        }
+    }
+
+    /// 0 for a Unix socket.
+    var port: Int {
+        switch family {
+        case AF_INET: withUnsafeBytes(of: storage) { Int(UInt16(bigEndian: $0.load(fromByteOffset: 2, as: UInt16.self))) }
+        case AF_INET6: withUnsafeBytes(of: storage) { Int(UInt16(bigEndian: $0.load(fromByteOffset: 2, as: UInt16.self))) }
+        default: 0
+        }
+    }
+
+    mutating func setPort(_ port: Int) {
+        guard family == AF_INET || family == AF_INET6 else { return }
+        let value = UInt16(clamping: port).bigEndian
+        withUnsafeMutableBytes(of: &storage) { $0.storeBytes(of: value, toByteOffset: 2, as: UInt16.self) }
+    }
+
+    /// The bytes of the number, an IPv4 address inside IPv6 (::ffff:a.b.c.d) as the four it is; empty for a Unix socket.
+    var number: [UInt8] {
+        withUnsafeBytes(of: storage) { bytes in
+            switch family {
+            case AF_INET:
+                return Array(bytes[4..<8])
+            case AF_INET6:
+                let number = Array(bytes[8..<24])
+                let isMapped = number[0..<10].allSatisfy { $0 == 0 } && number[10] == 0xff && number[11] == 0xff
+                return isMapped ? Array(number[12...]) : number
+            default:
+                return []
+            }
+        }
+    }
+
+    /// The number as text, without port, brackets or zone; "" for a Unix socket.
+    var text: String {
+        var number = number
+        if number.isEmpty { return "" }
+        var buffer = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
+        let family = number.count == 4 ? AF_INET : AF_INET6
+        guard inet_ntop(family, &number, &buffer, socklen_t(buffer.count)) != nil else { return "" }
+        let end = buffer.firstIndex(of: 0) ?? buffer.count
+        return String(decoding: buffer[..<end].map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+}

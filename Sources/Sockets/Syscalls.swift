@@ -1,0 +1,92 @@
+// Every system call this module makes, as values that a test replaces: a script makes the n-th call fail with
+// EINTR, EAGAIN, EMFILE, ... without a kernel that has to be talked into it.
+//
+// A call answers zero or more, or its errno negated: errno itself would be overwritten by whatever runs next.
+// EINTR is retried here and nowhere else, in `retried`; the closures themselves must not retry.
+
+internal import CEpoll
+
+#if canImport(Glibc)
+    package import Glibc
+#elseif canImport(Darwin)
+    package import Darwin
+#endif
+
+package struct Syscalls: Sendable {
+    package var socket: @Sendable (_ domain: Int32, _ type: Int32) -> Int
+    package var bind: @Sendable (_ descriptor: Int32, UnsafePointer<sockaddr>, socklen_t) -> Int
+    package var listen: @Sendable (_ descriptor: Int32, _ backlog: Int32) -> Int
+    package var accept: @Sendable (_ listener: Int32, UnsafeMutablePointer<sockaddr>, inout socklen_t) -> Int
+    package var connect: @Sendable (_ descriptor: Int32, UnsafePointer<sockaddr>, socklen_t) -> Int
+    package var receive: @Sendable (_ descriptor: Int32, UnsafeMutableRawBufferPointer) -> Int
+    package var send: @Sendable (_ descriptor: Int32, UnsafeRawBufferPointer) -> Int
+    package var shutdownWrite: @Sendable (_ descriptor: Int32) -> Int
+    package var close: @Sendable (_ descriptor: Int32) -> Int
+    package var getOption: @Sendable (_ descriptor: Int32, _ level: Int32, _ name: Int32, inout Int32) -> Int
+    package var setOption: @Sendable (_ descriptor: Int32, _ level: Int32, _ name: Int32, _ value: Int32) -> Int
+    package var localName: @Sendable (_ descriptor: Int32, UnsafeMutablePointer<sockaddr>, inout socklen_t) -> Int
+    /// A descriptor on /dev/null, held in reserve by a listener.
+    package var openSpare: @Sendable () -> Int
+    /// The st_mode of the path itself, symbolic links not followed.
+    package var fileMode: @Sendable (_ path: String) -> Int
+    package var unlink: @Sendable (_ path: String) -> Int
+    package var pollerCreate: @Sendable () -> Int
+    package var pollerAdd: @Sendable (_ poller: Int32, _ descriptor: Int32, _ events: UInt32, _ token: UInt64) -> Int
+    package var pollerRemove: @Sendable (_ poller: Int32, _ descriptor: Int32) -> Int
+
+    /// Repeats a call that a signal interrupted. `close` is the one call that must not come through here: on Linux
+    /// the descriptor is gone even when it answers EINTR, and its number may already be somebody else's.
+    @inline(__always)
+    static func retried(_ call: () -> Int) -> Int {
+        while true {
+            let answer = call()
+            if answer != Int(-EINTR) { return answer }
+        }
+    }
+}
+
+#if os(Linux)
+    extension Syscalls {
+        package static let system = Syscalls(
+            socket: { answered(Int(Glibc.socket($0, $1, 0))) },
+            bind: { answered(Int(Glibc.bind($0, $1, $2))) },
+            listen: { answered(Int(Glibc.listen($0, $1))) },
+            accept: { answered(Int(dwell_accept4($0, $1, &$2))) },
+            connect: { answered(Int(Glibc.connect($0, $1, $2))) },
+            receive: { answered(Glibc.recv($0, $1.baseAddress, $1.count, 0)) },
+            // Without MSG_NOSIGNAL a peer that went away would end the process with SIGPIPE.
+            send: { answered(Glibc.send($0, $1.baseAddress, $1.count, Int32(MSG_NOSIGNAL))) },
+            shutdownWrite: { answered(Int(Glibc.shutdown($0, Int32(SHUT_WR)))) },
+            close: { answered(Int(Glibc.close($0))) },
+            getOption: { descriptor, level, name, value in
+                var length = socklen_t(MemoryLayout<Int32>.size)
+                return answered(Int(getsockopt(descriptor, level, name, &value, &length)))
+            },
+            setOption: { descriptor, level, name, value in
+                var value = value
+                let length = socklen_t(MemoryLayout<Int32>.size)
+                return answered(Int(setsockopt(descriptor, level, name, &value, length)))
+            },
+            localName: { answered(Int(getsockname($0, $1, &$2))) },
+            openSpare: { answered(Int(Glibc.open("/dev/null", O_RDONLY | O_CLOEXEC))) },
+            fileMode: { path in
+                var status = stat()
+                let answer = Int(lstat(path, &status))
+                return answer < 0 ? answered(answer) : Int(status.st_mode)
+            },
+            unlink: { answered(Int(Glibc.unlink($0))) },
+            pollerCreate: { answered(Int(epoll_create1(Int32(EPOLL_CLOEXEC)))) },
+            pollerAdd: { poller, descriptor, events, token in
+                var event = epoll_event(events: events, data: epoll_data_t(u64: token))
+                return answered(Int(epoll_ctl(poller, EPOLL_CTL_ADD, descriptor, &event)))
+            },
+            pollerRemove: { answered(Int(epoll_ctl($0, EPOLL_CTL_DEL, $1, nil))) }
+        )
+
+        /// errno is read before anything else can run on this thread.
+        @inline(__always)
+        private static func answered(_ answer: Int) -> Int {
+            answer >= 0 ? answer : Int(-errno)
+        }
+    }
+#endif

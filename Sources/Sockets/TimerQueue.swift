@@ -1,0 +1,107 @@
+// A loop's timers: a binary heap in which each timer knows its place, so that one timer is in it at most once.
+//
+// Moving a timer later or stopping it touches nothing but the timer: its place in the heap is kept and corrected when
+// that comes up. A keep-alive connection moves its timer with every request; that costs one store, not a heap
+// operation. Refuses to know the time: `now` is told to it.
+
+/// One thing that can be due. Confined to its loop.
+final class LoopTimer {
+    fileprivate var place = -1
+    /// The heap's key; never later than `deadline`, so that the timer comes up in time.
+    fileprivate var key = UInt64.max
+    fileprivate(set) var deadline = Deadline.never
+    let fire: () -> Void
+
+    init(fire: @escaping () -> Void) {
+        self.fire = fire
+    }
+}
+
+struct TimerQueue {
+    private var heap: [LoopTimer] = []
+
+    var count: Int { heap.count }
+
+    /// When to look again; `.never` when there is nothing. May be earlier than the first timer that is due.
+    var earliest: Deadline {
+        heap.isEmpty ? .never : Deadline(nanoseconds: heap[0].key)
+    }
+
+    mutating func start(_ timer: LoopTimer, _ deadline: Deadline) {
+        timer.deadline = deadline
+        if timer.place < 0 {
+            if deadline == .never { return }
+            timer.key = deadline.nanoseconds
+            timer.place = heap.count
+            heap.append(timer)
+            siftUp(timer.place)
+        } else if deadline.nanoseconds < timer.key {
+            timer.key = deadline.nanoseconds
+            siftUp(timer.place)
+        }
+    }
+
+    /// The timer will not fire; it leaves the heap when its turn comes.
+    func stop(_ timer: LoopTimer) {
+        timer.deadline = .never
+    }
+
+    /// The timer leaves the heap now: its owner goes away.
+    mutating func remove(_ timer: LoopTimer) {
+        timer.deadline = .never
+        let place = timer.place
+        if place < 0 { return }
+        timer.place = -1
+        let last = heap.removeLast()
+        if last === timer { return }
+        heap[place] = last
+        last.place = place
+        siftUp(place)
+        siftDown(last.place)
+    }
+
+    /// The next timer that is due, taken out; nil when there is none.
+    mutating func takeDue(_ now: Deadline) -> LoopTimer? {
+        while let first = heap.first, first.key <= now.nanoseconds {
+            if first.deadline == .never {
+                remove(first)
+            } else if first.deadline > now {
+                first.key = first.deadline.nanoseconds
+                siftDown(0)
+            } else {
+                remove(first)
+                return first
+            }
+        }
+        return nil
+    }
+
+    private mutating func siftUp(_ start: Int) {
+        var place = start
+        while place > 0 {
+            let parent = (place - 1) / 2
+            if heap[parent].key <= heap[place].key { return }
+            exchange(place, parent)
+            place = parent
+        }
+    }
+
+    private mutating func siftDown(_ start: Int) {
+        var place = start
+        while true {
+            let left = 2 * place + 1
+            if left >= heap.count { return }
+            let right = left + 1
+            let child = right < heap.count && heap[right].key < heap[left].key ? right : left
+            if heap[place].key <= heap[child].key { return }
+            exchange(place, child)
+            place = child
+        }
+    }
+
+    private mutating func exchange(_ one: Int, _ other: Int) {
+        heap.swapAt(one, other)
+        heap[one].place = one
+        heap[other].place = other
+    }
+}

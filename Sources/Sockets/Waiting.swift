@@ -1,0 +1,71 @@
+// One direction of a connection: may the call be tried, and who waits for it.
+
+/// How a wait ended.
+enum Wake {
+    case ready, timedOut, cancelled, draining, closed
+}
+
+/// Safe to share: everything is touched only on `loop`; the one door from elsewhere, a cancellation, goes through
+/// `loop.execute`.
+final class Waiting: @unchecked Sendable {
+    /// Set by every edge, cleared when the kernel said that there is nothing more.
+    var mayProceed = true
+
+    private let loop: EventLoop
+    private var waiter: UnsafeContinuation<Wake, Never>?
+    private var timer: LoopTimer?
+    private var endsOnDrain = false
+    /// Counts waits, so that a cancellation that comes late does not end the next one.
+    private var number: UInt64 = 0
+
+    init(_ loop: EventLoop) {
+        self.loop = loop
+    }
+
+    var isTaken: Bool { waiter != nil }
+
+    /// Returns when `wake` is called or the deadline has passed. Nobody else may be waiting.
+    func wait(until deadline: Deadline, endsOnDrain: Bool) async -> Wake {
+        number &+= 1
+        let number = number
+        self.endsOnDrain = endsOnDrain
+        return await withTaskCancellationHandler {
+            await withUnsafeContinuation { continuation in
+                waiter = continuation
+                if deadline != .never { startTimer(deadline) }
+            }
+        } onCancel: {
+            loop.execute { if self.number == number { self.wake(.cancelled) } }
+        }
+    }
+
+    /// Ends the wait, if there is one.
+    func wake(_ wake: Wake) {
+        guard let waiter else { return }
+        self.waiter = nil
+        if let timer { loop.stop(timer) }
+        waiter.resume(returning: wake)
+    }
+
+    func becameReady() {
+        mayProceed = true
+        wake(.ready)
+    }
+
+    func drainBegan() {
+        if endsOnDrain { wake(.draining) }
+    }
+
+    /// The connection is closed.
+    func end() {
+        wake(.closed)
+        if let timer { loop.remove(timer) }
+        timer = nil
+    }
+
+    private func startTimer(_ deadline: Deadline) {
+        let timer = timer ?? LoopTimer { [weak self] in self?.wake(.timedOut) }
+        self.timer = timer
+        loop.start(timer, deadline)
+    }
+}

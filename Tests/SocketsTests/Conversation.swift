@@ -1,0 +1,33 @@
+// What the tests of this folder share: an echo handler and a client's side of a conversation with it.
+
+@testable import Sockets
+
+#if canImport(Glibc)
+    import Glibc
+#endif
+
+/// Sends back what comes, until the client's end of stream.
+struct Echo: ConnectionHandler {
+    func serve(_ connection: Connection) async {
+        do {
+            while true {
+                let bytes = try await connection.read(until: .inSeconds(10), endsOnDrain: true)
+                if bytes.isEmpty { break }
+                try await connection.write(bytes, until: .inSeconds(10))
+            }
+        } catch {}
+    }
+}
+
+extension Connection {
+    /// Exactly that many bytes, or fewer when the stream ends before.
+    func read(count: Int, until deadline: Deadline) async throws(TransportError) -> [UInt8] {
+        var bytes: [UInt8] = []
+        while bytes.count < count {
+            let more = try await read(until: deadline)
+            if more.isEmpty { break }
+            bytes += more
+        }
+        return bytes
+    }
+}
