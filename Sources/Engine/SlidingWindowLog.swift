@@ -1,0 +1,90 @@
+// One window of contract, section 4: the charges of one driver in one class, each with its time and its
+// idempotency key. Exact: a charge made at `t` counts until `t + window` and not a millisecond longer.
+// Refuses to know whose it is, what a clock is, and what became of the events.
+
+/// A sliding window log. Times are milliseconds of one clock, told by the caller; one that is earlier than a
+/// call before is allowed and changes only what it says about itself.
+package struct SlidingWindowLog: Sendable {
+    private struct Charge {
+        var time: Int64
+        var key: String
+    }
+
+    /// In order of time; those before `first` have left already.
+    private var charges: [Charge] = []
+    private var first = 0
+    /// The same charges by key: what makes a repeat cheap to recognise, and a charge unique.
+    private var times: [String: Int64] = [:]
+
+    package init() {}
+
+    /// At most the limit.
+    package var count: Int { times.count }
+
+    package func contains(_ key: String) -> Bool { times[key] != nil }
+
+    /// When the oldest charge was made; nil when there is none.
+    package var oldestTime: Int64? { first < charges.count ? charges[first].time : nil }
+
+    /// Lets go of every charge made at `time` or before. Amortised O(1) per charge.
+    package mutating func removeCharges(through time: Int64) {
+        while first < charges.count, charges[first].time <= time {
+            times[charges[first].key] = nil
+            first += 1
+        }
+        compact()
+    }
+
+    /// Charges the key at that time. False, and nothing changes, when it is charged already. O(1) when times come
+    /// in order.
+    @discardableResult
+    package mutating func insert(_ key: String, at time: Int64) -> Bool {
+        guard times[key] == nil else { return false }
+        times[key] = time
+        var place = charges.count
+        while place > first, charges[place - 1].time > time { place -= 1 }
+        charges.insert(Charge(time: time, key: key), at: place)
+        return true
+    }
+
+    /// Takes a charge back; false when there is none under this key.
+    @discardableResult
+    package mutating func remove(_ key: String) -> Bool {
+        guard let time = times.removeValue(forKey: key) else { return false }
+        var place = firstPlace(at: time)
+        while place < charges.count, charges[place].key != key { place += 1 }
+        if place < charges.count { charges.remove(at: place) }
+        return true
+    }
+
+    package mutating func removeOldest() {
+        guard first < charges.count else { return }
+        times[charges[first].key] = nil
+        first += 1
+        compact()
+    }
+
+    /// How many charges are younger than that. O(log n).
+    package func count(after time: Int64) -> Int {
+        let (next, overflow) = time.addingReportingOverflow(1)
+        return overflow ? 0 : charges.count - firstPlace(at: next)
+    }
+
+    /// The place of the first charge made at `time` or later.
+    private func firstPlace(at time: Int64) -> Int {
+        var low = first
+        var high = charges.count
+        while low < high {
+            let middle = low + (high - low) / 2
+            if charges[middle].time < time { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+
+    /// Frees what has left once it is half of the array, so that each charge is moved at most once on average.
+    private mutating func compact() {
+        guard first > 0, first * 2 >= charges.count else { return }
+        charges.removeFirst(first)
+        first = 0
+    }
+}

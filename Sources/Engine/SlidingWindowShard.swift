@@ -1,0 +1,149 @@
+// A part of the drivers of an `InProcessAdmission`, behind one lock: their windows and the keys of their stored
+// events. The decisions of contract, section 4, are here; time comes in as an argument.
+
+import JourneyModel
+import Synchronization
+
+final class SlidingWindowShard: Sendable {
+    private struct WindowID: Hashable, Sendable {
+        var driver: DriverID
+        var limitClass: RateLimitClass
+    }
+
+    private struct KnownKey: Hashable, Sendable {
+        var driver: DriverID
+        var idempotencyKey: String
+    }
+
+    private struct State: Sendable {
+        var windows: SlidingWindowGenerations<WindowID, SlidingWindowLog>
+        var knownKeys: SlidingWindowGenerations<KnownKey, Bool>
+        /// Threads read the clock before they have the lock; inside it time never goes back.
+        var latest = Int64.min
+    }
+
+    private let limits: RateLimits
+    private let state: Mutex<State>
+
+    init(limits: RateLimits, windowsMax: Int, knownKeysMax: Int, knownKeyAgeMilliseconds: Int64) {
+        self.limits = limits
+        state = Mutex(
+            State(
+                windows: SlidingWindowGenerations(countMax: windowsMax, ageMilliseconds: limits.windowMilliseconds),
+                knownKeys: SlidingWindowGenerations(countMax: knownKeysMax, ageMilliseconds: knownKeyAgeMilliseconds)))
+    }
+
+    func decide(_ claim: AdmissionClaim, at time: Int64) -> AdmissionDecision {
+        withWindow(of: claim, at: time) { window, isStored, now in
+            let verdict: AdmissionDecision.Verdict
+            if isStored || window.contains(claim.idempotencyKey) {
+                verdict = .known
+            } else if window.count >= limits.limit(of: claim.limitClass) {
+                verdict = .refused
+            } else {
+                window.insert(claim.idempotencyKey, at: now)
+                verdict = .admitted
+            }
+            return AdmissionDecision(verdict: verdict, quota: quota(claim, window, at: now))
+        }
+    }
+
+    func recordStored(_ claim: AdmissionClaim, at time: Int64) {
+        state.withLock { state in
+            state.latest = max(state.latest, time)
+            state.knownKeys.age(at: state.latest)
+            state.knownKeys.put(true, for: KnownKey(driver: claim.driver, idempotencyKey: claim.idempotencyKey))
+        }
+    }
+
+    func refund(_ claim: AdmissionClaim, at time: Int64) {
+        withWindow(of: claim, at: time) { window, _, _ in
+            _ = window.remove(claim.idempotencyKey)
+        }
+    }
+
+    func countAlong(
+        _ claim: AdmissionClaim, with decision: AdmissionDecision, askedAt: Int64, at time: Int64
+    ) -> CountedAlong {
+        withWindow(of: claim, at: time) { window, isStored, now in
+            switch decision.verdict {
+            case .known:
+                return CountedAlong(decision: decision, chargeStands: false)
+            case .refused:
+                let isKnown = isStored || window.contains(claim.idempotencyKey)
+                return CountedAlong(
+                    decision: AdmissionDecision(verdict: isKnown ? .known : .refused, quota: decision.quota),
+                    chargeStands: false)
+            case .admitted where isStored:
+                let quota = tighter(takingBackOne(decision.quota), claim, window, at: now)
+                return CountedAlong(decision: AdmissionDecision(verdict: .known, quota: quota), chargeStands: false)
+            case .admitted:
+                return charge(claim, decision.quota, in: &window, askedAt: askedAt, at: now)
+            }
+        }
+    }
+
+    /// The other one charged the claim. It had no business to when the window here is full all the same, and it
+    /// charged for the second time when the key is here already.
+    private func charge(
+        _ claim: AdmissionClaim, _ theirs: Quota, in window: inout SlidingWindowLog, askedAt: Int64, at now: Int64
+    ) -> CountedAlong {
+        let limit = limits.limit(of: claim.limitClass)
+        if window.contains(claim.idempotencyKey) {
+            let quota = tighter(theirs, claim, window, at: now)
+            return CountedAlong(decision: AdmissionDecision(verdict: .known, quota: quota), chargeStands: true)
+        }
+        if surelyCounted(window, at: now) >= limit {
+            let quota = quota(claim, window, at: now)
+            return CountedAlong(decision: AdmissionDecision(verdict: .refused, quota: quota), chargeStands: false)
+        }
+        if window.count >= limit { window.removeOldest() }
+        window.insert(claim.idempotencyKey, at: min(askedAt, now))
+        let quota = tighter(theirs, claim, window, at: now)
+        return CountedAlong(decision: AdmissionDecision(verdict: .admitted, quota: quota), chargeStands: true)
+    }
+
+    private func takingBackOne(_ quota: Quota) -> Quota {
+        var quota = quota
+        quota.remaining = min(quota.remaining + 1, quota.limit)
+        if quota.remaining == quota.limit { quota.resetMilliseconds = 0 }
+        return quota
+    }
+
+    /// The charges that must still be in any true account of the window. Two clocks of two machines run up to
+    /// 500 ppm apart while NTP slews them (adjtimex(2)), and both round to milliseconds: a hundredth of the
+    /// window is wide of that.
+    private func surelyCounted(_ window: SlidingWindowLog, at now: Int64) -> Int {
+        let length = limits.windowMilliseconds
+        return window.count(after: now - length + length / 100 + 2)
+    }
+
+    /// The other one's figures, unless it can be seen to have forgotten charges.
+    private func tighter(_ quota: Quota, _ claim: AdmissionClaim, _ window: SlidingWindowLog, at now: Int64) -> Quota {
+        let remaining = limits.limit(of: claim.limitClass) - surelyCounted(window, at: now)
+        return remaining < quota.remaining ? self.quota(claim, window, at: now) : quota
+    }
+
+    private func quota(_ claim: AdmissionClaim, _ window: SlidingWindowLog, at now: Int64) -> Quota {
+        limits.quota(of: claim.limitClass, count: window.count, oldestTime: window.oldestTime, at: now)
+    }
+
+    /// The claim's window without what has left it, lent to the closure under the lock.
+    private func withWindow<Answer: Sendable>(
+        of claim: AdmissionClaim, at time: Int64, _ body: (inout SlidingWindowLog, _ isStored: Bool, Int64) -> Answer
+    ) -> Answer {
+        state.withLock { state in
+            let now = max(state.latest, time)
+            state.latest = now
+            state.windows.age(at: now)
+            state.knownKeys.age(at: now)
+            let id = WindowID(driver: claim.driver, limitClass: claim.limitClass)
+            let known = KnownKey(driver: claim.driver, idempotencyKey: claim.idempotencyKey)
+            var window = state.windows.take(id) ?? SlidingWindowLog()
+            window.removeCharges(through: now - limits.windowMilliseconds)
+            let answer = body(&window, state.knownKeys.peek(known) != nil, now)
+            if window.count > 0 { state.windows.put(window, for: id) }
+            return answer
+        }
+    }
+}
