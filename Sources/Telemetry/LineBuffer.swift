@@ -1,0 +1,102 @@
+// The bytes of one log line while it is put together: quoting, escaping and cutting. Only LogLine uses it.
+
+import Logging
+
+struct LineBuffer {
+    private(set) var bytes: [UInt8] = []
+
+    init() {
+        bytes.reserveCapacity(512)
+    }
+
+    mutating func append(_ string: String) {
+        bytes.append(contentsOf: string.utf8)
+    }
+
+    /// Appends every entry in the order of the names, so that equal records give equal lines. An entry that leaves no
+    /// room for `ending` is taken back together with all after it, and `whenCut` says so in the line.
+    mutating func appendEntries(
+        of metadata: Logger.Metadata, roomFor ending: String,
+        _ appendEntry: (inout LineBuffer, String, Logger.MetadataValue) -> Void,
+        whenCut: (inout LineBuffer) -> Void
+    ) {
+        let bytesMax = LogLine.lineBytesMax - ending.utf8.count
+        for (name, value) in metadata.sorted(by: { $0.key < $1.key }) {
+            let length = bytes.count
+            appendEntry(&self, LogLine.ownNames.contains(name) ? name + "_" : name, value)
+            guard bytes.count > bytesMax else { continue }
+            bytes.removeSubrange(length...)
+            return whenCut(&self)
+        }
+    }
+
+    mutating func appendJSON(_ value: Logger.MetadataValue, depth: Int) {
+        guard depth <= LogLine.depthMax else { return append("\"...\"") }
+        switch value {
+        case .string(let string):
+            appendQuoted(string)
+        case .stringConvertible(let convertible):
+            appendQuoted(convertible.description)
+        case .array(let elements):
+            append("[")
+            for (index, element) in elements.enumerated() {
+                if index > 0 { append(",") }
+                appendJSON(element, depth: depth + 1)
+            }
+            append("]")
+        case .dictionary(let members):
+            append("{")
+            for (index, member) in members.sorted(by: { $0.key < $1.key }).enumerated() {
+                if index > 0 { append(",") }
+                appendQuoted(member.key)
+                append(":")
+                appendJSON(member.value, depth: depth + 1)
+            }
+            append("}")
+        }
+    }
+
+    mutating func appendText(_ value: Logger.MetadataValue) {
+        switch value {
+        case .string(let string): appendWord(string)
+        case .stringConvertible(let convertible): appendWord(convertible.description)
+        case .array, .dictionary: appendJSON(value, depth: 0)
+        }
+    }
+
+    /// As it is when it is one plain word, else quoted, so that `key=value` can be read back.
+    mutating func appendWord(_ string: String) {
+        let isPlain = !string.isEmpty && string.utf8.allSatisfy { $0 > 0x20 && $0 != 0x7F && $0 != 0x22 && $0 != 0x3D }
+        if isPlain { appendEscaped(string) } else { appendQuoted(string) }
+    }
+
+    mutating func appendQuoted(_ string: String) {
+        bytes.append(0x22)
+        appendEscaped(string)
+        bytes.append(0x22)
+    }
+
+    /// The inside of a JSON string (RFC 8259, section 7), cut to `valueBytesMax` as escaped. DEL and the C1 controls
+    /// are escaped too: terminals act on them.
+    mutating func appendEscaped(_ string: String) {
+        let escapeBytesMax = 6
+        let end = bytes.count + LogLine.valueBytesMax - escapeBytesMax
+        for scalar in string.unicodeScalars {
+            guard bytes.count <= end else { return append("...") }
+            switch scalar {
+            case "\"": append("\\\"")
+            case "\\": append("\\\\")
+            case "\n": append("\\n")
+            case "\r": append("\\r")
+            case "\t": append("\\t")
+            case "\u{0}"..."\u{1F}", "\u{7F}"..."\u{9F}", "\u{2028}", "\u{2029}": appendUnicodeEscape(scalar.value)
+            default: bytes.append(contentsOf: scalar.utf8)
+            }
+        }
+    }
+
+    private mutating func appendUnicodeEscape(_ value: UInt32) {
+        let digits = String(value, radix: 16)
+        append("\\u" + String(repeating: "0", count: max(0, 4 - digits.utf8.count)) + digits)
+    }
+}

@@ -1,0 +1,58 @@
+// The swift-log backend: takes a record, adds what the logger carries, has it rendered and written.
+
+package import Logging
+
+/// Writes every record as one line (see `LogLine`).
+package struct LineLogHandler: LogHandler {
+    package var logLevel: Logger.Level
+    package var metadata: Logger.Metadata = [:]
+    package var metadataProvider: Logger.MetadataProvider?
+
+    private let label: String
+    private let format: LogFormat
+    private let output: LogOutput
+    private let clock: @Sendable () -> Int64
+
+    /// `clock` gives milliseconds since 1970-01-01T00:00:00Z.
+    package init(
+        label: String, level: Logger.Level, format: LogFormat, output: LogOutput = .standardError,
+        clock: @escaping @Sendable () -> Int64 = millisecondsSince1970
+    ) {
+        self.label = label
+        self.logLevel = level
+        self.format = format
+        self.output = output
+        self.clock = clock
+    }
+
+    package subscript(metadataKey key: String) -> Logger.MetadataValue? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    package func log(event: LogEvent) {
+        let now = clock()
+        // The nearest to the call wins: the call's own metadata, then the logger's, then the provider's.
+        var all = metadataProvider?.get() ?? [:]
+        all.merge(metadata) { _, nearer in nearer }
+        if let own = event.metadata { all.merge(own) { _, nearer in nearer } }
+        output.write(LogLine.render(event, label: label, metadata: all, atMilliseconds: now, as: format)) { count in
+            let notice = LogEvent(
+                level: .warning, message: "log lines dropped: the reader of the log was too slow", metadata: nil,
+                source: "Telemetry", file: #fileID, function: #function, line: #line)
+            return LogLine.render(
+                notice, label: label, metadata: ["dropped": "\(count)"], atMilliseconds: now, as: format)
+        }
+    }
+}
+
+extension Logger {
+    /// A logger that writes lines of that format to that output. Pass it down; nothing here is global.
+    package init(
+        label: String, level: Logger.Level, format: LogFormat, output: LogOutput
+    ) {
+        self.init(label: label) { label in
+            LineLogHandler(label: label, level: level, format: format, output: output)
+        }
+    }
+}

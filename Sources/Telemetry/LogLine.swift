@@ -1,0 +1,82 @@
+// One log line as bytes: a pure function of what was logged and when. It refuses to know where the bytes go.
+// Whatever a value holds, the result is exactly one line, at most `lineBytesMax` long, and valid JSON in the JSON
+// form: control characters are escaped in both forms, so that nobody can forge a line or reach the terminal.
+
+package import Logging
+
+/// Renders log records.
+package enum LogLine {
+    /// `PIPE_BUF` on Linux: a write of up to so many bytes is not interleaved with another process's (pipe(7)).
+    package static let lineBytesMax = 4096
+    /// A value longer than this, escapes counted, is cut and ends in `...`. Three of them (label, message, error) and
+    /// the rest of a line's frame are less than `lineBytesMax`.
+    static let valueBytesMax = 1024
+    /// Metadata nested deeper is shown as `...`. Ours is flat; the bound keeps a mistake from recursing for ever.
+    static let depthMax = 4
+
+    /// The members that the line itself has. Metadata of such a name is shown with an underscore after it.
+    static let ownNames: Set<String> = ["time", "level", "logger", "message", "error", "truncated"]
+
+    /// The line with its closing newline, in UTF-8. `milliseconds` is the time since 1970-01-01T00:00:00Z.
+    package static func render(
+        _ event: LogEvent, label: String, metadata: Logger.Metadata, atMilliseconds milliseconds: Int64,
+        as format: LogFormat
+    ) -> [UInt8] {
+        switch format {
+        case .json: json(event, label: label, metadata: metadata, milliseconds: milliseconds)
+        case .text: text(event, metadata: metadata, milliseconds: milliseconds)
+        }
+    }
+
+    private static func json(
+        _ event: LogEvent, label: String, metadata: Logger.Metadata, milliseconds: Int64
+    ) -> [UInt8] {
+        var line = LineBuffer()
+        line.append("{\"time\":\"")
+        line.append(timestamp(milliseconds))
+        line.append("\",\"level\":\"")
+        line.append(event.level.rawValue)
+        line.append("\",\"logger\":")
+        line.appendQuoted(label)
+        line.append(",\"message\":")
+        line.appendQuoted(event.message.description)
+        if let error = event.error {
+            line.append(",\"error\":")
+            line.appendQuoted(String(describing: error))
+        }
+        line.appendEntries(of: metadata, roomFor: ",\"truncated\":true}\n") { line, name, value in
+            line.append(",")
+            line.appendQuoted(name)
+            line.append(":")
+            line.appendJSON(value, depth: 0)
+        } whenCut: { line in
+            line.append(",\"truncated\":true")
+        }
+        line.append("}\n")
+        return line.bytes
+    }
+
+    private static func text(_ event: LogEvent, metadata: Logger.Metadata, milliseconds: Int64) -> [UInt8] {
+        var line = LineBuffer()
+        line.append(timestamp(milliseconds))
+        line.append(" ")
+        let level = event.level.rawValue.uppercased()
+        line.append(level + String(repeating: " ", count: max(0, 8 - level.utf8.count)))
+        line.append(" ")
+        line.appendEscaped(event.message.description)
+        if let error = event.error {
+            line.append(" error=")
+            line.appendWord(String(describing: error))
+        }
+        line.appendEntries(of: metadata, roomFor: " truncated=true\n") { line, name, value in
+            line.append(" ")
+            line.appendWord(name)
+            line.append("=")
+            line.appendText(value)
+        } whenCut: { line in
+            line.append(" truncated=true")
+        }
+        line.append("\n")
+        return line.bytes
+    }
+}

@@ -1,0 +1,85 @@
+// Where log lines go: one file descriptor, one write(2) a line, never a long wait. It refuses to know what a line says.
+//
+// A write to a pipe whose reader has stopped would block the event loop that logs. So the descriptor is asked first
+// (poll(2)): a pipe or socket that reports POLLOUT takes a line of up to PIPE_BUF bytes at once. When it does not
+// within `waitMilliseconds` the line is dropped and counted, and later lines are not waited for until one got through;
+// that one is followed by a line that says how many are missing. A line already written survives a crash of the
+// process, which a queue of our own would not give.
+
+import Logging
+import Synchronization
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#else
+    import Darwin
+#endif
+
+/// A descriptor that takes log lines. Safe to use from every thread.
+package final class LogOutput: Sendable {
+    /// Standard error, so that standard output stays what a command answers (`dwell token` prints nothing else
+    /// there), and because it is where a service's log is looked for by systemd and by container runtimes alike.
+    package static let standardError = LogOutput(descriptor: STDERR_FILENO)
+
+    /// Long enough for a reader that was only scheduled away, short enough for the loop that waits.
+    static let waitMilliseconds: Int32 = 5
+
+    private let descriptor: Int32
+    private let dropped = Mutex(0)
+
+    /// Does not own the descriptor: it is never closed here.
+    package init(descriptor: Int32) {
+        self.descriptor = descriptor
+    }
+
+    /// Whether a person is likely to read it: the descriptor is a terminal.
+    package var isTerminal: Bool {
+        isatty(descriptor) == 1
+    }
+
+    /// Writes one line, or drops it. `missing` makes the line that reports how many were dropped before it.
+    package func write(_ line: [UInt8], missing: (_ count: Int) -> [UInt8]) {
+        dropped.withLock { dropped in
+            guard isWritable(waitMilliseconds: dropped == 0 ? Self.waitMilliseconds : 0) else {
+                dropped += 1
+                return
+            }
+            writeAll(line)
+            if dropped > 0, isWritable(waitMilliseconds: 0) {
+                writeAll(missing(dropped))
+                dropped = 0
+            }
+        }
+    }
+
+    private func isWritable(waitMilliseconds: Int32) -> Bool {
+        var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+        guard poll(&entry, 1, waitMilliseconds) == 1 else { return false }
+        // POLLERR: nobody holds the reading end; a write would raise SIGPIPE.
+        return entry.revents & Int16(POLLOUT) != 0 && entry.revents & Int16(POLLERR | POLLNVAL) == 0
+    }
+
+    /// One write, save that a terminal or socket may take only part of it. What cannot be written is given up:
+    /// there is nobody to tell.
+    private func writeAll(_ line: [UInt8]) {
+        line.withUnsafeBytes { buffer in
+            var rest = buffer[...]
+            while let start = UnsafeRawBufferPointer(rebasing: rest).baseAddress, !rest.isEmpty {
+                #if canImport(Darwin)
+                    let written = Darwin.write(descriptor, start, rest.count)
+                #elseif canImport(Musl)
+                    let written = Musl.write(descriptor, start, rest.count)
+                #else
+                    let written = Glibc.write(descriptor, start, rest.count)
+                #endif
+                if written > 0 {
+                    rest = rest.dropFirst(written)
+                } else if errno != EINTR {
+                    return
+                }
+            }
+        }
+    }
+}

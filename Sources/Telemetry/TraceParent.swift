@@ -1,0 +1,68 @@
+// W3C Trace Context, section 3.2: the `traceparent` field, parsed and written. It refuses to know who made it or
+// where it travels; `tracestate` is not read.
+
+/// The place of a request in a distributed trace.
+package struct TraceParent: Hashable, Sendable {
+    /// 16 bytes, never all zero; the first eight in the high half.
+    package let traceID: UInt128
+    /// The span of the caller (`parent-id`), never zero.
+    package let parentID: UInt64
+    /// Bit 0 is "sampled"; the others are carried as they came (version 00 gives them no meaning).
+    package let flags: UInt8
+
+    package init?(traceID: UInt128, parentID: UInt64, flags: UInt8) {
+        guard traceID != 0, parentID != 0 else { return nil }
+        self.traceID = traceID
+        self.parentID = parentID
+        self.flags = flags
+    }
+
+    /// Reads a field value; nil when it is not one, in which case the specification has the trace start anew.
+    /// A version above 00 is read by its first 55 characters when nothing or a dash follows them (section 4.3).
+    package init?(_ fieldValue: some StringProtocol) {
+        let bytes = Array(fieldValue.utf8.prefix(Self.fieldBytesMax + 1))
+        guard bytes.count >= 55, bytes.count <= Self.fieldBytesMax,
+            bytes[2] == Self.dash, bytes[35] == Self.dash, bytes[52] == Self.dash,
+            let version = Self.hexadecimal(bytes[0..<2], as: UInt8.self), version != 0xFF,
+            bytes.count == 55 || (version > 0 && bytes[55] == Self.dash),
+            let traceID = Self.hexadecimal(bytes[3..<35], as: UInt128.self),
+            let parentID = Self.hexadecimal(bytes[36..<52], as: UInt64.self),
+            let flags = Self.hexadecimal(bytes[53..<55], as: UInt8.self)
+        else { return nil }
+        self.init(traceID: traceID, parentID: parentID, flags: flags)
+    }
+
+    /// The trace's name in logs: 32 lowercase hexadecimal digits.
+    package var traceIDText: String { Self.digits(traceID, count: 32) }
+
+    /// A later version may append to the field; more than this is not a traceparent.
+    private static let fieldBytesMax = 256
+    private static let dash = UInt8(ascii: "-")
+
+    /// Lowercase digits only: the grammar has no others (HEXDIGLC).
+    private static func hexadecimal<Number: FixedWidthInteger>(
+        _ digits: ArraySlice<UInt8>, as type: Number.Type
+    ) -> Number? {
+        var number: Number = 0
+        for digit in digits {
+            switch digit {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): number = number << 4 | Number(digit - UInt8(ascii: "0"))
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): number = number << 4 | Number(digit - UInt8(ascii: "a") + 10)
+            default: return nil
+            }
+        }
+        return number
+    }
+
+    private static func digits(_ number: some FixedWidthInteger, count: Int) -> String {
+        let digits = String(number, radix: 16)
+        return String(repeating: "0", count: max(0, count - digits.utf8.count)) + digits
+    }
+}
+
+extension TraceParent: CustomStringConvertible {
+    /// The field value in version 00.
+    package var description: String {
+        "00-\(traceIDText)-\(Self.digits(parentID, count: 16))-\(Self.digits(flags, count: 2))"
+    }
+}

@@ -1,0 +1,88 @@
+// Shows that logging goes out one whole line at a time, never blocks when nobody reads, and says how much is missing
+// once somebody reads again. A real pipe, as under systemd or a container runtime.
+
+import Foundation
+import Logging
+import Testing
+
+@testable import Telemetry
+
+@Suite struct LogOutputTests {
+    /// A logger that writes to a pipe.
+    func piped(_ format: LogFormat = .json, level: Logger.Level = .info) -> (logger: Logger, reader: FileHandle, Pipe) {
+        let pipe = Pipe()
+        let output = LogOutput(descriptor: pipe.fileHandleForWriting.fileDescriptor)
+        let logger = Logger(label: "test") { label in
+            LineLogHandler(label: label, level: level, format: format, output: output, clock: { 0 })
+        }
+        return (logger, pipe.fileHandleForReading, pipe)
+    }
+
+    @Test func metadataOfCallLoggerAndProviderMeetInOneLine() throws {
+        let pipe = Pipe()
+        let output = LogOutput(descriptor: pipe.fileHandleForWriting.fileDescriptor)
+        var logger = Logger(label: "test") { label in
+            var handler = LineLogHandler(label: label, level: .info, format: .json, output: output, clock: { 0 })
+            handler.metadataProvider = .init { ["from": "provider", "trace_id": "t"] }
+            return handler
+        }
+        logger[metadataKey: "from"] = "logger"
+        logger[metadataKey: "request_id"] = "r"
+        logger.info("hello", metadata: ["from": "call"])
+        logger.debug("too quiet to be written")
+        try pipe.fileHandleForWriting.close()
+        let text = String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        #expect(
+            text == #"{"time":"1970-01-01T00:00:00.000Z","level":"info","logger":"test","message":"hello","#
+                + #""from":"call","request_id":"r","trace_id":"t"}"# + "\n")
+    }
+
+    @Test func aStoppedReaderDoesNotStopTheWriterAndTheLossIsTold() throws {
+        let (logger, reader, pipe) = piped()
+        let value = String(repeating: "v", count: 1000)
+        let lines = 500  // about 500 KB into a pipe of 64 KiB
+        for index in 0..<lines { logger.info("line", metadata: ["index": "\(index)", "v": "\(value)"]) }
+        // Getting here at all is the point: nobody has read.
+        let first = reader.availableData
+        logger.info("after")
+        try pipe.fileHandleForWriting.close()
+        let text = String(decoding: first + reader.readDataToEndOfFile(), as: UTF8.self)
+        let written = try text.split(separator: "\n").map {
+            try #require(try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any])
+        }
+        let indices = written.compactMap { ($0["index"] as? String).flatMap { Int($0) } }
+        #expect(indices == Array(0..<indices.count), "what is written is whole and in order")
+        #expect(indices.count < lines)
+        #expect(written.contains { $0["message"] as? String == "after" })
+        let dropped = written.compactMap { $0["dropped"] as? String }
+        #expect(dropped == ["\(lines - indices.count)"])
+    }
+
+    @Test func aReaderThatWentAwayDoesNotEndTheProcess() throws {
+        let (logger, reader, pipe) = piped()
+        try reader.close()
+        logger.info("nobody listens")
+        try pipe.fileHandleForWriting.close()
+    }
+
+    @Test func linesOfManyThreadsStayWhole() async throws {
+        let (logger, reader, pipe) = piped()
+        await withTaskGroup(of: Void.self) { group in
+            for task in 0..<8 {
+                group.addTask {
+                    for index in 0..<40 { logger.info("t", metadata: ["id": "\(task).\(index)"]) }
+                }
+            }
+        }
+        try pipe.fileHandleForWriting.close()
+        let lines = reader.readDataToEndOfFile().split(separator: UInt8(ascii: "\n"))
+        let ids = try lines.map { try JSONSerialization.jsonObject(with: $0) as? [String: Any] }
+            .compactMap { $0?["id"] as? String }
+        #expect(Set(ids).count == 320)
+    }
+
+    @Test func aPipeIsNoTerminal() {
+        let pipe = Pipe()
+        #expect(!LogOutput(descriptor: pipe.fileHandleForWriting.fileDescriptor).isTerminal)
+    }
+}
