@@ -1,0 +1,36 @@
+// Makes access tokens (contract, section 6) with JWTKit. It refuses to know who may have one.
+
+import JWTKit
+package import JourneyModel
+
+/// Signs access tokens with one key. Safe to use from every thread.
+package struct AccessTokenIssuer: Sendable {
+    private let keys: JWTKeyCollection
+    private let scope: TokenScope
+
+    package init(key: SigningKey, scope: TokenScope) async {
+        keys = await key.collection()
+        self.scope = scope
+    }
+
+    /// A compact JWT for that driver, good from `now` (seconds since 1970) for `ttlSeconds`. Without `sid`, so there
+    /// is no sign-in session to revoke; a verifier takes it as one of another service. Throws `claims` when the
+    /// driver or the role is one that no verifier would accept, or when there would be no time to use it.
+    package func mint(driver: DriverID, role: String?, ttlSeconds: Int64, now: Int64) async throws -> String {
+        let (expiry, overflow) = now.addingReportingOverflow(ttlSeconds)
+        guard !overflow, ttlSeconds > 0,
+            AccessClaims.isUsable(driver.rawValue, lengthMax: AccessClaims.idLengthMax),
+            role.map({ AccessClaims.isUsable($0, lengthMax: AccessClaims.roleLengthMax) }) ?? true
+        else { throw TokenRefusal.claims }
+        let claims = AccessClaims(
+            sub: driver.rawValue, role: role, jti: Self.randomID(), iss: scope.issuer,
+            aud: Audience(names: [scope.audience]), iat: Double(now), exp: Double(expiry))
+        return try await keys.sign(claims)
+    }
+
+    /// 128 random bits: no two tokens share a `jti`, not even two of one second.
+    private static func randomID() -> String {
+        let digits = String(UInt128.random(in: 0 ... .max), radix: 16)
+        return String(repeating: "0", count: max(0, 32 - digits.utf8.count)) + digits
+    }
+}

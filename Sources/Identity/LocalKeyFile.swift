@@ -1,0 +1,92 @@
+// The key that a server makes for itself on its first start, kept beside its database: development only. It refuses
+// to know when it may be used; Configuration says no to it with APP_ENV=production.
+//
+// The file holds 256 random bits as 64 hexadecimal digits, and its text is the secret: JWT_SECRET_FILE may name it.
+
+import Crypto
+import Foundation
+import Telemetry
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#else
+    import Darwin
+#endif
+
+/// A secret in a file that only its owner may read, made when it is not there yet.
+package struct LocalKeyFile: Sendable {
+    package let path: String
+
+    package init(path: String) {
+        self.path = path
+    }
+
+    /// The one that belongs to that database: `var/dwell.sqlite3` keeps its key in `var/dwell.sqlite3.jwt-key`.
+    package init(besideDatabase databasePath: String) {
+        self.init(path: databasePath + ".jwt-key")
+    }
+
+    /// The key in the file. Without a file, one is made first; when two processes do that at once both get the same.
+    package func loadOrCreate() throws(SigningKeyError) -> SigningKey {
+        if let key = try load() { return key }
+        try create()
+        guard let key = try load() else { throw .file(path: path, reason: "gone again right after it was made") }
+        return key
+    }
+
+    /// The key in the file; nil when there is none.
+    package func load() throws(SigningKeyError) -> SigningKey? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        guard descriptor >= 0 else {
+            if errno == ENOENT { return nil }
+            throw systemError()
+        }
+        defer { close(descriptor) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { throw systemError() }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw .file(path: path, reason: "not a regular file") }
+        guard status.st_mode & 0o077 == 0 else { throw .readableByOthers(path: path) }
+        var buffer = [UInt8](repeating: 0, count: Self.fileBytesMax + 1)
+        let count = read(descriptor, &buffer, buffer.count)
+        guard count >= 0 else { throw systemError() }
+        guard count <= Self.fileBytesMax else { throw .file(path: path, reason: "too long for a key") }
+        let text = String(decoding: buffer.prefix(count), as: UTF8.self)
+        return try SigningKey(secret: Secret(text.trimmingCharacters(in: .newlines)))
+    }
+
+    /// Written under another name first and then linked (link(2) fails when the name is taken), so that nobody ever
+    /// reads half a key, and of two that start at once one wins and the other uses its key.
+    private func create() throws(SigningKeyError) {
+        try createFolder()
+        let draft = path + ".\(getpid()).\(UInt64.random(in: 0 ... .max))"
+        let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else { throw systemError() }
+        defer {
+            close(descriptor)
+            unlink(draft)
+        }
+        let bits = SymmetricKey(size: .bits256).withUnsafeBytes { Array($0) }
+        let text = bits.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined() + "\n"
+        let bytes = Array(text.utf8)
+        guard write(descriptor, bytes, bytes.count) == bytes.count, fsync(descriptor) == 0 else { throw systemError() }
+        guard link(draft, path) == 0 || errno == EEXIST else { throw systemError() }
+    }
+
+    private func createFolder() throws(SigningKeyError) {
+        let folder = URL(filePath: path).deletingLastPathComponent().path(percentEncoded: false)
+        do {
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        } catch {
+            throw .file(path: folder, reason: "the folder cannot be made")
+        }
+    }
+
+    private func systemError() -> SigningKeyError {
+        .file(path: path, reason: String(cString: strerror(errno)))
+    }
+
+    /// Room for a longer secret that an operator put there.
+    private static let fileBytesMax = 1024
+}

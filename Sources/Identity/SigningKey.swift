@@ -1,0 +1,77 @@
+// The one key that signs and verifies access tokens. It decides the algorithm; a token never does (RFC 8725,
+// section 3.1). It refuses to know about settings and about what a token says.
+
+import Crypto
+import JWTKit
+package import Telemetry
+
+/// A key for HS256 or ES256. Its text in logs and dumps is its algorithm alone.
+package struct SigningKey: Sendable {
+    /// JWS algorithm names (RFC 7518, section 3.1).
+    package enum Algorithm: String, Sendable {
+        case hs256 = "HS256"
+        case es256 = "ES256"
+    }
+
+    enum Material: Sendable {
+        case hmac(Secret<SymmetricKey>)
+        case ecdsa(Secret<ES256PrivateKey>)
+    }
+
+    /// HMAC with SHA-256 wants a key of at least the hash's size (RFC 7518, section 3.2).
+    package static let secretBytesMin = 32
+
+    package let algorithm: Algorithm
+    let material: Material
+
+    /// HS256 with the UTF-8 of the text. Throws `secretTooShort` below `secretBytesMin` bytes.
+    package init(secret: Secret<String>) throws(SigningKeyError) {
+        let text = secret.reveal()
+        guard text.utf8.count >= Self.secretBytesMin else { throw .secretTooShort }
+        algorithm = .hs256
+        material = .hmac(Secret(SymmetricKey(data: Array(text.utf8))))
+    }
+
+    /// ES256 with a P-256 private key in PEM (PKCS #8 or SEC 1). Throws `notAPrivateKey` for everything else.
+    package init(privateKeyPEM: Secret<String>) throws(SigningKeyError) {
+        do {
+            material = .ecdsa(Secret(try ES256PrivateKey(pem: privateKeyPEM.reveal())))
+            algorithm = .es256
+        } catch {
+            throw .notAPrivateKey
+        }
+    }
+
+    /// JWTKit's collection with this key alone: whatever `kid` a token names, there is no other to choose.
+    func collection() async -> JWTKeyCollection {
+        switch material {
+        case .hmac(let key):
+            await JWTKeyCollection().add(hmac: HMACKey(key: key.reveal()), digestAlgorithm: .sha256)
+        case .ecdsa(let key):
+            await JWTKeyCollection().add(ecdsa: key.reveal())
+        }
+    }
+}
+
+extension SigningKey: CustomStringConvertible {
+    package var description: String { "SigningKey(\(algorithm.rawValue))" }
+}
+
+/// Why there is no key. The texts name files, never what is in them.
+package enum SigningKeyError: Error, Hashable, Sendable, CustomStringConvertible {
+    case secretTooShort
+    case notAPrivateKey
+    /// The file or folder cannot be read or written; `reason` is the system's word for it.
+    case file(path: String, reason: String)
+    /// The key file has permissions for its group or for others.
+    case readableByOthers(path: String)
+
+    package var description: String {
+        switch self {
+        case .secretTooShort: "a secret of at least \(SigningKey.secretBytesMin) bytes is needed"
+        case .notAPrivateKey: "not a P-256 private key in PEM form"
+        case .file(let path, let reason): "\(path): \(reason)"
+        case .readableByOthers(let path): "\(path): others may read it; allow its owner alone (chmod 600)"
+        }
+    }
+}

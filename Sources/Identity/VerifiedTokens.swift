@@ -1,0 +1,83 @@
+// The memory of tokens that were verified: digest of the token to who it is. Bounded, in two generations: what is
+// used stays, what is not goes with the older generation, and no single call has more to do than any other. It
+// refuses to know the time; whoever asks compares the expiry.
+
+import Crypto
+import Synchronization
+
+/// SHA-256 of a token's bytes. Tokens themselves are not kept: memory that leaks holds no credentials.
+struct TokenDigest: Hashable, Sendable {
+    private let words: (UInt64, UInt64, UInt64, UInt64)
+
+    init(of token: String) {
+        var token = token
+        let digest = token.withUTF8 { SHA256.hash(data: UnsafeRawBufferPointer($0)) }
+        words = digest.withUnsafeBytes { bytes in
+            (
+                bytes.loadUnaligned(fromByteOffset: 0, as: UInt64.self),
+                bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self),
+                bytes.loadUnaligned(fromByteOffset: 16, as: UInt64.self),
+                bytes.loadUnaligned(fromByteOffset: 24, as: UInt64.self)
+            )
+        }
+    }
+
+    static func == (one: TokenDigest, other: TokenDigest) -> Bool { one.words == other.words }
+
+    /// Any eight bytes of a SHA-256 are as good as all for a table.
+    func hash(into hasher: inout Hasher) { hasher.combine(words.0) }
+}
+
+struct VerifiedToken: Sendable {
+    var caller: Caller
+    /// `exp`, in seconds since 1970.
+    var expiry: Double
+}
+
+final class VerifiedTokens: Sendable {
+    private struct Generations {
+        var young: [TokenDigest: VerifiedToken] = [:]
+        var old: [TokenDigest: VerifiedToken] = [:]
+    }
+
+    private let generationCountMax: Int
+    private let generations = Mutex(Generations())
+
+    /// Remembers between half of `countMax` and `countMax` tokens, the ones used last.
+    init(countMax: Int) {
+        generationCountMax = max(1, countMax / 2)
+    }
+
+    func find(_ digest: TokenDigest) -> VerifiedToken? {
+        generations.withLock { generations in
+            if let token = generations.young[digest] { return token }
+            guard let token = generations.old.removeValue(forKey: digest) else { return nil }
+            insert(token, for: digest, into: &generations)
+            return token
+        }
+    }
+
+    func remember(_ digest: TokenDigest, _ token: VerifiedToken) {
+        generations.withLock { insert(token, for: digest, into: &$0) }
+    }
+
+    func forget(_ digest: TokenDigest) {
+        generations.withLock { generations in
+            generations.young[digest] = nil
+            generations.old[digest] = nil
+        }
+    }
+
+    /// How many are remembered now.
+    var count: Int {
+        generations.withLock { $0.young.count + $0.old.count }
+    }
+
+    private func insert(_ token: VerifiedToken, for digest: TokenDigest, into generations: inout Generations) {
+        if generations.young.count >= generationCountMax {
+            generations.old = generations.young
+            generations.young = [:]
+        }
+        generations.young[digest] = token
+    }
+}
