@@ -1,3 +1,6 @@
+// The names of events: one table that knows both spellings, who needs a session, and the rank that orders
+// events of one millisecond (contract, section 1). It knows nothing of states; those are in Transition.swift.
+
 /// What happened, in the one canonical form that is stored. `exitedChargerAnchorZone` is two events here,
 /// because with and without a session it means two things (contract, section 1).
 public enum EventName: Hashable, Sendable {
@@ -20,4 +23,68 @@ public enum EventName: Hashable, Sendable {
     case sessionRestored
     /// Any other name that matches `[A-Za-z][A-Za-z0-9_]{0,63}`: stored and forwarded, never a transition.
     case diagnostic(String)
+}
+
+extension EventName {
+    /// Every name that the contract lists, lowest lifecycle rank first; diagnostics come after all of them.
+    public static let listed: [EventName] = [
+        .chargerTargeted, .enteredChargerIntentZone, .exitedChargerIntentZone, .anchorDwellComplete, .anchorLost,
+        .activationRejected, .exclusiveActivatedByWeb, .departedCharger, .enteredMerchantZone, .visitVerifiedByWeb,
+        .webRequestedEnd, .gracePeriodExpired, .hardTimeoutExpired, .reset, .sessionRestored,
+    ]
+
+    /// One row of the contract's table of names.
+    private struct Row {
+        var canonical: String
+        var v1Spelling: String
+        var requiresSession: Bool
+        var lifecycleRank: UInt8
+
+        init(_ canonical: String, _ v1Spelling: String, session: Bool, rank: UInt8) {
+            self.canonical = canonical
+            self.v1Spelling = v1Spelling
+            requiresSession = session
+            lifecycleRank = rank
+        }
+    }
+
+    private var row: Row {
+        switch self {
+        case .chargerTargeted: Row("chargerTargeted", "charger_targeted", session: false, rank: 0)
+        case .enteredChargerIntentZone:
+            Row("enteredChargerIntentZone", "entered_charger_intent_zone", session: false, rank: 1)
+        case .exitedChargerIntentZone:
+            Row("exitedChargerIntentZone", "exited_charger_intent_zone", session: false, rank: 2)
+        case .anchorDwellComplete: Row("anchorDwellComplete", "anchor_dwell_complete", session: false, rank: 3)
+        case .anchorLost: Row("exitedChargerAnchorZone", "anchor_lost", session: false, rank: 4)
+        case .activationRejected: Row("activationRejected", "activation_rejected", session: false, rank: 5)
+        case .exclusiveActivatedByWeb: Row("exclusiveActivatedByWeb", "exclusive_activated", session: true, rank: 6)
+        case .departedCharger: Row("exitedChargerAnchorZone", "departed_charger", session: true, rank: 7)
+        case .enteredMerchantZone: Row("enteredMerchantZone", "entered_merchant_zone", session: true, rank: 8)
+        case .visitVerifiedByWeb: Row("visitVerifiedByWeb", "visit_verified", session: true, rank: 9)
+        case .webRequestedEnd: Row("webRequestedEnd", "web_requested_end", session: true, rank: 10)
+        case .gracePeriodExpired: Row("gracePeriodExpired", "grace_period_expired", session: true, rank: 11)
+        case .hardTimeoutExpired: Row("hardTimeoutExpired", "hard_timeout_expired", session: true, rank: 12)
+        case .reset: Row("reset", "reset", session: true, rank: 13)
+        case .sessionRestored: Row("sessionRestored", "session_restored", session: true, rank: 14)
+        case .diagnostic(let name): Row(name, name, session: false, rank: 15)
+        }
+    }
+
+    /// The name as it is stored and forwarded. `anchorLost` and `departedCharger` share theirs.
+    public var canonical: String { row.canonical }
+
+    /// The spelling of shipped v1 clients; a diagnostic has only the one it came with.
+    public var v1Spelling: String { row.v1Spelling }
+
+    /// Whether an event of this name without a `session_id` is refused.
+    public var requiresSession: Bool { row.requiresSession }
+
+    /// Orders events of one millisecond that no `sequence` tells apart: 0 to 14, diagnostics 15.
+    public var lifecycleRank: UInt8 { row.lifecycleRank }
+
+    /// `native_session_<canonical>` for an event with a `session_id`, `native_presession_<canonical>` without.
+    public func analyticsName(hasSession: Bool) -> String {
+        (hasSession ? "native_session_" : "native_presession_") + canonical
+    }
 }

@@ -23,4 +23,12 @@ public struct Journey: Hashable, Sendable {
         self.graceDeadline = graceDeadline
         self.hardDeadline = hardDeadline
     }
+
+    /// Equal to the byte, so that a refold stops exactly where the stored journey is the same.
+    public static func == (one: Journey, other: Journey) -> Bool {
+        one.state == other.state && one.graceDeadline == other.graceDeadline && one.hardDeadline == other.hardDeadline
+            && haveSameBytes(one.sessionID, other.sessionID)
+            && haveSameBytes(one.targetChargerID, other.targetChargerID)
+            && haveSameBytes(one.nextTargetChargerID, other.nextTargetChargerID)
+    }
 }

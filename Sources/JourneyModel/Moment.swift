@@ -17,6 +17,12 @@ public struct Moment: Hashable, Comparable, Sendable {
         return Moment(millisecondsSinceEpoch: overflow ? (milliseconds > 0 ? .max : .min) : sum)
     }
 
+    /// The moment that many seconds later; saturates likewise.
+    public func advanced(bySeconds seconds: Int) -> Moment {
+        let (milliseconds, overflow) = Int64(seconds).multipliedReportingOverflow(by: 1000)
+        return advanced(byMilliseconds: overflow ? (seconds > 0 ? .max : .min) : milliseconds)
+    }
+
     /// Milliseconds from `earlier` to this moment, negative when this one comes first; saturates.
     public func milliseconds(since earlier: Moment) -> Int64 {
         let (difference, overflow) = millisecondsSinceEpoch.subtractingReportingOverflow(earlier.millisecondsSinceEpoch)

@@ -1,0 +1,47 @@
+// When a journey's deadlines pass. Each lies in the order of events at the place of the expiry that the server
+// stores for it: after every client event of its millisecond, grace before hard. No clock: `now` is told.
+
+extension Journey {
+    /// The running deadline that passes first, grace first on a tie, under the name of the event that reports
+    /// it; nil when none runs. Whoever stores the expiry adds `sessionID`, which stays when the session ends.
+    public var nextDeadline: (name: EventName, at: Moment)? {
+        switch (graceDeadline, hardDeadline) {
+        case (nil, nil): nil
+        case (let grace?, nil): (.gracePeriodExpired, grace)
+        case (nil, let hard?): (.hardTimeoutExpired, hard)
+        case (let grace?, let hard?):
+            grace <= hard ? (.gracePeriodExpired, grace) : (.hardTimeoutExpired, hard)
+        }
+    }
+
+    /// The journey at that moment: deadlines that lie strictly before it have passed. One in this very
+    /// millisecond has not, since a client event of the same millisecond could still come before it.
+    public func advanced(to now: Moment) -> Journey {
+        var journey = self
+        while journey.takeDeadline(before: now) != nil {}
+        return journey
+    }
+
+    /// Lets the next deadline pass when it lies strictly before `now`: the session ends, and the deadline is
+    /// returned so that its expiry can be stored. Nil when there is none to take; then nothing changed.
+    public mutating func takeDeadline(before now: Moment) -> (name: EventName, at: Moment)? {
+        guard let deadline = nextDeadline, deadline.at < now else { return nil }
+        end()
+        return deadline
+    }
+
+    /// The same for the deadlines that lie before an event in the order. `apply` does this by itself; a store
+    /// does it first, to learn of the expiries that it has to insert before the event.
+    public mutating func takeDeadline(before event: PlacedEvent) -> (name: EventName, at: Moment)? {
+        guard let deadline = nextDeadline, Self.deadline(deadline, precedes: event) else { return nil }
+        end()
+        return deadline
+    }
+
+    /// An expiry has no sequence, and the server stores only one of a name for a session and a millisecond, so
+    /// of the order's keys only time, origin and rank can tell it from `event`.
+    private static func deadline(_ deadline: (name: EventName, at: Moment), precedes event: PlacedEvent) -> Bool {
+        if deadline.at != event.occurredAt { return deadline.at < event.occurredAt }
+        return event.origin == .server && deadline.name.lifecycleRank < event.name.lifecycleRank
+    }
+}

@@ -1,0 +1,41 @@
+// The contract's total order of a driver's events (section 1, "The order"). It compares what is stored and
+// knows nothing of arrival.
+
+extension PlacedEvent: Comparable {
+    /// Corrected time; the server's expiries after every client event of their millisecond; `sequence`, an
+    /// absent one before every present one; lifecycle rank; event_id as bytes; idempotency key as bytes.
+    ///
+    /// Two stored events of one driver never tie: their idempotency keys differ.
+    public static func < (earlier: PlacedEvent, later: PlacedEvent) -> Bool {
+        if earlier.occurredAt != later.occurredAt { return earlier.occurredAt < later.occurredAt }
+        if earlier.origin != later.origin { return earlier.origin.rawValue < later.origin.rawValue }
+        if earlier.sequence != later.sequence { return precedes(earlier.sequence, later.sequence) }
+        let (earlierRank, laterRank) = (earlier.name.lifecycleRank, later.name.lifecycleRank)
+        if earlierRank != laterRank { return earlierRank < laterRank }
+        if !haveSameBytes(earlier.eventID, later.eventID) {
+            return earlier.eventID.utf8.lexicographicallyPrecedes(later.eventID.utf8)
+        }
+        return earlier.idempotencyKey.utf8.lexicographicallyPrecedes(later.idempotencyKey.utf8)
+    }
+
+    /// To compare sequences only where both events have one would not be transitive: A(1) < B(2), and C without
+    /// one could be pushed between them by its rank from either side.
+    private static func precedes(_ earlier: Int64?, _ later: Int64?) -> Bool {
+        guard let later else { return false }
+        guard let earlier else { return true }
+        return earlier < later
+    }
+}
+
+/// Equal to the byte. `==` on String finds canonically equivalent texts equal, which a database does not.
+func haveSameBytes(_ one: String, _ other: String) -> Bool {
+    one.utf8.elementsEqual(other.utf8)
+}
+
+func haveSameBytes(_ one: String?, _ other: String?) -> Bool {
+    switch (one, other) {
+    case (nil, nil): true
+    case (let one?, let other?): haveSameBytes(one, other)
+    default: false
+    }
+}

@@ -1,0 +1,44 @@
+/// Why a text was refused as JSON, and where. Never repeats what was sent.
+public struct JSONError: Error, Hashable, Sendable {
+    public enum Reason: Hashable, Sendable {
+        case unexpectedEnd
+        case unexpectedByte
+        case trailingBytes
+        /// A control character inside a string must be escaped (RFC 8259, section 7).
+        case unescapedControlCharacter
+        case invalidEscape
+        case invalidNumber
+        case invalidUTF8
+        /// A `\u` escape of half a surrogate pair stands for no character.
+        case loneSurrogate
+        case duplicateName
+        case tooDeep
+    }
+
+    public var reason: Reason
+    /// Bytes before the place, from the start of the text.
+    public var offset: Int
+
+    public init(_ reason: Reason, offset: Int) {
+        self.reason = reason
+        self.offset = offset
+    }
+
+    /// A sentence for whoever sent the text.
+    public var detail: String {
+        let what =
+            switch reason {
+            case .unexpectedEnd: "The JSON text ends too early"
+            case .unexpectedByte: "This byte has no place here in JSON"
+            case .trailingBytes: "There is more after the JSON text"
+            case .unescapedControlCharacter: "A control character in a string must be escaped"
+            case .invalidEscape: "There is no such escape in JSON"
+            case .invalidNumber: "This is not a JSON number"
+            case .invalidUTF8: "The text is not valid UTF-8"
+            case .loneSurrogate: "A surrogate is escaped without its other half"
+            case .duplicateName: "A member name appears twice in one object"
+            case .tooDeep: "Arrays and objects are nested more than \(JSONParser.depthMax) deep"
+            }
+        return "\(what) (byte \(offset))."
+    }
+}

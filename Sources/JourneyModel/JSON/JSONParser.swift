@@ -1,0 +1,297 @@
+// A strict RFC 8259 parser: bytes in, a JSONValue or an error with its place out. Linear in the text, recursion
+// bounded by `depthMax`, no Foundation. It knows nothing of what the members mean.
+//
+// Two kinds of bad text are kept apart. One that is not JSON ends the parse by throwing. One that is JSON by
+// its grammar but could be read in two ways, or not at all (a name twice, bytes that are no UTF-8, half a
+// surrogate pair, nesting without end), is noted in `refusal` and read on: the place where it ends is certain,
+// so in a batch it spoils its own event and not the neighbours.
+
+struct JSONParser {
+    /// Arrays and objects inside each other. Our bodies need 4 and metadata some more; each level costs stack.
+    static let depthMax = 64
+
+    /// Valid for as long as the closure that lent it runs; the parser is made and used inside that closure.
+    private let bytes: UnsafeBufferPointer<UInt8>
+    private(set) var offset = 0
+    /// The first thing that makes the text unacceptable although its grammar is right.
+    var refusal: JSONError?
+
+    init(_ bytes: UnsafeBufferPointer<UInt8>) {
+        self.bytes = bytes
+    }
+
+    /// The byte at `offset`; nil at the end. The only read of `bytes` at a place that is not known to exist.
+    private var current: UInt8? {
+        offset < bytes.count ? bytes[offset] : nil
+    }
+
+    private func failure(_ reason: JSONError.Reason) -> JSONError {
+        JSONError(offset < bytes.count ? reason : .unexpectedEnd, offset: offset)
+    }
+
+    private mutating func refuse(_ reason: JSONError.Reason, at offset: Int) {
+        if refusal == nil { refusal = JSONError(reason, offset: offset) }
+    }
+
+    // MARK: Structure
+
+    /// The byte with which the next value begins, past white space.
+    mutating func startOfValue() -> UInt8? {
+        skipWhitespace()
+        return current
+    }
+
+    /// Any value, inside `depth` arrays and objects.
+    mutating func value(depth: Int) throws(JSONError) -> JSONValue {
+        switch startOfValue() {
+        case UInt8(ascii: "{"): return try container(depth: depth) { parser throws(JSONError) in
+            var members: [JSONMember] = []
+            try parser.members { parser, name throws(JSONError) in
+                members.append(JSONMember(name, try parser.value(depth: depth + 1)))
+            }
+            return .object(members)
+        }
+        case UInt8(ascii: "["): return try container(depth: depth) { parser throws(JSONError) in
+            var elements: [JSONValue] = []
+            try parser.elements { parser throws(JSONError) in
+                elements.append(try parser.value(depth: depth + 1))
+            }
+            return .array(elements)
+        }
+        case UInt8(ascii: "\""): return .string(try string())
+        case UInt8(ascii: "t"): return try literal("true", .bool(true))
+        case UInt8(ascii: "f"): return try literal("false", .bool(false))
+        case UInt8(ascii: "n"): return try literal("null", .null)
+        default: return .number(try number())
+        }
+    }
+
+    /// Past the last value there may be white space and nothing else.
+    mutating func end() throws(JSONError) {
+        skipWhitespace()
+        if offset < bytes.count { throw failure(.trailingBytes) }
+    }
+
+    /// The members of the object that begins here; `each` reads the value of the name it is given.
+    mutating func members(
+        _ each: (inout JSONParser, String) throws(JSONError) -> Void
+    ) throws(JSONError) {
+        var names = JSONNames()
+        try list(from: UInt8(ascii: "{"), to: UInt8(ascii: "}")) { parser throws(JSONError) in
+            parser.skipWhitespace()
+            let start = parser.offset
+            guard parser.current == UInt8(ascii: "\"") else { throw parser.failure(.unexpectedByte) }
+            let name = try parser.string()
+            if !names.insert(name) { parser.refuse(.duplicateName, at: start) }
+            parser.skipWhitespace()
+            try parser.take(UInt8(ascii: ":"))
+            try each(&parser, name)
+        }
+    }
+
+    /// The elements of the array that begins here; `each` reads one.
+    mutating func elements(_ each: (inout JSONParser) throws(JSONError) -> Void) throws(JSONError) {
+        try list(from: UInt8(ascii: "["), to: UInt8(ascii: "]"), each)
+    }
+
+    /// `open`, then nothing or items with commas between them, then `close`.
+    private mutating func list(
+        from open: UInt8, to close: UInt8, _ item: (inout JSONParser) throws(JSONError) -> Void
+    ) throws(JSONError) {
+        try take(open)
+        skipWhitespace()
+        if current == close {
+            offset += 1
+            return
+        }
+        while true {
+            try item(&self)
+            skipWhitespace()
+            if current == close { break }
+            try take(UInt8(ascii: ","))
+        }
+        offset += 1
+    }
+
+    private mutating func container(
+        depth: Int, _ read: (inout JSONParser) throws(JSONError) -> JSONValue
+    ) throws(JSONError) -> JSONValue {
+        guard depth < Self.depthMax else {
+            refuse(.tooDeep, at: offset)
+            try skipContainer()
+            return .null
+        }
+        return try read(&self)
+    }
+
+    /// To the end of an array or object that is refused anyway: brackets are counted, strings passed over.
+    private mutating func skipContainer() throws(JSONError) {
+        var open = 0
+        while let byte = current {
+            offset += 1
+            switch byte {
+            case UInt8(ascii: "["), UInt8(ascii: "{"): open += 1
+            case UInt8(ascii: "]"), UInt8(ascii: "}"): open -= 1
+            case UInt8(ascii: "\""):
+                while let inside = current, inside != UInt8(ascii: "\"") {
+                    offset += inside == UInt8(ascii: "\\") ? 2 : 1
+                }
+                offset += 1
+            default: break
+            }
+            if open == 0 { return }
+        }
+        offset = bytes.count
+        throw failure(.unexpectedEnd)
+    }
+
+    private mutating func take(_ byte: UInt8) throws(JSONError) {
+        guard current == byte else { throw failure(.unexpectedByte) }
+        offset += 1
+    }
+
+    private mutating func skipWhitespace() {
+        while offset < bytes.count {
+            switch bytes[offset] {
+            case 0x20, 0x09, 0x0A, 0x0D: offset += 1
+            default: return
+            }
+        }
+    }
+
+    private mutating func literal(_ text: StaticString, _ value: JSONValue) throws(JSONError) -> JSONValue {
+        for index in 0..<text.utf8CodeUnitCount {
+            guard current == text.utf8Start[index] else { throw failure(.unexpectedByte) }
+            offset += 1
+        }
+        return value
+    }
+
+    // MARK: Numbers
+
+    /// RFC 8259, section 6: `[ minus ] int [ frac ] [ exp ]`, kept as text.
+    private mutating func number() throws(JSONError) -> String {
+        let start = offset
+        skip(UInt8(ascii: "-"))
+        guard let first = current, first.isASCIIDigit else {
+            throw failure(offset > start ? .invalidNumber : .unexpectedByte)
+        }
+        if first == UInt8(ascii: "0") { offset += 1 } else { try digits() }
+        if current?.isASCIIDigit == true { throw failure(.invalidNumber) }
+        if skip(UInt8(ascii: ".")) { try digits() }
+        if skip(UInt8(ascii: "e")) || skip(UInt8(ascii: "E")) {
+            if !skip(UInt8(ascii: "+")) { skip(UInt8(ascii: "-")) }
+            try digits()
+        }
+        return String(decoding: bytes[start..<offset], as: UTF8.self)
+    }
+
+    /// At least one.
+    private mutating func digits() throws(JSONError) {
+        let start = offset
+        while let byte = current, byte.isASCIIDigit { offset += 1 }
+        if offset == start { throw failure(.invalidNumber) }
+    }
+
+    @discardableResult
+    private mutating func skip(_ byte: UInt8) -> Bool {
+        guard current == byte else { return false }
+        offset += 1
+        return true
+    }
+
+    // MARK: Strings
+
+    /// From quote to quote. Most strings are the bytes between them; only one with an escape is put together.
+    private mutating func string() throws(JSONError) -> String {
+        offset += 1
+        let start = offset
+        while offset < bytes.count {
+            let byte = bytes[offset]
+            if byte == UInt8(ascii: "\"") {
+                offset += 1
+                return text(of: bytes[start..<(offset - 1)], at: start)
+            }
+            if byte == UInt8(ascii: "\\") { return try escapedString(from: start) }
+            if byte < 0x20 { throw failure(.unescapedControlCharacter) }
+            offset += 1
+        }
+        throw failure(.unexpectedEnd)
+    }
+
+    /// The rest of a string that began at `start` and has its first escape at `offset`.
+    private mutating func escapedString(from start: Int) throws(JSONError) -> String {
+        var unescaped = Array(bytes[start..<offset])
+        while let byte = current {
+            switch byte {
+            case UInt8(ascii: "\""):
+                offset += 1
+                return unescaped.withUnsafeBufferPointer { text(of: $0[...], at: start) }
+            case UInt8(ascii: "\\"):
+                unescaped.append(contentsOf: String(try escape()).utf8)
+            case ..<0x20:
+                throw failure(.unescapedControlCharacter)
+            default:
+                unescaped.append(byte)
+                offset += 1
+            }
+        }
+        throw failure(.unexpectedEnd)
+    }
+
+    /// The character that the escape at `offset` stands for.
+    private mutating func escape() throws(JSONError) -> Unicode.Scalar {
+        offset += 1
+        guard let byte = current else { throw failure(.unexpectedEnd) }
+        let scalar: Unicode.Scalar
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): scalar = Unicode.Scalar(byte)
+        case UInt8(ascii: "b"): scalar = "\u{08}"
+        case UInt8(ascii: "f"): scalar = "\u{0C}"
+        case UInt8(ascii: "n"): scalar = "\n"
+        case UInt8(ascii: "r"): scalar = "\r"
+        case UInt8(ascii: "t"): scalar = "\t"
+        case UInt8(ascii: "u"): return try unicodeEscape()
+        default: throw failure(.invalidEscape)
+        }
+        offset += 1
+        return scalar
+    }
+
+    /// `uXXXX`, or for a character beyond U+FFFF `uXXXX\uXXXX`. Half a pair reads as U+FFFD and is refused.
+    private mutating func unicodeEscape() throws(JSONError) -> Unicode.Scalar {
+        let start = offset - 1
+        let first = try fourHexDigits()
+        if let scalar = Unicode.Scalar(first) { return scalar }
+        let afterFirst = offset
+        if first < 0xDC00, skip(UInt8(ascii: "\\")), current == UInt8(ascii: "u") {
+            let second = try fourHexDigits()
+            if 0xDC00...0xDFFF ~= second,
+                let scalar = Unicode.Scalar(0x10000 + (first - 0xD800) << 10 + (second - 0xDC00))
+            {
+                return scalar
+            }
+        }
+        offset = afterFirst
+        refuse(.loneSurrogate, at: start)
+        return "\u{FFFD}"
+    }
+
+    /// The `u` at `offset` and its four digits.
+    private mutating func fourHexDigits() throws(JSONError) -> UInt32 {
+        offset += 1
+        var number: UInt32 = 0
+        for _ in 0..<4 {
+            guard let byte = current, let digit = byte.hexDigitValue else { throw failure(.invalidEscape) }
+            number = number << 4 | UInt32(digit)
+            offset += 1
+        }
+        return number
+    }
+
+    private mutating func text(of bytes: Slice<UnsafeBufferPointer<UInt8>>, at start: Int) -> String {
+        if let text = String(validating: UnsafeBufferPointer(rebasing: bytes), as: UTF8.self) { return text }
+        refuse(.invalidUTF8, at: start)
+        return ""
+    }
+}

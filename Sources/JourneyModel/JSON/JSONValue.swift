@@ -1,0 +1,31 @@
+// A JSON document as a value (RFC 8259). What the parser accepts can be held here and nothing is lost but
+// white space and the way strings were escaped: members keep their order, numbers their text.
+
+public enum JSONValue: Hashable, Sendable {
+    case null
+    case bool(Bool)
+    /// The number's text, `-?int frac? exp?`, exactly as it was sent: no value is rounded that nobody asked for.
+    case number(String)
+    case string(String)
+    case array([JSONValue])
+    /// In the order sent; the parser refuses two members of one name.
+    case object([JSONMember])
+}
+
+public struct JSONMember: Hashable, Sendable {
+    public var name: String
+    public var value: JSONValue
+
+    public init(_ name: String, _ value: JSONValue) {
+        self.name = name
+        self.value = value
+    }
+}
+
+extension JSONValue {
+    /// The member of that name; nil when there is none or this is no object. Looks at every member.
+    public subscript(name: String) -> JSONValue? {
+        guard case .object(let members) = self else { return nil }
+        return members.first { haveSameBytes($0.name, name) }?.value
+    }
+}

@@ -1,0 +1,149 @@
+// Compact JSON, straight to bytes. It writes what it is told in the order it is told; balanced begins and ends
+// are the caller's business.
+
+public struct JSONWriter: Sendable {
+    public private(set) var bytes: [UInt8] = []
+    /// Every character beyond ASCII as a `\u` escape.
+    private let escapesNonASCII: Bool
+    private var needsComma = false
+
+    public init(reservingBytes capacity: Int = 256) {
+        self.init(reservingBytes: capacity, escapesNonASCII: false)
+    }
+
+    init(reservingBytes capacity: Int, escapesNonASCII: Bool) {
+        self.escapesNonASCII = escapesNonASCII
+        bytes.reserveCapacity(capacity)
+    }
+
+    public mutating func beginObject() { open(UInt8(ascii: "{")) }
+    public mutating func endObject() { close(UInt8(ascii: "}")) }
+    public mutating func beginArray() { open(UInt8(ascii: "[")) }
+    public mutating func endArray() { close(UInt8(ascii: "]")) }
+
+    /// The name of the member whose value is written next.
+    public mutating func name(_ name: String) {
+        string(name)
+        bytes.append(UInt8(ascii: ":"))
+        needsComma = false
+    }
+
+    public mutating func string(_ text: String) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        var text = text
+        text.withUTF8 { escapesNonASCII ? appendEscapingNonASCII($0) : appendEscaping($0) }
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    public mutating func integer(_ number: some BinaryInteger) {
+        raw(String(number))
+    }
+
+    public mutating func bool(_ value: Bool) {
+        raw(value ? "true" : "false")
+    }
+
+    public mutating func null() {
+        raw("null")
+    }
+
+    /// One value that is JSON already: a number's text, or compact JSON from a writer.
+    public mutating func raw(_ json: String) {
+        separate()
+        bytes.append(contentsOf: json.utf8)
+    }
+
+    public mutating func value(_ value: JSONValue) {
+        switch value {
+        case .null: null()
+        case .bool(let value): bool(value)
+        case .number(let text): raw(text)
+        case .string(let text): string(text)
+        case .array(let elements):
+            beginArray()
+            for element in elements { self.value(element) }
+            endArray()
+        case .object(let members):
+            beginObject()
+            for member in members {
+                name(member.name)
+                self.value(member.value)
+            }
+            endObject()
+        }
+    }
+
+    private mutating func separate() {
+        if needsComma { bytes.append(UInt8(ascii: ",")) }
+        needsComma = true
+    }
+
+    private mutating func open(_ bracket: UInt8) {
+        separate()
+        bytes.append(bracket)
+        needsComma = false
+    }
+
+    private mutating func close(_ bracket: UInt8) {
+        bytes.append(bracket)
+        needsComma = true
+    }
+
+    /// Runs of bytes that need no escape are copied as a whole.
+    private mutating func appendEscaping(_ text: UnsafeBufferPointer<UInt8>) {
+        var start = 0
+        for (index, byte) in text.enumerated() where byte < 0x20 || byte == 0x22 || byte == 0x5C {
+            bytes.append(contentsOf: text[start..<index])
+            appendEscape(byte)
+            start = index + 1
+        }
+        bytes.append(contentsOf: text[start...])
+    }
+
+    private mutating func appendEscapingNonASCII(_ text: UnsafeBufferPointer<UInt8>) {
+        guard text.contains(where: { $0 >= 0x80 }) else { return appendEscaping(text) }
+        for unit in String(decoding: text, as: UTF8.self).utf16 {
+            switch unit {
+            case 0x80...: appendUnicodeEscape(unit)
+            case ..<0x20, 0x22, 0x5C: appendEscape(UInt8(truncatingIfNeeded: unit))
+            default: bytes.append(UInt8(truncatingIfNeeded: unit))
+            }
+        }
+    }
+
+    /// A byte that RFC 8259, section 7, has escaped: the quote, the backslash and the control characters.
+    private mutating func appendEscape(_ byte: UInt8) {
+        let letter: Unicode.Scalar
+        switch byte {
+        case 0x22: letter = "\""
+        case 0x5C: letter = "\\"
+        case 0x08: letter = "b"
+        case 0x0C: letter = "f"
+        case 0x0A: letter = "n"
+        case 0x0D: letter = "r"
+        case 0x09: letter = "t"
+        default: return appendUnicodeEscape(UInt16(byte))
+        }
+        bytes.append(UInt8(ascii: "\\"))
+        bytes.append(UInt8(ascii: letter))
+    }
+
+    private mutating func appendUnicodeEscape(_ unit: UInt16) {
+        bytes.append(UInt8(ascii: "\\"))
+        bytes.append(UInt8(ascii: "u"))
+        for shift in [12, 8, 4, 0] as [UInt16] {
+            let digit = UInt8(truncatingIfNeeded: unit >> shift & 0xF)
+            bytes.append(digit < 10 ? 0x30 + digit : 0x57 + digit)
+        }
+    }
+}
+
+extension JSONValue {
+    /// This value as compact JSON: no white space, members in their order, numbers as they were sent.
+    public var compact: String {
+        var writer = JSONWriter()
+        writer.value(self)
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+}

@@ -1,0 +1,85 @@
+// The stable codes of section 5 of the contract, in one list with what each promises. Which error of the program
+// becomes which code is decided in API; the sentence for the person is written there too.
+
+/// The member `code` of a problem. A client may switch over these; none is ever renamed.
+public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
+    case badRequest = "bad_request"
+    case malformedJSON = "malformed_json"
+    case validationFailed = "validation_failed"
+    case unauthorized
+    case forbidden
+    case notFound = "not_found"
+    case sessionNotFound = "session_not_found"
+    case methodNotAllowed = "method_not_allowed"
+    case requestTimeout = "request_timeout"
+    case conflict
+    case lengthRequired = "length_required"
+    case contentTooLarge = "content_too_large"
+    case uriTooLong = "uri_too_long"
+    case unsupportedMediaType = "unsupported_media_type"
+    case expectationFailed = "expectation_failed"
+    case misdirectedRequest = "misdirected_request"
+    case idempotencyKeyReused = "idempotency_key_reused"
+    case upgradeRequired = "upgrade_required"
+    case rateLimited = "rate_limited"
+    case headerFieldsTooLarge = "header_fields_too_large"
+    /// May or may not have been stored: send the same key again.
+    case internalError = "internal_error"
+    case notImplemented = "not_implemented"
+    /// The server is starting, draining or full: not stored, send again.
+    case serviceUnavailable = "service_unavailable"
+    /// The database does not take writes: not stored, send again.
+    case storeUnavailable = "store_unavailable"
+    /// Something that the server calls does not answer, Apple's key set for example.
+    case upstreamUnavailable = "upstream_unavailable"
+    case httpVersionNotSupported = "http_version_not_supported"
+
+    /// The HTTP status, 400 to 599.
+    public var status: Int { meaning.status }
+
+    /// A short name for a person, the same for every occurrence (RFC 9457, section 3.1.3).
+    public var title: String { meaning.title }
+
+    /// Whether the same request can succeed later. 500 is not among them by promise: it asks for a repeat with
+    /// the same key, which finds out what happened.
+    public var isRetryable: Bool {
+        switch status {
+        case 408, 429, 500, 503: true
+        default: false
+        }
+    }
+
+    /// RFC 9457, section 3.1.1: names the kind of problem and is not meant to be fetched.
+    public var typeURI: String { "urn:dwell:problem:" + rawValue }
+
+    private var meaning: (status: Int, title: String) {
+        switch self {
+        case .badRequest: (400, "Bad request")
+        case .malformedJSON: (400, "The body is not valid JSON")
+        case .validationFailed: (400, "Members of the request are missing or not allowed")
+        case .unauthorized: (401, "Sign in again")
+        case .forbidden: (403, "Not allowed with this sign-in")
+        case .notFound: (404, "Not found")
+        case .sessionNotFound: (404, "There is no such session")
+        case .methodNotAllowed: (405, "Method not allowed")
+        case .requestTimeout: (408, "The request took too long to arrive")
+        case .conflict: (409, "Conflict")
+        case .lengthRequired: (411, "Length required")
+        case .contentTooLarge: (413, "The body is too large")
+        case .uriTooLong: (414, "The request target is too long")
+        case .unsupportedMediaType: (415, "Media type or coding not supported")
+        case .expectationFailed: (417, "The expectation cannot be met")
+        case .misdirectedRequest: (421, "Misdirected request")
+        case .idempotencyKeyReused: (422, "The idempotency key was used with another body")
+        case .upgradeRequired: (426, "Upgrade required")
+        case .rateLimited: (429, "Too many requests")
+        case .headerFieldsTooLarge: (431, "The header fields are too large")
+        case .internalError: (500, "Internal error")
+        case .notImplemented: (501, "Not implemented")
+        case .serviceUnavailable: (503, "Service unavailable")
+        case .storeUnavailable: (503, "Storage unavailable")
+        case .upstreamUnavailable: (503, "A service that is needed does not answer")
+        case .httpVersionNotSupported: (505, "HTTP version not supported")
+        }
+    }
+}

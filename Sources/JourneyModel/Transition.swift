@@ -1,0 +1,57 @@
+// The contract's table of transitions (section 1), to be read beside it. It says where an event of the
+// session in progress leads; whose session it is, deadlines and targets are the fold's business.
+
+/// What the table says of one event in one state.
+enum Transition: Hashable {
+    case to(JourneyState)
+    /// SESSION_ENDED is left through a reset that the client did not send, then to that state.
+    case resetThenTo(JourneyState)
+    /// Never moves a state, and never is refused.
+    case stays
+    case rejected(Verdict.Reason)
+
+    init(from state: JourneyState, on name: EventName) {
+        self =
+            switch (state, name) {
+            case (_, .chargerTargeted): .stays
+            case (_, .activationRejected), (_, .sessionRestored), (_, .diagnostic): .stays
+
+            case (.idle, .enteredChargerIntentZone): .to(.nearCharger)
+            case (.nearCharger, .exitedChargerIntentZone): .to(.idle)
+            case (.nearCharger, .anchorDwellComplete): .to(.anchored)
+            case (.anchored, .anchorLost): .to(.nearCharger)
+            case (.anchored, .exclusiveActivatedByWeb): .to(.sessionActive)
+            case (.sessionActive, .departedCharger): .to(.inTransit)
+            case (.inTransit, .enteredMerchantZone): .to(.atMerchant)
+            case (.inTransit, .gracePeriodExpired): .to(.sessionEnded)
+            case (.atMerchant, .visitVerifiedByWeb): .to(.sessionEnded)
+            case (.sessionActive, .hardTimeoutExpired), (.inTransit, .hardTimeoutExpired),
+                (.atMerchant, .hardTimeoutExpired):
+                .to(.sessionEnded)
+            case (.nearCharger, .webRequestedEnd), (.anchored, .webRequestedEnd), (.sessionActive, .webRequestedEnd),
+                (.inTransit, .webRequestedEnd), (.atMerchant, .webRequestedEnd):
+                .to(.sessionEnded)
+            case (.sessionEnded, .reset): .to(.idle)
+            case (.sessionEnded, .enteredChargerIntentZone): .resetThenTo(.nearCharger)
+
+            case (.idle, .exclusiveActivatedByWeb), (.nearCharger, .exclusiveActivatedByWeb): .rejected(.notAnchored)
+            case (_, .visitVerifiedByWeb): .rejected(.notAtMerchant)
+            case (.sessionActive, .enteredMerchantZone): .rejected(.mustDepartFirst)
+            // Event by event instead of `default`, so that a new event must take its place in this table.
+            case (_, .enteredChargerIntentZone), (_, .exitedChargerIntentZone), (_, .anchorDwellComplete),
+                (_, .anchorLost), (_, .exclusiveActivatedByWeb), (_, .departedCharger), (_, .enteredMerchantZone),
+                (_, .gracePeriodExpired), (_, .hardTimeoutExpired), (_, .webRequestedEnd), (_, .reset):
+                .rejected(.noSuchTransition)
+            }
+    }
+}
+
+extension JourneyState {
+    /// SESSION_ACTIVE, IN_TRANSIT and AT_MERCHANT: the states in which an event of another session moves nothing.
+    var hasSessionInProgress: Bool {
+        switch self {
+        case .sessionActive, .inTransit, .atMerchant: true
+        case .idle, .nearCharger, .anchored, .sessionEnded: false
+        }
+    }
+}

@@ -1,0 +1,86 @@
+// What an event is answered with (contract, section 3), straight to bytes. The members' order is fixed.
+
+/// The answer of 200 to one event.
+public struct EventAnswer: Hashable, Sendable {
+    /// Raw values are the wire's spelling.
+    public enum Status: String, Hashable, Sendable, CaseIterable {
+        case ok
+        /// The event was stored before; the verdict is the one that stands now.
+        case alreadyProcessed = "already_processed"
+    }
+
+    public var status: Status
+    public var eventID: String
+    /// The driver's state now, passed deadlines included.
+    public var state: JourneyState
+    /// On this event at its place in the order.
+    public var verdict: Verdict
+
+    public init(status: Status, eventID: String, state: JourneyState, verdict: Verdict) {
+        self.status = status
+        self.eventID = eventID
+        self.state = state
+        self.verdict = verdict
+    }
+
+    /// `{"status":"ok","event_id":"...","session":{"state":"...","transition":"..."}}`, in `session` a `reason` only
+    /// with a rejection and `implied` only where something was.
+    public func encoded() -> [UInt8] {
+        var writer = JSONWriter(reservingBytes: 256)
+        write(to: &writer, statusCode: nil)
+        return writer.bytes
+    }
+
+    func write(to writer: inout JSONWriter, statusCode: Int?) {
+        writer.beginObject()
+        writer.name("status")
+        writer.string(status.rawValue)
+        if let statusCode {
+            writer.name("status_code")
+            writer.integer(statusCode)
+        }
+        writer.name("event_id")
+        writer.string(eventID)
+        writer.name("session")
+        writer.beginObject()
+        writer.name("state")
+        writer.string(state.rawValue)
+        writer.name("transition")
+        writer.string(verdict.transition.rawValue)
+        if let reason = verdict.reason {
+            writer.name("reason")
+            writer.string(reason.rawValue)
+        }
+        if verdict.impliesReset {
+            writer.name("implied")
+            writer.beginArray()
+            writer.string("reset")
+            writer.endArray()
+        }
+        writer.endObject()
+        writer.endObject()
+    }
+}
+
+/// What became of one event of a batch: what the single call would have answered.
+public enum BatchResult: Hashable, Sendable {
+    case answer(EventAnswer)
+    case problem(Problem)
+
+    /// `{"results":[...]}`, each of `results` with its `status_code`.
+    public static func encode(_ results: [BatchResult]) -> [UInt8] {
+        var writer = JSONWriter(reservingBytes: 32 + 192 * results.count)
+        writer.beginObject()
+        writer.name("results")
+        writer.beginArray()
+        for result in results {
+            switch result {
+            case .answer(let answer): answer.write(to: &writer, statusCode: 200)
+            case .problem(let problem): problem.write(to: &writer, statusCode: problem.code.status)
+            }
+        }
+        writer.endArray()
+        writer.endObject()
+        return writer.bytes
+    }
+}

@@ -1,0 +1,72 @@
+/// Problem details (RFC 9457, `application/problem+json`), the one form of every error (contract, section 5).
+public struct Problem: Error, Hashable, Sendable {
+    public static let mediaType = "application/problem+json"
+
+    public var code: ProblemCode
+    /// A sentence for the client about this occurrence; also sent as `error`, which shipped clients decode. Holds
+    /// no path, no SQL, no stack and nothing of another driver's.
+    public var detail: String
+    public var requestID: String?
+    /// Empty unless the code is `validation_failed`; then it is left out.
+    public var errors: [FieldError]
+
+    public init(_ code: ProblemCode, detail: String, requestID: String? = nil, errors: [FieldError] = []) {
+        self.code = code
+        self.detail = detail
+        self.requestID = requestID
+        self.errors = errors
+    }
+
+    /// The problem that a refused body is.
+    public init(_ refusal: BodyRefusal, requestID: String? = nil) {
+        switch refusal {
+        case .malformedJSON(let error):
+            self.init(.malformedJSON, detail: error.detail, requestID: requestID)
+        case .invalid(let fields):
+            let detail = fields.errors.map { "\($0.pointer.isEmpty ? "The body" : $0.pointer) \($0.detail)" }
+            self.init(
+                .validationFailed, detail: detail.joined(separator: "; ") + ".", requestID: requestID,
+                errors: fields.errors)
+        }
+    }
+
+    public func encoded() -> [UInt8] {
+        var writer = JSONWriter(reservingBytes: 384)
+        write(to: &writer, statusCode: nil)
+        return writer.bytes
+    }
+
+    func write(to writer: inout JSONWriter, statusCode: Int?) {
+        func member(_ name: String, _ text: String) {
+            writer.name(name)
+            writer.string(text)
+        }
+        writer.beginObject()
+        member("type", code.typeURI)
+        member("title", code.title)
+        writer.name("status")
+        writer.integer(code.status)
+        if let statusCode {
+            writer.name("status_code")
+            writer.integer(statusCode)
+        }
+        member("detail", detail)
+        member("code", code.rawValue)
+        if let requestID { member("request_id", requestID) }
+        if !errors.isEmpty {
+            writer.name("errors")
+            writer.beginArray()
+            for error in errors {
+                writer.beginObject()
+                member("pointer", error.pointer)
+                member("detail", error.detail)
+                writer.endObject()
+            }
+            writer.endArray()
+        }
+        member("error", detail)
+        writer.name("retryable")
+        writer.bool(code.isRetryable)
+        writer.endObject()
+    }
+}
