@@ -12,15 +12,11 @@ public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
     case sessionNotFound = "session_not_found"
     case methodNotAllowed = "method_not_allowed"
     case requestTimeout = "request_timeout"
-    case conflict
-    case lengthRequired = "length_required"
     case contentTooLarge = "content_too_large"
     case uriTooLong = "uri_too_long"
     case unsupportedMediaType = "unsupported_media_type"
     case expectationFailed = "expectation_failed"
-    case misdirectedRequest = "misdirected_request"
     case idempotencyKeyReused = "idempotency_key_reused"
-    case upgradeRequired = "upgrade_required"
     case rateLimited = "rate_limited"
     case headerFieldsTooLarge = "header_fields_too_large"
     /// May or may not have been stored: send the same key again.
@@ -40,8 +36,8 @@ public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
     /// A short name for a person, the same for every occurrence (RFC 9457, section 3.1.3).
     public var title: String { meaning.title }
 
-    /// Whether the same request can succeed later. 500 is not among them by promise: it asks for a repeat with
-    /// the same key, which finds out what happened.
+    /// Whether the same request can succeed later: after `Retry-After` with 429 and 503, at any time with 408,
+    /// and with 500 under the same key, which finds out whether the event was stored.
     public var isRetryable: Bool {
         switch status {
         case 408, 429, 500, 503: true
@@ -63,15 +59,11 @@ public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
         case .sessionNotFound: (404, "There is no such session")
         case .methodNotAllowed: (405, "Method not allowed")
         case .requestTimeout: (408, "The request took too long to arrive")
-        case .conflict: (409, "Conflict")
-        case .lengthRequired: (411, "Length required")
         case .contentTooLarge: (413, "The body is too large")
         case .uriTooLong: (414, "The request target is too long")
         case .unsupportedMediaType: (415, "Media type or coding not supported")
         case .expectationFailed: (417, "The expectation cannot be met")
-        case .misdirectedRequest: (421, "Misdirected request")
         case .idempotencyKeyReused: (422, "The idempotency key was used with another body")
-        case .upgradeRequired: (426, "Upgrade required")
         case .rateLimited: (429, "Too many requests")
         case .headerFieldsTooLarge: (431, "The header fields are too large")
         case .internalError: (500, "Internal error")

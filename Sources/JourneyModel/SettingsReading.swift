@@ -1,0 +1,82 @@
+// Settings from the texts of environment variables. Where the texts come from is not known here.
+
+/// A variable that cannot be used: what stops the start, or leaves the old settings in force.
+public struct SettingsError: Error, Hashable, Sendable, CustomStringConvertible {
+    public var variable: String
+    /// As it was set, or the default where another setting made that too large.
+    public var value: String
+    public var allowed: String
+
+    /// One line; a value that would break it is escaped and shortened.
+    public var description: String {
+        let shown = value.unicodeScalars.prefix(64).map { $0.isControl ? $0.escaped(asASCII: true) : String($0) }
+        return "\(variable)=\(shown.joined()) is not allowed; allowed is \(allowed)"
+    }
+}
+
+extension Settings {
+    /// Every variable that is wrong, in the order of the declarations.
+    public struct Invalid: Error, Hashable, Sendable {
+        public var errors: [SettingsError]
+    }
+
+    /// Reads the eight settings; a variable for which `text` answers nil takes its default.
+    ///
+    /// A number is digits with, for a decimal setting, a fraction: no sign, no exponent, no white space, no unit.
+    /// A `SettingsError` for each variable that is no number or out of its range; where both settings of a pair
+    /// are in range by themselves, also for the one that exceeds the other.
+    public static func make(from text: (_ variable: String) -> String?) throws(Invalid) -> Settings {
+        var settings = Settings()
+        var errors: [SettingsError] = []
+        for declaration in declarations {
+            guard let text = text(declaration.variable) else { continue }
+            if !declaration.read(text, into: &settings) {
+                errors.append(
+                    SettingsError(variable: declaration.variable, value: text, allowed: declaration.allowed))
+            }
+        }
+        errors += settings.pairErrors(except: Set(errors.map(\.variable)))
+        if errors.isEmpty { return settings }
+        let order = declarations.map(\.variable)
+        throw Invalid(
+            errors: order.flatMap { variable in errors.filter { $0.variable == variable } })
+    }
+
+    /// anchor radius <= intent radius, grace period <= hard timeout.
+    private func pairErrors(except faulty: Set<String>) -> [SettingsError] {
+        Self.declarations.compactMap { declaration in
+            guard let limit = Self.declarations.first(where: { $0.variable == declaration.alsoAtMost }),
+                faulty.isDisjoint(with: [declaration.variable, limit.variable]),
+                declaration.number(in: self) > limit.number(in: self)
+            else { return nil }
+            return SettingsError(
+                variable: declaration.variable, value: declaration.text(in: self),
+                allowed: "\(declaration.allowed), which is \(limit.text(in: self))")
+        }
+    }
+}
+
+extension Settings.Declaration {
+    fileprivate func number(in settings: Settings) -> Double {
+        switch value {
+        case .integer(let path): Double(settings[keyPath: path])
+        case .decimal(let path): settings[keyPath: path]
+        }
+    }
+
+    /// False when the text is no number of this setting's kind or out of its range; then nothing is set.
+    fileprivate func read(_ text: String, into settings: inout Settings) -> Bool {
+        let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        let areDigits = parts.allSatisfy { !$0.isEmpty && $0.allSatisfy(\.isASCIIDigit) }
+        guard areDigits, parts.count <= 2 else { return false }
+        switch value {
+        case .integer(let path):
+            guard let number = Int(text), number > 0, Double(number) <= valueMax else { return false }
+            settings[keyPath: path] = number
+        case .decimal(let path):
+            guard let number = Double(text), number > 0, number <= valueMax else { return false }
+            settings[keyPath: path] = number
+        }
+        return true
+    }
+}
