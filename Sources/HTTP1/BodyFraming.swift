@@ -1,0 +1,97 @@
+// Where a request's content ends (RFC 9112 section 6). This is where request smuggling is decided: whatever two
+// servers could frame differently is refused here, whole, and no rule picks a winner. It sees field values, never
+// content.
+
+package enum BodyFraming: Hashable, Sendable {
+    /// Neither Content-Length nor Transfer-Encoding: no content (RFC 9112 section 6.3, rule 7).
+    case none
+    /// Content-Length: that many bytes, 0 or more.
+    case length(Int)
+    /// `Transfer-Encoding: chunked`.
+    case chunked
+}
+
+/// What the field lines of one head say about framing, gathered line by line, judged when the head is complete.
+struct FramingFields: Sendable {
+    private var contentLength: Int?
+    private var codings = TransferCodings()
+
+    /// RFC 9110 section 8.6: `Content-Length = 1*DIGIT`. A second one, a list, a sign and a number past Int.max
+    /// are refused; RFC 9112 section 6.3 would allow equal repeats to be merged, but not every server merges them.
+    mutating func addContentLength(_ bytes: [UInt8], _ value: Range<Int>) throws(Refusal) {
+        guard contentLength == nil else { throw Refusal(.badRequest, "Content-Length is given more than once.") }
+        guard let number = Self.decimal(bytes, value) else {
+            throw Refusal(.badRequest, "Content-Length is not one decimal number.")
+        }
+        contentLength = number
+    }
+
+    mutating func addTransferEncoding(_ bytes: [UInt8], _ value: Range<Int>) {
+        codings.add(bytes, value)
+    }
+
+    /// RFC 9112 sections 6.1 to 6.3. Order of judgement: what is malformed or contradicts itself is 400 before an
+    /// unknown coding is 501.
+    func framing(minorVersion: Int) throws(Refusal) -> BodyFraming {
+        guard codings.isPresent else { return contentLength.map(BodyFraming.length) ?? .none }
+        guard minorVersion >= 1 else {
+            throw Refusal(.badRequest, "Transfer-Encoding is not part of HTTP/1.0.")
+        }
+        guard contentLength == nil else {
+            throw Refusal(.badRequest, "Content-Length and Transfer-Encoding exclude each other.")
+        }
+        try codings.requireChunkedOnly()
+        return .chunked
+    }
+
+    private static func decimal(_ bytes: [UInt8], _ range: Range<Int>) -> Int? {
+        guard !range.isEmpty else { return nil }
+        var number = 0
+        for index in range {
+            guard Grammar.isDigit(bytes[index]) else { return nil }
+            let (tenfold, overflow) = number.multipliedReportingOverflow(by: 10)
+            let (sum, carry) = tenfold.addingReportingOverflow(Int(bytes[index] - UInt8(ascii: "0")))
+            guard !overflow, !carry else { return nil }
+            number = sum
+        }
+        return number
+    }
+}
+
+/// The codings of all Transfer-Encoding lines, as one list (RFC 9110 section 5.3).
+/// ```
+/// Transfer-Encoding = #transfer-coding
+/// transfer-coding   = token *( OWS ";" OWS transfer-parameter )
+/// ```
+private struct TransferCodings: Sendable {
+    private(set) var isPresent = false
+    private var chunkedCount = 0
+    private var otherCount = 0
+    private var chunkedIsLast = false
+    private var isMalformed = false
+
+    mutating func add(_ bytes: [UInt8], _ value: Range<Int>) {
+        isPresent = true
+        Grammar.forEachListElement(bytes, value) { element in
+            let semicolon = Grammar.firstIndex(of: UInt8(ascii: ";"), bytes, element)
+            let name = Grammar.trimmed(bytes, element.lowerBound..<(semicolon ?? element.upperBound))
+            let isChunked = Grammar.matches(bytes, name, "chunked")
+            // RFC 9112 section 7.1: chunked takes no parameters, and their presence is an error.
+            if !Grammar.isToken(bytes, name) || isChunked && semicolon != nil { isMalformed = true }
+            chunkedCount += isChunked ? 1 : 0
+            otherCount += isChunked ? 0 : 1
+            chunkedIsLast = isChunked
+        }
+    }
+
+    func requireChunkedOnly() throws(Refusal) {
+        guard !isMalformed else { throw Refusal(.badRequest, "Transfer-Encoding is malformed.") }
+        guard chunkedCount <= 1 else { throw Refusal(.badRequest, "Transfer-Encoding applies chunked twice.") }
+        guard chunkedCount == 0 || chunkedIsLast else {
+            throw Refusal(.badRequest, "chunked has to be the last transfer coding.")
+        }
+        guard otherCount == 0 else {
+            throw Refusal(.notImplemented, "The only transfer coding here is chunked.")
+        }
+    }
+}

@@ -1,0 +1,133 @@
+// Content in chunked coding (RFC 9112 section 7.1).
+// ```
+// chunked-body    = *chunk last-chunk trailer-section CRLF
+// chunk           = chunk-size [ chunk-ext ] CRLF chunk-data CRLF
+// chunk-size      = 1*HEXDIG
+// last-chunk      = 1*("0") [ chunk-ext ] CRLF
+// trailer-section = *( field-line CRLF )
+// ```
+// sizeLine -> data -> dataEnd -> sizeLine ... -> trailers -> done. A refusal leaves the state as it was; who gets
+// one asks no further. Extensions are checked and dropped (section 7.1.1: unknown ones MUST be ignored).
+
+struct ChunkedDecoder: Sendable {
+    private enum State: Hashable {
+        case sizeLine
+        case data(left: Int)
+        case dataEnd
+        case trailers
+        case done
+    }
+
+    private var state = State.sizeLine
+    /// Bytes of all chunks announced so far; never above the limit in force when they were.
+    private(set) var contentBytes = 0
+    private var extensionBytes = 0
+    private var trailerSectionBytes = 0
+    private(set) var trailers = Fields()
+
+    /// Decodes what is there into `content`, whose new bytes hold even when it throws. True once the content and
+    /// its trailers are complete.
+    mutating func decode(
+        _ input: inout InputBuffer, into content: inout [UInt8], contentBytesMax: Int, limits: Limits
+    ) throws(Refusal) -> Bool {
+        while state != .done {
+            let advanced: Bool
+            switch state {
+            case .sizeLine:
+                advanced = try readSizeLine(&input, contentBytesMax: contentBytesMax, limits: limits)
+            case .data(let left):
+                advanced = readData(&input, into: &content, left: left)
+            case .dataEnd:
+                advanced = try readDataEnd(&input)
+            case .trailers:
+                advanced = try readTrailerLine(&input, limits: limits)
+            case .done:
+                advanced = false
+            }
+            guard advanced else { return false }
+        }
+        return true
+    }
+
+    private static let malformed = Refusal(.badRequest, "The chunked coding of the content is malformed.")
+
+    private mutating func readSizeLine(
+        _ input: inout InputBuffer, contentBytesMax: Int, limits: Limits
+    ) throws(Refusal) -> Bool {
+        switch input.takeLine(bytesMax: Limits.chunkSizeDigitsMax + limits.chunkExtensionBytesMax) {
+        case .incomplete:
+            return false
+        case .tooLong, .bareLineFeed:
+            throw Self.malformed
+        case .complete(let line):
+            try readSize(input.bytes, line, contentBytesMax: contentBytesMax, limits: limits)
+            return true
+        }
+    }
+
+    private mutating func readSize(
+        _ bytes: [UInt8], _ line: Range<Int>, contentBytesMax: Int, limits: Limits
+    ) throws(Refusal) {
+        var index = line.lowerBound
+        var size = 0
+        while index < line.upperBound, let digit = Grammar.hexValue(bytes[index]) {
+            // The last digit that fits leaves the sign bit alone.
+            guard index - line.lowerBound < Limits.chunkSizeDigitsMax, size <= Int.max >> 4 else {
+                throw Self.malformed
+            }
+            size = size << 4 | Int(digit)
+            index += 1
+        }
+        let extensions = index..<line.upperBound
+        guard index > line.lowerBound, ChunkExtensions.isValid(bytes, extensions) else { throw Self.malformed }
+        extensionBytes += extensions.count
+        guard extensionBytes <= limits.chunkExtensionBytesMax else {
+            throw Refusal(.badRequest, "The chunk extensions are too long.")
+        }
+        guard size <= contentBytesMax - contentBytes else { throw Refusal.contentTooLarge }
+        contentBytes += size
+        state = size == 0 ? .trailers : .data(left: size)
+    }
+
+    private mutating func readData(_ input: inout InputBuffer, into content: inout [UInt8], left: Int) -> Bool {
+        let range = input.takeBytes(max: left)
+        content.append(contentsOf: input.bytes[range])
+        state = range.count == left ? .dataEnd : .data(left: left - range.count)
+        return range.count == left
+    }
+
+    /// The CRLF after chunk-data; one byte of it is enough to tell that it is not there.
+    private mutating func readDataEnd(_ input: inout InputBuffer) throws(Refusal) -> Bool {
+        let next = input.available
+        if let first = next.first, input.bytes[first] != Grammar.carriageReturn { throw Self.malformed }
+        guard next.count >= 2 else { return false }
+        guard input.bytes[next.lowerBound + 1] == Grammar.lineFeed else { throw Self.malformed }
+        _ = input.takeBytes(max: 2)
+        state = .sizeLine
+        return true
+    }
+
+    private mutating func readTrailerLine(_ input: inout InputBuffer, limits: Limits) throws(Refusal) -> Bool {
+        let left = limits.trailerSectionBytesMax - trailerSectionBytes
+        switch input.takeLine(bytesMax: left - 2) {
+        case .incomplete:
+            return false
+        case .tooLong:
+            throw Refusal(.requestHeaderFieldsTooLarge, "The trailer section is too long.")
+        case .bareLineFeed:
+            throw Self.malformed
+        case .complete(let line):
+            trailerSectionBytes += line.count + 2
+            if line.isEmpty {
+                state = .done
+            } else {
+                try Trailers.append(input.bytes, line, to: &trailers, limits: limits)
+            }
+            return true
+        }
+    }
+}
+
+extension Refusal {
+    static let contentTooLarge = Refusal(.contentTooLarge, "The content is longer than this resource takes.")
+}

@@ -1,0 +1,139 @@
+// The bytes that RFC 9110, RFC 9112 and RFC 3986 allow, each set beside the rule it comes from. Everything here
+// works on bytes: no Character, no locale, no case folding beyond ASCII. It knows nothing of messages.
+
+/// A set of ASCII bytes as two words, so that a test is a shift and a mask; bytes from 0x80 up are never in it.
+/// The words are checked against the quoted grammar, byte by byte, in GrammarTests.
+struct ByteSet: Sendable {
+    /// Bit n stands for byte n.
+    let from0: UInt64
+    /// Bit n stands for byte 64 + n.
+    let from64: UInt64
+
+    @inline(__always)
+    func contains(_ byte: UInt8) -> Bool {
+        let word = byte < 64 ? from0 : from64
+        return byte < 128 && (word &>> UInt64(byte & 63)) & 1 == 1
+    }
+}
+
+enum Grammar {
+    /// RFC 9110 section 5.6.2:
+    /// ```
+    /// token = 1*tchar
+    /// tchar = "!" / "#" / "$" / "%" / "&" / "'" / "*" / "+" / "-" / "."
+    ///       / "^" / "_" / "`" / "|" / "~" / DIGIT / ALPHA
+    /// ```
+    static let tokenBytes = ByteSet(from0: 0x03FF_6CFA_0000_0000, from64: 0x57FF_FFFF_C7FF_FFFE)
+
+    /// RFC 3986 section 3.3, without "%", which starts a triplet and is looked at by itself:
+    /// ```
+    /// absolute-path = 1*( "/" segment )          (RFC 9110 section 4.1)
+    /// segment       = *pchar
+    /// pchar         = unreserved / pct-encoded / sub-delims / ":" / "@"
+    /// unreserved    = ALPHA / DIGIT / "-" / "." / "_" / "~"
+    /// sub-delims    = "!" / "$" / "&" / "'" / "(" / ")" / "*" / "+" / "," / ";" / "="
+    /// ```
+    static let pathBytes = ByteSet(from0: 0x2FFF_FFD2_0000_0000, from64: 0x47FF_FFFE_87FF_FFFF)
+
+    /// RFC 3986 section 3.4, again without "%": `query = *( pchar / "/" / "?" )`
+    static let queryBytes = ByteSet(from0: 0xAFFF_FFD2_0000_0000, from64: 0x47FF_FFFE_87FF_FFFF)
+
+    /// RFC 3986 section 3.2.2, again without "%": `reg-name = *( unreserved / pct-encoded / sub-delims )`
+    static let registeredNameBytes = ByteSet(from0: 0x2BFF_7FD2_0000_0000, from64: 0x47FF_FFFE_87FF_FFFE)
+
+    /// RFC 9110 section 5.5; CR, LF, NUL and every other control but HTAB fall outside:
+    /// ```
+    /// field-value   = *field-content
+    /// field-content = field-vchar [ 1*( SP / HTAB / field-vchar ) field-vchar ]
+    /// field-vchar   = VCHAR / obs-text          obs-text = %x80-FF
+    /// ```
+    @inline(__always)
+    static func isFieldValueByte(_ byte: UInt8) -> Bool {
+        byte >= 0x20 && byte != 0x7F || byte == tab
+    }
+
+    /// RFC 9110 section 5.6.3: `OWS = *( SP / HTAB )`
+    @inline(__always)
+    static func isWhitespace(_ byte: UInt8) -> Bool {
+        byte == space || byte == tab
+    }
+
+    @inline(__always)
+    static func isDigit(_ byte: UInt8) -> Bool {
+        byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9")
+    }
+
+    /// The value of one HEXDIG in either case; nil for any other byte.
+    @inline(__always)
+    static func hexValue(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+        default: nil
+        }
+    }
+
+    @inline(__always)
+    static func lowercased(_ byte: UInt8) -> UInt8 {
+        byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z") ? byte | 0x20 : byte
+    }
+
+    static let tab = UInt8(ascii: "\t")
+    static let lineFeed = UInt8(ascii: "\n")
+    static let carriageReturn: UInt8 = 0x0D
+    static let space = UInt8(ascii: " ")
+}
+
+extension Grammar {
+    /// `token`: at least one byte, all of them tchar.
+    static func isToken(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {
+        !range.isEmpty && allBytes(bytes, range, in: tokenBytes)
+    }
+
+    static func allBytes(_ bytes: [UInt8], _ range: Range<Int>, in set: ByteSet) -> Bool {
+        for index in range where !set.contains(bytes[index]) { return false }
+        return true
+    }
+
+    /// True when that range spells `word`, which is given in lower case, in any case.
+    static func matches(_ bytes: [UInt8], _ range: Range<Int>, _ word: StaticString) -> Bool {
+        guard range.count == word.utf8CodeUnitCount else { return false }
+        return word.withUTF8Buffer { letters in
+            for offset in 0..<letters.count where lowercased(bytes[range.lowerBound + offset]) != letters[offset] {
+                return false
+            }
+            return true
+        }
+    }
+
+    /// The range without the whitespace at both ends.
+    static func trimmed(_ bytes: [UInt8], _ range: Range<Int>) -> Range<Int> {
+        var lower = range.lowerBound
+        var upper = range.upperBound
+        while lower < upper, isWhitespace(bytes[lower]) { lower += 1 }
+        while lower < upper, isWhitespace(bytes[upper - 1]) { upper -= 1 }
+        return lower..<upper
+    }
+
+    /// The first place of that byte in the range.
+    static func firstIndex(of byte: UInt8, _ bytes: [UInt8], _ range: Range<Int>) -> Int? {
+        for index in range where bytes[index] == byte { return index }
+        return nil
+    }
+
+    /// Calls `body` with every comma-separated element, whitespace trimmed and empty elements included
+    /// (RFC 9110 section 5.6.1: `#element`). Quoted strings are not looked into.
+    static func forEachListElement(_ bytes: [UInt8], _ range: Range<Int>, _ body: (Range<Int>) -> Void) {
+        var lower = range.lowerBound
+        while let comma = firstIndex(of: UInt8(ascii: ","), bytes, lower..<range.upperBound) {
+            body(trimmed(bytes, lower..<comma))
+            lower = comma + 1
+        }
+        body(trimmed(bytes, lower..<range.upperBound))
+    }
+
+    static func text(_ bytes: [UInt8], _ range: Range<Int>) -> String {
+        String(decoding: bytes[range], as: UTF8.self)
+    }
+}

@@ -1,0 +1,124 @@
+// The lines of a request head, one after the other, into a RequestHead (RFC 9112 sections 3 and 5). It is given
+// whole lines and knows nothing of buffers, of content or of what came before.
+//
+// What a typical POST of 400 bytes with six fields allocates: one array for the field lines, and one string for
+// each value longer than the 15 bytes that Swift keeps inside a String: the token, the user agent, the media type,
+// a long key. Method, path and the usual names fit inline; Host, Content-Length and Connection are judged as bytes.
+
+struct HeadParser: Sendable {
+    /// Known as soon as the method was read, even when the rest of the line is refused: the refusal of a HEAD has
+    /// no content either (RFC 9110 section 9.3.2).
+    private(set) var method: Method?
+    private var target = RequestTarget(path: "")
+    private var minorVersion = 0
+    private var fields = Fields()
+    private var framing = FramingFields()
+    private var options = ConnectionOptions()
+    private var host: String?
+    private var expectsContinue = false
+
+    // MARK: Request line
+
+    /// `request-line = method SP request-target SP HTTP-version` (RFC 9112 section 3), single spaces only. The
+    /// version is judged before the target, so that the HTTP/2 preface `PRI * HTTP/2.0` gets its 505.
+    mutating func readRequestLine(_ bytes: [UInt8], _ line: Range<Int>, limits: Limits) throws(Refusal) {
+        let space = Grammar.firstIndex(of: Grammar.space, bytes, line)
+        let methodRange = line.lowerBound..<(space ?? line.upperBound)
+        guard Grammar.isToken(bytes, methodRange) else { throw Self.malformedRequestLine }
+        guard methodRange.count <= limits.methodBytesMax else { throw Self.unknownMethod }
+        let method = Method(Grammar.text(bytes, methodRange))
+        self.method = method
+
+        guard let space else { throw Self.malformedRequestLine }
+        guard let secondSpace = Grammar.firstIndex(of: Grammar.space, bytes, (space + 1)..<line.upperBound)
+        else { throw Self.malformedRequestLine }
+        try readVersion(bytes, (secondSpace + 1)..<line.upperBound)
+        target = try RequestTarget.parse(bytes, (space + 1)..<secondSpace, method: method)
+    }
+
+    /// `HTTP-version = "HTTP" "/" DIGIT "." DIGIT`, case-sensitive (RFC 9112 section 2.3).
+    private mutating func readVersion(_ bytes: [UInt8], _ range: Range<Int>) throws(Refusal) {
+        let name: StaticString = "HTTP/"
+        let lower = range.lowerBound
+        guard range.count == 8, bytes[lower + 6] == UInt8(ascii: "."),
+            Grammar.isDigit(bytes[lower + 5]), Grammar.isDigit(bytes[lower + 7]),
+            name.withUTF8Buffer({ $0.elementsEqual(bytes[lower..<(lower + 5)]) })
+        else { throw Self.malformedRequestLine }
+        guard bytes[lower + 5] == UInt8(ascii: "1") else {
+            throw Refusal(.httpVersionNotSupported, "This server speaks HTTP/1.1 and HTTP/1.0.")
+        }
+        minorVersion = bytes[lower + 7] == UInt8(ascii: "0") ? 0 : 1
+    }
+
+    /// What to answer to a request line over the limit: whose fault it is shows in the bytes that are allowed.
+    mutating func refusalOfLongRequestLine(_ bytes: [UInt8], _ start: Range<Int>, limits: Limits) -> Refusal {
+        let space = Grammar.firstIndex(of: Grammar.space, bytes, start)
+        let methodRange = start.lowerBound..<(space ?? start.upperBound)
+        guard Grammar.isToken(bytes, methodRange) else { return Self.malformedRequestLine }
+        guard methodRange.count <= limits.methodBytesMax else { return Self.unknownMethod }
+        method = Method(Grammar.text(bytes, methodRange))
+        return Refusal(.uriTooLong, "The request line is too long.")
+    }
+
+    private static let malformedRequestLine = Refusal(.badRequest, "The request line is malformed.")
+    private static let unknownMethod = Refusal(.notImplemented, "The method is too long to be known here.")
+
+    // MARK: Field lines
+
+    mutating func readFieldLine(_ bytes: [UInt8], _ line: Range<Int>, limits: Limits) throws(Refusal) {
+        guard fields.count < limits.fieldCountMax else {
+            throw Refusal(.requestHeaderFieldsTooLarge, "The request has too many fields.")
+        }
+        let field = try FieldLine.parse(bytes, line)
+        try judge(bytes, field)
+        fields.append(Grammar.text(bytes, field.name), Grammar.text(bytes, field.value))
+    }
+
+    /// The fields that the connection itself depends on, told apart by length first.
+    private mutating func judge(_ bytes: [UInt8], _ field: FieldLine) throws(Refusal) {
+        switch field.name.count {
+        case 4 where Grammar.matches(bytes, field.name, "host"):
+            try readHost(bytes, field.value)
+        case 6 where Grammar.matches(bytes, field.name, "expect"):
+            try readExpect(bytes, field.value)
+        case 10 where Grammar.matches(bytes, field.name, "connection"):
+            options.add(bytes, field.value)
+        case 14 where Grammar.matches(bytes, field.name, "content-length"):
+            try framing.addContentLength(bytes, field.value)
+        case 17 where Grammar.matches(bytes, field.name, "transfer-encoding"):
+            framing.addTransferEncoding(bytes, field.value)
+        default:
+            break
+        }
+    }
+
+    /// RFC 9112 section 3.2: more than one Host line, or an invalid value, is 400 in any version.
+    private mutating func readHost(_ bytes: [UInt8], _ value: Range<Int>) throws(Refusal) {
+        guard host == nil else { throw Refusal(.badRequest, "Host is given more than once.") }
+        guard Authority.isValid(bytes, value) else { throw Refusal(.badRequest, "Host is not a valid host and port.") }
+        host = Grammar.text(bytes, value)
+    }
+
+    /// RFC 9110 section 10.1.1: the one expectation there is, in any case; any other is 417.
+    private mutating func readExpect(_ bytes: [UInt8], _ value: Range<Int>) throws(Refusal) {
+        guard Grammar.matches(bytes, value, "100-continue") else {
+            throw Refusal(.expectationFailed, "The only expectation met here is 100-continue.")
+        }
+        expectsContinue = true
+    }
+
+    // MARK: The empty line
+
+    /// The head, once the empty line was read.
+    func finish() throws(Refusal) -> RequestHead {
+        guard minorVersion == 0 || host != nil else {
+            throw Refusal(.badRequest, "A request of HTTP/1.1 needs a Host field.")
+        }
+        return RequestHead(
+            method: method ?? .get, path: target.path, query: target.query,
+            authority: target.authority ?? host ?? "", minorVersion: minorVersion, fields: fields,
+            framing: try framing.framing(minorVersion: minorVersion),
+            expectsContinue: expectsContinue && minorVersion >= 1,
+            keepAlive: options.persists(minorVersion: minorVersion))
+    }
+}

@@ -1,0 +1,79 @@
+// Bytes received and not yet interpreted, handed out by line or by count. Each byte is looked at once for the end
+// of its line however small the pieces are in which it comes, and moved at most once on average. Knows no HTTP
+// beyond CRLF (RFC 9112 section 2.2: a bare CR is left for the grammar to refuse, a bare LF never ends a line).
+
+struct InputBuffer: Sendable {
+    enum Line: Hashable {
+        /// No end in sight yet.
+        case incomplete
+        /// Longer than allowed, whether its end is in sight or not.
+        case tooLong
+        /// Ends in LF without CR.
+        case bareLineFeed
+        /// The line without its CRLF; valid until the next `append`.
+        case complete(Range<Int>)
+    }
+
+    private(set) var bytes: [UInt8] = []
+    private var start = 0
+    /// Where the search for LF goes on; never before `start`.
+    private var searched = 0
+
+    /// What has not been taken yet.
+    var available: Range<Int> { start..<bytes.count }
+
+    mutating func append(_ new: UnsafeRawBufferPointer) {
+        makeRoom()
+        bytes.append(contentsOf: new)
+    }
+
+    /// Takes the next line, CRLF included, when it is there and no longer than that without its CRLF. The answer
+    /// is the same wherever the bytes were cut.
+    mutating func takeLine(bytesMax: Int) -> Line {
+        let end = bytes.count
+        var index = searched
+        while index < end, bytes[index] != Grammar.lineFeed { index += 1 }
+        searched = index
+        let lengthWithReturn = index - start
+        guard lengthWithReturn <= bytesMax + 1 else { return .tooLong }
+        guard index < end else { return .incomplete }
+        guard index > start, bytes[index - 1] == Grammar.carriageReturn else { return .bareLineFeed }
+        defer { take(lengthWithReturn + 1) }
+        return .complete(start..<(index - 1))
+    }
+
+    /// Takes up to that many bytes; valid until the next `append`.
+    mutating func takeBytes(max: Int) -> Range<Int> {
+        let range = start..<(start + min(max, bytes.count - start))
+        take(range.count)
+        return range
+    }
+
+    mutating func removeAll() {
+        bytes = []
+        start = 0
+        searched = 0
+    }
+
+    /// Between requests: gives a large empty buffer back.
+    mutating func releaseIfIdle() {
+        if available.isEmpty, bytes.capacity > Limits.idleBufferBytesMax { removeAll() }
+    }
+
+    private mutating func take(_ count: Int) {
+        start += count
+        searched = start
+    }
+
+    /// Drops what was taken once it is at least half of the buffer, so that no byte moves often.
+    private mutating func makeRoom() {
+        guard start > 0, start >= bytes.count - start else { return }
+        if start == bytes.count {
+            bytes.removeAll(keepingCapacity: true)
+        } else {
+            bytes.removeFirst(start)
+        }
+        searched -= start
+        start = 0
+    }
+}

@@ -1,0 +1,11 @@
+/// Why a request is not served: the status to answer with and a sentence for the client that never repeats its
+/// input. After it nothing more of that connection is interpreted (RFC 9112 sections 2.2, 6.3 and 11.2).
+package struct Refusal: Error, Hashable, Sendable {
+    package var status: Status
+    package var detail: String
+
+    package init(_ status: Status, _ detail: String) {
+        self.status = status
+        self.detail = detail
+    }
+}

@@ -1,0 +1,142 @@
+// The request target (RFC 9112 section 3.2) and the one form in which a path reaches a handler.
+// ```
+// request-target = origin-form / absolute-form / authority-form / asterisk-form
+// ```
+// Paths are percent-decoded once. Whatever two servers could read as different resources is refused with 400
+// instead of mended, since a proxy in front may have judged the other reading; clients resolve these before they
+// send (RFC 3986 section 5.2.4):
+//   - "." and ".." as a segment, plain or encoded
+//   - an empty segment ("//"); a single "/" at the end is kept and means another path
+//   - %2F and %5C, separators in disguise
+//   - %00 to %1F and %7F, which no name contains and every log fears
+//   - bytes that are not UTF-8 once decoded
+// So "/a%62c" and "/abc" arrive as "/abc", "%252F" as the three characters "%2F", and nothing arrives in two forms.
+// The query is checked for its bytes and left raw: only who reads a parameter knows what "+" means in it.
+
+struct RequestTarget: Sendable {
+    var path: String
+    var query: String?
+    /// From absolute-form; nil in origin- and asterisk-form, where Host names it.
+    var authority: String?
+
+    static func parse(_ bytes: [UInt8], _ range: Range<Int>, method: Method) throws(Refusal) -> RequestTarget {
+        guard let first = range.first else { throw malformed }
+        if method == .connect { throw refusalOfConnect(bytes, range) }
+        if bytes[first] == UInt8(ascii: "/") {
+            return try originForm(bytes, range)
+        }
+        if bytes[first] == UInt8(ascii: "*"), range.count == 1 {
+            guard method == .options else {
+                throw Refusal(.badRequest, "The target * goes with OPTIONS only.")
+            }
+            return RequestTarget(path: "*")
+        }
+        return try absoluteForm(bytes, range, method: method)
+    }
+
+    private static let malformed = Refusal(.badRequest, "The request target is malformed.")
+
+    /// `authority-form = uri-host ":" port`, which goes with CONNECT alone. This server opens no tunnels, and what
+    /// follows a CONNECT is not HTTP, so it ends here (RFC 9110 section 9.3.6).
+    private static func refusalOfConnect(_ bytes: [UInt8], _ range: Range<Int>) -> Refusal {
+        guard Authority.isValid(bytes, range), let last = range.last, Grammar.isDigit(bytes[last]),
+            Grammar.firstIndex(of: UInt8(ascii: ":"), bytes, range) != nil
+        else { return malformed }
+        return Refusal(.notImplemented, "CONNECT is not implemented.")
+    }
+
+    /// `absolute-form = absolute-URI`, http and https only. Its authority replaces Host (RFC 9112 section 3.2.2).
+    private static func absoluteForm(
+        _ bytes: [UInt8], _ range: Range<Int>, method: Method
+    ) throws(Refusal) -> RequestTarget {
+        guard let colon = Grammar.firstIndex(of: UInt8(ascii: ":"), bytes, range) else { throw malformed }
+        let scheme = range.lowerBound..<colon
+        guard Grammar.matches(bytes, scheme, "http") || Grammar.matches(bytes, scheme, "https"),
+            Grammar.matches(bytes, colon..<min(colon + 3, range.upperBound), "://")
+        else { throw malformed }
+        var end = colon + 3
+        while end < range.upperBound, bytes[end] != UInt8(ascii: "/"), bytes[end] != UInt8(ascii: "?") { end += 1 }
+        guard Authority.isValid(bytes, (colon + 3)..<end) else { throw malformed }
+
+        var target = try originForm(bytes, end..<range.upperBound)
+        if target.path.isEmpty {
+            // RFC 9110 section 4.2.3: an empty path is "/"; RFC 9112 section 3.2.4: for OPTIONS it is "*".
+            target.path = method == .options && target.query == nil ? "*" : "/"
+        }
+        target.authority = Grammar.text(bytes, (colon + 3)..<end)
+        return target
+    }
+
+    /// `origin-form = absolute-path [ "?" query ]`; the path may be empty here, as in absolute-form.
+    private static func originForm(_ bytes: [UInt8], _ range: Range<Int>) throws(Refusal) -> RequestTarget {
+        guard let mark = Grammar.firstIndex(of: UInt8(ascii: "?"), bytes, range) else {
+            return RequestTarget(path: try decodedPath(bytes, range))
+        }
+        let query = (mark + 1)..<range.upperBound
+        guard isQuery(bytes, query) else { throw malformed }
+        return RequestTarget(
+            path: try decodedPath(bytes, range.lowerBound..<mark), query: Grammar.text(bytes, query))
+    }
+
+    private static func isQuery(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {
+        var index = range.lowerBound
+        while index < range.upperBound {
+            if Grammar.queryBytes.contains(bytes[index]) {
+                index += 1
+            } else if PercentEncoding.byte(bytes, at: index, before: range.upperBound) != nil {
+                index += 3
+            } else {
+                return false
+            }
+        }
+        return true
+    }
+
+    private static func decodedPath(_ bytes: [UInt8], _ range: Range<Int>) throws(Refusal) -> String {
+        if Grammar.allBytes(bytes, range, in: Grammar.pathBytes) {
+            try requirePlainSegments(bytes, range)
+            return Grammar.text(bytes, range)
+        }
+        var decoded: [UInt8] = []
+        decoded.reserveCapacity(range.count)
+        var index = range.lowerBound
+        while index < range.upperBound {
+            if Grammar.pathBytes.contains(bytes[index]) {
+                decoded.append(bytes[index])
+                index += 1
+            } else if let byte = PercentEncoding.byte(bytes, at: index, before: range.upperBound) {
+                guard isAllowedDecoded(byte) else {
+                    throw Refusal(.badRequest, "The path contains an encoded separator or control character.")
+                }
+                decoded.append(byte)
+                index += 3
+            } else {
+                throw malformed
+            }
+        }
+        try requirePlainSegments(decoded, decoded.indices)
+        guard let path = String(validating: decoded, as: UTF8.self) else {
+            throw Refusal(.badRequest, "The path is not UTF-8.")
+        }
+        return path
+    }
+
+    private static func isAllowedDecoded(_ byte: UInt8) -> Bool {
+        byte >= 0x20 && byte != 0x7F && byte != UInt8(ascii: "/") && byte != UInt8(ascii: "\\")
+    }
+
+    /// No segment is "." or "..", and none but the last is empty.
+    private static func requirePlainSegments(_ bytes: [UInt8], _ range: Range<Int>) throws(Refusal) {
+        guard !range.isEmpty else { return }
+        var lower = range.lowerBound + 1
+        while lower <= range.upperBound {
+            let slash = Grammar.firstIndex(of: UInt8(ascii: "/"), bytes, lower..<range.upperBound)
+            let segment = lower..<(slash ?? range.upperBound)
+            let isDots = segment.count <= 2 && segment.allSatisfy { bytes[$0] == UInt8(ascii: ".") }
+            guard segment.isEmpty ? slash == nil : !isDots else {
+                throw Refusal(.badRequest, "The path contains an empty or a dot segment.")
+            }
+            lower = segment.upperBound + 1
+        }
+    }
+}

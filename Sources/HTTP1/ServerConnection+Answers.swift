@@ -1,0 +1,85 @@
+// The answering side of a ServerConnection: how a response is framed for this request and this client. Every
+// function says whether it encoded anything; false means that no such thing was due, and nothing was appended.
+
+extension ServerConnection {
+    /// 100 (Continue), when the client waits for it.
+    @discardableResult
+    package mutating func encodeContinue(into output: inout [UInt8]) -> Bool {
+        guard takeContinue() else { return false }
+        ResponseEncoder.appendContinue(into: &output)
+        return true
+    }
+
+    /// A whole response. In answer to HEAD, and with 204 and 304, the body is left out; HEAD is told its length.
+    /// `dateText` is an IMF-fixdate (RFC 9110 section 5.6.7), or empty for a server without a clock. A status that
+    /// is not a final one goes out as 500.
+    @discardableResult
+    package mutating func encode(
+        status: Status, fields: Fields = Fields(), body: [UInt8] = [], dateText: String, close: Bool = false,
+        into output: inout [UInt8]
+    ) -> Bool {
+        let framing: ResponseFraming = status.forbidsContent ? .noContent : .length(status.body(body).count)
+        guard encodeHead(status, fields, dateText, close, framing, into: &output) else { return false }
+        if framing != .noContent, !answersHead { output.append(contentsOf: status.body(body)) }
+        finishAnswer()
+        return true
+    }
+
+    /// The head of a response whose length is not known. Follow it with `encodeChunk` and one `encodeEnd`; a stream
+    /// that breaks off is told to the client by closing without `encodeEnd`. HTTP/1.0 gets the bytes as they are,
+    /// and the end of the connection as their end (RFC 9112 section 6.1).
+    @discardableResult
+    package mutating func encodeHead(
+        status: Status, fields: Fields = Fields(), dateText: String, close: Bool = false, into output: inout [UInt8]
+    ) -> Bool {
+        let framing: ResponseFraming =
+            status.forbidsContent || answersHead ? .noContent : minorVersion >= 1 ? .chunked : .untilClose
+        return encodeHead(status, fields, dateText, close, framing, into: &output)
+    }
+
+    /// The next bytes of a streamed response. Empty ones are left out, since an empty chunk would be the last; so
+    /// are all of them when the response has no content.
+    @discardableResult
+    package mutating func encodeChunk(_ content: [UInt8], into output: inout [UInt8]) -> Bool {
+        guard case .streaming(let framing) = answering else { return false }
+        switch framing {
+        case .chunked where !content.isEmpty: ResponseEncoder.appendChunk(content, into: &output)
+        case .untilClose: output.append(contentsOf: content)
+        default: break
+        }
+        return true
+    }
+
+    /// Ends a streamed response.
+    @discardableResult
+    package mutating func encodeEnd(into output: inout [UInt8]) -> Bool {
+        guard case .streaming(let framing) = answering else { return false }
+        if framing == .chunked { ResponseEncoder.appendLastChunk(into: &output) }
+        finishAnswer()
+        return true
+    }
+
+    private mutating func encodeHead(
+        _ status: Status, _ fields: Fields, _ dateText: String, _ close: Bool, _ framing: ResponseFraming,
+        into output: inout [UInt8]
+    ) -> Bool {
+        guard beginAnswer(close: close, framing: framing) else { return false }
+        // RFC 9112 section 9.3: 1.1 persists unless told otherwise, 1.0 only when told.
+        let connection: StaticString? = mustClose ? "close" : minorVersion == 0 ? "keep-alive" : nil
+        ResponseEncoder.appendHead(
+            status: status.final, fields: fields, dateText: dateText, framing: framing, connection: connection,
+            into: &output)
+        return true
+    }
+}
+
+extension Status {
+    /// This status when it can end an exchange, else 500: 1xx are interim, and a code has three digits.
+    var final: Status { (200...599).contains(code) ? self : .internalServerError }
+
+    /// RFC 9110 sections 15.3.5 and 15.4.5: these end with the empty line after the fields.
+    var forbidsContent: Bool { code == 204 || code == 304 }
+
+    /// RFC 9110 section 15.3.6: 205 comes with a length of 0.
+    func body(_ body: [UInt8]) -> [UInt8] { code == 205 ? [] : body }
+}

@@ -1,0 +1,27 @@
+// Field lines after chunked content (RFC 9110 section 6.5). They are handed out apart from the header fields and
+// never merged into them. Fields that frame, route, authenticate or describe the content come too late there and
+// are refused (section 6.5.1), since a server that did merge them would have read another request.
+
+enum Trailers {
+    /// In lower case, as they are compared.
+    private static let refused: [StaticString] = [
+        "transfer-encoding", "content-length", "host", "connection", "keep-alive", "proxy-connection", "te",
+        "trailer", "upgrade", "max-forwards", "forwarded", "x-forwarded-for", "x-forwarded-host",
+        "x-forwarded-proto", "authorization", "proxy-authorization", "cookie", "expect", "cache-control", "range",
+        "if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range", "content-encoding",
+        "content-type", "content-range", "idempotency-key",
+    ]
+
+    static func append(
+        _ bytes: [UInt8], _ line: Range<Int>, to trailers: inout Fields, limits: Limits
+    ) throws(Refusal) {
+        guard trailers.count < limits.trailerCountMax else {
+            throw Refusal(.requestHeaderFieldsTooLarge, "The request has too many trailer fields.")
+        }
+        let field = try FieldLine.parse(bytes, line)
+        guard !refused.contains(where: { Grammar.matches(bytes, field.name, $0) }) else {
+            throw Refusal(.badRequest, "A field that belongs into the header section is in the trailer section.")
+        }
+        trailers.append(Grammar.text(bytes, field.name), Grammar.text(bytes, field.value))
+    }
+}
