@@ -1,0 +1,138 @@
+// Convergence (contract, section 1): any permutation, duplication or delay of deliveries ends in the same state and
+// the same verdicts. Random journeys, legal and not, dense with ties and deadlines, are appended to a JourneyLog in
+// random order with repeats, while the expiry worker runs at random times; the outcome must be that of one fold in
+// order. DWELL_PROPERTY_JOURNEYS=100000 for the long run; a failure names its seed, DWELL_PROPERTY_SEED plays it.
+
+import JourneyModel
+import Testing
+
+struct ConvergenceTests {
+    @Test("Whatever the order of arrival, repeats and the worker's timing: one outcome")
+    func anyArrival() {
+        for seed in PropertyRun.seeds {
+            var random = SeededRandom(seed: seed)
+            let events = RandomJourney.events(&random)
+            let inOrder = Fold.replay(events)
+            let log = arrive(events, &random)
+
+            let client = log.points.filter { $0.event.origin == .client }
+            let isSame =
+                client.map(\.event) == events && client.map(\.verdict) == inOrder.map(\.verdict)
+                && client.map(\.journey) == inOrder.map(\.journey)
+            let end = Moment.at(1_000_000)
+            let state = (inOrder.last?.journey ?? Journey()).advanced(to: end)
+            guard isSame, log.journey.advanced(to: end) == state else {
+                Issue.record("seed \(seed): the outcome depends on the order of arrival")
+                return
+            }
+            guard log.points.map(\.event) == log.points.map(\.event).sorted() else {
+                Issue.record("seed \(seed): an expiry was stored out of its place")
+                return
+            }
+        }
+    }
+
+    @Test("Expiries with an effect are the same for every arrival, and none is stored twice")
+    func expiries() {
+        for seed in PropertyRun.seeds.prefix(1000) {
+            var random = SeededRandom(seed: seed)
+            let events = RandomJourney.events(&random)
+            let first = effectiveExpiries(arrive(events, &random))
+            let second = effectiveExpiries(arrive(events, &random))
+            guard first == second, Set(first).count == first.count else {
+                Issue.record("seed \(seed): \(first) and \(second)")
+                return
+            }
+        }
+    }
+
+    @Test("A journey is always one that can be: deadlines and session belong to its state")
+    func invariants() {
+        for seed in PropertyRun.seeds.prefix(2000) {
+            var random = SeededRandom(seed: seed)
+            for (verdict, journey) in Fold.replay(RandomJourney.events(&random)) {
+                let inProgress = [.sessionActive, .inTransit, .atMerchant].contains(journey.state)
+                let holds =
+                    (journey.hardDeadline != nil) == inProgress
+                    && (journey.graceDeadline != nil) == (journey.state == .inTransit)
+                    && (journey.sessionID != nil || !inProgress)
+                    && (journey.sessionID == nil || inProgress || journey.state == .sessionEnded)
+                    && (journey.nextTargetChargerID == nil || journey.state == .sessionEnded)
+                    && (verdict.reason != nil) == (verdict.transition == .rejected)
+                    && (!verdict.impliesReset || verdict.transition == .applied)
+                guard holds else {
+                    Issue.record("seed \(seed): \(verdict) \(journey)")
+                    return
+                }
+            }
+        }
+    }
+
+    @Test("The random journeys reach every state, every reason and both kinds of expiry")
+    func coverage() {
+        var states: Set<JourneyState> = []
+        var reasons: Set<Verdict.Reason> = []
+        var expired: Set<EventName> = []
+        var staleExpiries = 0
+        for seed in UInt64(1)...500 {
+            var random = SeededRandom(seed: seed)
+            let log = arrive(RandomJourney.events(&random), &random)
+            states.formUnion(log.points.map(\.journey.state))
+            reasons.formUnion(log.points.compactMap(\.verdict.reason))
+            expired.formUnion(log.points.filter { $0.event.origin == .server }.map(\.event.name))
+            staleExpiries += log.points.filter { $0.event.origin == .server && $0.verdict == .none }.count
+        }
+        #expect(states == Set(JourneyState.allCases))
+        #expect(reasons == Set(Verdict.Reason.allCases))
+        #expect(expired == [.gracePeriodExpired, .hardTimeoutExpired])
+        #expect(staleExpiries > 10)
+    }
+
+    /// In random order, some events up to three times, the worker in between with a clock that jumps about.
+    private func arrive(_ events: [PlacedEvent], _ random: inout SeededRandom) -> JourneyLog {
+        let repeats = events.filter { _ in random.chance(1, in: 4) }
+        var log = JourneyLog()
+        for event in (events + repeats + repeats.prefix(2)).shuffled(using: &random) {
+            log.append(event)
+            if random.chance(1, in: 3) {
+                log.expire(before: event.occurredAt.advanced(byMilliseconds: .random(in: -1...5_000_000, using: &random)))
+            }
+        }
+        log.expire(before: .at(1_000_000))
+        return log
+    }
+
+    private func effectiveExpiries(_ log: JourneyLog) -> [PlacedEvent] {
+        log.points.filter { $0.event.origin == .server && $0.verdict == .applied }.map(\.event)
+    }
+}
+
+/// A drive that mostly does the next likely thing, sometimes anything, with many ties and near misses in time.
+enum RandomJourney {
+    /// Sorted; at most 40.
+    static func events(_ random: inout SeededRandom) -> [PlacedEvent] {
+        var (events, milliseconds, session, likely): ([PlacedEvent], Int64, Int, Int) = ([], 0, 1, 0)
+        let course: [EventName] = [
+            .chargerTargeted, .enteredChargerIntentZone, .anchorDwellComplete, .exclusiveActivatedByWeb,
+            .departedCharger, .enteredMerchantZone, .visitVerifiedByWeb,
+        ]
+        for index in 0..<Int.random(in: 1...40, using: &random) {
+            milliseconds += [0, 0, 0, 1, 999, 1000, 30_000, 60_000, 60_001, 599_999, 900_000, 3_600_000].randomPick(&random)
+            let name = random.chance(3, in: 4) ? course[likely % course.count] : allNames.randomPick(&random)
+            if name == course[likely % course.count] { likely += 1 }
+            if likely % course.count == 0 { session = Int.random(in: 1...3, using: &random) }
+            let needsSession = name.requiresSession || name != .anchorLost && random.chance(1, in: 5)
+            let ofAnother = random.chance(1, in: 12)
+            events.append(
+                .client(
+                    name, at: Moment.at(0).advanced(byMilliseconds: milliseconds),
+                    session: needsSession ? "s\(ofAnother ? 9 : session)" : nil,
+                    charger: random.chance(1, in: 2) ? "c\(Int.random(in: 1...3, using: &random))" : nil,
+                    sequence: random.chance(1, in: 2) ? Int64.random(in: 0...5, using: &random) : nil,
+                    id: "e\(Int.random(in: 0...9, using: &random))", key: "k\(index)",
+                    graceSeconds: [60, 600, 900, 3600].randomPick(&random),
+                    hardSeconds: [600, 3600].randomPick(&random)))
+        }
+        return events.sorted()
+    }
+}

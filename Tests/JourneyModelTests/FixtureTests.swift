@@ -1,0 +1,118 @@
+// The scripted journeys of Tests/Fixtures/journeys, played without a server: decode, correct the clock, place,
+// fold, in true order, in every order that a file proposes and in random ones with repeats. Verdicts, the state
+// after each event, the final state and the expiries that the server stores must be those of the file.
+
+import JourneyModel
+import Testing
+
+struct FixtureTests {
+    @Test("All thirty are there")
+    func count() {
+        #expect(JourneyFixture.all.count == 30)
+        #expect(JourneyFixture.all.allSatisfy { !$0.events.isEmpty && !$0.final.isEmpty })
+    }
+
+    @Test("A scripted journey ends as its file says, however it is delivered", arguments: JourneyFixture.all)
+    func play(_ fixture: JourneyFixture) throws {
+        let inOrder = Array(fixture.events.indices)
+        var orders = [inOrder] + fixture.deliveries
+        if fixture.isPermutable {
+            var random = SeededRandom(seed: 7)
+            orders += (0..<20).map { _ in (inOrder + inOrder.prefix(5)).shuffled(using: &random) }
+        }
+        for order in orders {
+            var server = FixtureServer(fixture)
+            for index in order { try server.receive(index) }
+            server.endOfDay()
+            check(server, fixture, order)
+        }
+    }
+
+    private func check(_ server: FixtureServer, _ fixture: JourneyFixture, _ order: [Int]) {
+        for (index, event) in fixture.events.enumerated() {
+            let place: Comment = "event \(index), delivered \(order)"
+            if let code = event.expect["code"]?.text {
+                #expect(server.refusals[index]?.rawValue == code, place)
+                continue
+            }
+            guard let point = server.point(of: index) else {
+                Issue.record("event \(index) is not stored, delivered \(order)")
+                continue
+            }
+            #expect(point.verdict.transition.rawValue == event.expect["transition"]?.text, place)
+            #expect(point.verdict.reason?.rawValue == event.expect["reason"]?.text, place)
+            #expect(point.verdict.impliesReset == (event.expect["implied"]?.elements == [.string("reset")]), place)
+            #expect(point.journey.state.rawValue == event.expect["state"]?.text, place)
+        }
+        let final = server.logs.mapValues { $0.journey.advanced(to: fixture.now).state.rawValue }
+        #expect(final == fixture.final, "delivered \(order)")
+        #expect(server.expiries == fixture.serverEvents, "delivered \(order)")
+    }
+}
+
+/// As much of a server as a fixture needs: who owns a session, which keys were used, one log for each driver.
+private struct FixtureServer {
+    let fixture: JourneyFixture
+    private(set) var logs: [String: JourneyLog] = [:]
+    private(set) var refusals: [Int: ProblemCode] = [:]
+    private var keys: [Int: String] = [:]
+    private var canonicalForms: [String: String] = [:]
+    private var owners: [String: String] = [:]
+    private var corrections: [String: Int64] = [:]
+
+    init(_ fixture: JourneyFixture) {
+        self.fixture = fixture
+    }
+
+    mutating func receive(_ index: Int) throws {
+        let event = fixture.events[index]
+        let submission = try EventSubmission.decode(event.body, route: event.route, headers: event.headers)
+        if let session = submission.sessionID {
+            guard owners[session, default: event.driver] == event.driver else {
+                refusals[index] = .sessionNotFound
+                return
+            }
+            owners[session] = event.driver
+        }
+        let scopedKey = "\(event.driver) \(submission.idempotencyKey)"
+        if let stored = canonicalForms[scopedKey] {
+            #expect(stored == submission.canonicalForm, "event \(index): a repeat is taken for another event")
+            return
+        }
+        canonicalForms[scopedKey] = submission.canonicalForm
+        keys[index] = submission.idempotencyKey
+        let correction = ClockCorrection(
+            occurredAt: submission.occurredAt, sentAt: submission.sentAt, receivedAt: fixture.now,
+            lastCorrectionMilliseconds: corrections[event.driver])
+        corrections[event.driver] = correction.lastCorrectionMilliseconds
+        logs[event.driver, default: JourneyLog()].append(
+            PlacedEvent(
+                name: submission.name, sessionID: submission.sessionID, chargerID: submission.chargerID,
+                occurredAt: correction.corrected, sequence: submission.sequence, eventID: submission.eventID,
+                idempotencyKey: submission.idempotencyKey, origin: .client,
+                gracePeriodSeconds: fixture.gracePeriodSeconds, hardTimeoutSeconds: fixture.hardTimeoutSeconds))
+    }
+
+    mutating func endOfDay() {
+        for driver in logs.keys { logs[driver]?.expire(before: fixture.now) }
+    }
+
+    func point(of index: Int) -> JourneyLog.Point? {
+        logs[fixture.events[index].driver]?.points.first {
+            $0.event.origin == .client && $0.event.idempotencyKey == keys[index]
+        }
+    }
+
+    /// The stored expiries that have an effect, in the form of a fixture's `server_events`.
+    var expiries: [[String: String]] {
+        logs.sorted { $0.key < $1.key }.flatMap { driver, log in
+            log.points.filter { $0.event.origin == .server && $0.verdict == .applied }.map { point in
+                [
+                    "driver": driver, "event": point.event.name.canonical,
+                    "session_id": point.event.sessionID ?? "",
+                    "occurred_at": RFC3339.text(of: point.event.occurredAt).replacing(".000Z", with: "Z"),
+                ]
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+import JourneyModel
+
+/// One driver's stored events as a store keeps them, in memory: each with its verdict and the journey after it.
+/// A late event refolds from the point before it and stops where nothing changes any more; a deadline that
+/// passes is stored as an expiry, by the fold or by the worker. The model against which the real store is built.
+struct JourneyLog {
+    struct Point {
+        var event: PlacedEvent
+        var verdict: Verdict
+        var journey: Journey
+    }
+
+    private(set) var points: [Point] = []
+    /// Points folded, to see that a refold stops early.
+    private(set) var foldedPoints = 0
+
+    /// The journey after the last event.
+    var journey: Journey { points.last?.journey ?? Journey() }
+
+    /// Stores the event, unless its key is there already.
+    mutating func append(_ event: PlacedEvent) {
+        if points.contains(where: { $0.event.origin == .client && $0.event.idempotencyKey == event.idempotencyKey }) {
+            return
+        }
+        let index = points.firstIndex { event < $0.event } ?? points.endIndex
+        points.insert(Point(event: event, verdict: .none, journey: Journey()), at: index)
+        refold(from: index)
+    }
+
+    /// The worker's turn: stores the expiries that are due.
+    mutating func expire(before now: Moment) {
+        var journey = journey
+        while let deadline = journey.takeDeadline(before: now) {
+            insert(.expiry(deadline.name, at: deadline.at, session: journey.sessionID), after: journey, at: points.count)
+        }
+    }
+
+    private mutating func refold(from first: Int) {
+        var journey = first == 0 ? Journey() : points[first - 1].journey
+        var index = first
+        while index < points.count {
+            while let deadline = journey.takeDeadline(before: points[index].event) {
+                insert(.expiry(deadline.name, at: deadline.at, session: journey.sessionID), after: journey, at: index)
+                index += 1
+            }
+            let verdict = journey.apply(points[index].event)
+            foldedPoints += 1
+            let isUnchanged = index > first && journey == points[index].journey
+            points[index].verdict = verdict
+            points[index].journey = journey
+            if isUnchanged { return }
+            index += 1
+        }
+    }
+
+    private mutating func insert(_ expiry: PlacedEvent, after journey: Journey, at index: Int) {
+        points.insert(Point(event: expiry, verdict: .applied, journey: journey), at: index)
+    }
+}

@@ -1,0 +1,30 @@
+import JourneyModel
+
+extension Moment {
+    /// Seconds after an arbitrary start; fractions to the millisecond.
+    static func at(_ seconds: Double) -> Moment {
+        Moment(millisecondsSinceEpoch: 1_795_000_000_000 + Int64((seconds * 1000).rounded()))
+    }
+}
+
+extension PlacedEvent {
+    static func client(
+        _ name: EventName, at occurredAt: Moment = .at(0), session: String? = nil, charger: String? = nil,
+        sequence: Int64? = nil, id: String = "e1", key: String? = nil, graceSeconds: Int = 900, hardSeconds: Int = 3600
+    ) -> PlacedEvent {
+        PlacedEvent(
+            name: name, sessionID: session, chargerID: charger, occurredAt: occurredAt, sequence: sequence,
+            eventID: id, idempotencyKey: key ?? id, origin: .client, gracePeriodSeconds: graceSeconds,
+            hardTimeoutSeconds: hardSeconds)
+    }
+
+    static func expiry(_ name: EventName, at deadline: Moment, session: String?) -> PlacedEvent {
+        let id = "\(name.canonical) \(session ?? "") \(deadline.millisecondsSinceEpoch)"
+        return PlacedEvent(
+            name: name, sessionID: session, chargerID: nil, occurredAt: deadline, sequence: nil, eventID: id,
+            idempotencyKey: id, origin: .server, gracePeriodSeconds: 900, hardTimeoutSeconds: 3600)
+    }
+}
+
+/// All names that the contract lists, and one that it does not.
+let allNames = EventName.listed + [.diagnostic("teleport_detected")]

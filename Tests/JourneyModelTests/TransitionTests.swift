@@ -1,0 +1,108 @@
+// The contract's table of transitions (section 1), written out by hand a second time: every state, every event,
+// with the session in progress and with another one. The grid below is the expectation; it is not computed from
+// the code. Legend: a state's letter is where the event leads; "." stays, and that is as it should be; "x" is
+// no_such_transition, "na" not_anchored, "nm" not_at_merchant, "md" must_depart_first; "r+N" leads to
+// NEAR_CHARGER through an implied reset.
+
+import JourneyModel
+import Testing
+
+struct TransitionTests {
+    //                                IDLE  NEAR  ANCH  ACTI  TRAN  MERC  ENDED
+    static let grid: [(EventName, [String])] = [
+        (.chargerTargeted, /*      */ [".", ".", ".", ".", ".", ".", "."]),
+        (.enteredChargerIntentZone, /**/ ["N", "x", "x", "x", "x", "x", "r+N"]),
+        (.exitedChargerIntentZone, /* */ ["x", "I", "x", "x", "x", "x", "x"]),
+        (.anchorDwellComplete, /*  */ ["x", "A", "x", "x", "x", "x", "x"]),
+        (.anchorLost, /*           */ ["x", "x", "N", "x", "x", "x", "x"]),
+        (.activationRejected, /*   */ [".", ".", ".", ".", ".", ".", "."]),
+        (.exclusiveActivatedByWeb, /* */ ["na", "na", "S", "x", "x", "x", "x"]),
+        (.departedCharger, /*      */ ["x", "x", "x", "T", "x", "x", "x"]),
+        (.enteredMerchantZone, /*  */ ["x", "x", "x", "md", "M", "x", "x"]),
+        (.visitVerifiedByWeb, /*   */ ["nm", "nm", "nm", "nm", "nm", "E", "nm"]),
+        (.webRequestedEnd, /*      */ ["x", "E", "E", "E", "E", "E", "x"]),
+        (.gracePeriodExpired, /*   */ ["x", "x", "x", "x", "E", "x", "x"]),
+        (.hardTimeoutExpired, /*   */ ["x", "x", "x", "E", "E", "E", "x"]),
+        (.reset, /*                */ ["x", "x", "x", "x", "x", "x", "I"]),
+        (.sessionRestored, /*      */ [".", ".", ".", ".", ".", ".", "."]),
+        (.diagnostic("teleport_detected"), [".", ".", ".", ".", ".", ".", "."]),
+    ]
+
+    /// The events that another session's id leaves as they are: they never move anything.
+    static let neverMoving: Set<EventName> = [
+        .chargerTargeted, .activationRejected, .sessionRestored, .diagnostic("teleport_detected"),
+    ]
+
+    static let states: [JourneyState] = [
+        .idle, .nearCharger, .anchored, .sessionActive, .inTransit, .atMerchant, .sessionEnded,
+    ]
+
+    /// A journey that can be in that state, its deadlines still far away.
+    static func journey(in state: JourneyState) -> Journey {
+        var journey = Journey(state: state)
+        let hasBegun = [.sessionActive, .inTransit, .atMerchant, .sessionEnded].contains(state)
+        if hasBegun { journey.sessionID = "own" }
+        if hasBegun && state != .sessionEnded { journey.hardDeadline = .at(3000) }
+        if state == .inTransit { journey.graceDeadline = .at(900) }
+        return journey
+    }
+
+    static func read(_ cell: String, in state: JourneyState) -> (state: JourneyState, verdict: Verdict) {
+        let destinations: [String: JourneyState] = [
+            "I": .idle, "N": .nearCharger, "A": .anchored, "S": .sessionActive, "T": .inTransit, "M": .atMerchant,
+            "E": .sessionEnded,
+        ]
+        switch cell {
+        case ".": return (state, Verdict(.none))
+        case "x": return (state, Verdict(.rejected, reason: .noSuchTransition))
+        case "na": return (state, Verdict(.rejected, reason: .notAnchored))
+        case "nm": return (state, Verdict(.rejected, reason: .notAtMerchant))
+        case "md": return (state, Verdict(.rejected, reason: .mustDepartFirst))
+        case "r+N": return (.nearCharger, Verdict(.applied, impliesReset: true))
+        default: return (destinations[cell] ?? state, Verdict(.applied))
+        }
+    }
+
+    @Test("The grid has every event and every state")
+    func gridIsComplete() {
+        #expect(Set(Self.grid.map(\.0)) == Set(allNames))
+        #expect(Self.grid.allSatisfy { $0.1.count == JourneyState.allCases.count })
+        #expect(Set(Self.states) == Set(JourneyState.allCases))
+    }
+
+    @Test("Each event of the session in progress leads where the contract says", arguments: grid)
+    func ownSession(_ name: EventName, _ cells: [String]) {
+        for (state, cell) in zip(Self.states, cells) {
+            for session in name.requiresSession ? ["own"] : ["own", nil] where !(name == .anchorLost && session != nil) {
+                var journey = Self.journey(in: state)
+                let verdict = journey.apply(.client(name, session: session))
+                let expected = Self.read(cell, in: state)
+                #expect(verdict == expected.verdict, "\(name) in \(state), session \(session ?? "none")")
+                #expect(journey.state == expected.state, "\(name) in \(state), session \(session ?? "none")")
+            }
+        }
+    }
+
+    @Test("Another session's event moves nothing while one is in progress, whatever else is wrong", arguments: grid)
+    func otherSession(_ name: EventName, _ cells: [String]) {
+        guard name != .anchorLost else { return }
+        for (state, cell) in zip(Self.states, cells) {
+            let isInProgress = [.sessionActive, .inTransit, .atMerchant].contains(state)
+            let cell = isInProgress ? (Self.neverMoving.contains(name) ? "." : "x") : cell
+            let before = Self.journey(in: state)
+            var journey = before
+            let verdict = journey.apply(.client(name, session: "other"))
+            let expected = Self.read(cell, in: state)
+            #expect(verdict == expected.verdict, "\(name) in \(state)")
+            #expect(journey.state == expected.state, "\(name) in \(state)")
+            if isInProgress { #expect(journey == before, "\(name) in \(state)") }
+        }
+    }
+
+    @Test("Session ids are compared by their bytes, not by how they look")
+    func sessionBytes() {
+        var journey = Journey(state: .sessionActive, sessionID: "caf\u{E9}", hardDeadline: .at(3000))
+        #expect(journey.apply(.client(.departedCharger, session: "cafe\u{301}")) == .rejected(.noSuchTransition))
+        #expect(journey.apply(.client(.departedCharger, session: "caf\u{E9}")) == .applied)
+    }
+}
