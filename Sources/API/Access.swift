@@ -6,17 +6,17 @@ import Identity
 import JourneyModel
 
 /// A handler behind a token: it is told who is calling.
-typealias CallerHandler = @Sendable (Request, Caller) async throws(Problem) -> Response
+typealias CallerHandler = @Sendable (Request, Caller) async throws(ProblemAnswer) -> Response
 
 struct Access: Sendable {
     let tokens: any TokenVerifier
 
     /// Anyone; for what must answer without a credential, such as `/healthz`.
-    func anyone(_ handler: @escaping @Sendable (Request) async throws(Problem) -> Response)
+    func anyone(_ handler: @escaping @Sendable (Request) async throws(ProblemAnswer) -> Response)
         -> @Sendable (Request) async -> Response
     {
         { request in
-            do {
+            do throws(ProblemAnswer) {
                 return try await handler(request)
             } catch {
                 return error.response(requestID: request.id)
@@ -26,18 +26,18 @@ struct Access: Sendable {
 
     /// Any signed-in driver.
     func driver(_ handler: @escaping CallerHandler) -> @Sendable (Request) async -> Response {
-        anyone { request throws(Problem) in
+        anyone { request throws(ProblemAnswer) in
             try await handler(request, try await caller(of: request))
         }
     }
 
     /// 401 and nothing else: shipped clients take 401 and 403 as "sign in again" (contract, section 3), and
     /// why a token was refused is nothing to tell whoever sent it.
-    private func caller(of request: Request) async throws(Problem) -> Caller {
+    private func caller(of request: Request) async throws(ProblemAnswer) -> Caller {
         guard let token = BearerToken.read(from: request.fields) else {
             throw unauthorized("A bearer token is required.", challenge: "Bearer realm=\"dwell\"")
         }
-        do {
+        do throws(TokenRefusal) {
             return try await tokens.verify(token, atSecondsSince1970: request.receivedAtMilliseconds / 1000)
         } catch {
             throw unauthorized(
@@ -46,7 +46,7 @@ struct Access: Sendable {
         }
     }
 
-    private func unauthorized(_ detail: String, challenge: String) -> Problem {
-        Problem(.unauthorized, detail, fields: Fields([("WWW-Authenticate", challenge)]))
+    private func unauthorized(_ detail: String, challenge: String) -> ProblemAnswer {
+        ProblemAnswer(.unauthorized, detail, fields: Fields([("WWW-Authenticate", challenge)]))
     }
 }

@@ -11,51 +11,42 @@ struct BatchHandler: Sendable {
     let events: EventHandlers
 
     var post: CallerHandler {
-        { request, caller throws(Problem) in
+        { request, caller throws(ProblemAnswer) in
             let body = try BodyDecoding.json(request, bytesMax: RequestLimits.batchBytesMax)
-            let decoded: [Result<EventSubmission, DecodingRejection>]
-            switch EventBatch.decode(body, headers: try EventHeaders(request.fields)) {
-            case .success(let results): decoded = results
-            case .failure(let rejection): throw Problem(rejection)
+            let headers = try EventHeaders(request.fields)
+            let decoded: [Result<EventSubmission, BodyRefusal>]
+            do throws(BodyRefusal) {
+                decoded = try EventBatch.decode(body, sentAt: headers.sentAt)
+            } catch {
+                throw ProblemAnswer(error)
             }
             let ingested = await events.ingest.ingest(
-                decoded.compactMap { try? $0.get() }, of: caller.driver,
-                receivedAt: Moment(millisecondsSinceEpoch: request.receivedAtMilliseconds))
+                decoded.compactMap { try? $0.get() }, of: caller.driver, receivedAt: request.receivedAt)
             return answer(decoded, ingested, request)
         }
     }
 
     private func answer(
-        _ decoded: [Result<EventSubmission, DecodingRejection>], _ ingested: [Ingested], _ request: Request
+        _ decoded: [Result<EventSubmission, BodyRefusal>], _ ingested: [Ingested], _ request: Request
     ) -> Response {
-        var json = Array("{\"results\":[".utf8)
-        var remaining = ingested.makeIterator()
-        for (index, event) in decoded.enumerated() {
-            if index > 0 { json.append(UInt8(ascii: ",")) }
+        var remaining = ingested[...]
+        let results = decoded.map { event -> BatchResult in
             switch event {
-            case .failure(let rejection):
-                json += result(Problem(rejection), request)
-            case .success:
-                guard let next = remaining.next() else { continue }
-                json += result(next, request)
+            case .failure(let refusal): .problem(ProblemAnswer(refusal).problem(requestID: request.id))
+            case .success: result(remaining.removeFirst(), request)
             }
         }
-        json += Array("]}".utf8)
         var response = Response(
-            status: .ok, fields: Fields([("Content-Type", "application/json")]), body: .bytes(json))
+            status: .ok, fields: Fields([("Content-Type", "application/json")]),
+            body: .bytes(BatchResult.encode(results)))
         if let standing = RateLimitFields.standing(ingested) { response.fields.append("RateLimit", standing) }
         return response
     }
 
-    private func result(_ ingested: Ingested, _ request: Request) -> [UInt8] {
-        if case .acknowledged(let acknowledgement) = ingested.answer {
-            return EventAnswer(acknowledgement).encoded(statusCode: 200)
+    private func result(_ ingested: Ingested, _ request: Request) -> BatchResult {
+        switch events.outcome(of: ingested, request) {
+        case .success(let acknowledgement): .answer(EventAnswer(acknowledgement))
+        case .failure(let answer): .problem(answer.problem(requestID: request.id))
         }
-        events.log(ingested, request)
-        return Problem(ingested).map { result($0, request) } ?? []
-    }
-
-    private func result(_ problem: Problem, _ request: Request) -> [UInt8] {
-        problem.body(requestID: request.id, statusCode: problem.code.status)
     }
 }

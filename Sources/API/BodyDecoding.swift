@@ -6,20 +6,24 @@ import JourneyModel
 
 enum BodyDecoding {
     /// The JSON text of a request, decompressed. `bytesMax` bounds the decompressed size too.
-    static func json(_ request: Request, bytesMax: Int) throws(Problem) -> [UInt8] {
+    static func json(_ request: Request, bytesMax: Int) throws(ProblemAnswer) -> [UInt8] {
         guard isJSON(request.fields) else {
-            throw Problem(.unsupportedMediaType, "The Content-Type must be application/json.")
+            throw ProblemAnswer(.unsupportedMediaType, "The Content-Type must be application/json.")
         }
         switch try contentCoding(request.fields) {
         case .identity:
             return request.body
         case .gzip:
-            do {
+            do throws(GzipError) {
                 return try Gzip.inflate(request.body, bytesMax: bytesMax)
-            } catch .malformed {
-                throw Problem(.malformedBody, "The body is not valid gzip.")
-            } catch .tooLong {
-                throw Problem(.contentTooLarge, "The body is longer than \(bytesMax) bytes when decompressed.")
+            } catch {
+                switch error {
+                case .malformed:
+                    throw ProblemAnswer(.badRequest, "The body is not valid gzip.")
+                case .tooLong:
+                    throw ProblemAnswer(
+                        .contentTooLarge, "The body is longer than \(bytesMax) bytes when decompressed.")
+                }
             }
         }
     }
@@ -34,13 +38,13 @@ enum BodyDecoding {
 
     private enum ContentCoding { case identity, gzip }
 
-    private static func contentCoding(_ fields: Fields) throws(Problem) -> ContentCoding {
+    private static func contentCoding(_ fields: Fields) throws(ProblemAnswer) -> ContentCoding {
         let codings = fields.values("Content-Encoding").flatMap { $0.split(separator: ",") }
             .map { trimmed($0).lowercased() }
         switch codings {
         case [], ["identity"]: return .identity
         case ["gzip"], ["x-gzip"]: return .gzip
-        default: throw Problem(.unsupportedMediaType, "The only Content-Encoding understood is gzip.")
+        default: throw ProblemAnswer(.unsupportedMediaType, "The only Content-Encoding understood is gzip.")
         }
     }
 

@@ -11,7 +11,7 @@ struct ConfigHandler: Sendable {
     let settings: SettingsInForce
 
     var get: CallerHandler {
-        { request, _ throws(Problem) in
+        { request, _ throws(ProblemAnswer) in
             let inForce = settings.read()
             let etag = "\"\(inForce.version)\""
             var fields = Fields([("ETag", etag), ("Cache-Control", "private, max-age=86400")])

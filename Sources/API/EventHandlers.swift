@@ -9,51 +9,79 @@ import Logging
 
 struct EventHandlers: Sendable {
     let ingest: Ingest
-    let limits: RateLimits
     let logger: Logger
 
     /// One event, in the form of that route.
     func post(_ route: EventRoute) -> CallerHandler {
-        { request, caller throws(Problem) in
+        { request, caller throws(ProblemAnswer) in
             let body = try BodyDecoding.json(request, bytesMax: RequestLimits.eventBytesMax)
             let headers = try EventHeaders(request.fields)
             let submission: EventSubmission
-            switch EventSubmission.decode(body, route: route, headers: headers) {
-            case .success(let decoded): submission = decoded
-            case .failure(let rejection): throw Problem(rejection)
+            do throws(BodyRefusal) {
+                submission = try EventSubmission.decode(body, route: route, headers: headers)
+            } catch {
+                throw ProblemAnswer(error)
             }
-            let ingested = await ingest.ingest(
-                submission, of: caller.driver,
-                receivedAt: Moment(millisecondsSinceEpoch: request.receivedAtMilliseconds))
+            let ingested = await ingest.ingest(submission, of: caller.driver, receivedAt: request.receivedAt)
             return answer(ingested, request)
         }
     }
 
     private func answer(_ ingested: Ingested, _ request: Request) -> Response {
         var response: Response
-        if case .acknowledged(let acknowledgement) = ingested.answer {
+        switch outcome(of: ingested, request) {
+        case .success(let acknowledgement):
             response = Response(
                 status: .ok, fields: Fields([("Content-Type", "application/json")]),
                 body: .bytes(EventAnswer(acknowledgement).encoded()))
             if acknowledgement.isRepeat { response.fields.append("Idempotent-Replayed", "true") }
-        } else {
-            log(ingested, request)
-            response = Problem(ingested)?.response(requestID: request.id) ?? Response(status: .internalServerError)
+        case .failure(let answer):
+            response = answer.response(requestID: request.id)
         }
         if let standing = RateLimitFields.standing([ingested]) { response.fields.append("RateLimit", standing) }
         return response
     }
 
-    /// What the client may not hear, for whoever runs the server.
-    func log(_ ingested: Ingested, _ request: Request) {
-        guard case .failed(let failure) = ingested.answer else { return }
-        let (outcome, reason) =
-            switch failure {
-            case .unavailable(let reason): ("not stored", reason)
-            case .unknown(let reason): ("may or may not be stored", reason)
-            }
-        logger.error(
-            "the store failed",
-            metadata: ["request_id": "\(request.id)", "outcome": "\(outcome)", "reason": "\(reason)"])
+    /// What the client is told. What it may not hear goes to the log, for whoever runs the server.
+    func outcome(of ingested: Ingested, _ request: Request) -> Result<Acknowledgement, ProblemAnswer> {
+        switch ingested.answer {
+        case .acknowledged(let acknowledgement): return .success(acknowledgement)
+        case .rateLimited: return .failure(.rateLimited(ingested.quota))
+        case .keyReused: return .failure(.keyReused)
+        case .sessionNotFound: return .failure(.sessionNotFound)
+        case .failed(let failure):
+            logger.error("the store failed", metadata: ["request_id": "\(request.id)", "failure": "\(failure)"])
+            return .failure(ProblemAnswer(failure))
+        }
     }
+}
+
+extension EventAnswer {
+    init(_ acknowledgement: Acknowledgement) {
+        self.init(
+            status: acknowledgement.isRepeat ? .alreadyProcessed : .ok, eventID: acknowledgement.eventID,
+            state: acknowledgement.state, verdict: acknowledgement.verdict)
+    }
+}
+
+extension EventHeaders {
+    /// The fields that say something about an event, each at most once: of two there is no telling which one counts.
+    init(_ fields: Fields) throws(ProblemAnswer) {
+        self.init(
+            idempotencyKey: try Self.single("Idempotency-Key", in: fields),
+            sentAt: try Self.single("X-Sent-At", in: fields))
+    }
+
+    private static func single(_ name: String, in fields: Fields) throws(ProblemAnswer) -> String? {
+        let values = fields.values(name)
+        guard values.count <= 1 else {
+            throw ProblemAnswer(
+                .invalid(InvalidFields([FieldError(pointer: name, detail: "must not be repeated")])))
+        }
+        return values.first
+    }
+}
+
+extension Request {
+    var receivedAt: Moment { Moment(millisecondsSinceEpoch: receivedAtMilliseconds) }
 }

@@ -5,38 +5,25 @@ import Engine
 import HTTP1
 import HTTPServer
 import JourneyModel
-import Logging
 
 /// How long a phone should wait when the store cannot take events; long enough for a disk or a restart to
 /// recover, short against a session.
 private let storeRetryAfterSeconds = 5
 
-extension Problem {
-    /// Nil for an acknowledged event.
-    init?(_ ingested: Ingested) {
-        switch ingested.answer {
-        case .acknowledged:
-            return nil
-        case .rateLimited:
-            let seconds = RateLimitFields.retryAfterSeconds(ingested.quota)
-            self.init(
-                .rateLimited, "Too many events in \(ingested.quota.windowSeconds) seconds. Send again in \(seconds) s.",
-                fields: Fields([("Retry-After", String(seconds))]))
-        case .keyReused:
-            self.init(
-                .idempotencyKeyReused, "This idempotency key was used for an event with other members.",
-                errors: [FieldError(pointer: "/idempotency_key", detail: "already used for another event")])
-        case .sessionNotFound:
-            self = .sessionNotFound
-        case .failed(let failure):
-            self.init(failure)
-        }
+extension ProblemAnswer {
+    static func rateLimited(_ quota: Quota) -> ProblemAnswer {
+        let seconds = RateLimitFields.retryAfterSeconds(quota)
+        return ProblemAnswer(
+            .rateLimited, "Too many events in \(quota.windowSeconds) seconds. Send again in \(seconds) s.",
+            fields: Fields([("Retry-After", String(seconds))]))
     }
 
+    static let keyReused = ProblemAnswer(
+        .idempotencyKeyReused, "This idempotency key was used for an event with other members.")
+
     /// The same for another driver's session and for one that never was: it must not be told apart.
-    static let sessionNotFound = Problem(
-        .sessionNotFound, "There is no such session.",
-        errors: [FieldError(pointer: "/session_id", detail: "names no session of this driver")])
+    static let sessionNotFound = ProblemAnswer(
+        .sessionNotFound, "There is no such session.")
 
     init(_ failure: StoreFailure) {
         switch failure {
@@ -47,6 +34,11 @@ extension Problem {
         case .unknown:
             self.init(.internalError, "The event may or may not be stored. Send it again with the same key.")
         }
+    }
+
+    /// A body that is no event, no batch or no session.
+    init(_ refusal: BodyRefusal) {
+        self.init(Problem(refusal))
     }
 
     /// A request that never reached a handler.
@@ -66,7 +58,7 @@ extension ProblemCode {
         case .uriTooLong: self = .uriTooLong
         case .unsupportedMediaType: self = .unsupportedMediaType
         case .expectationFailed: self = .expectationFailed
-        case .requestHeaderFieldsTooLarge: self = .requestHeaderFieldsTooLarge
+        case .requestHeaderFieldsTooLarge: self = .headerFieldsTooLarge
         case .notImplemented: self = .notImplemented
         case .serviceUnavailable: self = .serviceUnavailable
         case .httpVersionNotSupported: self = .httpVersionNotSupported

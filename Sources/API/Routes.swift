@@ -20,7 +20,7 @@ package struct API: Sendable {
         tokens: any TokenVerifier, logger: Logger
     ) {
         access = Access(tokens: tokens)
-        events = EventHandlers(ingest: ingest, limits: limits, logger: logger)
+        events = EventHandlers(ingest: ingest, logger: logger)
         sessions = SessionsHandler(store: store)
         config = ConfigHandler(settings: settings)
         self.limits = limits
@@ -39,13 +39,13 @@ package struct API: Sendable {
             event(.post, "/v1/native/pre-session-events", events.post(.v1PreSession)),
             Route(.get, "/v1/native/config", handler: access.driver(config.get)),
 
-            Route(.get, "/healthz", handler: access.anyone { _ throws(Problem) in HealthHandler.alive }),
+            Route(.get, "/healthz", handler: access.anyone { _ throws(ProblemAnswer) in HealthHandler.alive }),
         ]
     }
 
     /// What a request that reaches no handler is answered with.
     package var refusals: RefusalRenderer {
-        { refused in Problem(refused).response(requestID: refused.requestID) }
+        { refused in ProblemAnswer(refused).response(requestID: refused.requestID) }
     }
 
     /// A rate-limited route: every answer names the policy (contract, section 4).

@@ -10,22 +10,22 @@ struct SessionsHandler: Sendable {
     let store: any EventStore
 
     var post: CallerHandler {
-        { request, caller throws(Problem) in
+        { request, caller throws(ProblemAnswer) in
             let body = try BodyDecoding.json(request, bytesMax: RequestLimits.eventBytesMax)
-            let session: SessionBody
-            switch SessionBody.decode(body) {
-            case .success(let decoded): session = decoded
-            case .failure(let rejection): throw Problem(rejection)
+            let session: SessionSubmission
+            do throws(BodyRefusal) {
+                session = try SessionSubmission.decode(body)
+            } catch {
+                throw ProblemAnswer(error)
             }
             let registration = SessionRegistration(
                 sessionID: session.sessionID, driver: caller.driver, chargerID: session.chargerID,
-                merchantID: session.merchantID,
-                receivedAt: Moment(millisecondsSinceEpoch: request.receivedAtMilliseconds))
+                merchantID: session.merchantID, receivedAt: request.receivedAt)
             let outcome: RegistrationOutcome
-            do {
+            do throws(StoreFailure) {
                 outcome = try await store.register(registration)
             } catch {
-                throw Problem(error)
+                throw ProblemAnswer(error)
             }
             switch outcome {
             case .created: return answer(session, .created)
@@ -35,9 +35,8 @@ struct SessionsHandler: Sendable {
         }
     }
 
-    private func answer(_ session: SessionBody, _ status: Status) -> Response {
+    private func answer(_ session: SessionSubmission, _ status: Status) -> Response {
         Response(
-            status: status, fields: Fields([("Content-Type", "application/json")]),
-            body: .bytes(session.answer()))
+            status: status, fields: Fields([("Content-Type", "application/json")]), body: .bytes(session.encoded))
     }
 }

@@ -81,7 +81,8 @@ package struct Ingest: Sendable {
 
     private func appended(_ submission: EventSubmission, of driver: DriverID, receivedAt: Moment) async -> Answer {
         do {
-            return Answer(.success(try await store.append(request(submission, of: driver, receivedAt: receivedAt))),
+            return Answer(
+                .success(try await store.append(request(submission, of: driver, receivedAt: receivedAt))),
                 at: receivedAt)
         } catch {
             return .failed(error)

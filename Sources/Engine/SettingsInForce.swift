@@ -1,4 +1,4 @@
-package import JourneyModel
+import JourneyModel
 import Synchronization
 
 /// The settings that events are stored with and that `/native/config` answers, exchanged as a whole when an

@@ -1,0 +1,36 @@
+// One form for every refusal (RFC 9457; contract, section 5): a handler throws a ProblemAnswer, the door
+// turns it into a response. The status comes with the code; a handler never picks one by itself.
+
+import HTTP1
+import HTTPServer
+import JourneyModel
+
+struct ProblemAnswer: Error {
+    var problem: Problem
+    /// Fields that the answer must carry beside its body: `Retry-After`, `WWW-Authenticate`.
+    var fields: Fields
+
+    init(_ problem: Problem, fields: Fields = Fields()) {
+        self.problem = problem
+        self.fields = fields
+    }
+
+    init(_ code: ProblemCode, _ detail: String, errors: [FieldError] = [], fields: Fields = Fields()) {
+        self.init(Problem(code, detail: detail, errors: errors), fields: fields)
+    }
+
+    func response(requestID: String) -> Response {
+        var fields = fields
+        fields.append("Content-Type", Problem.mediaType)
+        fields.append("Cache-Control", "no-store")
+        return Response(
+            status: Status(problem.code.status), fields: fields, body: .bytes(problem(requestID: requestID).encoded()))
+    }
+
+    /// The problem as it is told to the client of that request.
+    func problem(requestID: String) -> Problem {
+        var problem = problem
+        problem.requestID = requestID
+        return problem
+    }
+}
