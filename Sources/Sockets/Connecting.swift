@@ -43,7 +43,9 @@ extension Connection {
         return connection
     }
 
-    private func start(_ descriptor: Int32, _ endpoint: Endpoint, until deadline: Deadline) async throws(TransportError) {
+    private func start(
+        _ descriptor: Int32, _ endpoint: Endpoint, until deadline: Deadline
+    ) async throws(TransportError) {
         // Not retried on EINTR: the attempt goes on by itself then, as with EINPROGRESS (connect(2)).
         let answer = endpoint.withPointer { loop.syscalls.connect(descriptor, $0, $1) }
         try register()

@@ -29,10 +29,10 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
     private let writing: Waiting
     /// The poller reported the peer's end, or a failure.
     private var peerEnded = false
-    private var readsWithoutWait = 0
+    private var callsWithoutWait = 0
 
-    /// After so many reads without a wait the other connections of the loop have a turn.
-    private static let readsWithoutWaitMax = 16
+    /// After so many reads and writes without a wait the other connections of the loop have a turn.
+    private static let callsWithoutWaitMax = 32
 
     /// Takes the descriptor over.
     init(_ descriptor: Int32, on loop: EventLoop, remoteAddress: String) {
@@ -56,6 +56,9 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
     /// To be read on the loop.
     package var isClosed: Bool { descriptor < 0 }
 
+    /// Somebody waits for bytes. To be read on the loop.
+    var hasReader: Bool { reading.isTaken }
+
     // MARK: - Reading
 
     /// The next bytes, at most 64 KiB, lent to the closure for the time of the call; empty at the end of the stream,
@@ -70,14 +73,9 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
                 try await read(until: deadline, endsOnDrain: endsOnDrain, body)
             }
         }
-        readsWithoutWait += 1
-        if readsWithoutWait > Connection.readsWithoutWaitMax {
-            readsWithoutWait = 0
-            await loop.yield()
-        }
+        try await takeTurns()
         while true {
             if let count = try receive() { return body(UnsafeRawBufferPointer(rebasing: loop.readBuffer[..<count])) }
-            readsWithoutWait = 0
             if endsOnDrain && isDraining { throw .draining }
             try await wait(reading, until: deadline, endsOnDrain: endsOnDrain)
         }
@@ -122,6 +120,7 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
                 try await write(bytes, until: deadline, stallTimeoutMilliseconds: stallTimeoutMilliseconds)
             }
         }
+        try await takeTurns()
         var sent = 0
         while sent < bytes.count {
             let count = try send(bytes, from: sent)
@@ -145,10 +144,12 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
         return 0
     }
 
-    /// Tells the peer that nothing more comes; reading goes on. A peer that is gone already is no error.
+    /// Tells the peer that nothing more comes; reading goes on. When the peer is gone already, closes.
     package func shutdownWrite() {
         loop.execute { [self] in
-            if descriptor >= 0 { _ = loop.syscalls.shutdownWrite(descriptor) }
+            if descriptor < 0 { return }
+            let answer = Syscalls.retried { loop.syscalls.shutdownWrite(descriptor) }
+            if answer < 0 { closeNow() }
         }
     }
 
@@ -156,6 +157,7 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
 
     private func wait(_ direction: Waiting, until deadline: Deadline, endsOnDrain: Bool) async throws(TransportError) {
         if direction.isTaken { throw .alreadyWaiting }
+        callsWithoutWait = 0
         switch await direction.wait(until: deadline, endsOnDrain: endsOnDrain) {
         case .ready: return
         case .timedOut: throw .timedOut
@@ -163,6 +165,15 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
         case .draining: throw .draining
         case .closed: throw .closed
         }
+    }
+
+    /// A peer that is always ready must not keep the loop, nor keep a cancelled task alive.
+    private func takeTurns() async throws(TransportError) {
+        callsWithoutWait += 1
+        if callsWithoutWait <= Connection.callsWithoutWaitMax { return }
+        callsWithoutWait = 0
+        if Task.isCancelled { throw .cancelled }
+        await loop.yield()
     }
 
     func becameReady(_ readiness: Readiness) {

@@ -71,7 +71,8 @@ final class ConnectionCensus: Sendable {
     private func objection(_ address: [UInt8]?, _ counts: Counts) -> TurnedAway? {
         if counts.served >= limits.connectionsMax { return .connectionsMax }
         guard let address else { return nil }
-        return counts.byAddress[address, default: 0] >= limits.connectionsPerAddressMax ? .connectionsPerAddressMax : nil
+        let count = counts.byAddress[address, default: 0]
+        return count >= limits.connectionsPerAddressMax ? .connectionsPerAddressMax : nil
     }
 
     /// nil when addresses are not counted.

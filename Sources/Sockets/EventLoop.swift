@@ -25,7 +25,7 @@ protocol ReadinessReceiver: AnyObject {
 /// (`assertOnLoop` marks the doors), and the poller's add and remove are thread-safe in the kernel.
 package final class EventLoop: TaskExecutor, @unchecked Sendable {
     package let syscalls: Syscalls
-    /// Where in its group; 0 for a loop of its own.
+    /// Where in its group.
     package let index: Int
 
     private let queue: DispatchQueue
@@ -56,10 +56,11 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// One buffer for every read of this loop: a read hands it out and has it back before the next one starts.
     let readBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 64)
 
-    package init(index: Int = 0, syscalls: Syscalls = .system) throws(TransportError) {
+    /// Takes the poller over.
+    init(index: Int, poller: Poller, syscalls: Syscalls) {
         self.index = index
         self.syscalls = syscalls
-        poller = try Poller(syscalls)
+        self.poller = poller
         queue = DispatchQueue(label: "dwell.loop.\(index)", qos: .userInitiated)
         wakeSource = DispatchSource.makeReadSource(fileDescriptor: poller.descriptor, queue: queue)
         timerSource = DispatchSource.makeTimerSource(queue: queue)

@@ -8,11 +8,14 @@ package final class EventLoopGroup: Sendable {
 
     /// `count` below 1 counts as 1. Throws when the system has no descriptor left.
     package init(count: Int, syscalls: Syscalls = .system) throws(TransportError) {
-        var loops: [EventLoop] = []
-        for index in 0..<max(1, count) {
-            loops.append(try EventLoop(index: index, syscalls: syscalls))
+        var pollers: [Poller] = []
+        do throws(TransportError) {
+            for _ in 0..<max(1, count) { pollers.append(try Poller(syscalls)) }
+        } catch {
+            for poller in pollers { poller.close() }
+            throw error
         }
-        self.loops = loops
+        loops = pollers.enumerated().map { EventLoop(index: $0.offset, poller: $0.element, syscalls: syscalls) }
     }
 
     /// The loops in turn.

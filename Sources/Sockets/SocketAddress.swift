@@ -68,11 +68,9 @@ struct Endpoint: Sendable {
 
     /// 0 for a Unix socket.
     var port: Int {
-        switch family {
-        case AF_INET: withUnsafeBytes(of: storage) { Int(UInt16(bigEndian: $0.load(fromByteOffset: 2, as: UInt16.self))) }
-        case AF_INET6: withUnsafeBytes(of: storage) { Int(UInt16(bigEndian: $0.load(fromByteOffset: 2, as: UInt16.self))) }
-        default: 0
-        }
+        guard family == AF_INET || family == AF_INET6 else { return 0 }
+        // sin_port and sin6_port lie at the same place.
+        return withUnsafeBytes(of: storage) { Int(UInt16(bigEndian: $0.load(fromByteOffset: 2, as: UInt16.self))) }
     }
 
     mutating func setPort(_ port: Int) {

@@ -17,6 +17,8 @@ final class Waiting: @unchecked Sendable {
     private var endsOnDrain = false
     /// Counts waits, so that a cancellation that comes late does not end the next one.
     private var number: UInt64 = 0
+    /// The wait that was cancelled; the handler may run before there is a waiter.
+    private var cancelled: UInt64 = 0
 
     init(_ loop: EventLoop) {
         self.loop = loop
@@ -31,12 +33,18 @@ final class Waiting: @unchecked Sendable {
         self.endsOnDrain = endsOnDrain
         return await withTaskCancellationHandler {
             await withUnsafeContinuation { continuation in
+                if cancelled == number { return continuation.resume(returning: .cancelled) }
                 waiter = continuation
                 if deadline != .never { startTimer(deadline) }
             }
         } onCancel: {
-            loop.execute { if self.number == number { self.wake(.cancelled) } }
+            loop.execute { self.cancel(number) }
         }
+    }
+
+    private func cancel(_ number: UInt64) {
+        cancelled = number
+        if self.number == number { wake(.cancelled) }
     }
 
     /// Ends the wait, if there is one.

@@ -31,3 +31,25 @@ extension Connection {
         return bytes
     }
 }
+
+/// Hands its connections to the test and keeps them open until it is told to let go.
+final class Keeper: ConnectionHandler {
+    private let (connections, arrivals) = AsyncStream<Connection>.makeStream()
+    private let done = Latch()
+
+    func serve(_ connection: Connection) async {
+        arrivals.yield(connection)
+        await done.wait()
+    }
+
+    func next() async -> Connection {
+        var iterator = connections.makeAsyncIterator()
+        while true {
+            if let connection = await iterator.next() { return connection }
+        }
+    }
+
+    func letGo() {
+        done.reach()
+    }
+}

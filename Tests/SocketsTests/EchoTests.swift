@@ -8,25 +8,27 @@ import Testing
     import Glibc
 #endif
 
-@Suite struct EchoTests {
-    static let addresses: [SocketAddress] = [
-        .ip(host: "127.0.0.1", port: 0),
-        .ip(host: "::1", port: 0),
-        .ip(host: "localhost", port: 0),
-        .unix(path: "/tmp/dwell-echo-\(getpid()).sock"),
-    ]
+extension SocketsSuite {
+    @Suite struct EchoTests {
+        static let addresses: [SocketAddress] = [
+            .ip(host: "127.0.0.1", port: 0),
+            .ip(host: "::1", port: 0),
+            .ip(host: "localhost", port: 0),
+            .unix(path: "/tmp/dwell-echo-\(getpid()).sock"),
+        ]
 
-    @Test(arguments: addresses) func `what is sent comes back`(address: SocketAddress) async throws {
-        let loops = try EventLoopGroup(count: 2)
-        let listening = try await ListenerGroup.listen(on: address, loops: loops, handler: Echo())
-        let client = try await Connection.connect(to: listening.address, on: loops.next(), until: .inSeconds(5))
-        for text in ["one", "two", "three"] {
-            try await client.write(Array(text.utf8))
-            let answer = try await client.read(count: text.utf8.count, until: .inSeconds(5))
-            #expect(String(decoding: answer, as: UTF8.self) == text)
+        @Test(arguments: addresses) func `what is sent comes back`(address: SocketAddress) async throws {
+            let loops = try EventLoopGroup(count: 2)
+            let listening = try await ListenerGroup.listen(on: address, loops: loops, handler: Echo())
+            let client = try await Connection.connect(to: listening.address, on: loops.next(), until: .inSeconds(5))
+            for text in ["one", "two", "three"] {
+                try await client.write(Array(text.utf8))
+                let answer = try await client.read(count: text.utf8.count, until: .inSeconds(5))
+                #expect(String(decoding: answer, as: UTF8.self) == text)
+            }
+            client.close()
+            #expect(await listening.drain(until: .inSeconds(5)))
+            await loops.shutdown()
         }
-        client.close()
-        #expect(await listening.drain(until: .inSeconds(5)))
-        await loops.shutdown()
     }
 }

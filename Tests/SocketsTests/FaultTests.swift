@@ -1,0 +1,103 @@
+// Whatever system call fails, at whatever point of a conversation: it either completes or ends with an error, in good
+// time, and no descriptor is left open or closed twice. Each fault is tried at the 1st, 2nd, 3rd, ... call of its
+// kind, until the conversation has no such call any more.
+
+import Testing
+
+@testable import Sockets
+
+#if canImport(Glibc)
+    import Glibc
+#endif
+
+extension SocketsSuite {
+    @Suite struct FaultTests {
+        /// These are part of ordinary life: the conversation must not notice.
+        static let harmless: [Fault] = [
+            Fault(.receive, EINTR), Fault(.receive, EAGAIN), Fault(short: .receive),
+            Fault(.send, EINTR), Fault(.send, EAGAIN), Fault(short: .send),
+            Fault(.accept, EINTR), Fault(.accept, EAGAIN), Fault(.accept, ECONNABORTED), Fault(.accept, ENOBUFS),
+            Fault(.socket, EINTR), Fault(.bind, EINTR), Fault(.listen, EINTR), Fault(.pollerAdd, EINTR),
+            Fault(.openSpare, EMFILE),
+        ]
+        /// These may end it, or keep it from starting.
+        static let harmful: [Fault] = [
+            Fault(.receive, ECONNRESET), Fault(.receive, ENOMEM), Fault(.send, EPIPE), Fault(.send, ECONNRESET),
+            Fault(.send, ENOBUFS), Fault(.accept, EMFILE), Fault(.accept, ENFILE), Fault(.socket, EMFILE),
+            Fault(.socket, ENFILE), Fault(.socket, ENOBUFS), Fault(.bind, EADDRINUSE), Fault(.listen, EADDRINUSE),
+            Fault(.connect, ECONNREFUSED), Fault(.connect, ENETUNREACH), Fault(.setOption, ENOPROTOOPT),
+            Fault(.localName, ENOBUFS), Fault(.pollerCreate, EMFILE), Fault(.pollerAdd, ENOSPC),
+            Fault(.pollerAdd, ENOMEM), Fault(.shutdownWrite, ENOTCONN),
+        ]
+
+        @Test(arguments: harmless) func `the conversation does not notice`(fault: Fault) async throws {
+            try await everyPoint(of: fault) { script, n in
+                try await converse(script, "\(fault) at call \(n)")
+            }
+        }
+
+        @Test(arguments: harmful) func `the conversation completes or fails cleanly`(fault: Fault) async throws {
+            try await everyPoint(of: fault) { script, n in
+                do throws(TransportError) {
+                    try await converse(script, "\(fault) at call \(n)")
+                } catch {
+                    #expect(error != .timedOut, "\(fault) at call \(n) went unnoticed")
+                }
+            }
+        }
+
+        private func everyPoint(of fault: Fault, _ conversation: (FaultScript, Int) async throws -> Void) async throws {
+            _ = try? await converse(FaultScript(fault, at: .max - 1), "without fault")
+            let before = openDescriptorCount()
+            var n = 1
+            while true {
+                let script = FaultScript(fault, at: n)
+                try await conversation(script, n)
+                #expect(script.openDescriptors.isEmpty, "\(fault) at call \(n)")
+                #expect(script.closedTwice.isEmpty, "\(fault) at call \(n)")
+                if !script.wasReached { break }
+                n += 1
+            }
+            #expect(n > 1, "\(fault) was never reached")
+            #expect(openDescriptorCount() == before)
+        }
+
+        /// A server and a client on the script; the client says three things, half-closes and reads to the end.
+        private func converse(_ script: FaultScript, _ what: String) async throws(TransportError) {
+            let loops = try makeLoops(script)
+            var failure: TransportError?
+            do throws(TransportError) {
+                let address = SocketAddress.ip(host: "127.0.0.1", port: 0)
+                let listening = try await ListenerGroup.listen(on: address, loops: loops, handler: Echo())
+                do throws(TransportError) {
+                    try await talk(to: listening.address, loops.next())
+                } catch {
+                    failure = error
+                }
+                #expect(await listening.drain(until: .inSeconds(5)), "a connection was left: \(what)")
+            } catch {
+                failure = error
+            }
+            await loops.shutdown()
+            if let failure { throw failure }
+        }
+
+        private func makeLoops(_ script: FaultScript) throws(TransportError) -> EventLoopGroup {
+            try EventLoopGroup(count: 2, syscalls: script.syscalls)
+        }
+
+        private func talk(to address: SocketAddress, _ loop: EventLoop) async throws(TransportError) {
+            let deadline = Deadline.inSeconds(5)
+            let client = try await Connection.connect(to: address, on: loop, until: deadline)
+            defer { client.close() }
+            for text in ["one", "two", "three"] {
+                try await client.write(Array(text.utf8), until: deadline)
+                let answer = try await client.read(count: text.utf8.count, until: deadline)
+                if answer.count < text.utf8.count { throw .reset }
+                #expect(answer == Array(text.utf8))
+            }
+            client.shutdownWrite()
+            _ = try await client.read(count: 1, until: deadline)
+        }
+    }
+}

@@ -1,0 +1,200 @@
+// Listening: limits, running out of descriptors, stale socket files, a port that is taken, many connections, turns.
+
+import Synchronization
+import Testing
+
+@testable import Sockets
+
+#if canImport(Glibc)
+    import Glibc
+#endif
+
+extension SocketsSuite {
+    @Suite struct ListenerTests {
+        private static let anyPort = SocketAddress.ip(host: "127.0.0.1", port: 0)
+
+        @Test func `a handler runs on its connection's loop, and the loops share the work`() async throws {
+            struct WhichLoop: ConnectionHandler {
+                func serve(_ connection: Connection) async {
+                    await Task.yield()
+                    let isHome = EventLoop.current === connection.loop
+                    try? await connection.write([isHome ? UInt8(connection.loop.index) : 255])
+                }
+            }
+            let loops = try EventLoopGroup(count: 2)
+            let path = "/tmp/dwell-loops-\(getpid()).sock"
+            let listening = try await ListenerGroup.listen(on: .unix(path: path), loops: loops, handler: WhichLoop())
+            var seen: [UInt8] = []
+            for _ in 0..<4 {
+                let client = try await Connection.connect(to: listening.address, on: loops.loops[0])
+                seen += try await client.read(count: 1, until: .inSeconds(5))
+                client.close()
+            }
+            #expect(seen.sorted() == [0, 0, 1, 1])
+            await listening.drain(until: .inSeconds(5))
+            await loops.shutdown()
+            #expect(access(path, F_OK) != 0, "the socket's file was left behind")
+        }
+
+        @Test func `over the limit the handler is asked to turn away, and later there is room again`() async throws {
+            struct Limited: ConnectionHandler {
+                func serve(_ connection: Connection) async { await Echo().serve(connection) }
+                func turnAway(_ connection: Connection, _ reason: TurnedAway) async {
+                    try? await connection.write(Array("\(reason)".utf8))
+                }
+            }
+            let cases: [(ConnectionLimits, String)] = [
+                (ConnectionLimits(connectionsMax: 1), "connectionsMax"),
+                (ConnectionLimits(connectionsMax: 9, connectionsPerAddressMax: 1), "connectionsPerAddressMax"),
+            ]
+            for (limits, reason) in cases {
+                let loops = try EventLoopGroup(count: 2)
+                let listening = try await ListenerGroup.listen(
+                    on: Self.anyPort, loops: loops, limits: limits, handler: Limited())
+                let first = try await exchange(listening.address, loops)
+                let second = try await Connection.connect(to: listening.address, on: loops.next())
+                #expect(try await second.read(count: 99, until: .inSeconds(5)) == Array(reason.utf8))
+                second.close()
+                first.close()
+                // The place is free once the server has seen the close.
+                let deadline = Deadline.inSeconds(5)
+                var admitted: Connection?
+                while admitted == nil && !deadline.hasPassed {
+                    admitted = try? await exchange(listening.address, loops)
+                }
+                #expect(admitted != nil)
+                admitted?.close()
+                #expect(await listening.drain(until: .inSeconds(5)))
+                await loops.shutdown()
+            }
+        }
+
+        /// Connected, and one byte went round.
+        private func exchange(_ address: SocketAddress, _ loops: EventLoopGroup) async throws -> Connection {
+            let client = try await Connection.connect(to: address, on: loops.next(), until: .inSeconds(5))
+            do {
+                try await client.write([42])
+                guard try await client.read(until: .inSeconds(5)) == [42] else { throw TransportError.reset }
+            } catch {
+                client.close()
+                throw error
+            }
+            return client
+        }
+
+        @Test(arguments: [EMFILE, ENFILE, ENOBUFS]) func `accepting recovers when descriptors come back`(
+            errno: Int32
+        ) async throws {
+            let script = FaultScript(Fault(.accept, errno), at: 1, count: 7)
+            let loops = try EventLoopGroup(count: 1, syscalls: script.syscalls)
+            let listening = try await ListenerGroup.listen(on: Self.anyPort, loops: loops, handler: Echo())
+            let deadline = Deadline.inSeconds(10)
+            var client: Connection?
+            while client == nil && !deadline.hasPassed { client = try? await exchange(listening.address, loops) }
+            #expect(client != nil)
+            client?.close()
+            #expect(await listening.drain(until: .inSeconds(5)))
+            await loops.shutdown()
+            #expect(script.openDescriptors.isEmpty)
+        }
+
+        @Test func `a taken port is refused although the loops share theirs`() async throws {
+            let loops = try EventLoopGroup(count: 2)
+            let listening = try await ListenerGroup.listen(on: Self.anyPort, loops: loops, handler: Echo())
+            await #expect(throws: TransportError.system(call: "bind", errno: EADDRINUSE)) {
+                _ = try await ListenerGroup.listen(on: listening.address, loops: loops, handler: Echo())
+            }
+            await listening.drain(until: .inSeconds(5))
+            await loops.shutdown()
+        }
+
+        @Test func `a stale socket file is replaced, a live one and a plain file are not`() async throws {
+            let loops = try EventLoopGroup(count: 1)
+            let path = "/tmp/dwell-stale-\(getpid()).sock"
+            let endpoint = try #require(Endpoint(unixPath: path))
+            close(try Socket.listen(on: endpoint, backlog: 1, sharesPort: false, .system))
+            let listening = try await ListenerGroup.listen(on: .unix(path: path), loops: loops, handler: Echo())
+            try await exchange(listening.address, loops).close()
+            await #expect(throws: TransportError.system(call: "bind", errno: EADDRINUSE)) {
+                _ = try await ListenerGroup.listen(on: .unix(path: path), loops: loops, handler: Echo())
+            }
+            await listening.drain(until: .inSeconds(5))
+
+            close(open(path, O_CREAT | O_WRONLY, 0o600))
+            await #expect(throws: TransportError.system(call: "bind", errno: EADDRINUSE)) {
+                _ = try await ListenerGroup.listen(on: .unix(path: path), loops: loops, handler: Echo())
+            }
+            #expect(access(path, F_OK) == 0)
+            unlink(path)
+            await loops.shutdown()
+        }
+
+        @Test(arguments: ["", String(repeating: "x", count: 108)])
+        func `an impossible path is refused`(path: String) async throws {
+            let loops = try EventLoopGroup(count: 1)
+            await #expect(throws: TransportError.unresolvable) {
+                _ = try await ListenerGroup.listen(on: .unix(path: path), loops: loops, handler: Echo())
+            }
+            await loops.shutdown()
+        }
+
+        @Test func `four hundred connections talk at once, and none is left`() async throws {
+            let before = openDescriptorCount()
+            let loops = try EventLoopGroup(count: 2)
+            let listening = try await ListenerGroup.listen(on: Self.anyPort, loops: loops, handler: Echo())
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for number in 0..<400 {
+                    group.addTask {
+                        let client = try await Connection.connect(to: listening.address, on: loops.next())
+                        defer { client.close() }
+                        for turn in 0..<10 {
+                            let bytes = [UInt8](repeating: UInt8(turn), count: 1 + number * 100)
+                            async let written: Void = client.write(bytes, until: .inSeconds(20))
+                            let answer = try await client.read(count: bytes.count, until: .inSeconds(20))
+                            try await written
+                            #expect(answer == bytes)
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+            #expect(await listening.drain(until: .inSeconds(5)))
+            await loops.shutdown()
+            #expect(openDescriptorCount() == before)
+        }
+
+        @Test func `a connection that never stops sending leaves the others their turn`() async throws {
+            let loops = try EventLoopGroup(count: 1)
+            let clients = try EventLoopGroup(count: 1)
+            let listening = try await ListenerGroup.listen(on: Self.anyPort, loops: loops, handler: Sink())
+            let flood = try await Connection.connect(to: listening.address, on: clients.next())
+            let flooding = Task {
+                let bytes = [UInt8](repeating: 0, count: 1 << 20)
+                while true { try await flood.write(bytes) }
+            }
+            for _ in 0..<20 {
+                let client = try await Connection.connect(to: listening.address, on: clients.next())
+                try await client.write([1])
+                client.shutdownWrite()
+                #expect(try await client.read(until: .inSeconds(5)) == [1])
+                client.close()
+            }
+            flooding.cancel()
+            _ = await flooding.result
+            flood.close()
+            #expect(await listening.drain(until: .inSeconds(5)))
+            await loops.shutdown()
+            await clients.shutdown()
+        }
+    }
+}
+
+/// Reads to the end, then says so.
+private struct Sink: ConnectionHandler {
+    func serve(_ connection: Connection) async {
+        do {
+            while try await connection.read({ $0.count }) > 0 {}
+            try await connection.write([1])
+        } catch {}
+    }
+}
