@@ -1,0 +1,68 @@
+// One line of the conformance tables: what a client sends and what it must be answered, named by the section that
+// asks for it. The tables are data, so that the tests and docs/http-conformance.md cannot disagree.
+
+import Testing
+
+struct ConformanceCase: Sendable, CustomTestStringConvertible {
+    var section: String
+    var name: String
+    var input: [UInt8]
+    var outcomes: [Outcome]
+
+    var testDescription: String { "\(section): \(name)" }
+
+    /// `input` is written as text of U+0000 to U+00FF, each standing for one byte.
+    init(_ section: String, _ name: String, _ input: String, _ outcomes: Outcome...) {
+        self.section = section
+        self.name = name
+        self.input = bytes(input)
+        self.outcomes = outcomes
+    }
+}
+
+/// What becomes of one request. Served requests are written as `describe` writes them.
+enum Outcome: Hashable, Sendable {
+    /// Answered 200, and the connection goes on.
+    case served(String)
+    /// The same to HTTP/1.0, which is told so.
+    case servedAndKept(String)
+    /// Answered 200 with `Connection: close`; nothing after it is read.
+    case servedLast(String)
+    /// Answered with that status and `Connection: close`; nothing after it is read.
+    case refused(Int)
+    /// Not complete: no answer.
+    case incomplete
+
+    var goesOn: Bool {
+        switch self {
+        case .served, .servedAndKept: true
+        case .servedLast, .refused, .incomplete: false
+        }
+    }
+}
+
+func bytes(_ text: String) -> [UInt8] {
+    text.unicodeScalars.map { UInt8(truncatingIfNeeded: $0.value) }
+}
+
+// MARK: - Shapes that many cases share
+
+/// A GET with those field lines after Host.
+func get(fields: String) -> String { "GET / HTTP/1.1\r\nHost: a\r\n\(fields)\r\n" }
+
+/// A GET of that target.
+func get(_ target: String) -> String { "GET \(target) HTTP/1.1\r\nHost: a\r\n\r\n" }
+
+/// A GET with that Host value.
+func get(host: String) -> String { "GET / HTTP/1.1\r\nHost: \(host)\r\n\r\n" }
+
+/// A request whose first line is that.
+func line(_ requestLine: String) -> String { "\(requestLine)\r\nHost: a\r\n\r\n" }
+
+/// A POST with those field lines after Host, then that content.
+func post(_ fields: String, _ content: String = "") -> String {
+    "POST / HTTP/1.1\r\nHost: a\r\n\(fields)\r\n\(content)"
+}
+
+/// A POST in chunked coding.
+func chunked(_ content: String) -> String { post("Transfer-Encoding: chunked\r\n", content) }

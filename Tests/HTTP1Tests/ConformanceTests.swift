@@ -1,0 +1,61 @@
+// Every case of the tables, delivered whole, cut in two at every byte, byte by byte, and glued to a next request:
+// the events and the bytes that answer them are those of the table each time. After a request that leaves the
+// connection open the next one is served; after any other nothing more is answered.
+
+import HTTP1
+import Testing
+
+@Suite struct ConformanceTests {
+    static let cases =
+        RequestLineCases.all + FieldCases.all + FramingCases.all + PathCases.all + SmugglingCases.all
+
+    @Test(arguments: cases) func whole(_ aCase: ConformanceCase) {
+        check(aCase, [aCase.input[...]])
+    }
+
+    @Test(arguments: cases) func cutInTwo(_ aCase: ConformanceCase) {
+        for cut in cuts(aCase.input.count) {
+            check(aCase, [aCase.input[..<cut], aCase.input[cut...]])
+        }
+    }
+
+    @Test(arguments: cases) func byteByByte(_ aCase: ConformanceCase) {
+        check(aCase, aCase.input.indices.map { aCase.input[$0...$0] })
+    }
+
+    @Test(arguments: cases) func gluedToTheNext(_ aCase: ConformanceCase) {
+        guard aCase.outcomes.last != .incomplete else { return }
+        var glued = aCase
+        glued.input += bytes("GET /next HTTP/1.1\r\nHost: a\r\n\r\n")
+        if aCase.outcomes.last?.goesOn == true { glued.outcomes.append(.served("GET /next")) }
+        check(glued, [glued.input[...]])
+        check(glued, glued.input.indices.map { glued.input[$0...$0] })
+    }
+
+    @Test func noTwoCasesShareAName() {
+        let names = Self.cases.map(\.testDescription)
+        #expect(Set(names).count == names.count)
+    }
+
+    /// Every place to cut; of long inputs a spread, and all near the end, where their limits lie.
+    private func cuts(_ count: Int) -> [Int] {
+        guard count > 1200 else { return Array(0...count) }
+        return Array(stride(from: 0, to: count - 60, by: count / 50)) + Array((count - 60)...count)
+    }
+
+    private func check(_ aCase: ConformanceCase, _ pieces: [ArraySlice<UInt8>]) {
+        var client = Client()
+        client.run(pieces)
+        let sizes = pieces.count > 2 ? "byte by byte" : "\(pieces.map(\.count))"
+        #expect(client.outcomes == aCase.outcomes, "delivered in pieces of \(sizes)")
+        let answers = aCase.outcomes.map(\.answer).joined()
+        #expect(String(decoding: client.output, as: UTF8.self) == answers, "delivered in pieces of \(sizes)")
+        let end: ServerConnection.Event =
+            switch aCase.outcomes.last {
+            case .incomplete: .truncated
+            case .served, .servedAndKept: .endOfStream
+            default: .closed
+            }
+        #expect(client.lastEvent == end, "delivered in pieces of \(sizes)")
+    }
+}
