@@ -18,14 +18,22 @@ package struct AccessTokenIssuer: Sendable {
     /// driver or the role is one that no verifier would accept, or when there would be no time to use it.
     package func mint(driver: DriverID, role: String?, ttlSeconds: Int64, now: Int64) async throws -> String {
         let (expiry, overflow) = now.addingReportingOverflow(ttlSeconds)
-        guard !overflow, ttlSeconds > 0,
-            AccessClaims.isUsable(driver.rawValue, lengthMax: AccessClaims.idLengthMax),
-            role.map({ AccessClaims.isUsable($0, lengthMax: AccessClaims.roleLengthMax) }) ?? true
+        guard !overflow, ttlSeconds > 0, Self.acceptsDriver(driver.rawValue), role.map(Self.acceptsRole) ?? true
         else { throw TokenRefusal.claims }
         let claims = AccessClaims(
             sub: driver.rawValue, role: role, jti: Self.randomID(), iss: scope.issuer,
             aud: Audience(names: [scope.audience]), iat: Double(now), exp: Double(expiry))
         return try await keys.sign(claims)
+    }
+
+    /// 1 to 128 characters, none of them a control character: what a verifier takes for a `sub`.
+    package static func acceptsDriver(_ id: String) -> Bool {
+        AccessClaims.isUsable(id, lengthMax: AccessClaims.idLengthMax)
+    }
+
+    /// 1 to 64 characters, none of them a control character: what a verifier takes for a `role`.
+    package static func acceptsRole(_ role: String) -> Bool {
+        AccessClaims.isUsable(role, lengthMax: AccessClaims.roleLengthMax)
     }
 
     /// 128 random bits: no two tokens share a `jti`, not even two of one second.

@@ -1,0 +1,57 @@
+// The options that several subcommands share. An option is a variable said at a prompt: it goes through the same
+// declaration and wins over the environment.
+
+import ArgumentParser
+import Foundation
+
+/// Which settings: for every subcommand that reads them.
+struct SettingsOptions: ParsableArguments {
+    @Option(
+        name: .customLong("env-file"), help: "The environment file to read instead of ENV_FILE.", completion: .file())
+    var environmentFile: String?
+
+    @Option(help: "The SQLite database to use instead of DATABASE_PATH.", completion: .file())
+    var database: String?
+
+    var overrides: [String: String] {
+        var overrides: [String: String] = [:]
+        overrides[Variables.environmentFile.name] = environmentFile
+        overrides[Variables.databasePath.name] = database
+        return overrides
+    }
+}
+
+/// Where to listen.
+struct ListenOptions: ParsableArguments {
+    @Option(help: "The address to listen on instead of HTTP_HOST.")
+    var host: String?
+
+    @Option(help: "The port to listen on instead of HTTP_PORT; 0 takes any free one.")
+    var port: Int?
+
+    var overrides: [String: String] {
+        var overrides: [String: String] = [:]
+        overrides[Variables.host.name] = host
+        overrides[Variables.port.name] = port.map { String($0) }
+        return overrides
+    }
+}
+
+extension ExitCode {
+    /// EX_CONFIG of sysexits.h: starting again with the same settings would end the same way.
+    static let badConfiguration = ExitCode(78)
+}
+
+extension ConfigurationReport {
+    /// The configuration; when there is none, every problem is written to standard error and the command ends.
+    func required() throws -> Configuration {
+        for warning in warnings { writeToStandardError("warning: \(warning)\n") }
+        if let configuration { return configuration }
+        for problem in problems { writeToStandardError("\(problem)\n") }
+        throw ExitCode.badConfiguration
+    }
+}
+
+func writeToStandardError(_ text: String) {
+    FileHandle.standardError.write(Data(text.utf8))
+}

@@ -1,0 +1,165 @@
+// Every variable that the server reads (contract, sections 2 and 8): name, type, default, range, secret or not, and
+// what it is for. This table is what the server checks, what `dwell check-config` prints and what ENV.example is
+// compared with. It refuses to know where the values come from (ConfigurationReading) and who uses them.
+//
+// The eight variables of the session engine are declared in JourneyModel, beside the type that clients decode.
+
+import Engine
+import JourneyModel
+import Logging
+import RedisAdmission
+import Telemetry
+
+enum Variables {
+    // MARK: The process
+
+    static let environment = Variable<AppEnvironment>.words(
+        "APP_ENV", .process, default: .development, "production refuses to start with a key that it made itself.")
+
+    static let environmentFile = Variable<String>.text(
+        "ENV_FILE", .process, default: ".env", allowed: "the path of a file, which must be there when you name one",
+        "Variables that the environment does not set are taken from this file; it cannot be set in the file itself."
+    ) { isPath($0) }
+
+    static let logLevel = Variable<Logger.Level>.words(
+        "LOG_LEVEL", .process, default: .info, "What is less grave is not logged.")
+
+    static let logFormat = Variable<LogFormat?>.words(
+        "LOG_FORMAT", .process, unset: "text at a terminal, else json",
+        "How a log line looks. Without it: text at a terminal, else json.")
+
+    static let shutdownTimeoutSeconds = Variable<Int>.integer(
+        "SHUTDOWN_TIMEOUT_SECONDS", .process, default: 20, in: 1...600,
+        "How long a SIGTERM waits for requests in progress before it ends them.")
+
+    // MARK: HTTP
+
+    static let host = Variable<String>.text(
+        "HTTP_HOST", .http, default: "127.0.0.1", allowed: "an IP address or a host name",
+        "The address to listen on; 0.0.0.0 or :: for every one."
+    ) { !$0.isEmpty && $0.utf8.count <= 253 && $0.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F } }
+
+    static let port = Variable<Int>.integer(
+        "HTTP_PORT", .http, default: 8080, in: 0...65_535, "The TCP port to listen on; 0 takes any free one.")
+
+    static let unixSocket = Variable<String?>.text(
+        "HTTP_UNIX_SOCKET", .http, allowed: "the path of a socket, at most 107 bytes",
+        "Listen on this Unix socket instead of the address and port above."
+    ) { isPath($0) && $0.utf8.count <= 107 }
+
+    static let eventLoops = Variable<Int?>.integer(
+        "EVENT_LOOPS", .http, in: 1...256, unset: "one per core",
+        "How many threads serve connections. Without it: one per core.")
+
+    static let connectionsMax = Variable<Int>.integer(
+        "MAX_CONNECTIONS", .http, default: 10_000, in: 1...1_000_000, "How many connections may be open at once.")
+
+    // MARK: Storage
+
+    static let databasePath = Variable<String>.text(
+        "DATABASE_PATH", .storage, default: "var/dwell.sqlite3", allowed: "the path of a file",
+        "The SQLite database; made on the first start."
+    ) { isPath($0) && !$0.hasSuffix("/") && !$0.hasPrefix(":") && !$0.hasPrefix("file:") }
+
+    static let redis = Variable<RedisEndpoint?>.secret(
+        "REDIS_URL", .storage,
+        allowed: "redis://[[user:]password@]host[:port][/database], or redis+unix:// or unix:// with a path",
+        "A Redis that decides about rate limits for several servers together. Without it the process decides.",
+        parse: { try? RedisEndpoint(parsing: $0) }, show: { $0.description })
+
+    static let redisTimeoutMilliseconds = Variable<Int>.integer(
+        "REDIS_TIMEOUT_MS", .storage, default: 50, in: 1...5000,
+        "What a request waits for Redis at most, before the process decides by itself.")
+
+    // MARK: Access tokens
+
+    static let jwtSecret = Variable<Secret<String>?>.secret(
+        "JWT_SECRET", .tokens, allowed: "at least 32 bytes",
+        "Signs access tokens with HS256. Without it and the next one, the server makes a key beside its database.",
+        parse: { $0.utf8.count >= 32 ? Secret($0) : nil })
+
+    static let jwtPrivateKeyFile = Variable<String?>.text(
+        "JWT_PRIVATE_KEY_FILE", .tokens, allowed: "the path of a P-256 private key in PEM form",
+        "Signs access tokens with ES256 instead."
+    ) { isPath($0) }
+
+    static let jwtIssuer = Variable<String>.text(
+        "JWT_ISSUER", .tokens, default: "dwell", allowed: "1 to 256 printable ASCII characters",
+        "The iss that every access token must name."
+    ) { isName($0) }
+
+    static let jwtAudience = Variable<String>.text(
+        "JWT_AUDIENCE", .tokens, default: "dwell", allowed: "1 to 256 printable ASCII characters",
+        "The aud that every access token must name."
+    ) { isName($0) }
+
+    static let jwtTrustExternal = Variable<Bool>.boolean(
+        "JWT_TRUST_EXTERNAL", .tokens, default: true,
+        "Accept tokens without a sign-in session (sid): those of `dwell token` and of other services.")
+
+    static let accessTokenTTLSeconds = Variable<Int>.integer(
+        "ACCESS_TOKEN_TTL_SECONDS", .tokens, default: 3600, in: 1...2_592_000, "How long an access token is good.")
+
+    // MARK: Limits on events
+
+    static let rateLimitSessionEvents = Variable<Int>.integer(
+        "RATE_LIMIT_SESSION_EVENTS", .limits, default: 60, in: 0...100_000,
+        "Session events that one driver may post in a window; 0 is no limit.")
+
+    static let rateLimitPreSessionEvents = Variable<Int>.integer(
+        "RATE_LIMIT_PRESESSION_EVENTS", .limits, default: 30, in: 0...100_000,
+        "Events before a session that one driver may post in a window; 0 is no limit.")
+
+    /// A window is as long as `Retry-After` can say (contract, section 5: at most 3600).
+    static let rateLimitWindowSeconds = Variable<Int>.integer(
+        "RATE_LIMIT_WINDOW_SECONDS", .limits, default: 60, in: 1...3600, "How long the window is that slides.")
+
+    static let sessionRegistration = Variable<SessionRegistrationRule>.words(
+        "SESSION_REGISTRATION", .limits, default: .open,
+        "open: an unknown session_id opens that session; required: it must be registered first.")
+
+    /// In the order of ENV.example.
+    static let all: [any Declaration] =
+        [
+            environment, environmentFile, logLevel, logFormat, shutdownTimeoutSeconds,
+            host, port, unixSocket, eventLoops, connectionsMax,
+            databasePath, redis, redisTimeoutMilliseconds,
+            jwtSecret, jwtPrivateKeyFile, jwtIssuer, jwtAudience, jwtTrustExternal, accessTokenTTLSeconds,
+            rateLimitSessionEvents, rateLimitPreSessionEvents, rateLimitWindowSeconds, sessionRegistration,
+        ] + Settings.declarations.map(EngineVariable.init)
+
+    private static func isPath(_ text: String) -> Bool {
+        !text.isEmpty && text.utf8.count < 4096
+            && !text.unicodeScalars.contains { $0.properties.generalCategory == .control }
+    }
+
+    private static func isName(_ text: String) -> Bool {
+        (1...256).contains(text.utf8.count) && text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
+    }
+}
+
+/// The raw values are those of `APP_ENV`.
+enum AppEnvironment: String, CaseIterable, Sendable {
+    case development, production
+}
+
+/// The raw values are those of `SESSION_REGISTRATION`.
+enum SessionRegistrationRule: String, CaseIterable, Sendable {
+    case open, required
+}
+
+/// A variable of the session engine, as JourneyModel declares it.
+struct EngineVariable: Declaration {
+    let settingsDeclaration: Settings.Declaration
+
+    var name: String { settingsDeclaration.variable }
+    var section: VariableSection { .engine }
+    var defaultText: String { settingsDeclaration.defaultText }
+    var allowed: Allowed { .text(settingsDeclaration.allowed) }
+    var isSecret: Bool { false }
+    var sentence: String { "\(settingsDeclaration.field)." }
+
+    func accepts(_ text: String) -> Bool {
+        (try? Settings.make { $0 == name ? text : nil }) != nil
+    }
+}

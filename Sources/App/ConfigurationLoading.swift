@@ -1,0 +1,134 @@
+// From a command line and an environment to a Configuration, or to everything that is wrong with them at once.
+
+import Engine
+import Foundation
+import Identity
+import JourneyModel
+import Telemetry
+
+/// What a configuration is read from.
+struct ConfigurationInput: Sendable {
+    /// By name of variable: what options of the command line set.
+    var overrides: [String: String] = [:]
+    var environment: [String: String] = ProcessInfo.processInfo.environment
+}
+
+/// The outcome of reading: the value when nothing is wrong, and all that there is to tell about it either way.
+struct ConfigurationReport: Sendable {
+    /// Nil when there are problems.
+    var configuration: Configuration?
+    var variables: [ReadVariable]
+    var problems: [ConfigurationProblem]
+    /// What is no reason to stop: names in the environment file that look like mistyped ones.
+    var warnings: [String]
+}
+
+extension Configuration {
+    /// Reads the environment file anew on every call, so this serves SIGHUP too.
+    static func report(from input: ConfigurationInput) -> ConfigurationReport {
+        let (file, fileProblems) = environmentFile(input)
+        var reading = ConfigurationReading(overrides: input.overrides, environment: input.environment, file: file)
+        let configuration = Configuration(&reading)
+        let problems = fileProblems + reading.problems
+        return ConfigurationReport(
+            configuration: problems.isEmpty ? configuration : nil, variables: reading.variables,
+            problems: problems, warnings: file.map(warnings) ?? [])
+    }
+
+    private init(_ reading: inout ConfigurationReading) {
+        environment = reading.value(of: Variables.environment)
+        _ = reading.value(of: Variables.environmentFile)
+        log = Log(level: reading.value(of: Variables.logLevel), format: reading.value(of: Variables.logFormat))
+        shutdownTimeoutSeconds = reading.value(of: Variables.shutdownTimeoutSeconds)
+        http = HTTP(
+            host: reading.value(of: Variables.host), port: reading.value(of: Variables.port),
+            unixSocketPath: reading.value(of: Variables.unixSocket),
+            eventLoops: reading.value(of: Variables.eventLoops),
+            connectionsMax: reading.value(of: Variables.connectionsMax))
+        databasePath = reading.value(of: Variables.databasePath)
+        redis = Redis(
+            endpoint: reading.value(of: Variables.redis),
+            timeoutMilliseconds: reading.value(of: Variables.redisTimeoutMilliseconds))
+        tokens = TokenConfiguration(&reading, environment: environment, databasePath: databasePath)
+        rateLimits = RateLimits(
+            sessionEvents: reading.value(of: Variables.rateLimitSessionEvents),
+            preSessionEvents: reading.value(of: Variables.rateLimitPreSessionEvents),
+            windowSeconds: reading.value(of: Variables.rateLimitWindowSeconds))
+        sessionRegistration = reading.value(of: Variables.sessionRegistration)
+        settings = reading.engineSettings()
+    }
+
+    /// The file that ENV_FILE names. The default one need not be there; one that somebody named must.
+    private static func environmentFile(
+        _ input: ConfigurationInput
+    ) -> (EnvironmentFile?, problems: [ConfigurationProblem]) {
+        let variable = Variables.environmentFile
+        let named = input.overrides[variable.name] ?? input.environment[variable.name]
+        let path = named ?? variable.defaultText
+        // A name that is no path is told when the variable itself is read.
+        guard variable.accepts(path) else { return (nil, []) }
+        do {
+            let text = try readTextFile(path, bytesMax: EnvironmentFile.fileBytesMax)
+            let file = EnvironmentFile(path: escaped(path), text: text, without: variable.name)
+            let problems = file.unreadableLines.map { line in
+                ConfigurationProblem(variable: "\(file.path):\(line)", detail: " is not allowed; allowed is NAME=value")
+            }
+            return (file, problems)
+        } catch {
+            if error.isMissing, named == nil { return (nil, []) }
+            let detail = "=\(escaped(path)) is not allowed: \(error.reason); allowed is \(variable.allowed)"
+            return (nil, [ConfigurationProblem(variable: variable.name, detail: detail)])
+        }
+    }
+
+    private static func warnings(about file: EnvironmentFile) -> [String] {
+        file.entries.sorted { $0.value.line < $1.value.line }.compactMap { name, entry in
+            guard let hint = VariableNames.hint(for: name) else { return nil }
+            return "\(file.path):\(entry.line): \(name) is not a variable of this version\(hint)"
+        }
+    }
+}
+
+extension TokenConfiguration {
+    fileprivate init(_ reading: inout ConfigurationReading, environment: AppEnvironment, databasePath: String) {
+        let secret = reading.value(of: Variables.jwtSecret)
+        let privateKeyFile = reading.value(of: Variables.jwtPrivateKeyFile)
+        key = Self.key(
+            secret: secret, privateKeyFile: privateKeyFile, environment: environment, databasePath: databasePath,
+            &reading)
+        scope = TokenScope(
+            issuer: reading.value(of: Variables.jwtIssuer), audience: reading.value(of: Variables.jwtAudience))
+        trustsExternal = reading.value(of: Variables.jwtTrustExternal)
+        timeToLiveSeconds = reading.value(of: Variables.accessTokenTTLSeconds)
+    }
+
+    private static func key(
+        secret: Secret<String>?, privateKeyFile: String?, environment: AppEnvironment, databasePath: String,
+        _ reading: inout ConfigurationReading
+    ) -> Key {
+        let secretName = Variables.jwtSecret.name
+        let fileName = Variables.jwtPrivateKeyFile.name
+        let standard = Key.madeByServer(LocalKeyFile(besideDatabase: databasePath))
+        switch (secret, privateKeyFile) {
+        case (.some, .some):
+            reading.note(secretName, " and \(fileName) are both set; allowed is one of them")
+        case (.some(let secret), nil):
+            if let key = try? SigningKey(secret: secret) { return .configured(key) }
+        case (nil, .some(let path)):
+            do {
+                let pem = try readTextFile(path, bytesMax: 65_536)
+                if let key = try? SigningKey(privateKeyPEM: Secret(pem)) { return .configured(key) }
+                reading.note(
+                    fileName, "=\(escaped(path)) is not allowed; allowed is \(Variables.jwtPrivateKeyFile.allowed)")
+            } catch {
+                reading.note(fileName, "=\(escaped(path)) is not allowed: \(error.reason)")
+            }
+        case (nil, nil):
+            let isTold = reading.problems.contains { $0.variable.hasPrefix(secretName) || $0.variable == fileName }
+            if environment == .production, !isTold {
+                reading.note(secretName, " is not set; with APP_ENV=production it must be, or \(fileName)")
+            }
+        }
+        return standard
+    }
+}

@@ -1,0 +1,65 @@
+// A ConfigurationReport as text: a table for a person, JSON for a program. Pure. What is secret was left out before
+// it came here (ReadVariable.shown).
+
+import Foundation
+
+extension ConfigurationReport {
+    /// A row a variable, columns aligned.
+    func table() -> String {
+        let rows =
+            [["VARIABLE", "VALUE", "SOURCE", "ALLOWED"]]
+            + variables.map { [$0.declaration.name, $0.shown, "\($0.source)", "\($0.declaration.allowed)"] }
+        let widths = (0..<3).map { column in rows.map { $0[column].count }.max() ?? 0 }
+        return rows.map { row in
+            let cells = zip(row, widths).map { cell, width in
+                cell + String(repeating: " ", count: width - cell.count)
+            }
+            return (cells + [row[3]]).joined(separator: "  ")
+        }.joined(separator: "\n")
+    }
+
+    /// One object: `ok`, `settings`, `problems`, `warnings`.
+    func json() throws -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        let document = Document(
+            ok: problems.isEmpty,
+            settings: variables.map { variable in
+                Document.Setting(
+                    name: variable.declaration.name, value: variable.shown, source: "\(variable.source)",
+                    allowed: "\(variable.declaration.allowed)", standard: variable.declaration.defaultText,
+                    secret: variable.declaration.isSecret, sentence: variable.declaration.sentence)
+            },
+            problems: problems.map { Document.Problem(variable: $0.variable, message: $0.description) },
+            warnings: warnings)
+        return String(decoding: try encoder.encode(document), as: UTF8.self)
+    }
+}
+
+private struct Document: Encodable {
+    struct Setting: Encodable {
+        var name: String
+        var value: String
+        var source: String
+        var allowed: String
+        var standard: String
+        var secret: Bool
+        var sentence: String
+
+        enum CodingKeys: String, CodingKey {
+            case name, value, source, allowed, secret
+            case standard = "default"
+            case sentence = "description"
+        }
+    }
+
+    struct Problem: Encodable {
+        var variable: String
+        var message: String
+    }
+
+    var ok: Bool
+    var settings: [Setting]
+    var problems: [Problem]
+    var warnings: [String]
+}

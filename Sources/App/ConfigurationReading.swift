@@ -1,0 +1,176 @@
+// Reads every declared variable once, strongest source first: command line, environment, environment file, default.
+// swift-configuration's ConfigReader does the looking up and the precedence; ranges, NAME_FILE, the source of each
+// value and the wording of what is wrong are added here. It refuses to know what a variable is for.
+
+import Configuration
+import Foundation
+import JourneyModel
+import Synchronization
+
+/// Where the value of a variable came from.
+enum ValueSource: Hashable, Sendable, CustomStringConvertible {
+    case commandLine
+    case environment
+    case environmentFile(path: String, line: Int)
+    /// A secret's own file, named by the variable with `_FILE`.
+    case file(path: String, variable: String)
+    case standard
+
+    var description: String {
+        switch self {
+        case .commandLine: "command line"
+        case .environment: "environment"
+        case .environmentFile(let path, let line): "\(path):\(line)"
+        case .file(let path, let variable): "\(path) (\(variable))"
+        case .standard: "default"
+        }
+    }
+}
+
+/// One variable as it stands.
+struct ReadVariable: Sendable {
+    var declaration: any Declaration
+    /// Fit for the operator's eyes: nothing of a secret, control characters escaped.
+    var shown: String
+    var source: ValueSource
+}
+
+/// One line for the operator: which variable, what it is, what is allowed. Never what a secret is.
+struct ConfigurationProblem: Error, Hashable, Sendable, CustomStringConvertible {
+    var variable: String
+    var detail: String
+
+    var description: String { "\(variable)\(detail)" }
+}
+
+struct ConfigurationReading {
+    private struct Found {
+        var text: String
+        var source: ValueSource
+    }
+
+    private let reader: ConfigReader
+    private let lastAnswer = LastAnswer()
+    private let file: EnvironmentFile?
+    private(set) var variables: [ReadVariable] = []
+    private(set) var problems: [ConfigurationProblem] = []
+
+    /// `overrides` are by the names of variables too.
+    init(overrides: [String: String], environment: [String: String], file: EnvironmentFile?) {
+        self.file = file
+        let overrides = overrides.map { name, text in
+            (AbsoluteConfigKey([name]), ConfigValue(.string(text), isSecret: false))
+        }
+        reader = ConfigReader(
+            providers: [
+                InMemoryProvider(name: "command line", values: Dictionary(uniqueKeysWithValues: overrides)),
+                EnvironmentVariablesProvider(environmentVariables: environment),
+                EnvironmentVariablesProvider(environmentVariables: file?.entries.mapValues(\.value) ?? [:]),
+            ], accessReporter: lastAnswer)
+    }
+
+    mutating func note(_ variable: String, _ detail: String) {
+        problems.append(ConfigurationProblem(variable: variable, detail: detail))
+    }
+
+    /// The variable's value; its default when it is not set, and also when it is not allowed, which is noted.
+    mutating func value<Value>(of variable: Variable<Value>) -> Value {
+        guard let found = found(variable), !(found.text.isEmpty && variable.isOptional) else {
+            let shown = variable.show(variable.defaultValue)
+            variables.append(ReadVariable(declaration: variable, shown: shown, source: .standard))
+            return variable.defaultValue
+        }
+        guard let value = variable.parse(found.text) else {
+            let shown = variable.isSecret ? "not shown" : escaped(found.text)
+            variables.append(ReadVariable(declaration: variable, shown: shown, source: found.source))
+            let text = variable.isSecret ? "" : "=\(shown)"
+            note(variable.name, "\(text) (\(found.source)) is not allowed; allowed is \(variable.allowed)")
+            return variable.defaultValue
+        }
+        let shown = escaped(variable.show(value))
+        variables.append(ReadVariable(declaration: variable, shown: shown, source: found.source))
+        return value
+    }
+
+    /// The eight of the session engine. JourneyModel reads and checks them, one against the other too.
+    mutating func engineSettings() -> Settings {
+        var found: [String: Found] = [:]
+        for declaration in Settings.declarations {
+            let text = text(of: declaration.variable, isSecret: false)
+            found[declaration.variable] = text
+            variables.append(
+                ReadVariable(
+                    declaration: EngineVariable(settingsDeclaration: declaration),
+                    shown: escaped(text?.text ?? declaration.defaultText), source: text?.source ?? .standard))
+        }
+        do {
+            return try Settings.make { found[$0]?.text }
+        } catch {
+            for error in error.errors {
+                let source = found[error.variable]?.source ?? .standard
+                note(error.variable, "=\(escaped(error.value)) (\(source)) is not allowed; allowed is \(error.allowed)")
+            }
+            return Settings()
+        }
+    }
+
+    /// What is set, be it by the variable itself or, for a secret, by the file that `NAME_FILE` names.
+    private mutating func found(_ variable: some Declaration) -> Found? {
+        let own = text(of: variable.name, isSecret: variable.isSecret)
+        guard variable.isSecret, let named = text(of: variable.fileVariableName, isSecret: false), !named.text.isEmpty
+        else { return own }
+        guard own?.text.isEmpty ?? true else {
+            note(variable.name, " and \(variable.fileVariableName) are both set; allowed is one of them")
+            return nil
+        }
+        do {
+            let text = try readTextFile(named.text, bytesMax: Self.secretBytesMax)
+            let source = ValueSource.file(path: escaped(named.text), variable: variable.fileVariableName)
+            // An editor's last newline is no part of a secret.
+            return Found(
+                text: text.hasSuffix("\r\n") || text.hasSuffix("\n") ? String(text.dropLast()) : text, source: source)
+        } catch {
+            let reason = "is not allowed: \(error.reason); allowed is the path of a file that holds \(variable.name)"
+            note(variable.fileVariableName, "=\(escaped(named.text)) (\(named.source)) \(reason)")
+            return nil
+        }
+    }
+
+    private func text(of name: String, isSecret: Bool) -> Found? {
+        guard let text = reader.string(forKey: ConfigKey([name]), isSecret: isSecret) else { return nil }
+        switch lastAnswer.providerIndex {
+        case 0: return Found(text: text, source: .commandLine)
+        case 1: return Found(text: text, source: .environment)
+        default:
+            let line = file?.entries[name]?.line ?? 0
+            return Found(text: text, source: .environmentFile(path: file?.path ?? "", line: line))
+        }
+    }
+
+    /// More than any key or URL has.
+    private static let secretBytesMax = 65_536
+}
+
+/// Which provider had the value. ConfigReader asks them in order, stops at the first that has it, and reports whom it
+/// asked, on the same call.
+private final class LastAnswer: AccessReporter {
+    private let index = Mutex(0)
+
+    func report(_ event: AccessEvent) {
+        index.withLock { $0 = event.providerResults.count - 1 }
+    }
+
+    var providerIndex: Int { index.withLock { $0 } }
+}
+
+/// One line, at most 200 characters: whatever is in a variable, it cannot break the table or reach the terminal.
+func escaped(_ text: String) -> String {
+    let charactersMax = 200
+    let shown = text.unicodeScalars.prefix(charactersMax).map { scalar in
+        switch scalar.properties.generalCategory {
+        case .control, .lineSeparator, .paragraphSeparator, .format: scalar.escaped(asASCII: true)
+        default: String(scalar)
+        }
+    }
+    return shown.joined() + (text.unicodeScalars.count > charactersMax ? "..." : "")
+}

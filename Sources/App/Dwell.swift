@@ -1,0 +1,29 @@
+// The command `dwell`: what it is called with and what its subcommands are.
+
+import ArgumentParser
+
+@main
+struct Dwell: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "dwell",
+        abstract: "A server to which native apps post location-session events.",
+        discussion: """
+            Settings are environment variables; ENV.example lists each with its default and range. Those that the \
+            environment does not set are taken from the file that ENV_FILE names (.env).
+
+            EXAMPLES
+              dwell                                    serve on 127.0.0.1:8080
+              HTTP_PORT=9000 LOG_LEVEL=debug dwell     with other settings
+              dwell check-config                       see every setting, its source and its range
+              dwell token --driver jonas               an access token to try it with
+
+            EXIT STATUS
+              0 done, 1 failed, 64 wrong usage, 78 wrong settings
+            """,
+        version: version,
+        subcommands: [
+            ServeCommand.self, CheckConfigCommand.self, TokenCommand.self, MigrateCommand.self,
+            HealthcheckCommand.self,
+        ],
+        defaultSubcommand: ServeCommand.self)
+}

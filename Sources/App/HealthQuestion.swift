@@ -1,0 +1,70 @@
+// One GET over a socket, and the status code of the answer. No more HTTP than that (RFC 9112, sections 3 and 4).
+
+import Foundation
+import Sockets
+
+struct HealthQuestion: Sendable {
+    let address: SocketAddress
+    let path: String
+
+    /// The server with these settings, from the same machine: the addresses that mean "every one" are listened on,
+    /// not connected to.
+    init(http: Configuration.HTTP) {
+        path = "/healthz"
+        if let unixSocketPath = http.unixSocketPath {
+            address = .unix(path: unixSocketPath)
+        } else {
+            let host =
+                switch http.host {
+                case "0.0.0.0": "127.0.0.1"
+                case "::": "::1"
+                default: http.host
+                }
+            address = .ip(host: host, port: http.port)
+        }
+    }
+
+    /// Nil for what is not `http://host[:port][/path]`.
+    init?(url: String) {
+        guard let components = URLComponents(string: url), components.scheme?.lowercased() == "http",
+            let host = components.host, !host.isEmpty, components.user == nil, components.fragment == nil
+        else { return nil }
+        let port = components.port ?? 80
+        guard (1...65_535).contains(port) else { return nil }
+        address = .ip(host: host.trimmingCharacters(in: CharacterSet(charactersIn: "[]")), port: port)
+        let target = components.percentEncodedPath.isEmpty ? "/healthz" : components.percentEncodedPath
+        path = target + (components.percentEncodedQuery.map { "?" + $0 } ?? "")
+    }
+
+    /// The status code of the answer; nil when what came is no HTTP/1.1 answer.
+    func ask(within deadline: Deadline) async throws -> Int? {
+        let loops = try EventLoopGroup(count: 1)
+        let connection = try await Connection.connect(to: address, on: loops.next(), until: deadline)
+        let host =
+            switch address {
+            case .ip: "\(address)"
+            case .unix: "localhost"
+            }
+        let request = "GET \(path) HTTP/1.1\r\nHost: \(host)\r\nConnection: close\r\n\r\n"
+        try await connection.write(Array(request.utf8), until: deadline)
+        var answer: [UInt8] = []
+        while answer.count < Self.statusLineStart.count + 4 {
+            let bytes = try await connection.read(until: deadline)
+            guard !bytes.isEmpty else { break }
+            answer += bytes
+        }
+        return Self.statusCode(of: answer)
+    }
+
+    private static let statusLineStart = Array("HTTP/1.1 ".utf8)
+
+    /// `HTTP/1.1 200 OK`: the three digits, which a space must follow.
+    static func statusCode(of answer: [UInt8]) -> Int? {
+        guard answer.starts(with: statusLineStart), answer.count >= statusLineStart.count + 4 else { return nil }
+        let digits = answer[statusLineStart.count...].prefix(3)
+        guard answer[statusLineStart.count + 3] == UInt8(ascii: " "),
+            digits.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
+        else { return nil }
+        return Int(String(decoding: digits, as: UTF8.self))
+    }
+}

@@ -1,0 +1,51 @@
+// `dwell healthcheck`: what a container's HEALTHCHECK runs, so that the image needs no curl.
+
+import ArgumentParser
+import Sockets
+
+struct HealthcheckCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "healthcheck",
+        abstract: "Ask a running server whether it is alive.",
+        discussion: """
+            GET /healthz of the server with these settings, on the same machine. Ends with status 0 when it answers \
+            200 within two seconds, else with 1 and the reason.
+
+            EXAMPLES
+              dwell healthcheck
+              dwell healthcheck --url http://127.0.0.1:9000/readyz
+            """)
+
+    @Option(help: "What to ask instead: http://host[:port][/path]. Settings are not read then.")
+    var url: String?
+
+    @OptionGroup var settingsOptions: SettingsOptions
+
+    func validate() throws {
+        if let url, HealthQuestion(url: url) == nil {
+            throw ValidationError("--url is http://host[:port][/path].")
+        }
+    }
+
+    func run() async throws {
+        let question: HealthQuestion
+        if let named = url.flatMap(HealthQuestion.init(url:)) {
+            question = named
+        } else {
+            let report = Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides))
+            guard let configuration = report.configuration else {
+                for problem in report.problems { writeToStandardError("\(problem)\n") }
+                throw ExitCode.failure
+            }
+            question = HealthQuestion(http: configuration.http)
+        }
+        do {
+            let status = try await question.ask(within: .inSeconds(2))
+            guard status != 200 else { return }
+            writeToStandardError("\(question.address) answered \(status.map { String($0) } ?? "no HTTP")\n")
+        } catch {
+            writeToStandardError("\(question.address): \(error)\n")
+        }
+        throw ExitCode.failure
+    }
+}

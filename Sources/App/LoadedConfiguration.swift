@@ -1,0 +1,80 @@
+// What the declarations in Configuration.swift become when every one of them is in order: one immutable value with
+// typed members, for Wiring to hand out in parts. It refuses to know variables and files.
+
+import Engine
+import Foundation
+import Identity
+import JourneyModel
+import Logging
+import RedisAdmission
+import Telemetry
+
+struct Configuration: Sendable {
+    struct HTTP: Hashable, Sendable {
+        var host: String
+        /// 0: any free one.
+        var port: Int
+        /// When set, this is listened on instead of host and port.
+        var unixSocketPath: String?
+        /// Nil: one per core.
+        var eventLoops: Int?
+        var connectionsMax: Int
+
+        var eventLoopCount: Int { eventLoops ?? max(1, ProcessInfo.processInfo.activeProcessorCount) }
+    }
+
+    struct Log: Hashable, Sendable {
+        var level: Logger.Level
+        /// Nil: text at a terminal, else JSON.
+        var format: LogFormat?
+
+        /// A logger that writes to standard error.
+        func logger(label: String) -> Logger {
+            let output = LogOutput.standardError
+            return Logger(
+                label: label, level: level, format: format ?? (output.isTerminal ? .text : .json), output: output)
+        }
+    }
+
+    struct Redis: Hashable, Sendable {
+        /// Nil: the process decides alone.
+        var endpoint: RedisEndpoint?
+        var timeoutMilliseconds: Int
+    }
+
+    var environment: AppEnvironment
+    var shutdownTimeoutSeconds: Int
+    var log: Log
+    var http: HTTP
+    /// Of a file; relative to the working folder when it does not begin with a slash.
+    var databasePath: String
+    var redis: Redis
+    var tokens: TokenConfiguration
+    var rateLimits: RateLimits
+    var sessionRegistration: SessionRegistrationRule
+    /// What GET /native/config answers.
+    var settings: Settings
+}
+
+/// How access tokens are signed, and what they must say.
+struct TokenConfiguration: Sendable {
+    enum Key: Sendable {
+        /// `JWT_SECRET` or `JWT_PRIVATE_KEY_FILE`.
+        case configured(SigningKey)
+        /// The one that the server makes for itself, beside its database.
+        case madeByServer(LocalKeyFile)
+    }
+
+    var key: Key
+    var scope: TokenScope
+    var trustsExternal: Bool
+    var timeToLiveSeconds: Int
+
+    /// The key; makes the server's own on its first use. The same for `serve` and for `token`.
+    func signingKey() throws(SigningKeyError) -> SigningKey {
+        switch key {
+        case .configured(let key): key
+        case .madeByServer(let file): try file.loadOrCreate()
+        }
+    }
+}

@@ -1,0 +1,49 @@
+// SIGHUP: the environment file is read again, and the eight settings of the session engine take effect for every
+// request from then on. What was fixed at the start (addresses, keys, limits) stays; a bad file changes nothing.
+
+import Engine
+import JourneyModel
+import Logging
+
+struct SettingsReload: Sendable {
+    let input: ConfigurationInput
+    let settings: SettingsInForce
+    let logger: Logger
+
+    func run() {
+        let report = Configuration.report(from: input)
+        guard let configuration = report.configuration else {
+            logger.error(
+                "settings not reloaded: the old ones stay in force",
+                metadata: ["problems": .array(report.problems.map { "\($0)" })])
+            return
+        }
+        let before = settings.read()
+        let after = VersionedSettings(configuration.settings)
+        guard after.version != before.version else {
+            logger.notice("settings reloaded: none has changed", metadata: ["version": "\(after.version)"])
+            return
+        }
+        settings.replace(with: after)
+        logger.notice(
+            "settings reloaded",
+            metadata: [
+                "version": "\(after.version)", "previous_version": "\(before.version)",
+                "changes": .array(Self.changes(from: before.settings, to: after.settings).map { "\($0)" }),
+            ])
+    }
+
+    /// One line per changed setting: `chargerIntentRadius_m 400 -> 500`.
+    static func changes(from before: Settings, to after: Settings) -> [String] {
+        Settings.declarations.compactMap { declaration in
+            let (old, new) = (declaration.text(in: before), declaration.text(in: after))
+            return old == new ? nil : "\(declaration.field) \(old) -> \(new)"
+        }
+    }
+}
+
+extension VersionedSettings {
+    init(_ settings: Settings) {
+        self.init(settings: settings, version: settings.version)
+    }
+}

@@ -1,0 +1,27 @@
+// Reads small text files that an operator names: the environment file, secrets, keys.
+
+import Foundation
+
+/// Why a file cannot be used; the text is for the operator and shows nothing of what is in it.
+struct TextFileError: Error {
+    var reason: String
+    var isMissing = false
+}
+
+/// The file's text when it is UTF-8 of at most that many bytes.
+func readTextFile(_ path: String, bytesMax: Int) throws(TextFileError) -> String {
+    guard let descriptor = FileHandle(forReadingAtPath: path) else {
+        let reason = String(cString: strerror(errno))
+        throw TextFileError(reason: reason, isMissing: errno == ENOENT)
+    }
+    defer { try? descriptor.close() }
+    let data: Data
+    do {
+        data = try descriptor.read(upToCount: bytesMax + 1) ?? Data()
+    } catch {
+        throw TextFileError(reason: "it cannot be read")
+    }
+    guard data.count <= bytesMax else { throw TextFileError(reason: "it has more than \(bytesMax) bytes") }
+    guard let text = String(bytes: data, encoding: .utf8) else { throw TextFileError(reason: "it is not UTF-8 text") }
+    return text
+}

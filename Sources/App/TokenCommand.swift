@@ -1,0 +1,61 @@
+// `dwell token`: an access token for an operator to try the server with, or for another service.
+
+import ArgumentParser
+import Identity
+import JourneyModel
+import Telemetry
+
+struct TokenCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "token",
+        abstract: "Print an access token for a driver.",
+        discussion: """
+            Signed with the key that the server uses: JWT_SECRET, JWT_PRIVATE_KEY_FILE, or the one that the server \
+            makes for itself beside its database, which this command makes when it is not there yet. The token has \
+            no sign-in session, so it cannot be revoked: it is good until it expires, unless the server is set to \
+            JWT_TRUST_EXTERNAL=false. Standard output gets the token and nothing else.
+
+            EXAMPLES
+              curl -H "Authorization: Bearer $(dwell token --driver jonas)" http://127.0.0.1:8080/native/config
+              dwell token --driver billing --role service --ttl 86400
+            """)
+
+    @Option(
+        name: [.customLong("driver"), .customLong("sub")],
+        help: ArgumentHelp("The driver's id (sub): 1 to 128 characters.", valueName: "id"))
+    var driver: String
+
+    @Option(help: "What the driver is (role), for example driver; at most 64 characters.")
+    var role: String?
+
+    @Option(
+        help: ArgumentHelp("How long the token is good, instead of ACCESS_TOKEN_TTL_SECONDS.", valueName: "seconds"))
+    var ttl: Int64?
+
+    @OptionGroup var settingsOptions: SettingsOptions
+
+    /// Ten years: longer than any key should be used.
+    static let ttlSecondsMax: Int64 = 315_360_000
+
+    func validate() throws {
+        if let ttl, !(1...Self.ttlSecondsMax).contains(ttl) {
+            throw ValidationError("--ttl is a whole number of seconds from 1 to \(Self.ttlSecondsMax).")
+        }
+        guard AccessTokenIssuer.acceptsDriver(driver) else {
+            throw ValidationError("--driver has 1 to 128 characters and no control characters.")
+        }
+        if let role, !AccessTokenIssuer.acceptsRole(role) {
+            throw ValidationError("--role has 1 to 64 characters and no control characters.")
+        }
+    }
+
+    func run() async throws {
+        let report = Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides))
+        let tokens = try report.required().tokens
+        let issuer = await AccessTokenIssuer(key: try tokens.signingKey(), scope: tokens.scope)
+        let now = millisecondsSince1970() / 1000
+        print(
+            try await issuer.mint(
+                driver: DriverID(driver), role: role, ttlSeconds: ttl ?? Int64(tokens.timeToLiveSeconds), now: now))
+    }
+}

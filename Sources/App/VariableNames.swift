@@ -1,0 +1,39 @@
+// Tells a mistyped name in an environment file from one that is another program's business. Pure.
+
+enum VariableNames {
+    /// What to say about a name that is not declared: an ending for the warning, empty when there is nothing to
+    /// suggest; nil when the name is known or does not look like ours. It looks like ours when its first word is one
+    /// of ours, or when it is within two letters of one of ours.
+    static func hint(for name: String) -> String? {
+        let known = Variables.all.flatMap { $0.isSecret ? [$0.name, $0.fileVariableName] : [$0.name] }
+        guard !known.contains(name), name.utf8.count <= nameBytesMax else { return nil }
+        let kin = known.filter { firstWord($0) == firstWord(name) }
+        let candidates = kin.isEmpty ? known : kin
+        let nearest = candidates.map { (name: $0, distance: distance(name, $0)) }.min { $0.distance < $1.distance }
+        let distanceMax = kin.isEmpty ? 2 : name.utf8.count / 2
+        if let nearest, nearest.distance <= distanceMax { return "; did you mean \(nearest.name)?" }
+        return kin.isEmpty ? nil : ""
+    }
+
+    private static func firstWord(_ name: String) -> Substring {
+        name.prefix { $0 != "_" }
+    }
+
+    private static let nameBytesMax = 128
+
+    /// Levenshtein's: how many characters must be put in, taken out or changed.
+    static func distance(_ one: String, _ other: String) -> Int {
+        let other = Array(other.utf8)
+        var row = Array(0...other.count)
+        for (index, byte) in one.utf8.enumerated() {
+            var diagonal = row[0]
+            row[0] = index + 1
+            for column in other.indices {
+                let changed = diagonal + (byte == other[column] ? 0 : 1)
+                diagonal = row[column + 1]
+                row[column + 1] = min(changed, row[column] + 1, diagonal + 1)
+            }
+        }
+        return row[other.count]
+    }
+}
