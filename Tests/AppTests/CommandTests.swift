@@ -1,0 +1,142 @@
+// Shows the command line: what is parsed into what, and, on the built binary, what goes to standard output, what to
+// standard error, and with which status it ends.
+
+import ArgumentParser
+import Foundation
+import Testing
+
+@testable import App
+
+@Suite struct CommandTests {
+    // MARK: Parsing
+
+    @Test func serveIsTheDefault() throws {
+        let plain = try #require(try Dwell.parseAsRoot([]) as? ServeCommand)
+        #expect(plain.listenOptions.overrides.isEmpty && plain.settingsOptions.overrides.isEmpty)
+        let arguments = ["--host", "::1", "--port", "0", "--database", "/tmp/x", "--env-file", "e"]
+        let serve = try #require(try Dwell.parseAsRoot(arguments) as? ServeCommand)
+        #expect(serve.listenOptions.overrides == ["HTTP_HOST": "::1", "HTTP_PORT": "0"])
+        #expect(serve.settingsOptions.overrides == ["DATABASE_PATH": "/tmp/x", "ENV_FILE": "e"])
+    }
+
+    @Test(arguments: [
+        ["token"], ["token", "--driver", ""], ["token", "--driver", "a\nb"], ["token", "--driver", "d", "--ttl", "0"],
+        ["token", "--driver", "d", "--ttl", "-1"], ["token", "--driver", "d", "--role", ""],
+        ["token", "--driver", "d", "--ttl", "99999999999999999999"], ["serve", "--port", "x"], ["nonsense"],
+        ["check-config", "--json", "--example"], ["healthcheck", "--url", "ftp://x"], ["healthcheck", "--url", ""],
+        ["healthcheck", "--url", "https://127.0.0.1"], ["healthcheck", "--url", "http://u@127.0.0.1"],
+    ])
+    func wrongUsageIs64(arguments: [String]) {
+        let error = #expect(throws: (any Error).self) { try Dwell.parseAsRoot(arguments) }
+        #expect(error.map { Dwell.exitCode(for: $0).rawValue } == 64)
+    }
+
+    // MARK: Healthcheck
+
+    @Test(arguments: [
+        ("http://127.0.0.1:9000", "127.0.0.1:9000", "/healthz"), ("http://h/readyz?x=%20", "h:80", "/readyz?x=%20"),
+        ("http://[::1]:1/", "[::1]:1", "/"), ("HTTP://h", "h:80", "/healthz"),
+    ])
+    func healthURLs(url: String, address: String, path: String) throws {
+        let question = try #require(HealthQuestion(url: url))
+        #expect("\(question.address)" == address && question.path == path)
+    }
+
+    @Test(arguments: [
+        ("0.0.0.0", "127.0.0.1:8080"), ("::", "[::1]:8080"), ("10.0.0.1", "10.0.0.1:8080"),
+    ])
+    func aServerThatListensEverywhereIsAskedHere(host: String, address: String) throws {
+        let http = try #require(report(["HTTP_HOST": host]).configuration).http
+        #expect("\(HealthQuestion(http: http).address)" == address)
+    }
+
+    @Test(arguments: [
+        ("HTTP/1.1 200 OK\r\n", 200), ("HTTP/1.1 503 \r\n", 503), ("HTTP/1.0 200 OK", nil), ("HTTP/1.1 200", nil),
+        ("HTTP/1.1 20x OK", nil), ("", nil), ("SSH-2.0-x", nil), ("HTTP/1.1 2000 ", nil),
+    ])
+    func statusLines(line: String, code: Int?) {
+        #expect(HealthQuestion.statusCode(of: Array(line.utf8)) == code)
+    }
+
+    // MARK: The binary
+
+    @Test func versionAndHelp() throws {
+        #expect(try dwell(["--version"]) == Ending(status: 0, output: version + "\n", errors: ""))
+        let help = try dwell(["--help"])
+        #expect(help.status == 0 && help.output.contains("check-config") && help.output.contains("EXAMPLES"))
+        #expect(try dwell(["--nonsense"]).status == 64)
+    }
+
+    @Test func badSettingsEndWith78AndALineEach() throws {
+        for command in [["serve"], ["token", "--driver", "d"], ["migrate"]] {
+            let ending = try dwell(command, ["HTTP_PORT": "x", "LOG_LEVEL": "y"])
+            #expect(ending.status == 78 && ending.output.isEmpty, "\(command)")
+            #expect(ending.errors.split(separator: "\n").count == 2)
+        }
+    }
+
+    @Test func checkConfigEndsWith1AndTellsEverything() throws {
+        let good = try dwell(["check-config"])
+        #expect(good.status == 0 && good.errors.isEmpty)
+        #expect(good.output.split(separator: "\n").count == Variables.all.count + 1)
+        let bad = try dwell(["check-config"], ["HTTP_PORT": "x", "JWT_SECRET": "short-hunter2"])
+        #expect(bad.status == 1 && bad.errors.split(separator: "\n").count == 2)
+        #expect(!bad.output.contains("hunter2") && !bad.errors.contains("hunter2"))
+        let json = try dwell(["check-config", "--json"], ["HTTP_PORT": "x"])
+        #expect(json.status == 1)
+        let document = try JSONSerialization.jsonObject(with: Data(json.output.utf8)) as? [String: Any]
+        #expect(document?["ok"] as? Bool == false)
+        #expect((document?["problems"] as? [Any])?.count == 1)
+        #expect((document?["settings"] as? [Any])?.count == Variables.all.count)
+        #expect(try dwell(["check-config", "--example"]).output == EnvironmentExample.text)
+    }
+
+    @Test func tokenPrintsATokenAndNothingElse() throws {
+        try withFiles([:]) { folder in
+            let database = folder + "/var/dwell.sqlite3"
+            let first = try dwell(["token", "--driver", "jonas", "--database", database])
+            #expect(first.status == 0 && first.errors.isEmpty)
+            #expect(first.output.split(separator: ".").count == 3 && first.output.filter(\.isNewline).count == 1)
+            #expect(FileManager.default.fileExists(atPath: database + ".jwt-key"))
+            let production = ["APP_ENV": "production"]
+            #expect(try dwell(["token", "--driver", "jonas", "--database", database], production).status == 78)
+            let secret = production.merging(["JWT_SECRET": ConfigurationTests.secret]) { $1 }
+            #expect(try dwell(["token", "--sub", "jonas", "--ttl", "60"], secret).status == 0)
+        }
+    }
+
+    @Test func healthcheckOfNobodyIs1() throws {
+        let ending = try dwell(["healthcheck", "--url", "http://127.0.0.1:1"])
+        #expect(ending.status == 1 && !ending.errors.isEmpty && ending.output.isEmpty)
+    }
+
+    struct Ending: Equatable {
+        var status: Int32
+        var output: String
+        var errors: String
+    }
+
+    /// Runs the binary that was built beside the tests, with this environment alone, in an empty folder.
+    func dwell(_ arguments: [String], _ environment: [String: String] = [:]) throws -> Ending {
+        try withFiles([:]) { folder in
+            let process = Process()
+            process.executableURL = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath()
+                .deletingLastPathComponent().appending(path: "dwell")
+            process.arguments = arguments
+            process.environment = environment
+            process.currentDirectoryURL = URL(filePath: folder)
+            // Files, not pipes: nobody has to read while it runs.
+            let files = try ["out", "err"].map { name in
+                let path = folder + "/" + name
+                #expect(FileManager.default.createFile(atPath: path, contents: nil))
+                return try #require(FileHandle(forWritingAtPath: path))
+            }
+            process.standardOutput = files[0]
+            process.standardError = files[1]
+            try process.run()
+            process.waitUntilExit()
+            let texts = try ["out", "err"].map { try String(contentsOfFile: folder + "/" + $0, encoding: .utf8) }
+            return Ending(status: process.terminationStatus, output: texts[0], errors: texts[1])
+        }
+    }
+}

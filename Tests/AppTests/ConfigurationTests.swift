@@ -1,0 +1,291 @@
+// Shows how settings are read: precedence, every problem at once, the edges of every range (from the declarations, so
+// that a new variable is tested without a word), NAME_FILE, and the rules between variables. Real files in a folder of
+// the test's own; the environment is a dictionary, never this process's.
+
+import Engine
+import Foundation
+import Identity
+import JourneyModel
+import Logging
+import RedisAdmission
+import Testing
+
+@testable import App
+
+/// What is read from nothing but this environment, in a folder without a `.env`.
+func report(
+    _ environment: [String: String] = [:], overrides: [String: String] = [:], file: String = "/dev/null"
+) -> ConfigurationReport {
+    let environment = environment.merging(["ENV_FILE": file]) { named, _ in named }
+    return Configuration.report(from: ConfigurationInput(overrides: overrides, environment: environment))
+}
+
+/// A folder with these files in it, removed again at the end.
+func withFiles<Answer>(_ files: [String: String], _ body: (_ folder: String) throws -> Answer) throws -> Answer {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "dwell-app-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    for (name, text) in files { try Data(text.utf8).write(to: folder.appending(path: name)) }
+    return try body(folder.path(percentEncoded: false))
+}
+
+func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVariable {
+    try #require(report.variables.first { $0.declaration.name == name })
+}
+
+@Suite struct ConfigurationTests {
+    static let secret = "a secret of the tests, 32 bytes or more"
+
+    @Test func withoutAnythingSetTheContractsDefaultsHold() throws {
+        let configuration = try #require(report().configuration)
+        #expect(configuration.http.host == "127.0.0.1" && configuration.http.port == 8080)
+        #expect(configuration.http.unixSocketPath == nil && configuration.http.eventLoops == nil)
+        #expect(configuration.http.connectionsMax == 10_000)
+        #expect(configuration.databasePath == "var/dwell.sqlite3")
+        #expect(configuration.redis.endpoint == nil && configuration.redis.timeoutMilliseconds == 50)
+        #expect(configuration.environment == .development && configuration.log.level == .info)
+        #expect(configuration.log.format == nil && configuration.shutdownTimeoutSeconds == 20)
+        #expect(configuration.tokens.scope.issuer == "dwell" && configuration.tokens.scope.audience == "dwell")
+        #expect(configuration.tokens.trustsExternal && configuration.tokens.timeToLiveSeconds == 3600)
+        #expect(configuration.rateLimits.sessionEvents == 60 && configuration.rateLimits.preSessionEvents == 30)
+        #expect(configuration.rateLimits.windowSeconds == 60 && configuration.sessionRegistration == .open)
+        #expect(configuration.settings == Settings())
+    }
+
+    @Test func commandLineBeforeEnvironmentBeforeFileBeforeDefault() throws {
+        let text = "HTTP_PORT=1001\nMAX_CONNECTIONS=1002\nREDIS_TIMEOUT_MS=1003\n"
+        try withFiles(["env": text]) { folder in
+            let report = report(
+                ["HTTP_PORT": "2001", "MAX_CONNECTIONS": "2002"], overrides: ["HTTP_PORT": "3001"],
+                file: folder + "/env")
+            let configuration = try #require(report.configuration)
+            #expect(configuration.http.port == 3001)
+            #expect(configuration.http.connectionsMax == 2002)
+            #expect(configuration.redis.timeoutMilliseconds == 1003)
+            #expect(configuration.shutdownTimeoutSeconds == 20)
+            #expect(try variable("HTTP_PORT", in: report).source == .commandLine)
+            #expect(try variable("MAX_CONNECTIONS", in: report).source == .environment)
+            let source = try variable("REDIS_TIMEOUT_MS", in: report).source
+            #expect(source == .environmentFile(path: folder + "/env", line: 3))
+            #expect(try variable("SHUTDOWN_TIMEOUT_SECONDS", in: report).source == .standard)
+        }
+    }
+
+    @Test func everyBadVariableIsToldAtOnceWithItsValueAndWhatIsAllowed() {
+        let problems = report([
+            "HTTP_PORT": "65536", "LOG_LEVEL": "loud", "NATIVE_CHARGER_INTENT_RADIUS_M": "40m",
+            "NATIVE_CHARGER_DWELL_SECONDS": "nan", "JWT_TRUST_EXTERNAL": "perhaps", "JWT_SECRET": "short",
+        ]).problems.map(\.description)
+        #expect(
+            problems == [
+                "LOG_LEVEL=loud (environment) is not allowed; allowed is one of trace, debug, info, notice, warning, "
+                    + "error, critical",
+                "HTTP_PORT=65536 (environment) is not allowed; allowed is a whole number from 0 to 65535",
+                "JWT_SECRET (environment) is not allowed; allowed is at least 32 bytes",
+                "JWT_TRUST_EXTERNAL=perhaps (environment) is not allowed; allowed is one of true, false",
+                "NATIVE_CHARGER_INTENT_RADIUS_M=40m (environment) is not allowed; allowed is 0 < x <= 1000",
+                "NATIVE_CHARGER_DWELL_SECONDS=nan (environment) is not allowed; allowed is 0 < n <= 600",
+            ])
+    }
+
+    // MARK: Ranges
+
+    @Test(arguments: Variables.all.map(\.name))
+    func theEdgesOfTheDeclaredRange(name: String) throws {
+        let declaration = try #require(Variables.all.first { $0.name == name })
+        func accepted(_ text: String) -> Bool {
+            let told = report(["NATIVE_CHARGER_INTENT_RADIUS_M": "1000"].merging([name: text]) { $1 })
+            return !told.problems.contains { $0.variable == name }
+        }
+        switch declaration.allowed {
+        case .integers(let range):
+            #expect(accepted("\(range.lowerBound)") && accepted("\(range.upperBound)"))
+            for bad in ["\(range.lowerBound - 1)", "\(range.upperBound + 1)", "\(Int.max)", "99999999999999999999"] {
+                #expect(!accepted(bad), "\(bad)")
+            }
+            for bad in ["1.5", "1e3", " 5", "5 ", "0x5", "+5", "five", "5s", "\u{0665}", "1\n"] {
+                #expect(!accepted(bad), "\(bad)")
+            }
+        case .words(let words):
+            for word in words { #expect(accepted(word)) }
+            for bad in ["x", words[0].uppercased() + "X", words[0] + " "] { #expect(!accepted(bad), "\(bad)") }
+        case .text:
+            #expect(declaration.isOptional || declaration.accepts(declaration.defaultText))
+            // Every one of them is a path, a name, a URL, a key or a number: none takes a NUL.
+            #expect(!accepted("\u{0}") || name == "JWT_SECRET")
+        }
+        // Empty is "not set" where that is a setting, and a bad value elsewhere.
+        #expect(accepted("") == declaration.isOptional)
+    }
+
+    @Test(arguments: Settings.declarations.map(\.variable))
+    func theEdgesOfTheEngineSettings(name: String) throws {
+        let declaration = try #require(Settings.declarations.first { $0.variable == name })
+        let wide = ["NATIVE_CHARGER_INTENT_RADIUS_M": "1000", "NATIVE_HARD_TIMEOUT_SECONDS": "7200"]
+        func accepted(_ text: String) -> Bool {
+            let environment = wide.merging([name: text]) { $1 }
+            return !report(environment).problems.contains { $0.variable == name }
+        }
+        let most = Int(declaration.valueMax)
+        // A pair's other half is at its widest, but for the two that bound another.
+        #expect(accepted("\(most)"))
+        for bad in ["0", "-1", "\(most + 1)", "nan", "inf", "-inf", "40m", "", " 1", "1,5", "0x1", "1e1", "Infinity"] {
+            #expect(!accepted(bad), "\(bad)")
+        }
+    }
+
+    @Test func oneSettingMayNotExceedTheOther() {
+        let problems = report([
+            "NATIVE_CHARGER_INTENT_RADIUS_M": "20", "NATIVE_GRACE_PERIOD_SECONDS": "900",
+            "NATIVE_HARD_TIMEOUT_SECONDS": "899",
+        ]).problems
+        #expect(problems.map(\.variable) == ["NATIVE_CHARGER_ANCHOR_RADIUS_M", "NATIVE_GRACE_PERIOD_SECONDS"])
+    }
+
+    // MARK: The environment file
+
+    @Test func aMissingFileIsFineUnlessSomebodyNamedIt() throws {
+        let missing = "/nonexistent/dwell.env"
+        #expect(report(file: missing).problems.map(\.variable) == ["ENV_FILE"])
+        #expect(report(overrides: ["ENV_FILE": missing]).problems.map(\.variable) == ["ENV_FILE"])
+        let unnamed = Configuration.report(from: ConfigurationInput(environment: [:]))
+        #expect(!unnamed.problems.contains { $0.variable == "ENV_FILE" })
+    }
+
+    @Test func aFolderOrALongFileIsNoEnvironmentFile() throws {
+        try withFiles(["long": String(repeating: "#", count: EnvironmentFile.fileBytesMax + 1)]) { folder in
+            #expect(report(file: folder).problems.map(\.variable) == ["ENV_FILE"])
+            #expect(report(file: folder + "/long").problems.map(\.variable) == ["ENV_FILE"])
+            #expect(report(file: "").problems.map(\.variable) == ["ENV_FILE"])
+        }
+    }
+
+    @Test func linesOfTheFile() throws {
+        let text = """
+            \u{20}\t
+            # HTTP_PORT=1
+              HTTP_PORT = 1000\u{20}
+            export JWT_ISSUER="quoted"
+            JWT_AUDIENCE='single'\r
+            MAX_CONNECTIONS=1
+            MAX_CONNECTIONS=2
+            DATABASE_PATH=a=b#c
+            """
+        try withFiles(["env": text]) { folder in
+            let configuration = try #require(report(file: folder + "/env").configuration)
+            #expect(configuration.http.port == 1000)
+            #expect(configuration.tokens.scope.issuer == "quoted")
+            #expect(configuration.tokens.scope.audience == "single")
+            #expect(configuration.http.connectionsMax == 2)
+            #expect(configuration.databasePath == "a=b#c")
+        }
+    }
+
+    @Test func aLineThatSaysNothingIsToldByItsNumberAlone() throws {
+        try withFiles(["env": "HTTP_PORT=1\nJWT_SECRET hunter2\n=x\nA B=c\n"]) { folder in
+            let problems = report(file: folder + "/env").problems
+            #expect(problems.map(\.variable) == (2...4).map { "\(folder)/env:\($0)" })
+            #expect(!problems.contains { $0.description.contains("hunter2") })
+        }
+    }
+
+    @Test func mistypedNamesAreToldAndForeignOnesAreNot() throws {
+        let text = """
+            NATIVE_CHARGER_RADIUS=1
+            HTPP_PORT=1
+            JWT_SECRET_FILES=x
+            JWT_NONSENSE_OF_ANOTHER_KIND=1
+            APPLE_TEAM_ID=1
+            METRICS_PORT=1
+            DATA_KEY=1
+            OTHER=1
+            ENV_FILE=elsewhere
+            """
+        try withFiles(["env": text]) { folder in
+            let report = report(file: folder + "/env")
+            #expect(report.problems.isEmpty)
+            let prefix = folder + "/env:"
+            #expect(
+                report.warnings == [
+                    prefix + "1: NATIVE_CHARGER_RADIUS is not a variable of this version; "
+                        + "did you mean NATIVE_CHARGER_INTENT_RADIUS_M?",
+                    prefix + "2: HTPP_PORT is not a variable of this version; did you mean HTTP_PORT?",
+                    prefix + "3: JWT_SECRET_FILES is not a variable of this version; did you mean JWT_SECRET_FILE?",
+                    prefix + "4: JWT_NONSENSE_OF_ANOTHER_KIND is not a variable of this version",
+                ])
+        }
+    }
+
+    // MARK: Secrets
+
+    @Test(arguments: ["", "\n", "\r\n"])
+    func aSecretCanComeFromAFile(ending: String) throws {
+        try withFiles(["key": Self.secret + ending]) { folder in
+            let read = report(["JWT_SECRET_FILE": folder + "/key", "APP_ENV": "production"])
+            #expect(read.problems.isEmpty)
+            #expect(try variable("JWT_SECRET", in: read).shown == "set")
+            let direct = report(["JWT_SECRET": Self.secret])
+            let keys = try [read, direct].map { try #require($0.configuration).tokens }
+            for key in keys { #expect("\(try key.signingKey())" == "SigningKey(HS256)") }
+        }
+    }
+
+    @Test func aSecretGivenTwiceIsAnError() throws {
+        try withFiles(["key": Self.secret]) { folder in
+            let problems = report(["JWT_SECRET_FILE": folder + "/key", "JWT_SECRET": Self.secret]).problems
+            #expect(
+                problems.map(\.description) == ["JWT_SECRET and JWT_SECRET_FILE are both set; allowed is one of them"])
+        }
+    }
+
+    @Test func aSecretsFileThatCannotBeReadIsTold() {
+        let problems = report(["JWT_SECRET_FILE": "/nonexistent/key", "REDIS_URL_FILE": "/"]).problems
+        #expect(Set(problems.map(\.variable)) == ["JWT_SECRET_FILE", "REDIS_URL_FILE"])
+    }
+
+    @Test func anEmptySecretIsNotSet() throws {
+        let configuration = try #require(
+            report(["JWT_SECRET": "", "JWT_SECRET_FILE": "", "REDIS_URL": ""]).configuration)
+        guard case .madeByServer = configuration.tokens.key else {
+            Issue.record("a key was configured")
+            return
+        }
+    }
+
+    @Test func productionNeedsAKey() {
+        #expect(report(["APP_ENV": "production"]).problems.map(\.variable) == ["JWT_SECRET"])
+        #expect(report(["APP_ENV": "production", "JWT_SECRET": ""]).problems.map(\.variable) == ["JWT_SECRET"])
+        #expect(report(["APP_ENV": "production", "JWT_SECRET": Self.secret]).problems.isEmpty)
+        // One thing wrong is told once.
+        #expect(report(["APP_ENV": "production", "JWT_SECRET": "short"]).problems.count == 1)
+    }
+
+    @Test func twoKeysAreOneTooMany() {
+        let problems = report(["JWT_SECRET": Self.secret, "JWT_PRIVATE_KEY_FILE": "/dev/null"]).problems
+        #expect(problems.map(\.variable) == ["JWT_SECRET"])
+    }
+
+    @Test func aPrivateKeyFileMustHoldOne() throws {
+        #expect(report(["JWT_PRIVATE_KEY_FILE": "/dev/null"]).problems.map(\.variable) == ["JWT_PRIVATE_KEY_FILE"])
+        #expect(report(["JWT_PRIVATE_KEY_FILE": "/nonexistent"]).problems.map(\.variable) == ["JWT_PRIVATE_KEY_FILE"])
+        try withFiles(["key.pem": Self.p256PrivateKeyPEM]) { folder in
+            let configuration = try #require(report(["JWT_PRIVATE_KEY_FILE": folder + "/key.pem"]).configuration)
+            #expect("\(try configuration.tokens.signingKey())" == "SigningKey(ES256)")
+        }
+    }
+
+    @Test func theRedisURLIsShownWithoutItsPassword() throws {
+        let report = report(["REDIS_URL": "redis://user:hunter2@127.0.0.1:7000/3"])
+        #expect(report.configuration?.redis.endpoint?.password == "hunter2")
+        #expect(try variable("REDIS_URL", in: report).shown == "127.0.0.1:7000, database 3")
+    }
+
+    /// Made for this test with `openssl ecparam -name prime256v1 -genkey`; it signs nothing else.
+    static let p256PrivateKeyPEM = """
+        -----BEGIN PRIVATE KEY-----
+        MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgchPSTUVL/2y/GAWh
+        UVN62s18hQPH9AYnOqH4l/RjZTyhRANCAAR082kwAACO56hEmc+xdUcMGAxWSVhc
+        WUT+t/8oqHOe9AuZQ9APNPQWsYzwgMCmz39IB4IWbOlpoFBF2MpnKmtA
+        -----END PRIVATE KEY-----
+        """
+}

@@ -1,0 +1,68 @@
+// Shows that no secret comes out of the configuration: random secrets, good and bad, in every place where a secret can
+// be set, and then every text that can be made of the outcome is searched for them.
+
+import Foundation
+import Telemetry
+import Testing
+
+@testable import App
+
+@Suite struct SecretsStayInsideTests {
+    @Test(arguments: 0..<40)
+    func noOutputHoldsASecret(round: Int) throws {
+        let seed = UInt64.random(in: .min ... .max)
+        var random = SplitMix64(state: seed)
+        // Letters and digits, long enough not to occur by chance; sometimes too short to be a key.
+        func text(_ lengths: ClosedRange<Int>) -> String {
+            let letters = Array("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+            return String(
+                (0..<Int.random(in: lengths, using: &random)).map { _ in letters[Int.random(in: 0..<62, using: &random)]
+                })
+        }
+        let key = text(12...48)
+        let password = text(12...20)
+        let url =
+            [
+                "redis://\(password)@127.0.0.1", "redis://u:\(password)@127.0.0.1:1/2", "redis://u:\(password)@:0",
+                "rediss://u:\(password)@h", "redis:\(password)", password, "redis://u:\(password)@h:\(password)",
+                "unix://\(password)@/run/redis.sock", "redis://h/\(password)", "\(password)\n\(password)",
+            ].randomElement(using: &random) ?? password
+        try withFiles([
+            "key": key + "\n", "url": url, "env": "JWT_SECRET=\(key)\nREDIS_URL \(url)\nJWT_SECRET \(key)\n",
+        ]) { folder in
+            let environments: [[String: String]] = [
+                ["JWT_SECRET": key, "REDIS_URL": url],
+                ["JWT_SECRET_FILE": folder + "/key", "REDIS_URL_FILE": folder + "/url", "HTTP_PORT": "bad"],
+                ["JWT_SECRET_FILE": folder + "/key", "JWT_SECRET": key, "REDIS_URL": url],
+                ["JWT_PRIVATE_KEY_FILE": folder + "/key"],
+                ["ENV_FILE": folder + "/env"],
+            ]
+            for environment in environments {
+                for text in try everyText(of: report(environment)) {
+                    #expect(!text.contains(key) && !text.contains(password), "seed \(seed): \(text)")
+                }
+            }
+        }
+    }
+
+    func everyText(of report: ConfigurationReport) throws -> [String] {
+        var dumped = ""
+        dump(report, to: &dumped, maxDepth: 20)
+        return [
+            report.table(), try report.json(), dumped, "\(report)", String(reflecting: report),
+            "\(report.problems)", "\(report.warnings)", "\(String(describing: report.configuration))",
+        ]
+    }
+}
+
+struct SplitMix64: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var word = state
+        word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
+        return word ^ (word >> 31)
+    }
+}
