@@ -1,0 +1,126 @@
+// docs/http-conformance.md is written from the tables, and this test fails when it differs from them.
+// To write it anew: WRITE_DOCS=1 swift test --filter ConformanceDocumentTests
+
+import Foundation
+import Testing
+
+@Suite struct ConformanceDocumentTests {
+    private static let file = URL(fileURLWithPath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        .appendingPathComponent("docs/http-conformance.md")
+
+    @Test func thePageIsWhatTheTablesSay() throws {
+        let page = Self.page()
+        if ProcessInfo.processInfo.environment["WRITE_DOCS"] != nil {
+            try page.write(to: Self.file, atomically: false, encoding: .utf8)
+        }
+        let written = try String(contentsOf: Self.file, encoding: .utf8)
+        #expect(written == page, "run with WRITE_DOCS=1")
+    }
+
+    @Test func thePageNamesEveryCase() throws {
+        let written = try String(contentsOf: Self.file, encoding: .utf8)
+        let names = ConformanceTests.cases.map(\.name) + ResponseCases.all.map(\.name)
+        for name in names { #expect(written.contains("| \(Self.cell(name)) |"), "\(name)") }
+    }
+
+    private static func page() -> String {
+        var text = introduction
+        for (title, cases) in sections {
+            text += "\n## \(title)\n\n| section | case | sent | answer |\n|---|---|---|---|\n"
+            for each in cases {
+                let answers = each.outcomes.map(\.summary).joined(separator: "; ")
+                text += "| \(each.section) | \(cell(each.name)) | \(code(each.input)) | \(answers) |\n"
+            }
+        }
+        text += "\n## Responses\n\n| section | case | asked | sent back |\n|---|---|---|---|\n"
+        for each in ResponseCases.all {
+            let expected = each.expected.replacingOccurrences(of: "Date: \(dateText)", with: "Date: ...")
+            text += "| \(each.section) | \(cell(each.name)) | \(code(Array(each.request.utf8))) "
+            text += "| \(code(Array(expected.utf8))) |\n"
+        }
+        return text
+    }
+
+    private static let sections: [(String, [ConformanceCase])] = [
+        ("Messages and lines", RequestLineCases.parsing), ("Methods and request lines", RequestLineCases.methods),
+        ("Versions", RequestLineCases.versions), ("Targets", RequestLineCases.targets),
+        ("Host", RequestLineCases.hosts), ("Paths", PathCases.all), ("Field lines", FieldCases.lines),
+        ("Limits on fields", FieldCases.limits), ("Connection", FieldCases.connection),
+        ("Expect, HEAD, OPTIONS, TRACE", FieldCases.expect), ("Content-Length", FramingCases.contentLength),
+        ("Transfer-Encoding", FramingCases.transferEncoding), ("Chunked coding", FramingCases.chunks),
+        ("Trailers", FramingCases.trailers), ("Request smuggling and splitting", SmugglingCases.all),
+    ]
+
+    private static let introduction = """
+        # HTTP conformance
+
+        What the server answers to which bytes, by section: `9112` is RFC 9112 (HTTP/1.1), `9110` RFC 9110 (HTTP
+        semantics), `3986` RFC 3986 (URIs), `6585` RFC 6585 (431). Each line is a test: its bytes are delivered whole,
+        cut in two at every byte, byte by byte, and glued to a next request. This page is written from those tables
+        (`Tests/HTTP1Tests/*Cases.swift`); `WRITE_DOCS=1 swift test --filter ConformanceDocumentTests` writes it anew.
+
+        In the answers, *served* is a 200 to the request as a handler sees it - `<...>` is its content, `[...]` a
+        trailer field - with the connection left open unless it says *closed*. A bare status is a refusal: it goes out
+        once, with `Connection: close`, and no byte after it is interpreted. *Incomplete* gets no answer. When 100
+        (Continue) is sent, the limits of single routes, and what happens when an answer comes before the request is
+        complete (9110 10.1.1, 15.5.14; 9112 9.3) is shown in `ServerConnectionTests.swift`.
+
+        Choices where the RFCs leave one:
+
+        - What two servers could read differently is refused, not mended: repeated or listed Content-Length even when
+          equal (9112 6.3), Transfer-Encoding beside Content-Length (6.3), obs-fold (5.2), bare CR and LF (2.2),
+          empty elements in Transfer-Encoding.
+        - A transfer coding that is not implemented is 501 (9112 6.1) also when `chunked` is missing after it; when
+          `chunked` is there but not last, or twice, or malformed, it is 400 (6.3).
+        - Paths: `.` and `..` segments, `//`, `%2F`, `%5C`, control characters and bytes that are not UTF-8 are refused
+          with 400, plain or encoded. Everything else is percent-decoded exactly once. A `/` at the end is significant.
+        - The authority of absolute-form replaces Host (9112 3.2.2), and a Host is needed and checked all the same.
+          `https` is accepted there: TLS ends at a gateway, if anywhere.
+        - CONNECT is 501: there are no tunnels. Upgrade is ignored (9110 7.8). An empty Host is 400, since an http URI
+          has a host (9110 4.2.1).
+        - Bytes above ASCII in field values are read as UTF-8; what is not UTF-8 becomes U+FFFD. No field that this
+          server acts on may contain them.
+
+        """
+
+    private static func cell(_ text: String) -> String { text.replacingOccurrences(of: "|", with: "\\|") }
+
+    /// Bytes as a code span: control characters and bytes above ASCII escaped, runs and long inputs cut short.
+    private static func code(_ bytes: [UInt8]) -> String {
+        let limit = 150
+        var text = ""
+        for byte in bytes.prefix(limit) {
+            switch byte {
+            case 0x0D: text += "\\r"
+            case 0x0A: text += "\\n"
+            case 0x09: text += "\\t"
+            case 0x5C: text += "\\\\"
+            case 0x60: text += "\\x60"
+            case 0x7C: text += "\\|"
+            case 0x20...0x7E: text += String(UnicodeScalar(byte))
+            default: text += "\\x" + (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true)
+            }
+        }
+        return "`\(text)`" + (bytes.count > limit ? " ... (\(bytes.count) bytes)" : "")
+    }
+}
+
+extension Outcome {
+    fileprivate var summary: String {
+        switch self {
+        case .served(let request), .servedAndKept(let request): "served \(Self.code(request))"
+        case .servedLast(let request): "served \(Self.code(request)), closed"
+        case .refused(let status): "\(status)"
+        case .incomplete: "incomplete"
+        }
+    }
+
+    private static func code(_ request: String) -> String {
+        let short = request.count > 80 ? request.prefix(60) + "..." : request[...]
+        let escaped = short.replacingOccurrences(of: "\r", with: "\\r").replacingOccurrences(of: "\n", with: "\\n")
+            .replacingOccurrences(of: "\r\n", with: "\\r\\n").replacingOccurrences(of: "|", with: "\\|")
+            .replacingOccurrences(of: "`", with: "\\x60")
+        return "`\(escaped)`"
+    }
+}

@@ -1,0 +1,32 @@
+// Fields: repeats and order are kept, names compare without regard to case.
+
+import HTTP1
+import Testing
+
+@Suite struct FieldsTests {
+    @Test func namesCompareInAnyCaseOfASCIIOnly() {
+        let fields = Fields([("Content-Type", "a"), ("X_Y", "b"), ("K", "c")])
+        #expect(fields.first("content-TYPE") == "a")
+        #expect(fields.first("Content-Typ") == nil)
+        // "_" and DEL differ by the bit that tells cases apart; KELVIN SIGN folds to k in Unicode only.
+        #expect(fields.first("X\u{7F}Y") == nil)
+        #expect(fields.first("\u{212A}") == nil)
+    }
+
+    @Test func repeatsAreKeptInOrder() {
+        var fields = Fields([("A", "1"), ("B", "2")])
+        fields.append("a", "3")
+        #expect(fields.values("A") == ["1", "3"])
+        #expect(fields.first("a") == "1")
+        #expect(fields.all.map(\.name) == ["A", "B", "a"])
+        #expect(fields.count == 3 && !fields.isEmpty)
+    }
+
+    @Test func settingReplacesEveryRepeat() {
+        var fields = Fields([("A", "1"), ("B", "2"), ("a", "3")])
+        fields.set("A", "4")
+        #expect(fields == Fields([("B", "2"), ("A", "4")]))
+        fields.remove("b")
+        #expect(fields == Fields([("A", "4")]))
+    }
+}
