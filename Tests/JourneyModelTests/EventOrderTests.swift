@@ -1,0 +1,46 @@
+// The contract's total order (section 1): key by key, and that it is one, also where sequences are missing.
+
+import JourneyModel
+import Testing
+
+struct EventOrderTests {
+    /// Each event comes before the next by one key, while every later key says the opposite.
+    static let ascending: [PlacedEvent] = [
+        .client(.diagnostic("z"), at: .at(0.999), sequence: 9, id: "z"),
+        .client(.diagnostic("z"), at: .at(1), id: "z"),
+        .client(.diagnostic("z"), at: .at(1), sequence: 0, id: "z"),
+        .client(.reset, at: .at(1), sequence: 1, id: "y"),
+        .client(.sessionRestored, at: .at(1), sequence: 1, id: "B", key: "k2"),
+        .client(.sessionRestored, at: .at(1), sequence: 1, id: "a", key: "k1"),
+        .client(.sessionRestored, at: .at(1), sequence: 1, id: "a", key: "k2"),
+        .client(.chargerTargeted, at: .at(1), sequence: .max, id: "a"),
+        .expiry(.gracePeriodExpired, at: .at(1), session: "s"),
+        .expiry(.hardTimeoutExpired, at: .at(1), session: "a"),
+        .client(.chargerTargeted, at: .at(1.001), id: "0"),
+    ]
+
+    @Test("Time, origin, sequence, rank, event_id, key: each decides only where those before it tie")
+    func keys() {
+        for (earlierIndex, earlier) in Self.ascending.enumerated() {
+            for (laterIndex, later) in Self.ascending.enumerated() {
+                #expect((earlier < later) == (earlierIndex < laterIndex), "\(earlierIndex) and \(laterIndex)")
+            }
+        }
+    }
+
+    @Test("Ids are compared as bytes: Z before a, and a prefix before what it begins")
+    func bytes() {
+        #expect(PlacedEvent.client(.reset, id: "Z") < .client(.reset, id: "a"))
+        #expect(PlacedEvent.client(.reset, id: "a") < .client(.reset, id: "ab"))
+        #expect(PlacedEvent.client(.reset, id: "e\u{301}") < .client(.reset, id: "\u{E9}"))
+    }
+
+    @Test("Any shuffle sorts back to the same order")
+    func totality() {
+        for seed in UInt64(1)...200 {
+            var random = SeededRandom(seed: seed)
+            let events = RandomJourney.events(&random)
+            #expect(events.shuffled(using: &random).sorted() == events, "seed \(seed)")
+        }
+    }
+}
