@@ -36,10 +36,23 @@ struct HealthQuestion: Sendable {
         path = target + (components.percentEncodedQuery.map { "?" + $0 } ?? "")
     }
 
-    /// The status code of the answer; nil when what came is no HTTP/1.1 answer.
+    /// The status code of the answer; nil when what came is no HTTP/1.1 answer. The deadline holds for all of it.
     func ask(within deadline: Deadline) async throws -> Int? {
         let loops = try EventLoopGroup(count: 1)
-        let connection = try await Connection.connect(to: address, on: loops.next(), until: deadline)
+        let outcome: Result<[UInt8], TransportError>
+        do throws(TransportError) {
+            outcome = .success(try await exchange(on: loops.next(), until: deadline))
+        } catch {
+            outcome = .failure(error)
+        }
+        await loops.shutdown()
+        return Self.statusCode(of: try outcome.get())
+    }
+
+    /// As much of the answer as its status line needs; less when the server ends it before.
+    private func exchange(on loop: EventLoop, until deadline: Deadline) async throws(TransportError) -> [UInt8] {
+        let connection = try await Connection.connect(to: address, on: loop, until: deadline)
+        defer { connection.close() }
         let host =
             switch address {
             case .ip: "\(address)"
@@ -50,10 +63,10 @@ struct HealthQuestion: Sendable {
         var answer: [UInt8] = []
         while answer.count < Self.statusLineStart.count + 4 {
             let bytes = try await connection.read(until: deadline)
-            guard !bytes.isEmpty else { break }
+            if bytes.isEmpty { break }
             answer += bytes
         }
-        return Self.statusCode(of: answer)
+        return answer
     }
 
     private static let statusLineStart = Array("HTTP/1.1 ".utf8)
