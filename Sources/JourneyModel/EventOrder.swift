@@ -27,9 +27,10 @@ extension PlacedEvent: Comparable {
     }
 }
 
-/// Equal to the byte. `==` on String finds canonically equivalent texts equal, which a database does not.
+/// Equal to the byte. `==` on String finds canonically equivalent texts equal, which a database does not; it is
+/// asked first because it is fast to say no.
 func haveSameBytes(_ one: String, _ other: String) -> Bool {
-    one.utf8.elementsEqual(other.utf8)
+    one.utf8.count == other.utf8.count && one == other && one.utf8.elementsEqual(other.utf8)
 }
 
 func haveSameBytes(_ one: String?, _ other: String?) -> Bool {

@@ -95,7 +95,8 @@ struct ConvergenceTests {
         for event in (events + repeats + repeats.prefix(2)).shuffled(using: &random) {
             log.append(event)
             if random.chance(1, in: 3) {
-                log.expire(before: event.occurredAt.advanced(byMilliseconds: .random(in: -1...5_000_000, using: &random)))
+                log.expire(
+                    before: event.occurredAt.advanced(byMilliseconds: .random(in: -1...5_000_000, using: &random)))
             }
         }
         log.expire(before: .at(1_000_000))
@@ -117,7 +118,8 @@ enum RandomJourney {
             .departedCharger, .enteredMerchantZone, .visitVerifiedByWeb,
         ]
         for index in 0..<Int.random(in: 1...40, using: &random) {
-            milliseconds += [0, 0, 0, 1, 999, 1000, 30_000, 60_000, 60_001, 599_999, 900_000, 3_600_000].randomPick(&random)
+            milliseconds += [0, 0, 0, 1, 999, 1000, 30_000, 60_000, 60_001, 599_999, 900_000, 3_600_000].randomPick(
+                &random)
             let name = random.chance(3, in: 4) ? course[likely % course.count] : allNames.randomPick(&random)
             if name == course[likely % course.count] { likely += 1 }
             if likely % course.count == 0 { session = Int.random(in: 1...3, using: &random) }

@@ -103,10 +103,11 @@ struct DeadlineTests {
         log.append(.client(.anchorDwellComplete, at: .at(1), id: "2"))
         log.append(.client(.exclusiveActivatedByWeb, at: .at(2), session: "s1", id: "3"))
         log.append(.client(.enteredChargerIntentZone, at: .at(9000), id: "4"))
-        #expect(log.points.map(\.event.name) == [
-            .enteredChargerIntentZone, .anchorDwellComplete, .exclusiveActivatedByWeb, .hardTimeoutExpired,
-            .enteredChargerIntentZone,
-        ])
+        #expect(
+            log.points.map(\.event.name) == [
+                .enteredChargerIntentZone, .anchorDwellComplete, .exclusiveActivatedByWeb, .hardTimeoutExpired,
+                .enteredChargerIntentZone,
+            ])
         #expect(log.points[3].event.occurredAt == .at(3602))
         #expect(log.points[4].verdict == Verdict(.applied, impliesReset: true))
     }

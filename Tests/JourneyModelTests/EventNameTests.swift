@@ -10,47 +10,29 @@ struct EventNameTests {
         var canonical: String
         var v1Spelling: String
         var requiresSession: Bool
+
+        init(_ name: EventName, _ canonical: String, _ v1Spelling: String, session: Bool) {
+            (self.name, self.canonical, self.v1Spelling, requiresSession) = (name, canonical, v1Spelling, session)
+        }
     }
 
     /// Lowest lifecycle rank first, as the contract lists them.
-    static let rows: [Row] = [
-        Row(name: .chargerTargeted, canonical: "chargerTargeted", v1Spelling: "charger_targeted", requiresSession: false),
-        Row(
-            name: .enteredChargerIntentZone, canonical: "enteredChargerIntentZone",
-            v1Spelling: "entered_charger_intent_zone", requiresSession: false),
-        Row(
-            name: .exitedChargerIntentZone, canonical: "exitedChargerIntentZone",
-            v1Spelling: "exited_charger_intent_zone", requiresSession: false),
-        Row(
-            name: .anchorDwellComplete, canonical: "anchorDwellComplete", v1Spelling: "anchor_dwell_complete",
-            requiresSession: false),
-        Row(name: .anchorLost, canonical: "exitedChargerAnchorZone", v1Spelling: "anchor_lost", requiresSession: false),
-        Row(
-            name: .activationRejected, canonical: "activationRejected", v1Spelling: "activation_rejected",
-            requiresSession: false),
-        Row(
-            name: .exclusiveActivatedByWeb, canonical: "exclusiveActivatedByWeb", v1Spelling: "exclusive_activated",
-            requiresSession: true),
-        Row(
-            name: .departedCharger, canonical: "exitedChargerAnchorZone", v1Spelling: "departed_charger",
-            requiresSession: true),
-        Row(
-            name: .enteredMerchantZone, canonical: "enteredMerchantZone", v1Spelling: "entered_merchant_zone",
-            requiresSession: true),
-        Row(
-            name: .visitVerifiedByWeb, canonical: "visitVerifiedByWeb", v1Spelling: "visit_verified",
-            requiresSession: true),
-        Row(
-            name: .webRequestedEnd, canonical: "webRequestedEnd", v1Spelling: "web_requested_end", requiresSession: true
-        ),
-        Row(
-            name: .gracePeriodExpired, canonical: "gracePeriodExpired", v1Spelling: "grace_period_expired",
-            requiresSession: true),
-        Row(
-            name: .hardTimeoutExpired, canonical: "hardTimeoutExpired", v1Spelling: "hard_timeout_expired",
-            requiresSession: true),
-        Row(name: .reset, canonical: "reset", v1Spelling: "reset", requiresSession: true),
-        Row(name: .sessionRestored, canonical: "sessionRestored", v1Spelling: "session_restored", requiresSession: true),
+    static let rows = [
+        Row(.chargerTargeted, "chargerTargeted", "charger_targeted", session: false),
+        Row(.enteredChargerIntentZone, "enteredChargerIntentZone", "entered_charger_intent_zone", session: false),
+        Row(.exitedChargerIntentZone, "exitedChargerIntentZone", "exited_charger_intent_zone", session: false),
+        Row(.anchorDwellComplete, "anchorDwellComplete", "anchor_dwell_complete", session: false),
+        Row(.anchorLost, "exitedChargerAnchorZone", "anchor_lost", session: false),
+        Row(.activationRejected, "activationRejected", "activation_rejected", session: false),
+        Row(.exclusiveActivatedByWeb, "exclusiveActivatedByWeb", "exclusive_activated", session: true),
+        Row(.departedCharger, "exitedChargerAnchorZone", "departed_charger", session: true),
+        Row(.enteredMerchantZone, "enteredMerchantZone", "entered_merchant_zone", session: true),
+        Row(.visitVerifiedByWeb, "visitVerifiedByWeb", "visit_verified", session: true),
+        Row(.webRequestedEnd, "webRequestedEnd", "web_requested_end", session: true),
+        Row(.gracePeriodExpired, "gracePeriodExpired", "grace_period_expired", session: true),
+        Row(.hardTimeoutExpired, "hardTimeoutExpired", "hard_timeout_expired", session: true),
+        Row(.reset, "reset", "reset", session: true),
+        Row(.sessionRestored, "sessionRestored", "session_restored", session: true),
     ]
 
     @Test("Both spellings are read, and a stored row reads back the same", arguments: rows)
@@ -95,9 +77,11 @@ struct EventNameTests {
         }
     }
 
-    @Test("An unknown name is a diagnostic, with and without a session, and case counts", arguments: [
-        "teleport_detected", "exclusiveactivatedbyweb", "Reset", "x", "Z9_", String(repeating: "a", count: 64),
-    ])
+    @Test(
+        "An unknown name is a diagnostic, with and without a session, and case counts",
+        arguments: [
+            "teleport_detected", "exclusiveactivatedbyweb", "Reset", "x", "Z9_", String(repeating: "a", count: 64),
+        ])
     func diagnostics(_ name: String) throws {
         for hasSession in [true, false] {
             #expect(try EventName(spelling: name, hasSession: hasSession) == .diagnostic(name))
@@ -107,10 +91,12 @@ struct EventNameTests {
         #expect(!EventName.diagnostic(name).requiresSession)
     }
 
-    @Test("What matches no name is an error at /event and cannot be stored", arguments: [
-        "", "9lives", "_x", "two words", "caf\u{E9}", "a-b", "reset\n", "a\u{0}", "\u{212A}elvin",
-        String(repeating: "a", count: 65),
-    ])
+    @Test(
+        "What matches no name is an error at /event and cannot be stored",
+        arguments: [
+            "", "9lives", "_x", "two words", "caf\u{E9}", "a-b", "reset\n", "a\u{0}", "\u{212A}elvin",
+            String(repeating: "a", count: 65),
+        ])
     func noName(_ text: String) {
         let error = #expect(throws: FieldError.self) { try EventName(spelling: text, hasSession: true) }
         #expect(error?.pointer == "/event")

@@ -44,26 +44,32 @@ struct JSONParser {
     /// Any value, inside `depth` arrays and objects.
     mutating func value(depth: Int) throws(JSONError) -> JSONValue {
         switch startOfValue() {
-        case UInt8(ascii: "{"): return try container(depth: depth) { parser throws(JSONError) in
-            var members: [JSONMember] = []
-            try parser.members { parser, name throws(JSONError) in
-                members.append(JSONMember(name, try parser.value(depth: depth + 1)))
-            }
-            return .object(members)
+        case UInt8(ascii: "{"): try object(depth: depth)
+        case UInt8(ascii: "["): try array(depth: depth)
+        case UInt8(ascii: "\""): .string(try string())
+        case UInt8(ascii: "t"): try literal("true", .bool(true))
+        case UInt8(ascii: "f"): try literal("false", .bool(false))
+        case UInt8(ascii: "n"): try literal("null", .null)
+        default: .number(try number())
         }
-        case UInt8(ascii: "["): return try container(depth: depth) { parser throws(JSONError) in
-            var elements: [JSONValue] = []
-            try parser.elements { parser throws(JSONError) in
-                elements.append(try parser.value(depth: depth + 1))
-            }
-            return .array(elements)
+    }
+
+    private mutating func object(depth: Int) throws(JSONError) -> JSONValue {
+        guard try mayOpen(depth: depth) else { return .null }
+        var members: [JSONMember] = []
+        try self.members { parser, name throws(JSONError) in
+            members.append(JSONMember(name, try parser.value(depth: depth + 1)))
         }
-        case UInt8(ascii: "\""): return .string(try string())
-        case UInt8(ascii: "t"): return try literal("true", .bool(true))
-        case UInt8(ascii: "f"): return try literal("false", .bool(false))
-        case UInt8(ascii: "n"): return try literal("null", .null)
-        default: return .number(try number())
+        return .object(members)
+    }
+
+    private mutating func array(depth: Int) throws(JSONError) -> JSONValue {
+        guard try mayOpen(depth: depth) else { return .null }
+        var elements: [JSONValue] = []
+        try self.elements { parser throws(JSONError) in
+            elements.append(try parser.value(depth: depth + 1))
         }
+        return .array(elements)
     }
 
     /// Past the last value there may be white space and nothing else.
@@ -113,15 +119,12 @@ struct JSONParser {
         offset += 1
     }
 
-    private mutating func container(
-        depth: Int, _ read: (inout JSONParser) throws(JSONError) -> JSONValue
-    ) throws(JSONError) -> JSONValue {
-        guard depth < Self.depthMax else {
-            refuse(.tooDeep, at: offset)
-            try skipContainer()
-            return .null
-        }
-        return try read(&self)
+    /// False when one more level would be too many; then the array or object is refused and passed over.
+    private mutating func mayOpen(depth: Int) throws(JSONError) -> Bool {
+        if depth < Self.depthMax { return true }
+        refuse(.tooDeep, at: offset)
+        try skipContainer()
+        return false
     }
 
     /// To the end of an array or object that is refused anyway: brackets are counted, strings passed over.

@@ -116,7 +116,8 @@ private struct EventReader {
             } else if let inBody, inBody != inHeader {
                 members.note(
                     FieldError(
-                        pointer: EventHeaders.idempotencyKeyName, detail: "must agree with idempotency_key in the body"))
+                        pointer: EventHeaders.idempotencyKeyName, detail: "must agree with idempotency_key in the body")
+                )
             }
         } else if members.value("event_id") == nil {
             members.require("idempotency_key", "or event_id is required")

@@ -84,6 +84,7 @@ extension JSONValue {
 
     var texts: [String: String] {
         guard case .object(let members) = self else { return [:] }
-        return Dictionary(uniqueKeysWithValues: members.compactMap { member in member.value.text.map { (member.name, $0) } })
+        return Dictionary(
+            uniqueKeysWithValues: members.compactMap { member in member.value.text.map { (member.name, $0) } })
     }
 }

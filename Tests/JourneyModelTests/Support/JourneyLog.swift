@@ -31,7 +31,8 @@ struct JourneyLog {
     mutating func expire(before now: Moment) {
         var journey = journey
         while let deadline = journey.takeDeadline(before: now) {
-            insert(.expiry(deadline.name, at: deadline.at, session: journey.sessionID), after: journey, at: points.count)
+            insert(
+                .expiry(deadline.name, at: deadline.at, session: journey.sessionID), after: journey, at: points.count)
         }
     }
 
