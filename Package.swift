@@ -129,12 +129,20 @@ let package = Package(
         .testTarget(name: "JourneyModelTests", dependencies: ["JourneyModel", "TestSupport"], swiftSettings: settings),
         .testTarget(name: "HTTP1Tests", dependencies: ["HTTP1"], swiftSettings: settings),
         .testTarget(name: "SocketsTests", dependencies: ["Sockets"], swiftSettings: settings),
-        .testTarget(name: "TelemetryTests", dependencies: ["Telemetry"], swiftSettings: settings),
+        .testTarget(
+            name: "TelemetryTests",
+            dependencies: ["Telemetry", .product(name: "Logging", package: "swift-log")],
+            swiftSettings: settings
+        ),
         .testTarget(name: "HTTPServerTests", dependencies: ["HTTPServer", "HTTP1", "Sockets"], swiftSettings: settings),
         .testTarget(name: "EngineTests", dependencies: ["Engine", "JourneyModel", "TestSupport"], swiftSettings: settings),
         .testTarget(
             name: "IdentityTests",
-            dependencies: ["Identity", "JourneyModel", .product(name: "JWTKit", package: "jwt-kit")],
+            dependencies: [
+                "Identity", "JourneyModel", "Telemetry",
+                .product(name: "JWTKit", package: "jwt-kit"),
+                .product(name: "Crypto", package: "swift-crypto"),
+            ],
             swiftSettings: settings
         ),
         .testTarget(
@@ -155,6 +163,26 @@ let package = Package(
             dependencies: ["API", "HTTPServer", "HTTP1", "Engine", "Identity", "JourneyModel", "TestSupport"],
             swiftSettings: settings
         ),
-        .testTarget(name: "AppTests", dependencies: ["App", "JourneyModel"], swiftSettings: settings),
+        .testTarget(
+            name: "AppTests",
+            dependencies: [
+                "App", "Engine", "Identity", "RedisAdmission", "Sockets", "Telemetry", "JourneyModel",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            swiftSettings: settings
+        ),
     ]
 )
+
+// Benchmarks are built only when asked for (`make bench-fields`): what they compare with is no dependency of Dwell.
+if Context.environment["DWELL_BENCHMARKS"] != nil {
+    package.dependencies.append(.package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"))
+    package.targets.append(
+        .executableTarget(
+            name: "HeaderFields",
+            dependencies: ["HTTP1", .product(name: "HTTPTypes", package: "swift-http-types")],
+            path: "Benchmarks/HeaderFields",
+            swiftSettings: settings
+        ))
+}
