@@ -35,7 +35,7 @@ struct InputBuffer: Sendable {
         while index < end, bytes[index] != Grammar.lineFeed { index += 1 }
         searched = index
         let lengthWithReturn = index - start
-        guard lengthWithReturn <= bytesMax + 1 else { return .tooLong }
+        guard lengthWithReturn - 1 <= bytesMax else { return .tooLong }
         guard index < end else { return .incomplete }
         guard index > start, bytes[index - 1] == Grammar.carriageReturn else { return .bareLineFeed }
         defer { take(lengthWithReturn + 1) }

@@ -1,5 +1,5 @@
 // The answering side of a ServerConnection: how a response is framed for this request and this client. Every
-// function says whether it encoded anything; false means that no such thing was due, and nothing was appended.
+// function says whether its part was due; when it was not, nothing is appended.
 
 extension ServerConnection {
     /// 100 (Continue), when the client waits for it.

@@ -164,7 +164,7 @@ package struct ServerConnection: Sendable {
     package var bufferedBytes: Int { input.available.count }
 
     /// The client waits for 100 (Continue): none of the content that it announced has come, and it is not refused.
-    /// Ask after `.needMoreData`, then the limits were applied (RFC 9110 section 10.1.1).
+    /// Ask after `.needMoreData`: the limits of the route have been applied by then (RFC 9110 section 10.1.1).
     package var isContinueDue: Bool {
         guard waitsForContinue, answering == .due, refusal == nil, input.available.isEmpty else { return false }
         return switch receiving {

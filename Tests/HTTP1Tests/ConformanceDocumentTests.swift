@@ -18,10 +18,12 @@ import Testing
         #expect(written == page, "run with WRITE_DOCS=1")
     }
 
-    @Test func thePageNamesEveryCase() throws {
-        let written = try String(contentsOf: Self.file, encoding: .utf8)
+    /// A table that is tested and not listed in `sections` would be missing from the page.
+    @Test func thePageNamesEveryCase() {
+        let page = Self.page()
         let names = ConformanceTests.cases.map(\.name) + ResponseCases.all.map(\.name)
-        for name in names { #expect(written.contains("| \(Self.cell(name)) |"), "\(name)") }
+        let missing = names.filter { !page.contains("| \(Self.cell($0)) |") }
+        #expect(missing.isEmpty)
     }
 
     private static func page() -> String {

@@ -38,11 +38,13 @@ enum FieldCases {
 
     static let limits: [ConformanceCase] = [
         .init("6585 5", "a hundred fields", get(fields: String(repeating: "X: a\r\n", count: 99)), .served("GET /")),
-        .init("6585 5", "a hundred and one fields", get(fields: String(repeating: "X: a\r\n", count: 100)),
+        .init(
+            "6585 5", "a hundred and one fields", get(fields: String(repeating: "X: a\r\n", count: 100)),
             .refused(431)),
         .init("6585 5", "fields of 32 KiB", get(fields: filler(bytes: 32 * 1024)), .served("GET /")),
         .init("6585 5", "fields of 32 KiB and one byte", get(fields: filler(bytes: 32 * 1024 + 1)), .refused(431)),
-        .init("6585 5", "one field without end",
+        .init(
+            "6585 5", "one field without end",
             "GET / HTTP/1.1\r\nHost: a\r\nX: " + String(repeating: "a", count: 33_000), .refused(431)),
     ]
 
@@ -57,43 +59,58 @@ enum FieldCases {
         .init("9112 9.6", "1.1 with close", get(fields: "Connection: close\r\n"), .servedLast("GET /")),
         .init("9110 7.6.1", "close in capitals", get(fields: "CONNECTION: CLOSE\r\n"), .servedLast("GET /")),
         .init("9110 7.6.1", "close in a list", get(fields: "Connection: X-Hop ,\tClose\r\n"), .servedLast("GET /")),
-        .init("9110 7.6.1", "close on a second line",
+        .init(
+            "9110 7.6.1", "close on a second line",
             get(fields: "Connection: keep-alive\r\nConnection: close\r\n"), .servedLast("GET /")),
-        .init("9110 5.6.1", "close among empty elements", get(fields: "Connection: , ,close,,\r\n"),
+        .init(
+            "9110 5.6.1", "close among empty elements", get(fields: "Connection: , ,close,,\r\n"),
             .servedLast("GET /")),
-        .init("9112 9.3", "close wins over keep-alive", get(fields: "Connection: close, keep-alive\r\n"),
+        .init(
+            "9112 9.3", "close wins over keep-alive", get(fields: "Connection: close, keep-alive\r\n"),
             .servedLast("GET /")),
-        .init("9110 7.6.1", "an option that only begins with close", get(fields: "Connection: closed\r\n"),
+        .init(
+            "9110 7.6.1", "an option that only begins with close", get(fields: "Connection: closed\r\n"),
             .served("GET /")),
         .init("9112 9.3", "1.1 with keep-alive", get(fields: "Connection: keep-alive\r\n"), .served("GET /")),
         .init("9112 9.3", "1.0 closes", "GET / HTTP/1.0\r\nHost: a\r\n\r\n", .servedLast("GET /")),
-        .init("9112 9.3", "1.0 with keep-alive", "GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n",
+        .init(
+            "9112 9.3", "1.0 with keep-alive", "GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n",
             .servedAndKept("GET /")),
-        .init("9112 9.3", "1.0 with keep-alive and close",
+        .init(
+            "9112 9.3", "1.0 with keep-alive and close",
             "GET / HTTP/1.0\r\nConnection: keep-alive, close\r\n\r\n", .servedLast("GET /")),
-        .init("9110 7.8", "an Upgrade is ignored",
+        .init(
+            "9110 7.8", "an Upgrade is ignored",
             get(fields: "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"),
             .served("GET /")),
-        .init("9112 9.3.2", "pipelined requests are answered in order",
+        .init(
+            "9112 9.3.2", "pipelined requests are answered in order",
             get("/1") + post("Content-Length: 2\r\n", "ab") + chunked("1\r\nc\r\n0\r\n\r\n") + get("/4"),
             .served("GET /1"), .served("POST / <ab>"), .served("POST / <c>"), .served("GET /4")),
-        .init("9112 9.6", "nothing is served after close",
+        .init(
+            "9112 9.6", "nothing is served after close",
             get(fields: "Connection: close\r\n") + get("/after"), .servedLast("GET /")),
     ]
 
     static let expect: [ConformanceCase] = [
-        .init("9110 10.1.1", "100-continue", post("Expect: 100-continue\r\nContent-Length: 2\r\n", "ab"),
+        .init(
+            "9110 10.1.1", "100-continue", post("Expect: 100-continue\r\nContent-Length: 2\r\n", "ab"),
             .served("POST / <ab>")),
-        .init("9110 10.1.1", "100-continue in capitals", post("Expect: 100-CONTINUE\r\nContent-Length: 2\r\n", "ab"),
+        .init(
+            "9110 10.1.1", "100-continue in capitals", post("Expect: 100-CONTINUE\r\nContent-Length: 2\r\n", "ab"),
             .served("POST / <ab>")),
-        .init("9110 10.1.1", "100-continue without content", get(fields: "Expect: 100-continue\r\n"),
+        .init(
+            "9110 10.1.1", "100-continue without content", get(fields: "Expect: 100-continue\r\n"),
             .served("GET /")),
-        .init("9110 10.1.1", "100-continue in 1.0 is ignored",
+        .init(
+            "9110 10.1.1", "100-continue in 1.0 is ignored",
             "POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nab", .servedLast("POST / <ab>")),
-        .init("9110 10.1.1", "another expectation", post("Expect: 200-ok\r\nContent-Length: 2\r\n", "ab"),
+        .init(
+            "9110 10.1.1", "another expectation", post("Expect: 200-ok\r\nContent-Length: 2\r\n", "ab"),
             .refused(417)),
         .init("9110 10.1.1", "100-continue and another", get(fields: "Expect: 100-continue, x=y\r\n"), .refused(417)),
-        .init("9110 10.1.1", "another on a second line", get(fields: "Expect: 100-continue\r\nExpect: x\r\n"),
+        .init(
+            "9110 10.1.1", "another on a second line", get(fields: "Expect: 100-continue\r\nExpect: x\r\n"),
             .refused(417)),
         .init("9110 9.3.2", "HEAD", line("HEAD / HTTP/1.1"), .served("HEAD /")),
         .init("9110 9.3.2", "HEAD refused", "HEAD / HTTP/1.1\r\n\r\n", .refused(400)),

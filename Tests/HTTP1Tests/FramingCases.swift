@@ -9,9 +9,11 @@ enum FramingCases {
         .init("9110 8.6", "Content-Length of 0", post("Content-Length: 0\r\n"), .served("POST /")),
         .init("9110 8.6", "leading zeros", post("Content-Length: 0005\r\n", "hello"), .served("POST / <hello>")),
         .init("9110 9.3.1", "GET with content", get(fields: "Content-Length: 2\r\n") + "ab", .served("GET / <ab>")),
-        .init("9112 6.3", "content in 1.0", "POST / HTTP/1.0\r\nContent-Length: 2\r\n\r\nab",
+        .init(
+            "9112 6.3", "content in 1.0", "POST / HTTP/1.0\r\nContent-Length: 2\r\n\r\nab",
             .servedLast("POST / <ab>")),
-        .init("9112 6.3", "content that looks like a request",
+        .init(
+            "9112 6.3", "content that looks like a request",
             post("Content-Length: 18\r\n", "GET /x HTTP/1.1\r\n\r"), .served("POST / <GET /x HTTP/1.1\r\n\r>")),
         .init("9112 8", "content that is not complete", post("Content-Length: 5\r\n", "hell"), .incomplete),
         .init("9110 8.6", "empty", post("Content-Length:\r\n", "x"), .refused(400)),
@@ -24,9 +26,11 @@ enum FramingCases {
         .init("9110 8.6", "an underscore", post("Content-Length: 1_0\r\n", "hello"), .refused(400)),
         .init("9112 6.3", "a list of equal numbers", post("Content-Length: 5, 5\r\n", "hello"), .refused(400)),
         .init("9112 6.3", "a list of different numbers", post("Content-Length: 5,6\r\n", "hello"), .refused(400)),
-        .init("9112 6.3", "two equal lines", post("Content-Length: 5\r\nContent-Length: 5\r\n", "hello"),
+        .init(
+            "9112 6.3", "two equal lines", post("Content-Length: 5\r\nContent-Length: 5\r\n", "hello"),
             .refused(400)),
-        .init("9112 6.3", "two different lines", post("Content-Length: 5\r\ncontent-length: 6\r\n", "hello"),
+        .init(
+            "9112 6.3", "two different lines", post("Content-Length: 5\r\ncontent-length: 6\r\n", "hello"),
             .refused(400)),
         .init("9110 8.6", "2^63", post("Content-Length: 9223372036854775808\r\n"), .refused(400)),
         .init("9110 8.6", "2^64 + 5", post("Content-Length: 18446744073709551621\r\n", "hello"), .refused(400)),
@@ -36,45 +40,59 @@ enum FramingCases {
 
     static let transferEncoding: [ConformanceCase] = [
         .init("9112 6.1", "chunked", chunked("5\r\nhello\r\n0\r\n\r\n"), .served("POST / <hello>")),
-        .init("9112 7", "chunked in capitals", post("TRANSFER-ENCODING: CHUNKED\r\n", "1\r\na\r\n0\r\n\r\n"),
+        .init(
+            "9112 7", "chunked in capitals", post("TRANSFER-ENCODING: CHUNKED\r\n", "1\r\na\r\n0\r\n\r\n"),
             .served("POST / <a>")),
-        .init("9112 6.1", "whitespace around chunked", post("Transfer-Encoding: \tchunked \r\n", "0\r\n\r\n"),
+        .init(
+            "9112 6.1", "whitespace around chunked", post("Transfer-Encoding: \tchunked \r\n", "0\r\n\r\n"),
             .served("POST /")),
-        .init("9112 6.3", "chunked is not last", post("Transfer-Encoding: chunked, gzip\r\n", "0\r\n\r\n"),
+        .init(
+            "9112 6.3", "chunked is not last", post("Transfer-Encoding: chunked, gzip\r\n", "0\r\n\r\n"),
             .refused(400)),
-        .init("9112 6.3", "chunked is not last, on two lines",
+        .init(
+            "9112 6.3", "chunked is not last, on two lines",
             post("Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n", "0\r\n\r\n"), .refused(400)),
-        .init("9112 6.1", "chunked twice", post("Transfer-Encoding: chunked, chunked\r\n", "0\r\n\r\n"),
+        .init(
+            "9112 6.1", "chunked twice", post("Transfer-Encoding: chunked, chunked\r\n", "0\r\n\r\n"),
             .refused(400)),
-        .init("9112 6.1", "chunked twice, on two lines",
+        .init(
+            "9112 6.1", "chunked twice, on two lines",
             post("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"), .refused(400)),
-        .init("9112 7", "chunked with a parameter", post("Transfer-Encoding: chunked;q=1\r\n", "0\r\n\r\n"),
+        .init(
+            "9112 7", "chunked with a parameter", post("Transfer-Encoding: chunked;q=1\r\n", "0\r\n\r\n"),
             .refused(400)),
         .init("9112 6.1", "an empty value", post("Transfer-Encoding:\r\n", "0\r\n\r\n"), .refused(400)),
-        .init("9112 6.1", "an empty element before", post("Transfer-Encoding: , chunked\r\n", "0\r\n\r\n"),
+        .init(
+            "9112 6.1", "an empty element before", post("Transfer-Encoding: , chunked\r\n", "0\r\n\r\n"),
             .refused(400)),
-        .init("9112 6.1", "an empty element after", post("Transfer-Encoding: chunked,\r\n", "0\r\n\r\n"),
+        .init(
+            "9112 6.1", "an empty element after", post("Transfer-Encoding: chunked,\r\n", "0\r\n\r\n"),
             .refused(400)),
         .init("9112 6.1", "a quoted coding", post("Transfer-Encoding: \"chunked\"\r\n", "0\r\n\r\n"), .refused(400)),
         .init("9112 6.1", "two words", post("Transfer-Encoding: chun ked\r\n", "0\r\n\r\n"), .refused(400)),
         .init("9112 6.1", "in 1.0", "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", .refused(400)),
-        .init("9112 6.1", "in 1.0, beside Content-Length",
+        .init(
+            "9112 6.1", "in 1.0, beside Content-Length",
             "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", .refused(400)),
-        .init("9112 6.1", "a coding that is not implemented", post("Transfer-Encoding: gzip, chunked\r\n"),
+        .init(
+            "9112 6.1", "a coding that is not implemented", post("Transfer-Encoding: gzip, chunked\r\n"),
             .refused(501)),
         .init("9112 6.1", "an unknown coding", post("Transfer-Encoding: x-rot13\r\n"), .refused(501)),
         .init("9112 6.1", "gzip alone", post("Transfer-Encoding: gzip\r\n"), .refused(501)),
-        .init("9112 6.1", "identity, which RFC 7230 took out", post("Transfer-Encoding: identity\r\n"),
+        .init(
+            "9112 6.1", "identity, which RFC 7230 took out", post("Transfer-Encoding: identity\r\n"),
             .refused(501)),
     ]
 
     static let chunks: [ConformanceCase] = [
         .init("9112 7.1", "no chunks", chunked("0\r\n\r\n"), .served("POST /")),
         .init("9112 7.1", "several chunks", chunked("1\r\na\r\n2\r\nbc\r\n0\r\n\r\n"), .served("POST / <abc>")),
-        .init("9112 7.1", "sizes in either case", chunked("a\r\n0123456789\r\nB\r\n0123456789a\r\n0\r\n\r\n"),
+        .init(
+            "9112 7.1", "sizes in either case", chunked("a\r\n0123456789\r\nB\r\n0123456789a\r\n0\r\n\r\n"),
             .served("POST / <01234567890123456789a>")),
         .init("9112 7.1", "leading zeros", chunked("0003\r\nabc\r\n0000\r\n\r\n"), .served("POST / <abc>")),
-        .init("9112 7.1", "chunk data that looks like framing", chunked("7\r\n0\r\n\r\nGE\r\n0\r\n\r\n"),
+        .init(
+            "9112 7.1", "chunk data that looks like framing", chunked("7\r\n0\r\n\r\nGE\r\n0\r\n\r\n"),
             .served("POST / <0\r\n\r\nGE>")),
         .init("9112 8", "no last chunk", chunked("1\r\na\r\n"), .incomplete),
         .init("9112 8", "no end of the trailer section", chunked("1\r\na\r\n0\r\n"), .incomplete),
@@ -88,13 +106,19 @@ enum FramingCases {
         .init("9112 7.1", "a space after the size", chunked("1 \r\na\r\n0\r\n\r\n"), .refused(400)),
         .init("9112 7.1", "a size of 2^63", chunked("8000000000000000\r\na\r\n0\r\n\r\n"), .refused(400)),
         .init("9112 7.1", "a size of 2^64 + 1", chunked("10000000000000001\r\na\r\n0\r\n\r\n"), .refused(400)),
-        .init("9112 7.1", "a size of seventeen digits", chunked("00000000000000001\r\na\r\n0\r\n\r\n"),
+        .init(
+            "9112 7.1", "a size of seventeen digits", chunked("00000000000000001\r\na\r\n0\r\n\r\n"),
             .refused(400)),
         .init("9110 15.5.14", "a size of 2^63 - 1", chunked("7fffffffffffffff\r\na"), .refused(413)),
         .init("9110 15.5.14", "a chunk longer than any route takes", chunked("100001\r\na"), .refused(413)),
         .init("9110 15.5.14", "chunks that add up to more", chunked("1\r\na\r\n100000\r\n"), .refused(413)),
         .init("9112 7.1", "less data than announced", chunked("5\r\nhell\r\n0\r\n\r\n"), .refused(400)),
         .init("9112 7.1", "more data than announced", chunked("4\r\nhello\r\n0\r\n\r\n"), .refused(400)),
+        .init("9112 7.1", "one wrong byte after the data is enough", chunked("5\r\nhello0"), .refused(400)),
+        .init(
+            "9112 7.1", "chunked requests in a row",
+            chunked("1\r\na\r\n0\r\nX: y\r\n\r\n") + chunked("1\r\nb\r\n0\r\n\r\n"),
+            .served("POST / <a> [X: y]"), .served("POST / <b>")),
         .init("9112 7.1", "no CRLF after the data", chunked("5\r\nhello0\r\n\r\n"), .refused(400)),
         .init("9112 2.2", "a bare LF after the size", chunked("1\na\r\n0\r\n\r\n"), .refused(400)),
         .init("9112 2.2", "a bare LF after the data", chunked("1\r\na\n0\r\n\r\n"), .refused(400)),
@@ -102,9 +126,11 @@ enum FramingCases {
         .init("9112 2.2", "a bare CR after the size", chunked("1\rXa\r\n0\r\n\r\n"), .refused(400)),
         .init("9112 2.2", "a bare LF ends the trailer section", chunked("0\r\n\n"), .refused(400)),
         .init("9112 7.1.1", "an extension is ignored", chunked("1;a\r\nx\r\n0;b\r\n\r\n"), .served("POST / <x>")),
-        .init("9112 7.1.1", "extensions with values",
+        .init(
+            "9112 7.1.1", "extensions with values",
             chunked("1;a=b;c=\"d \\\" ;\t\u{E9}\"\r\nx\r\n0\r\n\r\n"), .served("POST / <x>")),
-        .init("9112 7.1.1", "whitespace in extensions", chunked("1 ; a =\tb ;c\r\nx\r\n0\r\n\r\n"),
+        .init(
+            "9112 7.1.1", "whitespace in extensions", chunked("1 ; a =\tb ;c\r\nx\r\n0\r\n\r\n"),
             .served("POST / <x>")),
         .init("9112 7.1.1", "an extension without a name", chunked("1;\r\nx\r\n0\r\n\r\n"), .refused(400)),
         .init("9112 7.1.1", "an extension without its value", chunked("1;a=\r\nx\r\n0\r\n\r\n"), .refused(400)),
@@ -112,25 +138,36 @@ enum FramingCases {
         .init("9112 7.1.1", "a quote that does not end", chunked("1;a=\"b\r\nx\r\n0\r\n\r\n"), .refused(400)),
         .init("9112 7.1.1", "whitespace after an extension", chunked("1;a \r\nx\r\n0\r\n\r\n"), .refused(400)),
         .init("9112 7.1.1", "a NUL in an extension", chunked("1;a=\"\u{00}\"\r\nx\r\n0\r\n\r\n"), .refused(400)),
-        .init("9112 7.1.1", "extensions of 1024 bytes in all",
+        .init(
+            "9112 7.1.1", "extensions of 1024 bytes in all",
             chunked("1;" + String(repeating: "a", count: 1023) + "\r\nx\r\n0\r\n\r\n"), .served("POST / <x>")),
-        .init("9112 7.1.1", "extensions of 1025 bytes in all",
+        .init(
+            "9112 7.1.1", "extensions of 1025 bytes in all",
             chunked("1;" + String(repeating: "a", count: 1022) + "\r\nx\r\n0;a\r\n\r\n"), .refused(400)),
-        .init("9112 7.1.1", "an extension without end", chunked("1;" + String(repeating: "a", count: 1100)),
+        .init(
+            "9112 7.1.1", "an extension without end", chunked("1;" + String(repeating: "a", count: 1100)),
             .refused(400)),
     ]
 
+    /// A trailer line of that many bytes.
+    private static func trailer(bytes: Int) -> String { "X: " + String(repeating: "a", count: bytes - 5) + "\r\n" }
+
     static let trailers: [ConformanceCase] = [
-        .init("9112 7.1.2", "trailer fields", chunked("1\r\na\r\n0\r\nX-Sum: 1\r\nX-Two:  2 \r\n\r\n"),
+        .init(
+            "9112 7.1.2", "trailer fields", chunked("1\r\na\r\n0\r\nX-Sum: 1\r\nX-Two:  2 \r\n\r\n"),
             .served("POST / <a> [X-Sum: 1] [X-Two: 2]")),
-        .init("9110 6.5.1", "Transfer-Encoding in the trailers", chunked("0\r\nTransfer-Encoding: chunked\r\n\r\n"),
+        .init(
+            "9110 6.5.1", "Transfer-Encoding in the trailers", chunked("0\r\nTransfer-Encoding: chunked\r\n\r\n"),
             .refused(400)),
-        .init("9110 6.5.1", "Content-Length in the trailers", chunked("0\r\ncontent-length: 5\r\n\r\nhello"),
+        .init(
+            "9110 6.5.1", "Content-Length in the trailers", chunked("0\r\ncontent-length: 5\r\n\r\nhello"),
             .refused(400)),
         .init("9110 6.5.1", "Host in the trailers", chunked("0\r\nHost: b\r\n\r\n"), .refused(400)),
-        .init("9110 6.5.1", "Authorization in the trailers", chunked("0\r\nAuthorization: Bearer x\r\n\r\n"),
+        .init(
+            "9110 6.5.1", "Authorization in the trailers", chunked("0\r\nAuthorization: Bearer x\r\n\r\n"),
             .refused(400)),
-        .init("9110 6.5.1", "Content-Type in the trailers", chunked("0\r\nContent-Type: text/plain\r\n\r\n"),
+        .init(
+            "9110 6.5.1", "Content-Type in the trailers", chunked("0\r\nContent-Type: text/plain\r\n\r\n"),
             .refused(400)),
         .init("9110 6.5.1", "Connection in the trailers", chunked("0\r\nConnection: close\r\n\r\n"), .refused(400)),
         .init("9110 6.5.1", "Max-Forwards in the trailers", chunked("0\r\nMax-Forwards: 0\r\n\r\n"), .refused(400)),
@@ -138,12 +175,22 @@ enum FramingCases {
         .init("9112 5.1", "space before the colon in the trailers", chunked("0\r\nX : a\r\n\r\n"), .refused(400)),
         .init("9110 5.5", "a NUL in the trailers", chunked("0\r\nX: \u{00}\r\n\r\n"), .refused(400)),
         .init("9112 2.2", "a bare LF in the trailers", chunked("0\r\nX: a\n\r\n"), .refused(400)),
-        .init("6585 5", "sixteen trailer fields",
+        .init(
+            "6585 5", "sixteen trailer fields",
             chunked("0\r\n" + String(repeating: "X: a\r\n", count: 16) + "\r\n"),
             .served("POST /" + String(repeating: " [X: a]", count: 16))),
-        .init("6585 5", "seventeen trailer fields",
+        .init(
+            "6585 5", "seventeen trailer fields",
             chunked("0\r\n" + String(repeating: "X: a\r\n", count: 17) + "\r\n"), .refused(431)),
-        .init("6585 5", "trailers without end", chunked("0\r\nX: " + String(repeating: "a", count: 4200)),
+        .init(
+            "6585 5", "trailers of 4 KiB on two lines",
+            chunked("0\r\n" + trailer(bytes: 2000) + trailer(bytes: 2094) + "\r\n"),
+            .served("POST / [X: \(String(repeating: "a", count: 1995))] [X: \(String(repeating: "a", count: 2089))]")),
+        .init(
+            "6585 5", "trailers of 4 KiB and one byte",
+            chunked("0\r\n" + trailer(bytes: 2000) + trailer(bytes: 2095) + "\r\n"), .refused(431)),
+        .init(
+            "6585 5", "trailers without end", chunked("0\r\nX: " + String(repeating: "a", count: 4200)),
             .refused(431)),
     ]
 }

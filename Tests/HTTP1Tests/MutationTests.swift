@@ -98,7 +98,8 @@ private let dictionary: [[UInt8]] = [
 
 private let seeds: [[UInt8]] =
     ConformanceTests.cases.map(\.input).filter { $0.count < 400 } + [
-        bytes(get("/1") + post("Content-Length: 5\r\n", "hello") + chunked("5\r\nhello\r\n0\r\nX: y\r\n\r\n") + get("/")),
+        bytes(
+            get("/1") + post("Content-Length: 5\r\n", "hello") + chunked("5\r\nhello\r\n0\r\nX: y\r\n\r\n") + get("/")),
         bytes(chunked("1;a=\"b\"\r\na\r\n2\r\nbc\r\n0\r\n\r\n") + get("/a%20b?c")),
     ]
 
@@ -128,17 +129,4 @@ private func randomPieces(_ input: [UInt8], _ random: inout SplitMix64) -> [Arra
         start = end
     }
     return pieces
-}
-
-/// Steele, Lea and Flood's SplitMix64: small, and the same everywhere.
-private struct SplitMix64: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var value = state
-        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
-        return value ^ (value >> 31)
-    }
 }

@@ -5,9 +5,13 @@ enum RequestLineCases {
 
     static let parsing: [ConformanceCase] = [
         .init("9112 2.2", "an empty line before the request is skipped", "\r\n" + get("/"), .served("GET /")),
-        .init("9112 2.2", "a stray CRLF after content is skipped",
+        .init(
+            "9112 2.2", "a stray CRLF after content is skipped",
             post("Content-Length: 1\r\n", "x\r\n") + get("/b"), .served("POST / <x>"), .served("GET /b")),
         .init("9112 2.2", "four empty lines are skipped", "\r\n\r\n\r\n\r\n" + get("/"), .served("GET /")),
+        .init(
+            "9112 2.2", "empty lines are counted anew for each request",
+            "\r\n\r\n\r\n" + get("/1") + "\r\n\r\n\r\n" + get("/2"), .served("GET /1"), .served("GET /2")),
         .init("9112 2.2", "five empty lines are too many", "\r\n\r\n\r\n\r\n\r\n" + get("/"), .refused(400)),
         .init("9112 2.2", "bare LF before the request", "\n" + get("/"), .refused(400)),
         .init("9112 2.2", "bare CR before the request", "\r" + get("/"), .refused(400)),
@@ -16,11 +20,14 @@ enum RequestLineCases {
         .init("9112 2.2", "bare LF ends every line", "GET / HTTP/1.1\nHost: a\n\n", .refused(400)),
         .init("9112 2.2", "bare CR in the request line", "GET /\rx HTTP/1.1\r\nHost: a\r\n\r\n", .refused(400)),
         .init("9112 2.2", "CR CR LF ends the request line", "GET / HTTP/1.1\r\r\nHost: a\r\n\r\n", .refused(400)),
-        .init("9112 2.2", "whitespace between the request line and the first field",
+        .init(
+            "9112 2.2", "whitespace between the request line and the first field",
             "GET / HTTP/1.1\r\n Host: a\r\n\r\n", .refused(400)),
-        .init("9112 2.2", "a line of whitespace before the first field",
+        .init(
+            "9112 2.2", "a line of whitespace before the first field",
             "GET / HTTP/1.1\r\n \r\nHost: a\r\n\r\n", .refused(400)),
-        .init("9112 2.2", "TLS is spoken to a port without TLS",
+        .init(
+            "9112 2.2", "TLS is spoken to a port without TLS",
             "\u{16}\u{03}\u{01}\u{02}\u{00}\u{01}\u{00}\u{01}\u{FC}\u{03}\u{03}", .refused(400)),
         .init("9112 8", "the head is not complete", "GET / HTTP/1.1\r\nHost: a\r\n", .incomplete),
         .init("9112 8", "the request line is not complete", "GET / HT", .incomplete),
@@ -30,24 +37,31 @@ enum RequestLineCases {
     static let methods: [ConformanceCase] = [
         .init("9112 3.1", "a method is any token", line("M-SEARCH /x HTTP/1.1"), .served("M-SEARCH /x")),
         .init("9112 3.1", "methods are case-sensitive: get is not GET", line("get / HTTP/1.1"), .served("get /")),
-        .init("9112 3.1", "every tchar is allowed in a method",
+        .init(
+            "9112 3.1", "every tchar is allowed in a method",
             line("!#$%&'*+-.^_`|~09azAZ / HTTP/1.1"), .served("!#$%&'*+-.^_`|~09azAZ /")),
         .init("9112 3.1", "a separator in the method", line("GE(T / HTTP/1.1"), .refused(400)),
         .init("9112 3.1", "a control character in the method", line("GE\u{01}T / HTTP/1.1"), .refused(400)),
         .init("9112 3.1", "a byte above ASCII in the method", line("G\u{C9}T / HTTP/1.1"), .refused(400)),
         .init("9112 3.1", "no method", line("/ HTTP/1.1"), .refused(400)),
-        .init("9112 3", "a method of 32 letters", line(String(repeating: "M", count: 32) + " / HTTP/1.1"),
+        .init(
+            "9112 3", "a method of 32 letters", line(String(repeating: "M", count: 32) + " / HTTP/1.1"),
             .served(String(repeating: "M", count: 32) + " /")),
-        .init("9112 3", "a method longer than any known", line(String(repeating: "M", count: 33) + " / HTTP/1.1"),
+        .init(
+            "9112 3", "a method longer than any known", line(String(repeating: "M", count: 33) + " / HTTP/1.1"),
             .refused(501)),
-        .init("9112 3", "a method that fills the request line", line(String(repeating: "M", count: 9000)),
+        .init(
+            "9112 3", "a method that fills the request line", line(String(repeating: "M", count: 9000)),
             .refused(501)),
-        .init("9112 3", "garbage that fills the request line", line("a" + String(repeating: "=", count: 9000)),
+        .init(
+            "9112 3", "garbage that fills the request line", line("a" + String(repeating: "=", count: 9000)),
             .refused(400)),
-        .init("9112 3", "a request line of 8192 bytes is served",
+        .init(
+            "9112 3", "a request line of 8192 bytes is served",
             line("GET /" + String(repeating: "a", count: 8192 - 14) + " HTTP/1.1"),
             .served("GET /" + String(repeating: "a", count: 8192 - 14))),
-        .init("9112 3", "a request line of 8193 bytes",
+        .init(
+            "9112 3", "a request line of 8193 bytes",
             line("GET /" + String(repeating: "a", count: 8193 - 14) + " HTTP/1.1"), .refused(414)),
         .init("9112 3", "a request line without end", "GET /" + String(repeating: "a", count: 9000), .refused(414)),
         .init("9112 3", "two spaces after the method", line("GET  / HTTP/1.1"), .refused(400)),
@@ -95,9 +109,11 @@ enum RequestLineCases {
         .init("9112 3.2.2", "absolute-form of https, as a gateway sends it", get("https://b/c"), .served("GET /c")),
         .init("9110 4.2.3", "absolute-form without a path", get("http://b"), .served("GET /")),
         .init("9110 4.2.3", "absolute-form without a path, with a query", get("http://b?c"), .served("GET /?c")),
-        .init("9112 3.2.4", "absolute-form of OPTIONS without a path",
+        .init(
+            "9112 3.2.4", "absolute-form of OPTIONS without a path",
             line("OPTIONS http://b HTTP/1.1"), .served("OPTIONS *")),
-        .init("9112 3.2", "absolute-form does not replace a missing Host", "GET http://b/ HTTP/1.1\r\n\r\n",
+        .init(
+            "9112 3.2", "absolute-form does not replace a missing Host", "GET http://b/ HTTP/1.1\r\n\r\n",
             .refused(400)),
         .init("9110 4.2.1", "absolute-form without a host", get("http:///c"), .refused(400)),
         .init("9110 4.2.1", "absolute-form with a port only", get("http://:80/c"), .refused(400)),
@@ -105,11 +121,13 @@ enum RequestLineCases {
         .init("9112 3.2.2", "absolute-form of another scheme", get("ftp://b/c"), .refused(400)),
         .init("9112 3.2.2", "absolute-form with one slash", get("http:/b/c"), .refused(400)),
         .init("9112 3.2.3", "authority-form with CONNECT", line("CONNECT b:443 HTTP/1.1"), .refused(501)),
-        .init("9112 3.2.3", "CONNECT and what would be the tunnel",
+        .init(
+            "9112 3.2.3", "CONNECT and what would be the tunnel",
             line("CONNECT b:443 HTTP/1.1") + get("/smuggled"), .refused(501)),
         .init("9112 3.2.3", "CONNECT without a port", line("CONNECT b HTTP/1.1"), .refused(400)),
         .init("9112 3.2.3", "CONNECT with an empty port", line("CONNECT b: HTTP/1.1"), .refused(400)),
-        .init("9112 3.2.3", "CONNECT to an IPv6 address without a port",
+        .init(
+            "9112 3.2.3", "CONNECT to an IPv6 address without a port",
             line("CONNECT [::1] HTTP/1.1"), .refused(400)),
         .init("9112 3.2.3", "CONNECT with origin-form", line("CONNECT /a HTTP/1.1"), .refused(400)),
         .init("9112 3.2.3", "authority-form with GET", get("b:80"), .refused(400)),
@@ -127,7 +145,8 @@ enum RequestLineCases {
         .init("9112 3.2", "two equal Host lines", get(fields: "host: a\r\n"), .refused(400)),
         .init("9112 3.2", "two Host lines in 1.0", "GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n", .refused(400)),
         .init("9112 3.2", "an invalid Host in 1.0", "GET / HTTP/1.0\r\nHost: a b\r\n\r\n", .refused(400)),
-        .init("9112 3.2", "an invalid Host beside absolute-form",
+        .init(
+            "9112 3.2", "an invalid Host beside absolute-form",
             "GET http://b/ HTTP/1.1\r\nHost: a/b\r\n\r\n", .refused(400)),
         .init("9110 4.2.1", "an empty Host", get(host: ""), .refused(400)),
         .init("9110 7.2", "a Host with port", get(host: "api.example.com:8080"), .served("GET /")),
@@ -140,6 +159,7 @@ enum RequestLineCases {
         .init("9110 7.2", "an IPv6 address that ends as IPv4", get(host: "[::ffff:192.0.2.1]"), .served("GET /")),
         .init("9110 7.2", "IPv6: nine groups", get(host: "[1:2:3:4:5:6:7:8:9]"), .refused(400)),
         .init("9110 7.2", "IPv6: seven groups", get(host: "[1:2:3:4:5:6:7]"), .refused(400)),
+        .init("9110 7.2", "IPv6: eight groups and a gap", get(host: "[1:2:3:4:5:6:7::8]"), .refused(400)),
         .init("9110 7.2", "IPv6: two gaps", get(host: "[1::2::3]"), .refused(400)),
         .init("9110 7.2", "IPv6: three colons", get(host: "[1:::2]"), .refused(400)),
         .init("9110 7.2", "IPv6: a colon at the end", get(host: "[1:2:3:4:5:6:7:]"), .refused(400)),

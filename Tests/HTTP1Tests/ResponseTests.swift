@@ -25,6 +25,27 @@ import Testing
         #expect(connection.phase == (connection.mustClose ? .closed : .idle))
     }
 
+    /// Fields made of what breaks lines: the head still has one line for each good name, and ends where it should.
+    @Test func noFieldEndsALineEarly() {
+        let parts = ["a", "\r", "\n", "\r\n", "\r\n\r\n", "\u{00}", ":", " ", "\u{85}", "\u{2028}", "\u{E9}", "X: y"]
+        var random = SplitMix64(state: MutationTests.seed)
+        for _ in 0..<2000 {
+            let fields = (0..<4).map { _ in
+                let name = (0..<2).map { _ in parts.randomElement(using: &random) ?? "" }.joined()
+                return (name, (0..<4).map { _ in parts.randomElement(using: &random) ?? "" }.joined())
+            }
+            var connection = ServerConnection()
+            var output: [UInt8] = []
+            connection.encode(status: .ok, fields: Fields(fields), dateText: dateText, into: &output)
+            let kept = fields.filter { $0.0 == "aa" }.count
+            let lines = output.split(separator: 0x0A, omittingEmptySubsequences: false)
+            // Status line, Date, Content-Length, Connection, the empty line, and nothing after it.
+            #expect(lines.count == kept + 6, "\(fields)")
+            #expect(lines.dropLast().allSatisfy { $0.last == 0x0D && $0.dropLast().allSatisfy { $0 != 0x0D } })
+            #expect(!output.contains(0), "\(fields)")
+        }
+    }
+
     @Test func aHandlersCloseReachesTheClientWhenDraining() {
         var connection = ServerConnection()
         var output: [UInt8] = []

@@ -10,7 +10,8 @@ enum SmugglingCases {
         attack("TE.TE: a second coding", post("Transfer-Encoding: chunked\r\nTransfer-encoding: cow\r\n"), 400),
         attack("TE.TE: xchunked", post("Transfer-Encoding: xchunked\r\n", "0\r\n\r\n"), 501),
         attack("TE.TE: space before the colon", post("Transfer-Encoding : chunked\r\n", "0\r\n\r\n"), 400),
-        attack("TE.TE: tab before the value",
+        attack(
+            "TE.TE: tab before the value",
             post("Transfer-Encoding:\tchunked\r\nContent-Length: 3\r\n", "0\r\n\r\n"), 400),
         attack("TE.TE: vertical tab", post("Transfer-Encoding:\u{0B}chunked\r\n", "0\r\n\r\n"), 400),
         attack("TE.TE: leading space", post("X: y\r\n Transfer-Encoding: chunked\r\n", "0\r\n\r\n"), 400),
@@ -32,9 +33,11 @@ enum SmugglingCases {
         attack("Content-Length wraps at 2^64", post("Content-Length: 18446744073709551616\r\n"), 400),
         attack("Content-Length folded", post("Content-Length:\r\n 5\r\n", "hello"), 400),
         attack("Content-Length with a bare CR", post("Content-Length: 5\r \r\n", "hello"), 400),
-        .init("9112 11.2", "CL.0: content nobody asked for is still content",
+        .init(
+            "9112 11.2", "CL.0: content nobody asked for is still content",
             get(fields: "Content-Length: 35\r\n") + hidden, .served("GET / <\(hidden)>")),
-        .init("9112 11.2", "Content-Length in a HEAD",
+        .init(
+            "9112 11.2", "Content-Length in a HEAD",
             "HEAD / HTTP/1.1\r\nHost: a\r\nContent-Length: 35\r\n\r\n" + hidden, .served("HEAD / <\(hidden)>")),
         attack("chunk size wraps at 2^64", chunked("10000000000000000\r\n\r\n"), 400),
         attack("chunk size wraps at 2^32", chunked("100000005\r\nhello\r\n0\r\n\r\n"), 413),
@@ -50,10 +53,12 @@ enum SmugglingCases {
         attack("Host with a bare LF", "GET / HTTP/1.1\r\nHost: a\nX: b\r\n\r\n", 400),
         attack("a request line of two requests", "GET / HTTP/1.1 GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n", 400),
         attack("HTTP/1.1 hidden in the target", "GET /\tHTTP/1.1\r\nHost: a\r\n\r\n", 400),
-        .init("9112 11.2", "Connection names Content-Length",
+        .init(
+            "9112 11.2", "Connection names Content-Length",
             post("Connection: Content-Length\r\nContent-Length: 5\r\n", "hello"), .served("POST / <hello>")),
         .init("9112 11.2", "underscores are not hyphens", post("Content_Length: 5\r\n"), .served("POST /")),
-        .init("9112 9.6", "0.CL: nothing is read after an unfinished content",
+        .init(
+            "9112 9.6", "0.CL: nothing is read after an unfinished content",
             post("Content-Length: 5\r\nConnection: close\r\n", "hello") + hidden, .servedLast("POST / <hello>")),
     ]
 
