@@ -28,9 +28,13 @@ extension PlacedEvent: Comparable {
 }
 
 /// Equal to the byte. `==` on String finds canonically equivalent texts equal, which a database does not; it is
-/// asked first because it is fast to say no.
+/// asked first because it is quick to say no.
 func haveSameBytes(_ one: String, _ other: String) -> Bool {
-    one.utf8.count == other.utf8.count && one == other && one.utf8.elementsEqual(other.utf8)
+    guard one.utf8.count == other.utf8.count, one == other else { return false }
+    let inPlace = one.utf8.withContiguousStorageIfAvailable { bytes in
+        other.utf8.withContiguousStorageIfAvailable { bytes.elementsEqual($0) }
+    }
+    return (inPlace ?? nil) ?? one.utf8.elementsEqual(other.utf8)
 }
 
 func haveSameBytes(_ one: String?, _ other: String?) -> Bool {

@@ -11,8 +11,8 @@ struct JSONParser {
     static let depthMax = 64
 
     /// Valid for as long as the closure that lent it runs; the parser is made and used inside that closure.
-    private let bytes: UnsafeBufferPointer<UInt8>
-    private(set) var offset = 0
+    let bytes: UnsafeBufferPointer<UInt8>
+    var offset = 0
     /// The first thing that makes the text unacceptable although its grammar is right.
     var refusal: JSONError?
 
@@ -21,15 +21,15 @@ struct JSONParser {
     }
 
     /// The byte at `offset`; nil at the end. The only read of `bytes` at a place that is not known to exist.
-    private var current: UInt8? {
+    var current: UInt8? {
         offset < bytes.count ? bytes[offset] : nil
     }
 
-    private func failure(_ reason: JSONError.Reason) -> JSONError {
+    func failure(_ reason: JSONError.Reason) -> JSONError {
         JSONError(offset < bytes.count ? reason : .unexpectedEnd, offset: offset)
     }
 
-    private mutating func refuse(_ reason: JSONError.Reason, at offset: Int) {
+    mutating func refuse(_ reason: JSONError.Reason, at offset: Int) {
         if refusal == nil { refusal = JSONError(reason, offset: offset) }
     }
 
@@ -186,7 +186,7 @@ struct JSONParser {
             if !skip(UInt8(ascii: "+")) { skip(UInt8(ascii: "-")) }
             try digits()
         }
-        return String(decoding: bytes[start..<offset], as: UTF8.self)
+        return String(decoding: UnsafeBufferPointer(rebasing: bytes[start..<offset]), as: UTF8.self)
     }
 
     /// At least one.
@@ -197,104 +197,9 @@ struct JSONParser {
     }
 
     @discardableResult
-    private mutating func skip(_ byte: UInt8) -> Bool {
+    mutating func skip(_ byte: UInt8) -> Bool {
         guard current == byte else { return false }
         offset += 1
         return true
-    }
-
-    // MARK: Strings
-
-    /// From quote to quote. Most strings are the bytes between them; only one with an escape is put together.
-    private mutating func string() throws(JSONError) -> String {
-        offset += 1
-        let start = offset
-        while offset < bytes.count {
-            let byte = bytes[offset]
-            if byte == UInt8(ascii: "\"") {
-                offset += 1
-                return text(of: bytes[start..<(offset - 1)], at: start)
-            }
-            if byte == UInt8(ascii: "\\") { return try escapedString(from: start) }
-            if byte < 0x20 { throw failure(.unescapedControlCharacter) }
-            offset += 1
-        }
-        throw failure(.unexpectedEnd)
-    }
-
-    /// The rest of a string that began at `start` and has its first escape at `offset`.
-    private mutating func escapedString(from start: Int) throws(JSONError) -> String {
-        var unescaped = Array(bytes[start..<offset])
-        while let byte = current {
-            switch byte {
-            case UInt8(ascii: "\""):
-                offset += 1
-                return unescaped.withUnsafeBufferPointer { text(of: $0[...], at: start) }
-            case UInt8(ascii: "\\"):
-                unescaped.append(contentsOf: String(try escape()).utf8)
-            case ..<0x20:
-                throw failure(.unescapedControlCharacter)
-            default:
-                unescaped.append(byte)
-                offset += 1
-            }
-        }
-        throw failure(.unexpectedEnd)
-    }
-
-    /// The character that the escape at `offset` stands for.
-    private mutating func escape() throws(JSONError) -> Unicode.Scalar {
-        offset += 1
-        guard let byte = current else { throw failure(.unexpectedEnd) }
-        let scalar: Unicode.Scalar
-        switch byte {
-        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): scalar = Unicode.Scalar(byte)
-        case UInt8(ascii: "b"): scalar = "\u{08}"
-        case UInt8(ascii: "f"): scalar = "\u{0C}"
-        case UInt8(ascii: "n"): scalar = "\n"
-        case UInt8(ascii: "r"): scalar = "\r"
-        case UInt8(ascii: "t"): scalar = "\t"
-        case UInt8(ascii: "u"): return try unicodeEscape()
-        default: throw failure(.invalidEscape)
-        }
-        offset += 1
-        return scalar
-    }
-
-    /// `uXXXX`, or for a character beyond U+FFFF `uXXXX\uXXXX`. Half a pair reads as U+FFFD and is refused.
-    private mutating func unicodeEscape() throws(JSONError) -> Unicode.Scalar {
-        let start = offset - 1
-        let first = try fourHexDigits()
-        if let scalar = Unicode.Scalar(first) { return scalar }
-        let afterFirst = offset
-        if first < 0xDC00, skip(UInt8(ascii: "\\")), current == UInt8(ascii: "u") {
-            let second = try fourHexDigits()
-            if 0xDC00...0xDFFF ~= second,
-                let scalar = Unicode.Scalar(0x10000 + (first - 0xD800) << 10 + (second - 0xDC00))
-            {
-                return scalar
-            }
-        }
-        offset = afterFirst
-        refuse(.loneSurrogate, at: start)
-        return "\u{FFFD}"
-    }
-
-    /// The `u` at `offset` and its four digits.
-    private mutating func fourHexDigits() throws(JSONError) -> UInt32 {
-        offset += 1
-        var number: UInt32 = 0
-        for _ in 0..<4 {
-            guard let byte = current, let digit = byte.hexDigitValue else { throw failure(.invalidEscape) }
-            number = number << 4 | UInt32(digit)
-            offset += 1
-        }
-        return number
-    }
-
-    private mutating func text(of bytes: Slice<UnsafeBufferPointer<UInt8>>, at start: Int) -> String {
-        if let text = String(validating: UnsafeBufferPointer(rebasing: bytes), as: UTF8.self) { return text }
-        refuse(.invalidUTF8, at: start)
-        return ""
     }
 }

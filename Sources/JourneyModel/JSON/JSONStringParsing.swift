@@ -1,0 +1,101 @@
+// The parser's part for strings: RFC 8259, section 7, from the quote that opens to the one that closes.
+
+extension JSONParser {
+    /// From quote to quote. Most strings are the bytes between them; only one with an escape is put together.
+    mutating func string() throws(JSONError) -> String {
+        offset += 1
+        let start = offset
+        var seen: UInt8 = 0
+        while offset < bytes.count {
+            let byte = bytes[offset]
+            seen |= byte
+            if byte == UInt8(ascii: "\"") {
+                offset += 1
+                let inside = UnsafeBufferPointer(rebasing: bytes[start..<(offset - 1)])
+                return text(of: inside, isASCII: seen < 0x80, at: start)
+            }
+            if byte == UInt8(ascii: "\\") { return try escapedString(from: start) }
+            if byte < 0x20 { throw failure(.unescapedControlCharacter) }
+            offset += 1
+        }
+        throw failure(.unexpectedEnd)
+    }
+
+    /// The rest of a string that began at `start` and has its first escape at `offset`.
+    private mutating func escapedString(from start: Int) throws(JSONError) -> String {
+        var unescaped = Array(bytes[start..<offset])
+        while let byte = current {
+            switch byte {
+            case UInt8(ascii: "\""):
+                offset += 1
+                return unescaped.withUnsafeBufferPointer { text(of: $0, isASCII: false, at: start) }
+            case UInt8(ascii: "\\"):
+                unescaped.append(contentsOf: String(try escape()).utf8)
+            case ..<0x20:
+                throw failure(.unescapedControlCharacter)
+            default:
+                unescaped.append(byte)
+                offset += 1
+            }
+        }
+        throw failure(.unexpectedEnd)
+    }
+
+    /// The character that the escape at `offset` stands for.
+    private mutating func escape() throws(JSONError) -> Unicode.Scalar {
+        offset += 1
+        guard let byte = current else { throw failure(.unexpectedEnd) }
+        let scalar: Unicode.Scalar
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): scalar = Unicode.Scalar(byte)
+        case UInt8(ascii: "b"): scalar = "\u{08}"
+        case UInt8(ascii: "f"): scalar = "\u{0C}"
+        case UInt8(ascii: "n"): scalar = "\n"
+        case UInt8(ascii: "r"): scalar = "\r"
+        case UInt8(ascii: "t"): scalar = "\t"
+        case UInt8(ascii: "u"): return try unicodeEscape()
+        default: throw failure(.invalidEscape)
+        }
+        offset += 1
+        return scalar
+    }
+
+    /// `uXXXX`, or for a character beyond U+FFFF `uXXXX\uXXXX`. Half a pair reads as U+FFFD and is refused.
+    private mutating func unicodeEscape() throws(JSONError) -> Unicode.Scalar {
+        let start = offset - 1
+        let first = try fourHexDigits()
+        if let scalar = Unicode.Scalar(first) { return scalar }
+        let afterFirst = offset
+        if first < 0xDC00, skip(UInt8(ascii: "\\")), current == UInt8(ascii: "u") {
+            let second = try fourHexDigits()
+            if 0xDC00...0xDFFF ~= second,
+                let scalar = Unicode.Scalar(0x10000 + (first - 0xD800) << 10 + (second - 0xDC00))
+            {
+                return scalar
+            }
+        }
+        offset = afterFirst
+        refuse(.loneSurrogate, at: start)
+        return "\u{FFFD}"
+    }
+
+    /// The `u` at `offset` and its four digits.
+    private mutating func fourHexDigits() throws(JSONError) -> UInt32 {
+        offset += 1
+        var number: UInt32 = 0
+        for _ in 0..<4 {
+            guard let byte = current, let digit = byte.hexDigitValue else { throw failure(.invalidEscape) }
+            number = number << 4 | UInt32(digit)
+            offset += 1
+        }
+        return number
+    }
+
+    /// `bytes` begin at `start` of the text.
+    private mutating func text(of bytes: UnsafeBufferPointer<UInt8>, isASCII: Bool, at start: Int) -> String {
+        if isASCII { return String(decoding: bytes, as: UTF8.self) }
+        if let text = String(validating: bytes, as: UTF8.self) { return text }
+        refuse(.invalidUTF8, at: start)
+        return ""
+    }
+}
