@@ -6,7 +6,7 @@ package struct Response: Sendable {
     package enum Body: Sendable {
         case bytes([UInt8])
         /// Written piece by piece with chunked coding; `write` waits while the client does not read.
-        case stream(@Sendable (ResponseBodyWriter) async throws -> Void)
+        case stream(@Sendable (any ResponseBodyWriter) async throws -> Void)
     }
 
     package var status: Status

@@ -78,7 +78,6 @@ final class ConnectionCensus: Sendable {
     /// nil when addresses are not counted.
     private func countedAddress(_ endpoint: Endpoint) -> [UInt8]? {
         if limits.connectionsPerAddressMax == 0 { return nil }
-        let number = endpoint.number
-        return number.isEmpty ? nil : Array(number.prefix(8))
+        return IPNumber(endpoint).map { Array($0.bytes.prefix(8)) }
     }
 }

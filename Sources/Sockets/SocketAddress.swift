@@ -79,30 +79,17 @@ struct Endpoint: Sendable {
         withUnsafeMutableBytes(of: &storage) { $0.storeBytes(of: value, toByteOffset: 2, as: UInt16.self) }
     }
 
-    /// The bytes of the number, an IPv4 address inside IPv6 (::ffff:a.b.c.d) as the four it is; empty for a Unix socket.
+    /// The bytes of the number as the system holds it; empty for a Unix socket.
     var number: [UInt8] {
         withUnsafeBytes(of: storage) { bytes in
             switch family {
-            case AF_INET:
-                return Array(bytes[4..<8])
-            case AF_INET6:
-                let number = Array(bytes[8..<24])
-                let isMapped = number[0..<10].allSatisfy { $0 == 0 } && number[10] == 0xff && number[11] == 0xff
-                return isMapped ? Array(number[12...]) : number
-            default:
-                return []
+            case AF_INET: Array(bytes[4..<8])
+            case AF_INET6: Array(bytes[8..<24])
+            default: []
             }
         }
     }
 
     /// The number as text, without port, brackets or zone; "" for a Unix socket.
-    var text: String {
-        var number = number
-        if number.isEmpty { return "" }
-        var buffer = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
-        let family = number.count == 4 ? AF_INET : AF_INET6
-        guard inet_ntop(family, &number, &buffer, socklen_t(buffer.count)) != nil else { return "" }
-        let end = buffer.firstIndex(of: 0) ?? buffer.count
-        return String(decoding: buffer[..<end].map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    }
+    var text: String { IPNumber(self)?.text ?? "" }
 }

@@ -1,0 +1,51 @@
+// The Date field (RFC 9110 section 5.6.7: `Sun, 06 Nov 1994 08:49:37 GMT`), made once per second.
+
+/// Confined to one loop.
+struct HTTPDate {
+    private var second = Int64.min
+    private var made = ""
+
+    /// The same string for every moment of one second. Moments before 1970 count as 1970, those after 9999 as its end.
+    mutating func text(_ milliseconds: Int64) -> String {
+        let current = min(max(0, milliseconds / 1000), HTTPDate.lastSecond)
+        if current != second {
+            second = current
+            made = HTTPDate.format(current)
+        }
+        return made
+    }
+
+    private static let lastSecond: Int64 = 253_402_300_799
+    private static let days = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]
+    private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+
+    /// `seconds` from 0 to `lastSecond`.
+    static func format(_ seconds: Int64) -> String {
+        let day = Int(seconds / 86_400)
+        let second = Int(seconds % 86_400)
+        let (year, month, dayOfMonth) = civil(day)
+        let clock = "\(two(second / 3600)):\(two(second / 60 % 60)):\(two(second % 60))"
+        return "\(days[day % 7]), \(two(dayOfMonth)) \(months[month - 1]) \(four(year)) \(clock) GMT"
+    }
+
+    /// Days since 1970 in the Gregorian calendar; years begin in March here, so that the leap day comes last.
+    private static func civil(_ day: Int) -> (year: Int, month: Int, day: Int) {
+        let shifted = day + 719_468
+        let era = shifted / 146_097
+        let dayOfEra = shifted % 146_097
+        let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+        let shiftedMonth = (5 * dayOfYear + 2) / 153
+        let month = shiftedMonth < 10 ? shiftedMonth + 3 : shiftedMonth - 9
+        let year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
+        return (year, month, dayOfYear - (153 * shiftedMonth + 2) / 5 + 1)
+    }
+
+    private static func two(_ number: Int) -> String {
+        number < 10 ? "0\(number)" : "\(number)"
+    }
+
+    private static func four(_ number: Int) -> String {
+        String(repeating: "0", count: max(0, 4 - String(number).count)) + String(number)
+    }
+}

@@ -1,0 +1,27 @@
+package import HTTP1
+
+/// What is known about a request once its answer is made; for the access log and for metrics. It holds no path and
+/// no query: those can carry what must not be logged.
+package struct AnsweredRequest: Sendable {
+    package var requestID: String
+    /// nil when it was refused before its head was complete. Any token that a client sends: not a bounded set.
+    package var method: Method?
+    /// nil when no route was found, or the request was refused before it was looked for.
+    package var routeTemplate: String?
+    package var status: Status
+    /// From the complete head to the made answer, a streamed one's end included.
+    package var durationNanoseconds: UInt64
+    /// Of the request, head and framing included.
+    package var bytesIn: Int
+    /// Of the answer, head and framing included.
+    package var bytesOut: Int
+    /// Proxies taken into account; "" for a Unix socket.
+    package var remoteAddress: String
+    /// The traceparent field as it came, unchecked.
+    package var traceParent: String?
+}
+
+package protocol RequestObserver: Sendable {
+    /// Called on a connection's loop, once per answered request, refused ones too. Must not block.
+    func answered(_ request: AnsweredRequest)
+}

@@ -1,0 +1,105 @@
+// From method and path to a route. Paths arrive decoded and in their one form (HTTP1/RequestTarget.swift), so that
+// they are compared as they are; "/a" and "/a/" are two paths.
+//
+// A path that is some template word for word is found by one lookup and never reaches the `{name}` templates.
+
+internal import HTTP1
+
+struct Router: Sendable {
+    enum Match: Sendable {
+        case route(Route, parameters: [String: String])
+        case notFound
+        /// `allow`: what the path takes, as the Allow field lists it.
+        case methodNotAllowed(allow: String)
+        /// OPTIONS on a path that has routes (or `*`), and none for OPTIONS: answered without a handler.
+        case options(allow: String)
+    }
+
+    private struct Resource: Sendable {
+        var routes: [Route] = []
+        var allow = ""
+    }
+
+    private enum Segment: Sendable {
+        case literal(Substring)
+        case parameter(String)
+    }
+
+    private var literal: [String: Resource] = [:]
+    private var templates: [(segments: [Segment], resource: Resource)] = []
+    private var allowOfServer = ""
+
+    /// Of two routes with the same method and template the first one counts. Templates with `{name}` are tried in the
+    /// order in which they first appear.
+    init(_ routes: [Route]) {
+        var order: [String] = []
+        var resources: [String: Resource] = [:]
+        for route in routes {
+            if resources[route.template] == nil { order.append(route.template) }
+            resources[route.template, default: Resource()].routes.append(route)
+        }
+        for template in order {
+            guard var resource = resources[template] else { continue }
+            resource.allow = Router.allow(resource.routes)
+            if template.contains("{") {
+                templates.append((Router.segments(template), resource))
+            } else {
+                literal[template] = resource
+            }
+        }
+        allowOfServer = Router.allow(routes)
+    }
+
+    /// HEAD is answered by the route for GET, unless it has one of its own.
+    func match(_ method: Method, _ path: String) -> Match {
+        if path == "*" { return .options(allow: allowOfServer) }
+        if let resource = literal[path] { return choose(resource, method, [:]) }
+        if templates.isEmpty { return .notFound }
+        let parts = path.dropFirst().split(separator: "/", omittingEmptySubsequences: false)
+        for (segments, resource) in templates {
+            if let parameters = Router.parameters(segments, parts) { return choose(resource, method, parameters) }
+        }
+        return .notFound
+    }
+
+    private func choose(_ resource: Resource, _ method: Method, _ parameters: [String: String]) -> Match {
+        for route in resource.routes where route.method == method { return .route(route, parameters: parameters) }
+        if method == .head {
+            for route in resource.routes where route.method == .get { return .route(route, parameters: parameters) }
+        }
+        if method == .options { return .options(allow: resource.allow) }
+        return .methodNotAllowed(allow: resource.allow)
+    }
+
+    private static func segments(_ template: String) -> [Segment] {
+        template.dropFirst().split(separator: "/", omittingEmptySubsequences: false).map { part in
+            if part.hasPrefix("{") && part.hasSuffix("}") { return .parameter(String(part.dropFirst().dropLast())) }
+            return .literal(part)
+        }
+    }
+
+    /// nil when the path does not fit the template; a `{name}` does not stand for nothing.
+    private static func parameters(_ segments: [Segment], _ parts: [Substring]) -> [String: String]? {
+        guard segments.count == parts.count else { return nil }
+        var parameters: [String: String] = [:]
+        for (segment, part) in zip(segments, parts) {
+            switch segment {
+            case .literal(let text): if text != part { return nil }
+            case .parameter(let name):
+                if part.isEmpty { return nil }
+                parameters[name] = String(part)
+            }
+        }
+        return parameters
+    }
+
+    private static func allow(_ routes: [Route]) -> String {
+        var methods: [String] = []
+        for route in routes {
+            if !methods.contains(route.method.rawValue) { methods.append(route.method.rawValue) }
+            if route.method == .get && !methods.contains("HEAD") { methods.append("HEAD") }
+        }
+        if !methods.contains("OPTIONS") { methods.append("OPTIONS") }
+        return methods.joined(separator: ", ")
+    }
+}

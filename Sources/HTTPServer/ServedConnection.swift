@@ -1,0 +1,217 @@
+// One connection: reads bytes, hands them to HTTP1, asks for the next event, and does what it says. Which deadline
+// applies, and how a connection ends, is decided here; what an answer is made of, in ServedConnection+Answers.swift.
+//
+// Reading and writing take turns. What a batch of pipelined requests produced is written at once, and nothing is read
+// while it has not been taken: a client that sends and never reads holds one input and one output buffer, no more.
+
+internal import HTTP1
+internal import Sockets
+
+/// Safe to share (a streamed body's writer does): everything that changes is touched only on the connection's loop.
+final class ServedConnection: @unchecked Sendable {
+    let connection: Connection
+    let serving: Serving
+    var http: ServerConnection
+    /// Made and not written yet.
+    var output: [UInt8] = []
+    /// Between `.head` and the answer.
+    var exchange: Exchange?
+    /// Bytes read so far, and how many of them belong to requests that were answered.
+    var bytesRead = 0
+    var bytesTakenBefore = 0
+    /// Of the streamed answer in hand, so far.
+    var streamedBytes = 0
+    /// Body bytes taken from the budget.
+    private var budgetBytes = 0
+    var isWritingChunk = false
+
+    private var headDeadline: Deadline?
+    private var contentStart: (at: Deadline, bytesRead: Int)?
+    /// From the moment a drain found the connection idle.
+    private var drainDeadline: Deadline?
+
+    /// A refused request's body is read up to here, so that the connection can go on.
+    private static let discardedBodyBytesMax = 64 << 10
+    /// Kept by an idle connection; 10 000 of them hold at most 40 MiB.
+    private static let idleOutputBytesMax = 4 << 10
+
+    private enum Ending {
+        /// Nobody waits for anything.
+        case close
+        /// The last answer must arrive: see `ServerConfiguration.lingerMilliseconds`.
+        case linger
+    }
+
+    init(_ connection: Connection, _ serving: Serving) {
+        self.connection = connection
+        self.serving = serving
+        http = ServerConnection(limits: serving.configuration.limits)
+    }
+
+    /// Returns when the connection is over; the caller closes it.
+    func serve() async {
+        do throws(TransportError) {
+            let ending = try await run()
+            try await flush()
+            if ending == .linger { try await linger() }
+        } catch {
+            // The peer is gone, or does not take its answer: there is nobody to tell.
+        }
+        releaseBody()
+    }
+
+    /// Answers 503 before any request.
+    func turnAway() async {
+        do throws(TransportError) {
+            try await refuse(.serviceUnavailable, "The server has too many connections.", retryAfterSeconds: 1)
+            try await flush()
+            try await linger()
+        } catch {}
+    }
+
+    // MARK: - Events
+
+    private func run() async throws(TransportError) -> Ending {
+        while true {
+            switch http.nextEvent() {
+            case .needMoreData:
+                if let ending = try await readMore() { return ending }
+            case .head(let head):
+                begin(head)
+            case .body(let bytes):
+                try await take(bytes)
+            case .end:
+                try await answer()
+            case .refused(let refusal):
+                try await refuse(refusal.status, refusal.detail)
+            case .endOfStream, .truncated:
+                return .close
+            case .responseDue, .closed:
+                return .linger
+            }
+        }
+    }
+
+    private func begin(_ head: RequestHead) {
+        headDeadline = nil
+        contentStart = nil
+        let destination: Exchange.Destination
+        switch serving.router.match(head.method, head.path) {
+        case .route(let route, let parameters):
+            http.limitBody(toBytes: route.bodyBytesMax)
+            destination = .handler(route, parameters: parameters)
+        case .options(let allow):
+            http.limitBody(toBytes: ServedConnection.discardedBodyBytesMax)
+            destination = .options(allow: allow)
+        case .notFound:
+            http.limitBody(toBytes: ServedConnection.discardedBodyBytesMax)
+            destination = .refusal(.notFound, detail: "There is nothing at this path.", fields: Fields())
+        case .methodNotAllowed(let allow):
+            http.limitBody(toBytes: ServedConnection.discardedBodyBytesMax)
+            let fields = Fields([("Allow", allow)])
+            destination = .refusal(.methodNotAllowed, detail: "This path does not take this method.", fields: fields)
+        }
+        let known = head.fields.first("X-Request-Id").flatMap { RequestID.isWellFormed($0) ? $0 : nil }
+        exchange = Exchange(
+            id: known ?? RequestID.make(), destination: destination, head: head,
+            remoteAddress: serving.configuration.trustedProxies.clientAddress(
+                peer: connection.remoteAddress, head.fields),
+            receivedAtMilliseconds: LoopClock.nowMilliseconds)
+    }
+
+    private func take(_ bytes: [UInt8]) async throws(TransportError) {
+        guard case .handler = exchange?.destination else { return }
+        guard serving.bodyBudget.take(bytes.count) else {
+            return try await refuse(.serviceUnavailable, "The server is busy.", retryAfterSeconds: 1)
+        }
+        budgetBytes += bytes.count
+        if exchange?.body.isEmpty == true {
+            exchange?.body = bytes
+        } else {
+            exchange?.body += bytes
+        }
+    }
+
+    func releaseBody() {
+        if budgetBytes > 0 { serving.bodyBudget.give(budgetBytes) }
+        budgetBytes = 0
+    }
+
+    // MARK: - Reading
+
+    /// Not nil when the connection is over.
+    private func readMore() async throws(TransportError) -> Ending? {
+        if http.isContinueDue {
+            if exchange?.isRefused == true {
+                // RFC 9110 section 10.1.1: a final status instead of 100; the body will not be read.
+                try await answer()
+                return nil
+            }
+            http.encodeContinue(into: &output)
+        }
+        try await flush()
+        let phase = http.phase
+        if phase == .idle && output.capacity > ServedConnection.idleOutputBytesMax { output = [] }
+        let endsOnDrain = phase == .idle && drainDeadline == nil
+        do throws(TransportError) {
+            let count = try await connection.read(until: deadline(phase), endsOnDrain: endsOnDrain) { bytes in
+                http.receive(bytes)
+                return bytes.count
+            }
+            bytesRead += count
+            if count == 0 { http.receiveEndOfStream() }
+            return nil
+        } catch {
+            switch error {
+            case .draining:
+                drainDeadline = .inMilliseconds(serving.configuration.drainIdleMilliseconds)
+                return nil
+            case .timedOut where phase == .idle:
+                return .close
+            case .timedOut:
+                try await refuse(.requestTimeout, "The request did not arrive in time.")
+                return .linger
+            default:
+                throw error
+            }
+        }
+    }
+
+    private func deadline(_ phase: ServerConnection.Phase) -> Deadline {
+        let configuration = serving.configuration
+        switch phase {
+        case .head:
+            let deadline = headDeadline ?? .inMilliseconds(configuration.headTimeoutMilliseconds)
+            headDeadline = deadline
+            return deadline
+        case .content:
+            let start = contentStart ?? (.now, bytesRead)
+            contentStart = start
+            let received = min(bytesRead - start.bytesRead, 1 << 40)
+            let earned = received * 1000 / max(1, configuration.bodyBytesPerSecondMin)
+            return start.at.advanced(byMilliseconds: configuration.bodyTimeoutMilliseconds + earned)
+        case .idle, .response, .closed:
+            return min(.inMilliseconds(configuration.idleTimeoutMilliseconds), drainDeadline ?? .never)
+        }
+    }
+
+    // MARK: - Writing
+
+    func flush() async throws(TransportError) {
+        if output.isEmpty { return }
+        try await connection.write(
+            output, stallTimeoutMilliseconds: serving.configuration.writeStallMilliseconds)
+        output.removeAll(keepingCapacity: true)
+    }
+
+    private func linger() async throws(TransportError) {
+        connection.shutdownWrite()
+        let deadline = Deadline.inMilliseconds(serving.configuration.lingerMilliseconds)
+        var left = serving.configuration.lingerBytesMax
+        while left > 0 {
+            let count = try await connection.read(until: deadline) { $0.count }
+            if count == 0 { return }
+            left -= count
+        }
+    }
+}

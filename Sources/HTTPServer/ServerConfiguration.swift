@@ -1,0 +1,47 @@
+package import HTTP1
+package import Sockets
+
+/// Every bound of the server, each with its reason. Limits on a single message are in HTTP1's `Limits`.
+package struct ServerConfiguration: Sendable {
+    /// Where to listen; all of them serve the same routes. At least one.
+    package var addresses: [SocketAddress]
+    /// Event loops when the server makes its own; at least 1.
+    package var loops = 2
+    /// Open connections in all; one more is answered 503.
+    package var connectionsMax = 10_000
+    /// Open connections from one address; 0 is off, which is right behind a proxy.
+    package var connectionsPerAddressMax = 0
+    /// Connections that the kernel holds ready, per listener.
+    package var backlog = 4096
+    /// Limits of HTTP/1.1 messages.
+    package var limits = Limits()
+    /// Whose X-Forwarded-For is believed.
+    package var trustedProxies = TrustedProxies()
+
+    /// From the first byte of a request to the end of its head. A phone's head is one packet; nginx waits 60 s,
+    /// Apache's mod_reqtimeout 20 s. Over it: 408.
+    package var headTimeoutMilliseconds = 10_000
+    /// A body may take this long, and so much longer as its bytes at `bodyBytesPerSecondMin` do. Over it: 408.
+    package var bodyTimeoutMilliseconds = 20_000
+    /// The slowest sender that is waited for; mod_reqtimeout's number.
+    package var bodyBytesPerSecondMin = 500
+    /// Between requests, and before the first. Longer than the 60 s after which common proxies give up an idle
+    /// connection, so that they close first and no request is lost in a race.
+    package var idleTimeoutMilliseconds = 75_000
+    /// A client that takes nothing of its answer for so long is gone.
+    package var writeStallMilliseconds = 30_000
+    /// After an answer that ends the connection, the client has so long, and so many bytes, to finish sending and to
+    /// read it: closing with unread bytes would reset the connection and take the answer away (RFC 9112 section 9.6).
+    package var lingerMilliseconds = 5_000
+    package var lingerBytesMax = 32 << 20
+    /// While draining, an idle connection may still send one request for so long.
+    package var drainIdleMilliseconds = 1_000
+    /// Answers of pipelined requests are collected up to here, then written before more is parsed.
+    package var outputBytesMax = 64 << 10
+    /// Request bodies held in memory at once, over all connections. More are answered 503.
+    package var bodiesBytesMax = 256 << 20
+
+    package init(addresses: [SocketAddress]) {
+        self.addresses = addresses
+    }
+}
