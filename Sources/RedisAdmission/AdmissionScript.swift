@@ -1,0 +1,78 @@
+// The decision of contract, section 4, as one Lua script on Redis's own clock, and what goes in and comes out of
+// it. The same algorithm as `InProcessAdmission`; the tests compare the two call by call.
+
+import Engine
+
+enum AdmissionScript {
+    /// KEYS: the window (a sorted set, idempotency key -> milliseconds), the key of a stored event.
+    /// ARGV: limit, window in milliseconds, idempotency key.
+    /// Answers: verdict (0 admitted, 1 known, 2 refused), remaining, milliseconds to the reset, the time used.
+    ///
+    /// A charge made at t has left at t + window. Should the clock have gone back by more than a window (a
+    /// failover to a machine that is behind), the charges are from a future that nobody should wait for.
+    /// With a lowered limit there may be more charges than the limit; then one fits when that many have left.
+    static let source = """
+        local limit, window, key = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+        local time = redis.call('TIME')
+        local now = time[1] * 1000 + math.floor(time[2] / 1000)
+        redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now - window))
+        local count = redis.call('ZCARD', KEYS[1])
+        local place = math.max(count - limit, 0)
+        local oldest = tonumber(redis.call('ZRANGE', KEYS[1], place, place, 'WITHSCORES')[2])
+        if oldest and oldest - now > window then
+          redis.call('DEL', KEYS[1])
+          count, oldest = 0, nil
+        end
+        local verdict
+        if redis.call('EXISTS', KEYS[2]) == 1 or redis.call('ZSCORE', KEYS[1], key) then
+          verdict = 1
+        elseif count >= limit then
+          verdict = 2
+        else
+          verdict = 0
+          redis.call('ZADD', KEYS[1], string.format('%.0f', now), key)
+          redis.call('PEXPIRE', KEYS[1], string.format('%.0f', window))
+          count, oldest = count + 1, math.min(oldest or now, now)
+        end
+        local reset = oldest and math.max(oldest + window - now, 0) or 0
+        return {verdict, math.max(limit - count, 0), reset, now}
+        """
+
+    /// The words after EVAL <source> or EVALSHA <digest>.
+    static func arguments(for claim: AdmissionClaim, limits: RateLimits) -> [String] {
+        [
+            "2", RedisKeys.window(of: claim), RedisKeys.stored(claim),
+            String(limits.limit(of: claim.limitClass)), String(limits.windowMilliseconds), claim.idempotencyKey,
+        ]
+    }
+
+    struct Answer: Hashable, Sendable {
+        var decision: AdmissionDecision
+        /// Redis's clock, milliseconds since 1970.
+        var decidedAt: Int64
+    }
+
+    /// nil for anything that the script cannot have answered.
+    static func answer(_ reply: RedisReply, _ limitClass: RateLimitClass, _ limits: RateLimits) -> Answer? {
+        guard case .array(let elements) = reply, elements.count == 4,
+            case .integer(let verdictNumber) = elements[0], case .integer(let remaining) = elements[1],
+            case .integer(let reset) = elements[2], case .integer(let decidedAt) = elements[3],
+            let verdict = verdict(verdictNumber)
+        else { return nil }
+        let limit = limits.limit(of: limitClass)
+        guard (0...Int64(max(limit, 0))).contains(remaining), (0...2 * limits.windowMilliseconds).contains(reset)
+        else { return nil }
+        let quota = Quota(
+            limit: limit, windowSeconds: limits.windowSeconds, remaining: Int(remaining), resetMilliseconds: reset)
+        return Answer(decision: AdmissionDecision(verdict: verdict, quota: quota), decidedAt: decidedAt)
+    }
+
+    private static func verdict(_ number: Int64) -> AdmissionDecision.Verdict? {
+        switch number {
+        case 0: .admitted
+        case 1: .known
+        case 2: .refused
+        default: nil
+        }
+    }
+}

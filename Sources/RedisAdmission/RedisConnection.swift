@@ -1,0 +1,143 @@
+// From an endpoint to a connection that has proved that it serves: who we are, which database, the script in
+// place, and one decision in time. After that, `serve` moves bytes between the socket and a pipeline.
+
+internal import Engine
+internal import Sockets
+
+/// One connection to Redis, from connect to close. Stays on its loop.
+struct RedisConnection: Sendable {
+    let connection: Connection
+    /// The script's name for EVALSHA, as Redis computed it.
+    let scriptDigest: String
+
+    /// For everything before the probe; nobody waits for it but the connection itself.
+    private static let greetingTimeoutMilliseconds = 1000
+    /// How long a call may wait.
+    let timeoutMilliseconds: Int
+
+    /// Connects, introduces itself, and asks the script once for a decision that writes: a Redis that is read-only,
+    /// full, or slower than a request may wait, fails here and not in a request.
+    static func open(
+        _ endpoint: RedisEndpoint, on loop: EventLoop, timeoutMilliseconds: Int
+    ) async throws(RedisFailure) -> RedisConnection {
+        let greetingDeadline = Deadline.inMilliseconds(greetingTimeoutMilliseconds)
+        let connection: Connection
+        do {
+            connection = try await Connection.connect(to: endpoint.address, on: loop, until: greetingDeadline)
+        } catch {
+            throw error == .timedOut ? .timedOut : .connection
+        }
+        do throws(RedisFailure) {
+            let greeting = try await converse(connection, greeting(endpoint), until: greetingDeadline)
+            guard case .string(let digest)? = greeting.last, digest.utf8.count == 40 else { throw .unexpectedReply }
+            let probe = try await converse(
+                connection, probe(), until: .inMilliseconds(timeoutMilliseconds))
+            guard case .array(let elements)? = probe.first, elements.first == .integer(0) else {
+                throw .unexpectedReply
+            }
+            return RedisConnection(
+                connection: connection, scriptDigest: digest, timeoutMilliseconds: timeoutMilliseconds)
+        } catch {
+            connection.close()
+            throw error
+        }
+    }
+
+    private static func greeting(_ endpoint: RedisEndpoint) -> RedisCommands {
+        var commands = RedisCommands()
+        if let password = endpoint.password {
+            commands.append(endpoint.username.map { ["AUTH", $0, password] } ?? ["AUTH", password])
+        }
+        if endpoint.database != 0 { commands.append(["SELECT", String(endpoint.database)]) }
+        commands.append(["SCRIPT", "LOAD", AdmissionScript.source])
+        return commands
+    }
+
+    /// A charge in a window of a millisecond, under a key that nobody else uses: it writes, and leaves nothing.
+    private static func probe() -> RedisCommands {
+        let key = String(UInt64.random(in: .min ... .max), radix: 36)
+        return RedisCommands(
+            "EVAL", AdmissionScript.source, "2", RedisKeys.probe, RedisKeys.probe + ":" + key, "1000000", "1", key)
+    }
+
+    /// Writes the commands and reads exactly as many replies; an error reply is a failure.
+    static func converse(
+        _ connection: Connection, _ commands: RedisCommands, until deadline: Deadline
+    ) async throws(RedisFailure) -> [RedisReply] {
+        var replies: [RedisReply] = []
+        do {
+            let reader = try RedisReplyReader()
+            try await connection.write(commands.bytes, until: deadline)
+            while replies.count < commands.count {
+                let more = try await connection.read(until: deadline) { bytes in
+                    bytes.isEmpty ? nil : Result { try reader.feed(bytes) }
+                }
+                guard let more = try more?.get() else { throw TransportError.reset }
+                replies += more
+            }
+        } catch let error as TransportError {
+            throw error == .timedOut ? .timedOut : .connection
+        } catch {
+            throw .unexpectedReply
+        }
+        if let text = replies.lazy.compactMap(\.errorText).first { throw RedisFailure(errorText: text) }
+        guard replies.count == commands.count else { throw .unexpectedReply }
+        return replies
+    }
+
+    // MARK: - Serving
+
+    /// Moves commands and replies until the connection is lost, a call's deadline passes, or the pipeline ends;
+    /// connection and pipeline are closed then. Answers what failed; nil when nothing did: the pipeline was ended
+    /// from outside, or Redis closed a connection that nobody was waiting on.
+    ///
+    /// - Parameter report: told of error replies to calls that nobody waits for.
+    func serve(
+        _ pipeline: RedisPipeline, report: @escaping @Sendable (RedisFailure) -> Void
+    ) async -> RedisFailure? {
+        await withTaskGroup(of: RedisFailure?.self) { group in
+            group.addTask { await write(from: pipeline) }
+            group.addTask { await read(into: pipeline, report) }
+            let failure = await group.next() ?? nil
+            connection.close()
+            let hadCalls = pipeline.end()
+            group.cancelAll()
+            return failure == .connection && !hadCalls ? nil : failure
+        }
+    }
+
+    private func write(from pipeline: RedisPipeline) async -> RedisFailure? {
+        while let bytes = await pipeline.nextBytes() {
+            do {
+                try await connection.write(bytes)
+            } catch {
+                return .connection
+            }
+        }
+        return nil
+    }
+
+    /// Also keeps the deadlines. Calls are answered in order, so the first one's is enough; and a reader that found
+    /// none looks again within the shortest time that a call put in meanwhile can have.
+    private func read(
+        into pipeline: RedisPipeline, _ report: (RedisFailure) -> Void
+    ) async -> RedisFailure? {
+        guard let reader = try? RedisReplyReader() else { return .connection }
+        while true {
+            let deadline = pipeline.firstDeadline
+            if let deadline, deadline.hasPassed { return .timedOut }
+            do {
+                let delivery = try await connection.read(until: deadline ?? .inMilliseconds(timeoutMilliseconds)) {
+                    bytes in bytes.isEmpty ? nil : Result { pipeline.deliver(try reader.feed(bytes)) }
+                }
+                guard let delivery = try delivery?.get() else { return .connection }
+                if delivery.unasked > 0 { return .unexpectedReply }
+                if let error = delivery.error { report(RedisFailure(errorText: error)) }
+            } catch let error as TransportError {
+                guard error == .timedOut else { return .connection }
+            } catch {
+                return .unexpectedReply
+            }
+        }
+    }
+}

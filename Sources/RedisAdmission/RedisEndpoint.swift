@@ -1,0 +1,177 @@
+// Where the Redis of `REDIS_URL` is, and as whom to come. Opens nothing and looks no name up.
+
+package import Sockets
+
+/// `redis://[[user:]password@]host[:port][/db]`, `redis+unix://[[user:]password@]/path[?db=n]`, or
+/// `unix://` for the latter; user and password percent-encoded (RFC 3986 section 2.1). No text of this type, and
+/// none of its errors, holds the password.
+package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, CustomDebugStringConvertible {
+    package let address: SocketAddress
+    package let username: String?
+    package let password: String?
+    /// 0 when the URL names none.
+    package let database: Int
+
+    /// As Redis itself listens by default.
+    private static let defaultPort = 6379
+
+    /// - Throws: what is wrong, without repeating any of it.
+    package init(parsing url: String) throws(RedisEndpointError) {
+        guard let separator = url.firstRange(ofText: "://") else { throw .noScheme }
+        var rest = url[separator.upperBound...]
+        if rest.contains("#") { throw .fragment }
+        let query = rest.splitOff(after: "?")
+        // A password may hold an unescaped "@"; a host may not.
+        let endOfAuthority = rest.firstIndex(of: "/") ?? rest.endIndex
+        let at = rest[..<endOfAuthority].lastIndex(of: "@")
+        (username, password) = try Self.credentials(at.map { rest[..<$0] })
+        if let at { rest = rest[rest.index(after: at)...] }
+
+        let databaseText: Substring?
+        switch url[..<separator.lowerBound].lowercased() {
+        case "redis":
+            databaseText = rest.splitOff(after: "/") ?? query.flatMap(Self.databaseParameter)
+            address = try Self.ip(rest)
+        case "redis+unix", "unix":
+            guard rest.hasPrefix("/"), rest.count > 1, let path = Self.percentDecoded(rest) else { throw .noPath }
+            databaseText = query.flatMap(Self.databaseParameter)
+            address = .unix(path: path)
+        case "rediss":
+            throw .tls
+        default:
+            throw .unknownScheme
+        }
+        database = try Self.database(databaseText)
+    }
+
+    package var description: String { database == 0 ? "\(address)" : "\(address), database \(database)" }
+
+    package var debugDescription: String { description }
+
+    /// As redis-cli reads it: what stands alone before the "@" is the password.
+    private static func credentials(
+        _ text: Substring?
+    ) throws(RedisEndpointError) -> (username: String?, password: String?) {
+        guard let text else { return (nil, nil) }
+        var first = text
+        let second = first.splitOff(after: ":")
+        guard let username = percentDecoded(second == nil ? "" : first),
+            let password = percentDecoded(second ?? first)
+        else { throw .malformedCredentials }
+        if password.isEmpty {
+            guard username.isEmpty else { throw .malformedCredentials }
+            return (nil, nil)
+        }
+        return (username.isEmpty ? nil : username, password)
+    }
+
+    private static func ip(_ authority: Substring) throws(RedisEndpointError) -> SocketAddress {
+        var host = authority
+        var portText: Substring?
+        if host.hasPrefix("[") {
+            guard let bracket = host.firstIndex(of: "]") else { throw .malformedHost }
+            var rest = host[host.index(after: bracket)...]
+            host = host[..<bracket].dropFirst()
+            portText = rest.splitOff(after: ":")
+            guard rest.isEmpty else { throw .malformedHost }
+        } else {
+            portText = host.splitOff(after: ":")
+        }
+        guard !host.isEmpty, host.utf8.allSatisfy(isHostByte) else { throw .malformedHost }
+        guard let portText, !portText.isEmpty else { return .ip(host: String(host), port: defaultPort) }
+        guard let port = decimal(portText), (1...65535).contains(port) else { throw .malformedPort }
+        return .ip(host: String(host), port: port)
+    }
+
+    private static func isHostByte(_ byte: UInt8) -> Bool {
+        byte > 0x20 && byte < 0x7f && !"@/?#[]\\".utf8.contains(byte)
+    }
+
+    private static func databaseParameter(_ query: Substring) -> Substring? {
+        query.split(separator: "&").first { $0.hasPrefix("db=") }?.dropFirst(3)
+    }
+
+    private static func database(_ text: Substring?) throws(RedisEndpointError) -> Int {
+        guard let text, !text.isEmpty else { return 0 }
+        // `databases` in redis.conf is 16 unless raised.
+        guard let number = decimal(text), (0...9999).contains(number) else { throw .malformedDatabase }
+        return number
+    }
+
+    private static func decimal(_ text: Substring) -> Int? {
+        text.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int(text) : nil
+    }
+
+    /// nil when a "%" is not followed by two hexadecimal digits, or the bytes are no UTF-8.
+    private static func percentDecoded(_ text: Substring) -> String? {
+        var bytes: [UInt8] = []
+        var rest = text.utf8[...]
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            guard let high = rest.popFirst().flatMap(hexadecimal), let low = rest.popFirst().flatMap(hexadecimal)
+            else { return nil }
+            bytes.append(high << 4 | low)
+        }
+        return String(validating: bytes, as: UTF8.self)
+    }
+
+    private static func hexadecimal(_ byte: UInt8) -> UInt8? {
+        Character(UnicodeScalar(byte)).hexDigitValue.map { UInt8($0) }
+    }
+}
+
+extension RedisEndpoint: CustomReflectable {
+    /// `dump` and failed expectations print this instead of the members.
+    package var customMirror: Mirror { Mirror(self, children: ["endpoint": description]) }
+}
+
+/// What is wrong with a `REDIS_URL`; each description is one sentence for whoever configures it.
+package enum RedisEndpointError: Error, Hashable, Sendable, CustomStringConvertible {
+    case noScheme, unknownScheme, tls, fragment, malformedCredentials, malformedHost, malformedPort, noPath,
+        malformedDatabase
+
+    package var description: String {
+        switch self {
+        case .noScheme, .unknownScheme:
+            "A Redis URL begins with redis://, redis+unix:// or unix://."
+        case .tls:
+            "rediss:// is not supported: TLS is not spoken here; use redis:// to a tunnel on this machine instead."
+        case .fragment:
+            "A Redis URL has no fragment; a \"#\" in the password is written %23."
+        case .malformedCredentials:
+            "The user or the password of the Redis URL is malformed: expected user:password@, percent-encoded."
+        case .malformedHost:
+            "The host of the Redis URL is missing or malformed: expected a name, an IPv4 number or [IPv6]."
+        case .malformedPort:
+            "The port of the Redis URL is not a number from 1 to 65535."
+        case .noPath:
+            "The Redis URL of a Unix socket needs an absolute path: redis+unix:///run/redis/redis.sock."
+        case .malformedDatabase:
+            "The database of the Redis URL is not a number from 0 to 9999."
+        }
+    }
+}
+
+extension Substring {
+    /// Cuts the text at the first such character and returns what follows it; nil, uncut, when there is none.
+    fileprivate mutating func splitOff(after separator: Character) -> Substring? {
+        guard let place = firstIndex(of: separator) else { return nil }
+        let tail = self[index(after: place)...]
+        self = self[..<place]
+        return tail
+    }
+}
+
+extension String {
+    fileprivate func firstRange(ofText text: String) -> Range<String.Index>? {
+        var start = startIndex
+        while start < endIndex {
+            if self[start...].hasPrefix(text) { return start..<index(start, offsetBy: text.count) }
+            start = index(after: start)
+        }
+        return nil
+    }
+}

@@ -1,0 +1,26 @@
+// The ways in which Redis does not serve. Each one turns a decision over to the process; none reaches a request.
+
+/// Why a call or a probe failed; the word for the log.
+enum RedisFailure: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The connection could not be made, or was lost with calls on it.
+    case connection
+    case timedOut
+    /// Not RESP, not what was asked, or more than was asked.
+    case unexpectedReply
+    /// The first word of an error reply; the rest may quote what was sent.
+    case errorReply(String)
+
+    init(errorText: String) {
+        let word = errorText.prefix { $0.isASCII && ($0.isUppercase || $0 == "_") }
+        self = .errorReply(word.isEmpty ? "ERR" : String(word.prefix(32)))
+    }
+
+    var description: String {
+        switch self {
+        case .connection: "no connection"
+        case .timedOut: "no answer in time"
+        case .unexpectedReply: "unexpected reply"
+        case .errorReply(let word): word
+        }
+    }
+}

@@ -1,0 +1,92 @@
+// What all connections of a process know together about their Redis: whether to ask it, and how it has answered.
+
+internal import Engine
+internal import Logging
+internal import Synchronization
+
+/// The circuit breaker behind a lock, with counts and a log line for each turn it takes. When it opens, every
+/// pipeline in service ends, so that nobody waits on Redis and the new connections' probes find out how it is.
+final class RedisHealth: Sendable {
+    private let breaker = Mutex(CircuitBreaker())
+    private let pipelines = Mutex<[ObjectIdentifier: RedisPipeline]>([:])
+    private let logger: Logger
+    private let now: @Sendable () -> Int64
+
+    let decisionsByRedis = Atomic<Int>(0)
+    let decisionsInProcess = Atomic<Int>(0)
+    let decisionsCorrected = Atomic<Int>(0)
+    let timeouts = Atomic<Int>(0)
+    let errorReplies = Atomic<Int>(0)
+
+    init(logger: Logger, now: @escaping @Sendable () -> Int64) {
+        self.logger = logger
+        self.now = now
+    }
+
+    var state: CircuitBreaker.State { breaker.withLock(\.state) }
+
+    var permitsRequests: Bool { breaker.withLock(\.permitsRequests) }
+
+    /// A request was answered as it should be.
+    func recordSuccess() {
+        breaker.withLock { $0.recordSuccess() }
+    }
+
+    /// A call, a probe or a connection with calls on it failed.
+    func recordFailure(_ failure: RedisFailure) {
+        switch failure {
+        case .timedOut: timeouts.add(1, ordering: .relaxed)
+        case .errorReply: errorReplies.add(1, ordering: .relaxed)
+        case .connection, .unexpectedReply: break
+        }
+        let time = now()
+        let chance = Double.random(in: 0..<1)
+        let (opened, wasClosed) = breaker.withLock { breaker in
+            let wasClosed = breaker.state == .closed
+            return (breaker.recordFailure(at: time, chance: chance), wasClosed)
+        }
+        if opened && wasClosed {
+            logger.warning("Redis does not serve; limiting in the process", metadata: ["reason": "\(failure)"])
+        }
+        if opened { for pipeline in pipelines.withLock({ $0.values.map(\.self) }) { pipeline.end() } }
+    }
+
+    /// A new connection has proved itself.
+    func recordProbeSuccess() {
+        let closed = breaker.withLock { breaker in
+            // While closed, only requests that are answered end a row of failures: a Redis that serves probes and
+            // nothing else must still open the breaker.
+            guard breaker.state != .closed else { return false }
+            breaker.recordSuccess()
+            return true
+        }
+        if closed { logger.notice("Redis serves again") }
+    }
+
+    var connections: Int { pipelines.withLock(\.count) }
+
+    func register(_ pipeline: RedisPipeline) {
+        pipelines.withLock { $0[ObjectIdentifier(pipeline)] = pipeline }
+    }
+
+    func unregister(_ pipeline: RedisPipeline) {
+        pipelines.withLock { $0[ObjectIdentifier(pipeline)] = nil }
+    }
+
+    enum Turn: Sendable {
+        /// Connect now.
+        case now
+        case wait(milliseconds: Int64)
+    }
+
+    /// Whether a connection that is down may try now. Answers `.now` to one alone while the breaker is not closed;
+    /// that one must record how it went.
+    func turnToConnect() -> Turn {
+        let time = now()
+        return breaker.withLock { breaker in
+            if breaker.permitsRequests || breaker.startProbe(at: time) { return .now }
+            // Another one probes: look again soon.
+            return .wait(milliseconds: max(breaker.probeDelayMilliseconds(at: time) ?? 0, 20))
+        }
+    }
+}

@@ -1,0 +1,42 @@
+// The names of the keys in Redis. All of a driver's share a hash tag, `{driver}`, and with it a slot of a cluster
+// (redis.io/docs/reference/cluster-spec, "Hash tags").
+
+import Engine
+import JourneyModel
+
+enum RedisKeys {
+    /// The sorted set of one driver's charges in one class.
+    static func window(of claim: AdmissionClaim) -> String {
+        "dwell:{\(tag(claim.driver))}:\(claim.limitClass.rawValue)"
+    }
+
+    /// Exists while the event under this idempotency key is known to be stored.
+    static func stored(_ claim: AdmissionClaim) -> String {
+        "dwell:{\(tag(claim.driver))}:stored:\(claim.idempotencyKey)"
+    }
+
+    /// Written to by probes; no driver has it, since a tag of theirs comes in braces.
+    static let probe = "dwell:probe"
+
+    /// The driver's id, percent-encoded where it is not a word: a brace in it would move its keys apart.
+    private static func tag(_ driver: DriverID) -> String {
+        if driver.rawValue.utf8.allSatisfy(isPlain) { return driver.rawValue }
+        return driver.rawValue.utf8.reduce(into: "") { tag, byte in
+            if isPlain(byte) {
+                tag.unicodeScalars.append(Unicode.Scalar(byte))
+            } else {
+                tag += (byte < 16 ? "%0" : "%") + String(byte, radix: 16)
+            }
+        }
+    }
+
+    private static func isPlain(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "-"):
+            true
+        default:
+            false
+        }
+    }
+}

@@ -1,0 +1,192 @@
+// The port `Admission` over Redis: windows that all processes share, decided by one script in one round trip
+// (contract, section 4). The window of the process counts along, and decides whenever Redis does not.
+//
+// What may go wrong and what then: no connection, breaker open, too many calls waiting - the process decides at
+// once. No answer in time, connection lost, error reply, odd reply - the process decides then. A Redis that has
+// forgotten (restarted empty, flushed, failed over) - the process corrects it. Nothing is ever thrown.
+
+package import Engine
+package import Logging
+package import Sockets
+internal import Synchronization
+
+package final class SharedAdmission: Admission {
+    package let limits: RateLimits
+    private let timeoutMilliseconds: Int
+    private let fallback: InProcessAdmission
+    private let health: RedisHealth
+    /// One per loop, at the loop's index.
+    private let links: [RedisLink]
+    private let turn = Atomic<Int>(0)
+
+    /// A key stays known for a day: longer than a phone's retry queue keeps trying without a break.
+    private static let storedSeconds = 86_400
+
+    /// Connects only once `run()` is called; until then the process decides.
+    ///
+    /// - Parameters:
+    ///   - timeoutMilliseconds: how long a request may wait for Redis; at least 1.
+    ///   - fallback: the window of this process, for the same limits; used by nobody else.
+    package init(
+        endpoint: RedisEndpoint, timeoutMilliseconds: Int = 50, fallback: InProcessAdmission, loops: EventLoopGroup,
+        logger: Logger
+    ) {
+        limits = fallback.limits
+        self.timeoutMilliseconds = max(timeoutMilliseconds, 1)
+        self.fallback = fallback
+        let health = RedisHealth(logger: logger, now: InProcessAdmission.monotonicMilliseconds)
+        self.health = health
+        links = loops.loops.map {
+            RedisLink(on: $0, endpoint, timeoutMilliseconds: max(timeoutMilliseconds, 1), health)
+        }
+    }
+
+    /// Keeps one connection per loop until the task is cancelled; ends before the loops shut down. Call it once.
+    package func run() async {
+        await withTaskGroup { group in
+            for link in links { group.addTask(executorPreference: link.loop) { await link.run() } }
+        }
+    }
+
+    package func admit(_ claim: AdmissionClaim) async -> AdmissionDecision {
+        await admit([claim]).first ?? fallback.decide(claim)
+    }
+
+    package func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision] {
+        let limited = claims.filter { !limits.isOff($0.limitClass) }
+        let askedAt = fallback.now()
+        var answers = await ask(limited)[...]
+        return claims.map { claim in
+            if limits.isOff(claim.limitClass) { return limits.unlimited }
+            guard let answer = answers.popFirst() ?? nil else {
+                health.decisionsInProcess.add(1, ordering: .relaxed)
+                return fallback.decide(claim)
+            }
+            return settled(claim, answer.decision, askedAt: askedAt)
+        }
+    }
+
+    package func recordStored(_ claim: AdmissionClaim) {
+        if limits.isOff(claim.limitClass) { return }
+        fallback.recordStored(claim)
+        post(RedisCommands("SET", RedisKeys.stored(claim), "1", "EX", String(Self.storedSeconds)))
+    }
+
+    package func refund(_ claim: AdmissionClaim) {
+        if limits.isOff(claim.limitClass) { return }
+        fallback.refund(claim)
+        post(RedisCommands("ZREM", RedisKeys.window(of: claim), claim.idempotencyKey))
+    }
+
+    /// For `/readyz` and `/metrics`; counts since the start.
+    package var standing: RedisStanding {
+        RedisStanding(
+            connections: health.connections, breaker: health.state,
+            decisionsByRedis: health.decisionsByRedis.load(ordering: .relaxed),
+            decisionsInProcess: health.decisionsInProcess.load(ordering: .relaxed),
+            decisionsCorrected: health.decisionsCorrected.load(ordering: .relaxed),
+            timeouts: health.timeouts.load(ordering: .relaxed),
+            errorReplies: health.errorReplies.load(ordering: .relaxed))
+    }
+
+    // MARK: - Asking
+
+    /// One answer per claim, nil where Redis gave none.
+    private func ask(_ claims: [AdmissionClaim]) async -> [AdmissionScript.Answer?] {
+        let nothing = [AdmissionScript.Answer?](repeating: nil, count: claims.count)
+        guard !claims.isEmpty, health.permitsRequests, let serving = serving() else { return nothing }
+        let deadline = Deadline.inMilliseconds(timeoutMilliseconds)
+        guard var replies = await serving.pipeline.call(commands(claims, serving, loadsScript: false), until: deadline)
+        else { return nothing }
+        await repeatWithScript(claims, serving, &replies, until: deadline)
+
+        let answers = zip(claims, replies).map { AdmissionScript.answer($1, $0.limitClass, limits) }
+        if let text = replies.lazy.compactMap(\.errorText).first {
+            health.recordFailure(RedisFailure(errorText: text))
+        } else if answers.contains(nil) {
+            // Not what the script answers, so replies and calls may be out of step: this connection is done.
+            serving.pipeline.end()
+            health.recordFailure(.unexpectedReply)
+            return nothing
+        } else if answers.count == claims.count {
+            health.recordSuccess()
+        }
+        return answers + nothing.dropFirst(answers.count)
+    }
+
+    /// The script was flushed, or Redis restarted behind a proxy: asks again where it was missing, with the script.
+    private func repeatWithScript(
+        _ claims: [AdmissionClaim], _ serving: RedisLink.Serving, _ replies: inout [RedisReply], until deadline: Deadline
+    ) async {
+        let missing = replies.indices.filter { replies[$0].errorText?.hasPrefix("NOSCRIPT") == true }
+        if missing.isEmpty { return }
+        let again = commands(missing.map { claims[$0] }, serving, loadsScript: true)
+        guard let repeated = await serving.pipeline.call(again, until: deadline) else { return }
+        for (place, reply) in zip(missing, repeated) { replies[place] = reply }
+    }
+
+    /// - Parameter loadsScript: the first command brings the script along; Redis keeps it for the others.
+    private func commands(
+        _ claims: [AdmissionClaim], _ serving: RedisLink.Serving, loadsScript: Bool
+    ) -> RedisCommands {
+        var commands = RedisCommands()
+        for claim in claims {
+            let bringsScript = loadsScript && commands.count == 0
+            commands.append(
+                (bringsScript ? ["EVAL", AdmissionScript.source] : ["EVALSHA", serving.scriptDigest])
+                    + AdmissionScript.arguments(for: claim, limits: limits))
+        }
+        return commands
+    }
+
+    /// The decision after this process had its say.
+    private func settled(
+        _ claim: AdmissionClaim, _ decision: AdmissionDecision, askedAt: Int64
+    ) -> AdmissionDecision {
+        health.decisionsByRedis.add(1, ordering: .relaxed)
+        let counted = fallback.countAlong(claim, with: decision, askedAt: askedAt)
+        if counted.decision.verdict != decision.verdict { health.decisionsCorrected.add(1, ordering: .relaxed) }
+        if decision.verdict == .admitted && !counted.chargeStands {
+            post(RedisCommands("ZREM", RedisKeys.window(of: claim), claim.idempotencyKey))
+        }
+        return counted.decision
+    }
+
+    /// Without waiting; dropped when there is no connection or too many wait: it saves a little, and is no truth.
+    private func post(_ commands: RedisCommands) {
+        guard health.permitsRequests, let serving = serving() else { return }
+        serving.pipeline.post(commands, until: .inMilliseconds(timeoutMilliseconds))
+    }
+
+    /// The connection of the loop that this runs on, else any that serves.
+    private func serving() -> RedisLink.Serving? {
+        if let loop = EventLoop.current, links.indices.contains(loop.index), links[loop.index].loop === loop,
+            let serving = links[loop.index].serving
+        {
+            return serving
+        }
+        let start = UInt(bitPattern: turn.wrappingAdd(1, ordering: .relaxed).oldValue)
+        for offset in links.indices {
+            let place = Int((start &+ UInt(offset)) % UInt(links.count))
+            if let serving = links[place].serving { return serving }
+        }
+        return nil
+    }
+}
+
+/// How the process stands with its Redis.
+package struct RedisStanding: Hashable, Sendable {
+    /// Connections that have proved themselves; at most one per loop.
+    package var connections: Int
+    package var breaker: CircuitBreaker.State
+    package var decisionsByRedis: Int
+    /// Redis was not asked, or did not answer as it should.
+    package var decisionsInProcess: Int
+    /// Of those by Redis, the ones in which this process knew better.
+    package var decisionsCorrected: Int
+    /// Connections given up because a call or a probe was not answered in time.
+    package var timeouts: Int
+    package var errorReplies: Int
+
+    package var isConnected: Bool { connections > 0 }
+}

@@ -1,0 +1,149 @@
+// The script in a real Redis against the window of the process, call by call: verdict, remaining and reset must be
+// equal. The process is told the time that Redis says it used.
+
+import Engine
+import JourneyModel
+import Sockets
+import Synchronization
+import Testing
+
+@testable import RedisAdmission
+
+extension WithRedis {
+    struct AdmissionScriptTests {
+        private let limits = RateLimits(sessionEvents: 4, preSessionEvents: 2, windowSeconds: 1)
+
+        /// Redis's own clock: real time passes.
+        @Test func randomTraceOnRedisClockAgreesWithTheProcess() async throws {
+            try await compare(calls: 400, source: AdmissionScript.source) { random in
+                if Int.random(in: 0..<3, using: &random) == 0 {
+                    try await Task.sleep(for: .milliseconds(Int.random(in: 1...40, using: &random)))
+                }
+                return []
+            }
+        }
+
+        /// A clock set by hand, so that charges leave and come in the same millisecond thousands of times.
+        @Test func randomTraceOnASetClockAgreesWithTheProcess() async throws {
+            let source = AdmissionScript.source.split(separator: "redis.call('TIME')").joined(
+                separator: "{tonumber(ARGV[4]), tonumber(ARGV[5])}")
+            var milliseconds: Int64 = 1_800_000_000_000
+            try await compare(calls: 4000, source: source) { random in
+                milliseconds += Int64.random(in: 0...2, using: &random) * 100
+                return [String(milliseconds / 1000), String(milliseconds % 1000 * 1000)]
+            }
+        }
+
+        private func compare(
+            calls: Int, source: String, time: (inout SeededGenerator) async throws -> [String]
+        ) async throws {
+            let seed = UInt64.random(in: .min ... .max)
+            var random = SeededGenerator(state: seed)
+            try await RedisServer.with(loops: 1) { server in
+                let clock = Mutex<Int64>(0)
+                let window = InProcessAdmission(limits: limits, clock: { clock.withLock { $0 } })
+                let client = try await ScriptClient(server, source)
+                var verdicts: Set<AdmissionDecision.Verdict> = []
+                for call in 0..<calls {
+                    let claim = randomClaim(&random)
+                    let chance = Int.random(in: 0..<20, using: &random)
+                    if chance < 3 {
+                        try await client.tell(claim, isStored: chance == 0)
+                        if chance == 0 { window.recordStored(claim) } else { window.refund(claim) }
+                        continue
+                    }
+                    let answer = try #require(await client.ask(claim, limits, extra: time(&random)))
+                    clock.withLock { $0 = answer.decidedAt }
+                    let expected = window.decide(claim)
+                    try #require(answer.decision == expected, "seed \(seed), call \(call)")
+                    verdicts.insert(answer.decision.verdict)
+                }
+                #expect(verdicts.count == 3, "the trace met every verdict; seed \(seed)")
+                client.close()
+            }
+        }
+
+        private func randomClaim(_ random: inout SeededGenerator) -> AdmissionClaim {
+            AdmissionClaim(
+                driver: DriverID(Bool.random(using: &random) ? "ann" : "b}ob"),
+                limitClass: Int.random(in: 0..<3, using: &random) == 0 ? .preSessionEvents : .sessionEvents,
+                idempotencyKey: "key \(Int.random(in: 0...200, using: &random))")
+        }
+
+        @Test func windowLeavesRedisWithItsLastCharge() async throws {
+            try await RedisServer.with(loops: 1) { server in
+                let client = try await ScriptClient(server, AdmissionScript.source)
+                let claim = AdmissionClaim(driver: DriverID("ann"), limitClass: .sessionEvents, idempotencyKey: "k")
+                _ = try await client.ask(claim, limits, extra: [])
+                client.close()
+                let key = RedisKeys.window(of: claim)
+                guard case .integer(let left) = try await server.command("PTTL", key) else {
+                    Issue.record("PTTL answers an integer")
+                    return
+                }
+                #expect(left > 0 && left <= 1000)
+            }
+        }
+
+        /// A failover to a machine whose clock is behind by more than a window.
+        @Test func chargesFromTheFarFutureAreForgotten() async throws {
+            try await RedisServer.with(loops: 1) { server in
+                let claim = AdmissionClaim(driver: DriverID("ann"), limitClass: .sessionEvents, idempotencyKey: "k")
+                for number in 0..<4 {
+                    try await server.command("ZADD", RedisKeys.window(of: claim), "9000000000000", "old \(number)")
+                }
+                let client = try await ScriptClient(server, AdmissionScript.source)
+                let answer = try #require(await client.ask(claim, limits, extra: []))
+                client.close()
+                #expect(answer.decision.verdict == .admitted)
+                #expect(answer.decision.quota.remaining == 3)
+            }
+        }
+    }
+}
+
+/// Asks the script over one plain connection, one call at a time.
+private final class ScriptClient {
+    private let connection: Connection
+    private let source: String
+
+    init(_ server: RedisServer, _ source: String) async throws {
+        self.source = source
+        connection = try await Connection.connect(
+            to: .unix(path: server.socketPath), on: server.loops.loops[0], until: .inSeconds(5))
+    }
+
+    func ask(_ claim: AdmissionClaim, _ limits: RateLimits, extra: [String]) async throws -> AdmissionScript.Answer? {
+        var commands = RedisCommands()
+        commands.append(["EVAL", source] + AdmissionScript.arguments(for: claim, limits: limits) + extra)
+        let replies = try await RedisConnection.converse(connection, commands, until: .inSeconds(5))
+        return replies.first.flatMap { AdmissionScript.answer($0, claim.limitClass, limits) }
+    }
+
+    func tell(_ claim: AdmissionClaim, isStored: Bool) async throws {
+        let commands =
+            isStored
+            ? RedisCommands("SET", RedisKeys.stored(claim), "1")
+            : RedisCommands("ZREM", RedisKeys.window(of: claim), claim.idempotencyKey)
+        _ = try await RedisConnection.converse(connection, commands, until: .inSeconds(5))
+    }
+
+    func close() { connection.close() }
+}
+
+/// SplitMix64: a trace can be run again from its seed.
+struct SeededGenerator: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var value = state
+        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
+        return value ^ (value >> 31)
+    }
+}
+
+/// The tests with a server of their own run one after another: each of them is about time.
+@Suite(.serialized, .timeLimit(.minutes(2)))
+struct WithRedis {}

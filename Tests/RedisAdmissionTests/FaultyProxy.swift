@@ -1,0 +1,88 @@
+// A proxy between the code under test and a real Redis, which can be told to stall, to cut a reply, to answer
+// something else, or to answer late. Commands always reach Redis: what fails is what the client gets to see.
+
+import Sockets
+import Synchronization
+
+@testable import RedisAdmission
+
+final class FaultyProxy: ConnectionHandler, Sendable {
+    enum Fault: Hashable, Sendable {
+        case none
+        /// Swallows replies and keeps the connection.
+        case stall
+        /// Lets so many bytes of the next reply through, then closes.
+        case cut(afterBytes: Int)
+        /// These bytes in the place of the next reply.
+        case answer(String)
+        case delay(milliseconds: Int)
+    }
+
+    private let server: RedisServer
+    private let listening = Mutex<ListenerGroup?>(nil)
+    private let current = Mutex(Fault.none)
+    let connections = Atomic<Int>(0)
+
+    private init(_ server: RedisServer) {
+        self.server = server
+    }
+
+    static func listen(before server: RedisServer) async throws -> FaultyProxy {
+        let proxy = FaultyProxy(server)
+        let group = try await ListenerGroup.listen(on: .unix(path: proxy.path), loops: server.loops, handler: proxy)
+        proxy.listening.withLock { $0 = group }
+        return proxy
+    }
+
+    private var path: String { server.directory + "/proxy.sock" }
+
+    var endpoint: RedisEndpoint {
+        get throws { try RedisEndpoint(parsing: "unix://\(path)") }
+    }
+
+    /// For every reply from now on, of every connection.
+    var fault: Fault {
+        get { current.withLock { $0 } }
+        set { current.withLock { $0 = newValue } }
+    }
+
+    func serve(_ client: Connection) async {
+        connections.add(1, ordering: .relaxed)
+        let address = SocketAddress.unix(path: server.socketPath)
+        guard let upstream = try? await Connection.connect(to: address, on: client.loop, until: .inSeconds(5)) else {
+            return
+        }
+        await withTaskGroup { group in
+            group.addTask { await Self.copyCommands(from: client, to: upstream) }
+            group.addTask { await self.copyReplies(from: upstream, to: client) }
+            await group.next()
+            client.close()
+            upstream.close()
+            group.cancelAll()
+        }
+    }
+
+    private static func copyCommands(from client: Connection, to upstream: Connection) async {
+        while let bytes = try? await client.read(), !bytes.isEmpty {
+            guard (try? await upstream.write(bytes)) != nil else { return }
+        }
+    }
+
+    private func copyReplies(from upstream: Connection, to client: Connection) async {
+        while let bytes = try? await upstream.read(), !bytes.isEmpty {
+            do {
+                switch fault {
+                case .none: try await client.write(bytes)
+                case .stall: break
+                case .cut(let count): return try await client.write(Array(bytes.prefix(count)))
+                case .answer(let text): try await client.write(Array(text.utf8))
+                case .delay(let milliseconds):
+                    try await Task.sleep(for: .milliseconds(milliseconds))
+                    try await client.write(bytes)
+                }
+            } catch {
+                return
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+// Commands to bytes and bytes to replies (RESP2): whole, cut at every byte, and damaged.
+
+import Engine
+import JourneyModel
+import Testing
+
+@testable import RedisAdmission
+
+struct RedisCodecTests {
+    private let stream = "+OK\r\n-ERR no\r\n:-42\r\n$5\r\nhe\r\no\r\n$-1\r\n*-1\r\n$0\r\n\r\n*3\r\n:1\r\n*1\r\n$1\r\na\r\n:2\r\n"
+    private let replies: [RedisReply] = [
+        .status("OK"), .error("ERR no"), .integer(-42), .string("he\r\no"), .null, .null, .string(""),
+        .array([.integer(1), .array([.string("a")]), .integer(2)]),
+    ]
+
+    private func feed(_ reader: RedisReplyReader, _ bytes: ArraySlice<UInt8>) throws -> [RedisReply] {
+        try bytes.withUnsafeBytes { try reader.feed($0) }
+    }
+
+    @Test func commandIsAnArrayOfBulkStringsCountedInBytes() {
+        let commands = RedisCommands("SET", "clé", "")
+        #expect(String(decoding: commands.bytes, as: UTF8.self) == "*3\r\n$3\r\nSET\r\n$4\r\nclé\r\n$0\r\n\r\n")
+        #expect(commands.count == 1)
+    }
+
+    @Test func everyKindOfReplyIsRead() throws {
+        #expect(try feed(RedisReplyReader(), Array(stream.utf8)[...]) == replies)
+    }
+
+    @Test func cutAtEveryByteTheRepliesAreTheSame() throws {
+        let bytes = Array(stream.utf8)
+        for cut in 0...bytes.count {
+            let reader = try RedisReplyReader()
+            let first = try feed(reader, bytes[..<cut])
+            #expect(try first + feed(reader, bytes[cut...]) == replies, "cut at \(cut)")
+        }
+    }
+
+    @Test(arguments: [
+        "HTTP/1.1 400 Bad Request\r\n", "\0\0\0\0", "*2000000000\r\n", "*-7\r\n", "*65\r\n", "$-7\r\n", "*x\r\n",
+        "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n",
+    ]) func damagedStreamIsRefused(text: String) throws {
+        let reader = try RedisReplyReader()
+        #expect(throws: RedisProtocolError.self) { try feed(reader, Array(text.utf8)[...]) }
+        #expect(throws: RedisProtocolError.self) { try feed(reader, Array("+OK\r\n".utf8)[...]) }
+    }
+
+    @Test func replyWithoutAnEndIsRefusedBeforeItFillsTheMemory() throws {
+        let reader = try RedisReplyReader()
+        _ = try feed(reader, Array("$1000000000\r\n".utf8)[...])
+        let piece = [UInt8](repeating: 0x61, count: 16 * 1024)
+        #expect(throws: RedisProtocolError.self) { for _ in 0..<10 { _ = try feed(reader, piece[...]) } }
+    }
+
+    /// Half a reply at the end: freed with the reader. What it shows needs the address sanitizer to be seen.
+    @Test func unfinishedReplyIsFreed() throws {
+        _ = try feed(RedisReplyReader(), Array("*3\r\n:1\r\n*2\r\n$1\r\na\r\n".utf8)[...])
+    }
+
+    private static let good: [RedisReply] = [.integer(0), .integer(59), .integer(60_000), .integer(1_800_000_000_000)]
+
+    @Test func scriptsAnswerIsRead() {
+        let answer = AdmissionScript.answer(.array(Self.good), .sessionEvents, RateLimits())
+        #expect(
+            answer?.decision
+                == AdmissionDecision(
+                    verdict: .admitted,
+                    quota: Quota(limit: 60, windowSeconds: 60, remaining: 59, resetMilliseconds: 60_000)))
+        #expect(answer?.decidedAt == 1_800_000_000_000)
+    }
+
+    @Test(arguments: [
+        .status("OK"), .null, .array([]), .array(Array(good.dropLast())), .array(good + [.integer(1)]),
+        .array([.integer(3)] + good.dropFirst()), .array([.string("0")] + good.dropFirst()),
+        .array([.integer(0), .integer(61)] + good.dropFirst(2)), .array([.integer(0), .integer(-1)] + good.dropFirst(2)),
+        .array([.integer(0), .integer(59), .integer(-1), .integer(0)]),
+        .array([.integer(0), .integer(59), .integer(120_001), .integer(0)]),
+    ] as [RedisReply]) func whatTheScriptCannotHaveAnsweredIsRefused(reply: RedisReply) {
+        #expect(AdmissionScript.answer(reply, .sessionEvents, RateLimits()) == nil)
+    }
+
+    /// A cluster hashes what is between the first "{" and the first "}" after it, if that is not empty.
+    @Test(arguments: ["ann", "}{", "{a}", "a}b", "ü", " ", "%"]) func keysOfADriverShareOneSlot(driver: String) {
+        let keys = RateLimitClass.allCases.flatMap { limitClass in
+            let claim = AdmissionClaim(driver: DriverID(driver), limitClass: limitClass, idempotencyKey: "k}{1")
+            return [RedisKeys.window(of: claim), RedisKeys.stored(claim)]
+        }
+        let tags = Set(keys.map { $0.drop { $0 != "{" }.dropFirst().prefix { $0 != "}" } })
+        #expect(Set(keys).count == 3)
+        #expect(tags.count == 1)
+        #expect(tags.first?.isEmpty == false)
+    }
+
+    @Test func driversThatDifferHaveKeysThatDiffer() {
+        let drivers = ["a", "a}", "a%7d", "{a", "A"]
+        let keys = drivers.map {
+            RedisKeys.window(
+                of: AdmissionClaim(driver: DriverID($0), limitClass: .sessionEvents, idempotencyKey: "k"))
+        }
+        #expect(Set(keys).count == drivers.count)
+    }
+}
