@@ -33,15 +33,27 @@ extension Journey {
     /// The same for the deadlines that lie before an event in the order. `apply` does this by itself; a store
     /// does it first, to learn of the expiries that it has to insert before the event.
     public mutating func takeDeadline(before event: PlacedEvent) -> (name: EventName, at: Moment)? {
-        guard let deadline = nextDeadline, Self.deadline(deadline, precedes: event) else { return nil }
+        guard let deadline = nextDeadline, precedes(deadline, event) else { return nil }
         end()
         return deadline
     }
 
-    /// An expiry has no sequence, and the server stores only one of a name for a session and a millisecond, so
-    /// of the order's keys only time, origin and rank can tell it from `event`.
-    private static func deadline(_ deadline: (name: EventName, at: Moment), precedes event: PlacedEvent) -> Bool {
+    private func precedes(_ deadline: (name: EventName, at: Moment), _ event: PlacedEvent) -> Bool {
         if deadline.at != event.occurredAt { return deadline.at < event.occurredAt }
-        return event.origin == .server && deadline.name.lifecycleRank < event.name.lifecycleRank
+        return event.origin == .server
+            && PlacedEvent.expiry(deadline.name, at: deadline.at, sessionID: sessionID) < event
+    }
+}
+
+extension PlacedEvent {
+    /// The event that the server stores when a deadline of that session passes. Its `eventID`, which is also its
+    /// `idempotencyKey`, is a function of the arguments: the same expiry is never stored twice, and two that tie
+    /// in time and rank (one of them stale) have one order everywhere. It begins with a character beyond ASCII,
+    /// so that no client can have used it. The durations mean nothing and are 0.
+    public static func expiry(_ name: EventName, at deadline: Moment, sessionID: String?) -> PlacedEvent {
+        let id = "\u{A7}\(name.canonical)/\(sessionID ?? "")/\(deadline.millisecondsSinceEpoch)"
+        return PlacedEvent(
+            name: name, sessionID: sessionID, chargerID: nil, occurredAt: deadline, sequence: nil, eventID: id,
+            idempotencyKey: id, origin: .server, gracePeriodSeconds: 0, hardTimeoutSeconds: 0)
     }
 }

@@ -57,14 +57,14 @@ struct DeadlineTests {
     @Test("A stored expiry ends the session exactly as the passing deadline does")
     func expiry() {
         var journey = walking
-        #expect(journey.apply(.expiry(.gracePeriodExpired, at: .at(900), session: "s1")) == .applied)
+        #expect(journey.apply(.expiry(.gracePeriodExpired, at: .at(900), sessionID: "s1")) == .applied)
         #expect(journey == walking.advanced(to: .at(901)))
     }
 
     @Test("A stored expiry without its deadline has no effect and is no rejection")
     func staleExpiry() {
-        let moved = PlacedEvent.expiry(.gracePeriodExpired, at: .at(800), session: "s1")
-        let otherSession = PlacedEvent.expiry(.gracePeriodExpired, at: .at(900), session: "s0")
+        let moved = PlacedEvent.expiry(.gracePeriodExpired, at: .at(800), sessionID: "s1")
+        let otherSession = PlacedEvent.expiry(.gracePeriodExpired, at: .at(900), sessionID: "s0")
         for event in [moved, otherSession] {
             var journey = walking
             #expect(journey.apply(event) == .none)
@@ -73,7 +73,7 @@ struct DeadlineTests {
         var arrived = walking
         (arrived.state, arrived.graceDeadline) = (.atMerchant, nil)
         var journey = arrived
-        #expect(journey.apply(.expiry(.gracePeriodExpired, at: .at(900), session: "s1")) == .none)
+        #expect(journey.apply(.expiry(.gracePeriodExpired, at: .at(900), sessionID: "s1")) == .none)
         #expect(journey == arrived)
     }
 
@@ -81,12 +81,42 @@ struct DeadlineTests {
     func graceBeforeStoredHard() {
         var journey = walking
         journey.hardDeadline = .at(900)
-        let hard = PlacedEvent.expiry(.hardTimeoutExpired, at: .at(900), session: "s1")
+        let hard = PlacedEvent.expiry(.hardTimeoutExpired, at: .at(900), sessionID: "s1")
         var copy = journey
         let taken = copy.takeDeadline(before: hard)
         #expect(isDeadline(taken, .gracePeriodExpired, .at(900)))
         #expect(journey.apply(hard) == .none)
         #expect(journey == ended)
+    }
+
+    @Test(
+        "A stale expiry of another session in the same millisecond keeps one place, before or after",
+        arguments: [
+            "s0", "s2",
+        ])
+    func tieWithStaleExpiry(staleSession: String) {
+        let stale = PlacedEvent.expiry(.gracePeriodExpired, at: .at(900), sessionID: staleSession)
+        let own = PlacedEvent.expiry(.gracePeriodExpired, at: .at(900), sessionID: "s1")
+        var journey = walking
+        let taken = journey.takeDeadline(before: stale)
+        #expect((taken != nil) == (own < stale))
+        #expect(journey.apply(stale) == .none)
+        #expect(journey.apply(own) == (taken == nil ? .applied : .none))
+        #expect(journey == ended)
+    }
+
+    @Test("An expiry's id follows from what it is, and can be no client's key")
+    func expiryIdentity() {
+        let expiry = PlacedEvent.expiry(.gracePeriodExpired, at: .at(900), sessionID: "s1")
+        #expect(expiry == .expiry(.gracePeriodExpired, at: .at(900), sessionID: "s1"))
+        #expect(expiry.idempotencyKey == expiry.eventID)
+        #expect(expiry.idempotencyKey.utf8.contains { $0 >= 0x80 })
+        let others: [PlacedEvent] = [
+            .expiry(.hardTimeoutExpired, at: .at(900), sessionID: "s1"),
+            .expiry(.gracePeriodExpired, at: .at(901), sessionID: "s1"),
+            .expiry(.gracePeriodExpired, at: .at(900), sessionID: "s2"),
+        ]
+        #expect(others.allSatisfy { $0.idempotencyKey != expiry.idempotencyKey })
     }
 
     @Test("A client's own expiry counts when it happened, also before the server's deadline")

@@ -14,8 +14,8 @@ struct EventOrderTests {
         .client(.sessionRestored, at: .at(1), sequence: 1, id: "a", key: "k1"),
         .client(.sessionRestored, at: .at(1), sequence: 1, id: "a", key: "k2"),
         .client(.chargerTargeted, at: .at(1), sequence: .max, id: "a"),
-        .expiry(.gracePeriodExpired, at: .at(1), session: "s"),
-        .expiry(.hardTimeoutExpired, at: .at(1), session: "a"),
+        .expiry(.gracePeriodExpired, at: .at(1), sessionID: "s"),
+        .expiry(.hardTimeoutExpired, at: .at(1), sessionID: "a"),
         .client(.chargerTargeted, at: .at(1.001), id: "0"),
     ]
 

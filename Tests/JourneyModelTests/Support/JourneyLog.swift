@@ -32,7 +32,7 @@ struct JourneyLog {
         var journey = journey
         while let deadline = journey.takeDeadline(before: now) {
             insert(
-                .expiry(deadline.name, at: deadline.at, session: journey.sessionID), after: journey, at: points.count)
+                .expiry(deadline.name, at: deadline.at, sessionID: journey.sessionID), after: journey, at: points.count)
         }
     }
 
@@ -41,7 +41,7 @@ struct JourneyLog {
         var index = first
         while index < points.count {
             while let deadline = journey.takeDeadline(before: points[index].event) {
-                insert(.expiry(deadline.name, at: deadline.at, session: journey.sessionID), after: journey, at: index)
+                insert(.expiry(deadline.name, at: deadline.at, sessionID: journey.sessionID), after: journey, at: index)
                 index += 1
             }
             let verdict = journey.apply(points[index].event)

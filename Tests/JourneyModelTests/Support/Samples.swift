@@ -17,13 +17,6 @@ extension PlacedEvent {
             eventID: id, idempotencyKey: key ?? id, origin: .client, gracePeriodSeconds: graceSeconds,
             hardTimeoutSeconds: hardSeconds)
     }
-
-    static func expiry(_ name: EventName, at deadline: Moment, session: String?) -> PlacedEvent {
-        let id = "\(name.canonical) \(session ?? "") \(deadline.millisecondsSinceEpoch)"
-        return PlacedEvent(
-            name: name, sessionID: session, chargerID: nil, occurredAt: deadline, sequence: nil, eventID: id,
-            idempotencyKey: id, origin: .server, gracePeriodSeconds: 900, hardTimeoutSeconds: 3600)
-    }
 }
 
 /// All names that the contract lists, and one that it does not.
