@@ -1,0 +1,235 @@
+#!/usr/bin/env bats
+# The command: what it prints, how it ends, and when it refuses to start.
+
+load lib
+
+setup() {
+    forget_server
+    prepare_server
+}
+
+teardown() {
+    end_server
+}
+
+# ends_with STATUS COMMAND...: runs it; out and err hold what it printed.
+ends_with() {
+    local expected=$1 ended=0
+    shift
+    "$@" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" </dev/null || ended=$?
+    out=$(<"$BATS_TEST_TMPDIR/out")
+    err=$(<"$BATS_TEST_TMPDIR/err")
+    [[ $ended == "$expected" ]] || {
+        printf '%s\n' "Expected exit status $expected, got $ended." "--- out" "$out" "--- err" "$err"
+        return 1
+    }
+}
+
+@test "--help names the subcommands, --version one line" {
+    ends_with 0 dwell --help
+    local subcommand
+    for subcommand in serve migrate check-config token healthcheck; do
+        grep -qw "$subcommand" <<<"$out" || { echo "no $subcommand in: $out"; return 1; }
+        dwell "$subcommand" --help | grep -q USAGE
+    done
+    ends_with 0 dwell --version
+    [[ $out =~ ^[0-9]+\.[0-9]+\.[0-9]+[^$'\n']*$ ]]
+}
+
+@test "an unknown subcommand or option is wrong usage" {
+    ends_with 64 dwell serv
+    [[ -n $err && -z $out ]]
+    ends_with 64 dwell check-config --no-such-option
+    ends_with 64 dwell token
+}
+
+@test "check-config shows every setting with its value, and no secret" {
+    prepare_server NATIVE_CHARGER_DWELL_SECONDS=77
+    ends_with 0 dwell check-config
+    local variable
+    for variable in HTTP_HOST HTTP_PORT DATABASE_PATH REDIS_URL REDIS_TIMEOUT_MS APP_ENV ENV_FILE LOG_LEVEL LOG_FORMAT \
+        SHUTDOWN_TIMEOUT_SECONDS JWT_SECRET JWT_PRIVATE_KEY_FILE JWT_ISSUER JWT_AUDIENCE ACCESS_TOKEN_TTL_SECONDS \
+        RATE_LIMIT_SESSION_EVENTS RATE_LIMIT_PRESESSION_EVENTS RATE_LIMIT_WINDOW_SECONDS SESSION_REGISTRATION \
+        NATIVE_CHARGER_INTENT_RADIUS_M NATIVE_CHARGER_ANCHOR_RADIUS_M NATIVE_CHARGER_DWELL_SECONDS \
+        NATIVE_MERCHANT_UNLOCK_RADIUS_M NATIVE_GRACE_PERIOD_SECONDS NATIVE_HARD_TIMEOUT_SECONDS \
+        NATIVE_LOCATION_ACCURACY_THRESHOLD_M NATIVE_SPEED_THRESHOLD_FOR_DWELL_MPS; do
+        [[ $(grep -c "^$variable " <<<"$out") == 1 ]] || { echo "not one line for $variable in: $out"; return 1; }
+    done
+    grep -qE '^NATIVE_CHARGER_DWELL_SECONDS +77 ' <<<"$out"
+    if grep -F integration-tests-sign-with <<<"$out$err"; then return 1; fi
+    ends_with 0 dwell check-config --json
+    jq -e '[.settings[] | select(.name == "NATIVE_CHARGER_DWELL_SECONDS") | .value] | map(tostring) == ["77"]' <<<"$out"
+}
+
+@test "check-config tells every problem and ends with 1" {
+    prepare_server HTTP_PORT=70000 NATIVE_GRACE_PERIOD_SECONDS=nan LOG_LEVEL=loud JWT_SECRET=short REDIS_URL=nowhere
+    ends_with 1 dwell check-config
+    local variable
+    for variable in HTTP_PORT NATIVE_GRACE_PERIOD_SECONDS LOG_LEVEL JWT_SECRET REDIS_URL; do
+        grep -q "$variable" <<<"$err" || { echo "no $variable in: $err"; return 1; }
+    done
+    if grep -E 'JWT_SECRET=short' <<<"$out$err"; then return 1; fi
+}
+
+@test "the environment wins over the file, an option over both" {
+    echo HTTP_PORT=1111 >"$server_folder/some.env"
+    echo RATE_LIMIT_WINDOW_SECONDS=11 >>"$server_folder/some.env"
+    prepare_server ENV_FILE="$server_folder/some.env" HTTP_PORT=2222
+    ends_with 0 dwell check-config
+    grep -qE '^HTTP_PORT +2222 ' <<<"$out"
+    grep -qE '^RATE_LIMIT_WINDOW_SECONDS +11 ' <<<"$out"
+    ends_with 0 dwell check-config --port 3333
+    grep -qE '^HTTP_PORT +3333 ' <<<"$out"
+}
+
+@test "a secret can come from a file" {
+    signing=()
+    echo another-secret-that-has-more-than-32-bytes >"$server_folder/secret"
+    prepare_server JWT_SECRET_FILE="$server_folder/secret"
+    ends_with 0 dwell token --driver jonas
+    local signed signature
+    signed=${out%.*}
+    signature=$(python3 -c '
+import base64, hashlib, hmac, sys
+digest = hmac.new(b"another-secret-that-has-more-than-32-bytes", sys.argv[1].encode(), hashlib.sha256).digest()
+print(base64.urlsafe_b64encode(digest).rstrip(b"=").decode())' "$signed")
+    [[ ${out##*.} == "$signature" ]]
+}
+
+@test "token prints one token and nothing else, with the claims of the contract" {
+    ends_with 0 dwell token --driver jonas --ttl 90
+    [[ $out =~ ^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$ ]]
+    cut -d. -f2 <<<"$out" | jq -eR 'gsub("-"; "+") | gsub("_"; "/") | @base64d | fromjson |
+        .sub == "jonas" and .iss == "dwell" and .aud == "dwell" and (.exp - .iat) == 90'
+}
+
+@test "the server makes its own key on first start, keeps it, and token finds it" {
+    signing=()
+    start_server
+    sign_in a
+    get /native/config
+    expect_status 200
+    # Nobody else may read the key.
+    local readable
+    readable=$(find "$server_folder" -type f -not -name 'log' -not -name 'dwell.sqlite3*' -perm /077)
+    [[ -z $readable ]] || { echo "readable by others: $readable"; return 1; }
+    stop_server
+    start_server
+    get /native/config
+    expect_status 200
+    stop_server
+}
+
+@test "production refuses to start with a key of its own" {
+    signing=()
+    prepare_server APP_ENV=production
+    ends_with 78 dwell serve
+    grep -q JWT_SECRET <<<"$err$out"
+    [[ ! -e $server_folder/dwell.sqlite3 ]]
+}
+
+@test "wrong settings end the start with 78, all of them told at once" {
+    prepare_server HTTP_PORT=http JWT_SECRET=too-short EVENT_LOOPS=0 SESSION_REGISTRATION=maybe
+    ends_with 78 dwell serve
+    local variable
+    for variable in HTTP_PORT JWT_SECRET EVENT_LOOPS SESSION_REGISTRATION; do
+        [[ $(grep -c "$variable" <<<"$err$out") == 1 ]] || { echo "not one line for $variable in: $out$err"; return 1; }
+    done
+}
+
+@test "an ENV_FILE that is named and missing stops the start" {
+    prepare_server ENV_FILE="$server_folder/missing.env"
+    ends_with 78 dwell serve
+    grep -q ENV_FILE <<<"$err$out"
+}
+
+@test "a port that is taken is told, with a status that is not 0" {
+    start_server
+    local first=$server_pid
+    # Bounded, for a server that starts all the same.
+    ends_with 1 timeout 20 env -i "${clean_environment[@]}" "${server_environment[@]}" \
+        DATABASE_PATH="$server_folder/second.sqlite3" "$DWELL" serve
+    grep -q "$server_port" <<<"$err$out"
+    kill -0 "$first"
+    stop_server
+}
+
+@test "migrate makes the schema, --status tells it, and doing it twice is doing it once" {
+    ends_with 0 dwell migrate --status
+    [[ $out == *0001* ]]
+    [[ ! -e $server_folder/dwell.sqlite3 || -z $(sql "SELECT name FROM sqlite_master WHERE name = 'event'") ]]
+    ends_with 0 dwell migrate
+    [[ $(sql "SELECT count(*) FROM sqlite_master WHERE name = 'event'") == 1 ]]
+    local schema
+    schema=$(sql 'SELECT sql FROM sqlite_master ORDER BY name')
+    ends_with 0 dwell migrate
+    [[ $(sql 'SELECT sql FROM sqlite_master ORDER BY name') == "$schema" ]]
+    ends_with 0 dwell migrate --status
+    [[ $out == *0001* ]]
+}
+
+@test "a database of a newer version is refused and left alone" {
+    ends_with 0 dwell migrate
+    python3 - "$server_folder/dwell.sqlite3" <<'PYTHON'
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1])
+version = database.execute("PRAGMA user_version").fetchone()[0]
+if version:
+    database.execute(f"PRAGMA user_version = {version + 1000}")
+tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE name LIKE '%migration%'")]
+for table in tables:
+    columns = database.execute(f"PRAGMA table_info({table})").fetchall()
+    row = database.execute(f"SELECT * FROM {table} ORDER BY 1 DESC LIMIT 1").fetchone()
+    newer = [9999 if isinstance(row[0], int) else "9999_from_the_future", *row[1:]]
+    database.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})", newer)
+assert version or tables, "nothing in the database says which version it is"
+database.commit()
+PYTHON
+    local before
+    before=$(sql 'SELECT count(*), sum(length(sql)) FROM sqlite_master')
+    ends_with 1 timeout 20 env -i "${clean_environment[@]}" "${server_environment[@]}" "$DWELL" serve
+    [[ -n $err$out ]]
+    [[ $(sql 'SELECT count(*), sum(length(sql)) FROM sqlite_master') == "$before" ]]
+}
+
+@test "it runs from any folder and carries its migrations" {
+    cp "$DWELL" "$server_folder/alone"
+    mkdir "$server_folder/elsewhere"
+    prepare_server DATABASE_PATH=relative/data.sqlite3
+    (
+        cd "$server_folder/elsewhere"
+        exec env -i "${clean_environment[@]}" "${server_environment[@]}" "$server_folder/alone" serve
+    ) >>"$server_folder/log" 2>&1 3>&- &
+    server_pid=$!
+    wait_until_ready
+    sign_in a
+    post /native/events "$(event chargerTargeted k1)"
+    expect_status 200
+    [[ -e $server_folder/elsewhere/relative/data.sqlite3 ]]
+    stop_server
+}
+
+@test "dwell without a subcommand serves" {
+    launch_prepared
+    wait_until_ready
+    stop_server
+}
+
+@test "healthcheck: 0 while the server answers, 1 when it does not" {
+    start_server
+    ends_with 0 dwell healthcheck
+    stop_server
+    ends_with 1 dwell healthcheck
+    [[ -n $err ]]
+}
+
+@test "the database is in WAL mode and passes its own checks" {
+    start_server
+    sign_in a
+    post /native/events "$(event chargerTargeted k1)"
+    expect_status 200
+    [[ $(sql 'PRAGMA journal_mode') == wal ]]
+    stop_server
+    [[ $(sql 'PRAGMA integrity_check') == ok ]]
+    [[ -z $(sql 'PRAGMA foreign_key_check') ]]
+}

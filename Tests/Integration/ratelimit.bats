@@ -1,0 +1,251 @@
+#!/usr/bin/env bats
+# Rate limits: what counts, what does not, and what is said about it (contract, section 4).
+
+load lib
+
+setup() {
+    forget_server
+}
+
+teardown() {
+    end_server
+}
+
+# A window that no test outlasts, unless one says otherwise.
+limited_server() {
+    start_server RATE_LIMIT_SESSION_EVENTS=3 RATE_LIMIT_PRESESSION_EVENTS=2 RATE_LIMIT_WINDOW_SECONDS=600 "$@"
+    sign_in a
+}
+
+pre_session() {
+    post /native/events "$(event chargerTargeted "$1")"
+}
+
+in_session() {
+    post /native/events "$(event webRequestedEnd "$1" ".session_id = \"$(driver s)\"")"
+}
+
+expect_rate_limited() {
+    expect_problem 429 rate_limited && expect_field Retry-After '[1-9][0-9]*' &&
+        { (($(field Retry-After) <= ${1:-600})) || fail "Retry-After is over ${1:-600}."; }
+}
+
+# expect_remaining N: the RateLimit field says so (r=N) and when there will be more (t=...).
+expect_remaining() {
+    expect_field RateLimit '"[^"]+";r='"$1"'(;t=[0-9]+)?'
+}
+
+@test "over the limit is 429 with Retry-After, and nothing is stored" {
+    limited_server
+    pre_session k1
+    expect_status 200
+    expect_remaining 1
+    pre_session k2
+    expect_status 200
+    expect_remaining 0
+    pre_session k3
+    expect_rate_limited
+    expect_remaining 0
+    (($(field Retry-After) > 590)) || fail "The window is 600 s long."
+    expect_stored a 2
+    stop_server
+}
+
+@test "every limited route says what the policy is and how the driver stands" {
+    limited_server
+    local session
+    session=".session_id = \"$(driver s)\""
+    post /native/events "$(event chargerTargeted k1)"
+    expect_remaining 1
+    post /v1/native/pre-session-events "$(event charger_targeted k2)"
+    expect_status 200
+    expect_remaining 0
+    post /v1/native/session-events "$(event web_requested_end k3 "$session")"
+    expect_status 200
+    expect_remaining 2
+    expect_field RateLimit-Policy '"[^"]+";q=[23];w=600(, "[^"]+";q=[23];w=600)?'
+    [[ $(field RateLimit-Policy) == *';q=3;w=600'* ]] || fail 'No policy of 3 in 600 s.'
+    post /native/events/batch "{\"events\":[$(event webRequestedEnd k4 "$session")]}"
+    expect_status 200
+    expect_remaining 1
+    [[ $(field RateLimit-Policy) == *';q=3;w=600'* ]] || fail 'No policy of 3 in 600 s.'
+    post /native/events "$(event chargerTargeted k5)"
+    expect_rate_limited
+    [[ $(field RateLimit-Policy) == *';q=2;w=600'* ]] || fail 'No policy of 2 in 600 s.'
+    stop_server
+}
+
+@test "a repeat of a stored event costs nothing, even when nothing is left" {
+    limited_server
+    local first
+    first=$(event chargerTargeted k1)
+    post /native/events "$first"
+    expect_remaining 1
+    local attempt
+    for attempt in {1..5}; do
+        post /native/events "$first"
+        expect_json '.status == "already_processed"'
+    done
+    pre_session k2
+    expect_status 200
+    pre_session k3
+    expect_rate_limited
+    post /native/events "$first"
+    expect_status 200
+    expect_json '.status == "already_processed"'
+    stop_server
+}
+
+@test "what is refused costs nothing" {
+    limited_server
+    sign_in b
+    post /native/events "$(event webRequestedEnd k1 ".session_id = \"$(driver of-b)\"")"
+    sign_in a
+    local attempt
+    for attempt in {1..5}; do
+        post /native/events "$(event chargerTargeted "bad-$attempt" 'del(.occurred_at)')"
+        expect_pointers /occurred_at
+        post /native/events '{'
+        expect_status 400
+        request POST /native/events -H 'Content-Type: text/plain' --data-binary x
+        expect_problem 415 unsupported_media_type
+        post /native/events "$(event webRequestedEnd "foreign-$attempt" ".session_id = \"$(driver of-b)\"")"
+        expect_problem 404 session_not_found
+    done
+    for attempt in 1 2 3; do
+        in_session "s$attempt"
+        expect_status 200
+    done
+    in_session s4
+    expect_rate_limited
+    pre_session p1
+    pre_session p2
+    expect_status 200
+    pre_session p3
+    expect_rate_limited
+    stop_server
+}
+
+@test "a reused key costs nothing" {
+    limited_server
+    pre_session k1
+    local attempt
+    for attempt in {1..5}; do
+        post /native/events "$(event activationRejected k1)"
+        expect_problem 422 idempotency_key_reused
+    done
+    pre_session k2
+    expect_status 200
+    stop_server
+}
+
+@test "the window slides: after Retry-After there is room again, and a 429 did not cost any" {
+    limited_server RATE_LIMIT_WINDOW_SECONDS=2
+    pre_session k1
+    pre_session k2
+    expect_status 200
+    local attempt wait_seconds
+    for attempt in {1..10}; do
+        pre_session "refused-$attempt"
+        expect_rate_limited 2
+    done
+    wait_seconds=$(field Retry-After)
+    sleep "$wait_seconds"
+    pre_session k3
+    expect_status 200
+    stop_server
+}
+
+@test "limits are per driver" {
+    limited_server
+    pre_session k1
+    pre_session k2
+    pre_session k3
+    expect_rate_limited
+    sign_in b
+    pre_session k1
+    expect_status 200
+    expect_remaining 1
+    stop_server
+}
+
+@test "session events and the others are counted apart" {
+    limited_server
+    pre_session p1
+    pre_session p2
+    pre_session p3
+    expect_rate_limited
+    local attempt
+    for attempt in 1 2 3; do
+        in_session "s$attempt"
+        expect_status 200
+        expect_remaining $((3 - attempt))
+    done
+    in_session s4
+    expect_rate_limited
+    stop_server
+}
+
+@test "each event of a batch is charged" {
+    limited_server
+    post /native/events/batch "$(jq -cn --arg now "$(seconds_ago 0)" \
+        '{events: [range(4) | {event_id: "b\(.)", event: "chargerTargeted", occurred_at: $now}]}')"
+    expect_status 200
+    expect_json '.results | map(.status_code) == [200, 200, 429, 429]'
+    expect_json '.results[2] | .status == 429 and .code == "rate_limited" and .retryable == true'
+    expect_remaining 0
+    pre_session k1
+    expect_rate_limited
+    expect_stored a 2
+    stop_server
+}
+
+@test "0 turns one limit off, and only that one" {
+    limited_server RATE_LIMIT_SESSION_EVENTS=0
+    local attempt
+    for attempt in {1..100}; do
+        in_session "s$attempt"
+        [[ $status == 200 ]] || fail "Event $attempt was refused."
+    done
+    pre_session p1
+    pre_session p2
+    pre_session p3
+    expect_rate_limited
+    stop_server
+}
+
+@test "the defaults: 60 session events and 30 others in 60 seconds" {
+    limits=()
+    start_server
+    sign_in a
+    local session
+    session=$(driver s)
+    post /native/events/batch "$(jq -cn --arg now "$(seconds_ago 0)" --arg s "$session" \
+        '{events: [range(65) | {event_id: "s\(.)", event: "reset", session_id: $s, occurred_at: $now}]}')"
+    expect_json '.results | map(select(.status_code == 200)) | length == 60'
+    [[ $(field RateLimit-Policy) == *';q=60;w=60'* ]] || fail 'No policy of 60 in 60 s.'
+    post /native/events/batch "$(jq -cn --arg now "$(seconds_ago 0)" \
+        '{events: [range(35) | {event_id: "p\(.)", event: "chargerTargeted", occurred_at: $now}]}')"
+    expect_json '.results | map(select(.status_code == 200)) | length == 30'
+    [[ $(field RateLimit-Policy) == *';q=30;w=60'* ]] || fail 'No policy of 30 in 60 s.'
+    stop_server
+}
+
+@test "fifty requests at once pass exactly the limit" {
+    limited_server RATE_LIMIT_PRESESSION_EVENTS=20
+    local index answers=$BATS_TEST_TMPDIR/answers requests=()
+    mkdir "$answers"
+    for index in {1..50}; do
+        curl -sS --max-time 20 -o /dev/null -w '%{http_code}\n' -H "Authorization: Bearer $token" \
+            -H 'Content-Type: application/json' --data-binary "$(event chargerTargeted "k$index")" \
+            "$server_url/native/events" >"$answers/$index" 3>&- &
+        requests+=($!)
+    done
+    for index in "${requests[@]}"; do wait "$index"; done
+    [[ $(cat "$answers"/* | sort | uniq -c | tr -s ' ' | tr '\n' ' ') == ' 20 200 30 429 ' ]] || {
+        cat "$answers"/* | sort | uniq -c
+        return 1
+    }
+    expect_stored a 20
+    stop_server
+}
