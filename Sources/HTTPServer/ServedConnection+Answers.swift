@@ -6,7 +6,7 @@ internal import Sockets
 
 extension ServedConnection {
     /// The request in hand, as it was decided when its head came.
-    func answer() async throws(TransportError) {
+    nonisolated(nonsending) func answer() async throws(TransportError) {
         guard let exchange else { return }
         switch exchange.destination {
         case .handler(let route, let parameters):
@@ -23,7 +23,7 @@ extension ServedConnection {
 
     /// Answers the request in hand, or the beginning of one, and ends the connection. What was decided when the head
     /// came goes first: a body that is too long for a path that does not exist is 404.
-    func refuse(_ status: Status, _ detail: String, retryAfterSeconds: Int? = nil) async throws(TransportError) {
+    nonisolated(nonsending) func refuse(_ status: Status, _ detail: String, retryAfterSeconds: Int? = nil) async throws(TransportError) {
         let exchange =
             exchange
             ?? Exchange(
@@ -52,7 +52,7 @@ extension ServedConnection {
 
     // MARK: - Sending
 
-    private func send(_ response: Response, _ exchange: Exchange, close: Bool = false) async throws(TransportError) {
+    private nonisolated(nonsending) func send(_ response: Response, _ exchange: Exchange, close: Bool = false) async throws(TransportError) {
         self.exchange = nil
         releaseBody()
         var fields = response.fields
@@ -90,7 +90,7 @@ extension ServedConnection {
     // MARK: - Streaming
 
     /// The head is in `output`. Returns the bytes of the whole answer.
-    private func stream(
+    private nonisolated(nonsending) func stream(
         _ produce: @Sendable (any ResponseBodyWriter) async throws -> Void, isHead: Bool
     ) async throws(TransportError) -> Int {
         streamedBytes = output.count

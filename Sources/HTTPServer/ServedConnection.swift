@@ -71,7 +71,7 @@ final class ServedConnection: @unchecked Sendable {
 
     // MARK: - Events
 
-    private func run() async throws(TransportError) -> Ending {
+    private nonisolated(nonsending) func run() async throws(TransportError) -> Ending {
         while true {
             switch http.nextEvent() {
             case .needMoreData:
@@ -119,7 +119,7 @@ final class ServedConnection: @unchecked Sendable {
             receivedAtMilliseconds: LoopClock.nowMilliseconds)
     }
 
-    private func take(_ bytes: [UInt8]) async throws(TransportError) {
+    private nonisolated(nonsending) func take(_ bytes: [UInt8]) async throws(TransportError) {
         guard case .handler = exchange?.destination else { return }
         guard serving.bodyBudget.take(bytes.count) else {
             return try await refuse(.serviceUnavailable, "The server is busy.", retryAfterSeconds: 1)
@@ -140,7 +140,7 @@ final class ServedConnection: @unchecked Sendable {
     // MARK: - Reading
 
     /// Not nil when the connection is over.
-    private func readMore() async throws(TransportError) -> Ending? {
+    private nonisolated(nonsending) func readMore() async throws(TransportError) -> Ending? {
         if http.isContinueDue {
             if exchange?.isRefused == true {
                 // RFC 9110 section 10.1.1: a final status instead of 100; the body will not be read.
@@ -197,14 +197,14 @@ final class ServedConnection: @unchecked Sendable {
 
     // MARK: - Writing
 
-    func flush() async throws(TransportError) {
+    nonisolated(nonsending) func flush() async throws(TransportError) {
         if output.isEmpty { return }
         try await connection.write(
             output, stallTimeoutMilliseconds: serving.configuration.writeStallMilliseconds)
         output.removeAll(keepingCapacity: true)
     }
 
-    private func linger() async throws(TransportError) {
+    private nonisolated(nonsending) func linger() async throws(TransportError) {
         connection.shutdownWrite()
         let deadline = Deadline.inMilliseconds(serving.configuration.lingerMilliseconds)
         var left = serving.configuration.lingerBytesMax

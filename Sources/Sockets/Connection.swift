@@ -15,6 +15,9 @@
 /// to the connection's loop when it is not there. It stays registered with its loop until `close()`, which whoever
 /// made it must call (an accepted one is closed when its handler returns).
 ///
+/// The calls of the hot path are `nonisolated(nonsending)`: a task that is on the loop already stays there without
+/// asking the runtime which executor it prefers.
+///
 /// Safe to share: everything that changes is touched only on `loop`, which every door below makes sure of.
 package final class Connection: @unchecked Sendable, ReadinessReceiver {
     package let loop: EventLoop
@@ -65,13 +68,11 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
     /// then and at every later call. Returns as soon as there are any.
     ///
     /// `endsOnDrain`: throws `.draining` when it would have to wait, or waits, while the connection is draining.
-    package func read<Answer>(
+    package nonisolated(nonsending) func read<Answer>(
         until deadline: Deadline = .never, endsOnDrain: Bool = false, _ body: (UnsafeRawBufferPointer) -> Answer
     ) async throws(TransportError) -> Answer {
         if !loop.isCurrent {
-            return try await withTaskExecutorPreference(loop) { () async throws(TransportError) -> Answer in
-                try await read(until: deadline, endsOnDrain: endsOnDrain, body)
-            }
+            return try await readFromElsewhere(until: deadline, endsOnDrain: endsOnDrain).withUnsafeBytes(body)
         }
         try await takeTurns()
         while true {
@@ -82,10 +83,18 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
     }
 
     /// The same with the bytes copied out.
-    package func read(
+    package nonisolated(nonsending) func read(
         until deadline: Deadline = .never, endsOnDrain: Bool = false
     ) async throws(TransportError) -> [UInt8] {
         try await read(until: deadline, endsOnDrain: endsOnDrain) { Array($0) }
+    }
+
+    @concurrent private func readFromElsewhere(
+        until deadline: Deadline, endsOnDrain: Bool
+    ) async throws(TransportError) -> [UInt8] {
+        try await withTaskExecutorPreference(loop) { () async throws(TransportError) in
+            try await read(until: deadline, endsOnDrain: endsOnDrain)
+        }
     }
 
     /// nil when there is nothing yet.
@@ -112,13 +121,12 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
     /// Returns when all bytes are in the kernel's hands, which is no promise that the peer has them.
     ///
     /// `stallTimeoutMilliseconds` bounds each single wait for the peer to take more, `deadline` all of them together.
-    package func write(
+    package nonisolated(nonsending) func write(
         _ bytes: [UInt8], until deadline: Deadline = .never, stallTimeoutMilliseconds: Int? = nil
     ) async throws(TransportError) {
         if !loop.isCurrent {
-            return try await withTaskExecutorPreference(loop) { () async throws(TransportError) in
-                try await write(bytes, until: deadline, stallTimeoutMilliseconds: stallTimeoutMilliseconds)
-            }
+            return try await writeFromElsewhere(
+                bytes, until: deadline, stallTimeoutMilliseconds: stallTimeoutMilliseconds)
         }
         try await takeTurns()
         var sent = 0
@@ -129,6 +137,14 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
             if writing.mayProceed { continue }
             let stalled = stallTimeoutMilliseconds.map { Deadline.inMilliseconds($0) } ?? .never
             try await wait(writing, until: min(deadline, stalled), endsOnDrain: false)
+        }
+    }
+
+    @concurrent private func writeFromElsewhere(
+        _ bytes: [UInt8], until deadline: Deadline, stallTimeoutMilliseconds: Int?
+    ) async throws(TransportError) {
+        try await withTaskExecutorPreference(loop) { () async throws(TransportError) in
+            try await write(bytes, until: deadline, stallTimeoutMilliseconds: stallTimeoutMilliseconds)
         }
     }
 
@@ -155,7 +171,9 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
 
     // MARK: - Waiting
 
-    private func wait(_ direction: Waiting, until deadline: Deadline, endsOnDrain: Bool) async throws(TransportError) {
+    private nonisolated(nonsending) func wait(
+        _ direction: Waiting, until deadline: Deadline, endsOnDrain: Bool
+    ) async throws(TransportError) {
         if direction.isTaken { throw .alreadyWaiting }
         callsWithoutWait = 0
         switch await direction.wait(until: deadline, endsOnDrain: endsOnDrain) {
@@ -168,7 +186,7 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
     }
 
     /// A peer that is always ready must not keep the loop, nor keep a cancelled task alive.
-    private func takeTurns() async throws(TransportError) {
+    private nonisolated(nonsending) func takeTurns() async throws(TransportError) {
         callsWithoutWait += 1
         if callsWithoutWait <= Connection.callsWithoutWaitMax { return }
         callsWithoutWait = 0
@@ -184,7 +202,7 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
     }
 
     /// Until it can be written to: a connect has ended, well or badly.
-    func waitWritable(until deadline: Deadline) async throws(TransportError) {
+    nonisolated(nonsending) func waitWritable(until deadline: Deadline) async throws(TransportError) {
         try await wait(writing, until: deadline, endsOnDrain: false)
     }
 

@@ -144,7 +144,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     }
 
     /// Lets the other tasks and descriptors of this loop have a turn. Only for a task that runs on it.
-    func yield() async {
+    nonisolated(nonsending) func yield() async {
         await withUnsafeContinuation { yielded.append($0) }
     }
 

@@ -27,7 +27,7 @@ final class Waiting: @unchecked Sendable {
     var isTaken: Bool { waiter != nil }
 
     /// Returns when `wake` is called or the deadline has passed. Nobody else may be waiting.
-    func wait(until deadline: Deadline, endsOnDrain: Bool) async -> Wake {
+    nonisolated(nonsending) func wait(until deadline: Deadline, endsOnDrain: Bool) async -> Wake {
         number &+= 1
         let number = number
         self.endsOnDrain = endsOnDrain
