@@ -81,6 +81,8 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
+            // A link to migrations/ at the top: the binary carries them and runs from any folder.
+            resources: [.embedInCode("Migrations")],
             swiftSettings: settings
         ),
         .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),

@@ -1,10 +1,15 @@
 // `dwell migrate`.
 
 import ArgumentParser
+import Foundation
+import JourneyModel
+import SQLiteStore
+import Telemetry
 
 struct MigrateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "migrate", abstract: "Bring the database to this version's schema.")
+        commandName: "migrate", abstract: "Bring the database to this version's schema.",
+        discussion: "The server does the same when it starts; this is for doing it before, or for looking.")
 
     @Flag(help: "Only show which migrations are applied and which are not.")
     var status = false
@@ -12,8 +17,26 @@ struct MigrateCommand: AsyncParsableCommand {
     @OptionGroup var settingsOptions: SettingsOptions
 
     func run() async throws {
-        _ = try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides)).required()
-        writeToStandardError("migrate is not wired yet\n")
-        throw ExitCode.failure
+        let input = ConfigurationInput(overrides: settingsOptions.overrides)
+        let path = try Configuration.report(from: input).required().databasePath
+        do {
+            if !status { await (try Wiring.openStore(path)).close() }
+            print(Self.table(try DatabaseOpening.status(path: path)))
+        } catch {
+            writeToStandardError("\(path): \(error)\n")
+            throw ExitCode.failure
+        }
+    }
+
+    /// One line per migration: number, name, and when it was applied.
+    static func table(_ migrations: [MigrationStatus]) -> String {
+        migrations.map { migration in
+            let number = String(migration.number)
+            let when = migration.appliedAtMilliseconds.map {
+                "applied \(RFC3339.text(of: Moment(millisecondsSinceEpoch: $0)))"
+            }
+            return String(repeating: "0", count: max(0, 4 - number.count)) + number
+                + " \(migration.name)  \(when ?? "not applied")"
+        }.joined(separator: "\n")
     }
 }

@@ -1,18 +1,29 @@
 // `dwell serve`.
 
 import ArgumentParser
+import Logging
+import SQLiteStore
 
 struct ServeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "serve", abstract: "Serve until SIGTERM or SIGINT (the default).")
+        commandName: "serve", abstract: "Serve until SIGTERM or SIGINT (the default).",
+        discussion: """
+            The first SIGTERM or SIGINT drains: no new connections, open requests are answered, and the exit status \
+            is 0 within SHUTDOWN_TIMEOUT_SECONDS. A second one ends at once. SIGHUP reads the environment file again.
+            """)
 
     @OptionGroup var listenOptions: ListenOptions
     @OptionGroup var settingsOptions: SettingsOptions
 
     func run() async throws {
-        let overrides = settingsOptions.overrides.merging(listenOptions.overrides) { $1 }
-        _ = try Configuration.report(from: ConfigurationInput(overrides: overrides)).required()
-        writeToStandardError("serve is not wired yet\n")
-        throw ExitCode.failure
+        let input = ConfigurationInput(overrides: settingsOptions.overrides.merging(listenOptions.overrides) { $1 })
+        let configuration = try Configuration.report(from: input).required()
+        let logger = configuration.log.logger(label: "dwell")
+        do {
+            try await Wiring(configuration, logger: logger).run(input)
+        } catch {
+            logger.critical("the server cannot run", metadata: ["reason": "\(error)"])
+            throw ExitCode.failure
+        }
     }
 }

@@ -1,0 +1,36 @@
+// The parts that start and stop, as services of one group (swift-service-lifecycle).
+
+import HTTPServer
+import RedisAdmission
+import ServiceLifecycle
+
+/// Listens until the group shuts down, then drains.
+struct ServerService: Service {
+    let server: Server
+    let drainSeconds: Int
+
+    func run() async throws {
+        _ = try await server.start()
+        try? await gracefulShutdown()
+        await server.drain(withinSeconds: drainSeconds)
+    }
+}
+
+/// Keeps the connections to Redis.
+struct RedisService: Service {
+    let admission: SharedAdmission
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown { await admission.run() }
+    }
+}
+
+/// Has nothing to do but to close something once everything that started after it has ended.
+struct ClosingService: Service {
+    let close: @Sendable () async -> Void
+
+    func run() async throws {
+        try? await gracefulShutdown()
+        await close()
+    }
+}
