@@ -1,0 +1,55 @@
+// The small integers that stand for states, transitions and reasons in the database. They are part of the schema:
+// a number that was given once is never given to anything else. The view event_timeline spells them out for people.
+
+import JourneyModel
+
+extension JourneyState {
+    var code: Int64 {
+        switch self {
+        case .idle: 0
+        case .nearCharger: 1
+        case .anchored: 2
+        case .sessionActive: 3
+        case .inTransit: 4
+        case .atMerchant: 5
+        case .sessionEnded: 6
+        }
+    }
+
+    /// Nil for a code of a newer schema, or a damaged one.
+    init?(code: Int64) {
+        guard let state = Self.allCases.first(where: { $0.code == code }) else { return nil }
+        self = state
+    }
+}
+
+extension Verdict.Transition {
+    var code: Int64 {
+        switch self {
+        case .none: 0
+        case .applied: 1
+        case .rejected: 2
+        }
+    }
+
+    init?(code: Int64) {
+        guard let transition = Self.allCases.first(where: { $0.code == code }) else { return nil }
+        self = transition
+    }
+}
+
+extension Verdict.Reason {
+    var code: Int64 {
+        switch self {
+        case .notAnchored: 0
+        case .notAtMerchant: 1
+        case .mustDepartFirst: 2
+        case .noSuchTransition: 3
+        }
+    }
+
+    init?(code: Int64) {
+        guard let reason = Self.allCases.first(where: { $0.code == code }) else { return nil }
+        self = reason
+    }
+}

@@ -1,0 +1,79 @@
+// Opens the database file: one connection that writes, a few that read, all in WAL mode, and the one that writes in
+// `synchronous=FULL`, without which a 200 would be a promise that a power cut breaks (contract, section 3).
+
+package import GRDB
+
+/// The database is not what acknowledgements need. The start stops here.
+package struct DurabilityNotGranted: Error, Hashable, Sendable, CustomStringConvertible {
+    package var pragma: String
+    package var expected: String
+    package var found: String
+
+    package var description: String { "PRAGMA \(pragma) reads back \(found) instead of \(expected)" }
+}
+
+package enum DatabaseOpening {
+    /// One process owns the file, so that nobody should be in the way; a backup or a shell may be, for a moment.
+    static let busyTimeoutSeconds = 5.0
+    /// `lookUp` is all that reads while events come in.
+    static let readersMax = 4
+    /// KiB per connection. The upper levels of the indexes of ten million events are some 20 MB.
+    static let cacheKiB = 32 * 1024
+    /// A checkpoint writes each page once, however often the WAL has it: 16 MiB lets a hot page be written for many
+    /// commits together, and is read back in well under a second after a crash.
+    static let walAutocheckpointPages = 4096
+    /// What is left of a WAL that grew behind a long reader, once it is reset.
+    static let walBytesMax = 64 * 1024 * 1024
+
+    /// Opens or makes the file, brings it to this binary's schema, and sees to it that commits are durable.
+    ///
+    /// - Throws: `MigrationRefusal`, `DurabilityNotGranted`, or SQLite's error.
+    package static func open(
+        path: String, migrations: MigrationRun = MigrationRun(), nowMilliseconds: Int64
+    ) throws -> DatabasePool {
+        let pool = try connect(path: path)
+        try pool.writeWithoutTransaction { db in
+            try migrations.run(db, atMilliseconds: nowMilliseconds)
+            try makeDurable(db)
+        }
+        return pool
+    }
+
+    /// Opens the file as it is, for `dwell migrate --status`.
+    package static func status(
+        path: String, migrations: MigrationRun = MigrationRun()
+    ) throws -> [MigrationStatus] {
+        var configuration = Configuration()
+        configuration.readonly = true
+        return try DatabaseQueue(path: path, configuration: configuration).read { db in try migrations.status(db) }
+    }
+
+    private static func connect(path: String) throws -> DatabasePool {
+        var configuration = Configuration()
+        configuration.label = "dwell.sqlite"
+        configuration.busyMode = .timeout(busyTimeoutSeconds)
+        configuration.maximumReaderCount = readersMax
+        // A transaction that survives a failing ROLLBACK is rolled back before the next one; GRDB would end the
+        // process over it.
+        configuration.allowsUnsafeTransactions = true
+        configuration.prepareDatabase { db in
+            try db.execute(sql: "PRAGMA cache_size = -\(cacheKiB)")
+            try db.execute(sql: "PRAGMA temp_store = MEMORY")
+        }
+        return try DatabasePool(path: path, configuration: configuration)
+    }
+
+    /// To be called on the connection that writes. After the pool is made: DatabasePool itself sets
+    /// `synchronous=NORMAL` once `prepareDatabase` is over, so that asking for FULL there has no effect.
+    private static func makeDurable(_ db: Database) throws {
+        try db.execute(sql: "PRAGMA synchronous = FULL")
+        try db.execute(sql: "PRAGMA wal_autocheckpoint = \(walAutocheckpointPages)")
+        try db.execute(sql: "PRAGMA journal_size_limit = \(walBytesMax)")
+        for (pragma, expected) in [("journal_mode", "wal"), ("synchronous", "2"), ("foreign_keys", "1")] {
+            let found = try String.fetchOne(db, sql: "PRAGMA \(pragma)") ?? "nothing"
+            guard found == expected else {
+                throw DurabilityNotGranted(pragma: pragma, expected: expected, found: found)
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+// A driver's row: the head of the fold, and the last correction of the phone's clock. Read once for each append, and
+// written once.
+
+import Engine
+import JourneyModel
+
+struct DriverRow {
+    /// The last event in the contract's order.
+    struct Head {
+        var event: Int64
+        var correctedAt: Moment
+    }
+
+    var id: Int64
+    var lastCorrectionMilliseconds: Int64?
+    /// Nil while no event is stored.
+    var head: Head?
+    /// After the head.
+    var journey: StoredJourney
+}
+
+final class DriverTable {
+    private let find: PreparedStatement
+    private let add: PreparedStatement
+    private let update: PreparedStatement
+
+    init(on connection: OpaquePointer) throws(SQLiteError) {
+        find = try PreparedStatement(Self.findSQL, on: connection)
+        add = try PreparedStatement(
+            "INSERT INTO driver (driver_id, created_at_ms) VALUES (?1, ?2) RETURNING id", on: connection)
+        update = try PreparedStatement(
+            """
+            UPDATE driver SET last_correction_ms = ?2, head_event = ?3, head_corrected_at_ms = ?4, state = ?5,
+            session = ?6, target_charger = ?7, next_target_charger = ?8, grace_deadline_ms = ?9, hard_deadline_ms = ?10
+            WHERE id = ?1
+            """, on: connection)
+    }
+
+    /// Texts of session and places are looked up only where there is a number.
+    private static let findSQL = """
+        SELECT driver.id, last_correction_ms, head_event, head_corrected_at_ms,
+            state, session, (SELECT session_id FROM session WHERE session.id = driver.session),
+            target_charger, (SELECT place_id FROM place WHERE place.id = target_charger),
+            next_target_charger, (SELECT place_id FROM place WHERE place.id = next_target_charger),
+            grace_deadline_ms, hard_deadline_ms
+        FROM driver WHERE driver_id = ?1
+        """
+
+    func row(of driver: DriverID) throws(SQLiteError) -> DriverRow? {
+        try find.first { (bindings) throws(SQLiteError) in
+            try bindings.set(1, driver.rawValue)
+        } read: { (row) throws(SQLiteError) in
+            var head: DriverRow.Head?
+            if let event = row.optionalInteger(2) {
+                head = DriverRow.Head(
+                    event: event, correctedAt: Moment(millisecondsSinceEpoch: row.integer(3)))
+            }
+            return DriverRow(
+                id: row.integer(0), lastCorrectionMilliseconds: row.optionalInteger(1), head: head,
+                journey: try StoredJourney(row, at: 4))
+        }
+    }
+
+    func add(_ driver: DriverID, at now: Moment) throws(SQLiteError) -> DriverRow {
+        let id = try add.inserted { (bindings) throws(SQLiteError) in
+            try bindings.set(1, driver.rawValue)
+            try bindings.set(2, now.millisecondsSinceEpoch)
+        }
+        return DriverRow(id: id, lastCorrectionMilliseconds: nil, head: nil, journey: StoredJourney())
+    }
+
+    func write(_ row: DriverRow) throws(SQLiteError) {
+        try update.run { (bindings) throws(SQLiteError) in
+            try bindings.set(1, row.id)
+            try bindings.set(2, row.lastCorrectionMilliseconds)
+            try bindings.set(3, row.head?.event)
+            try bindings.set(4, row.head?.correctedAt.millisecondsSinceEpoch)
+            try row.journey.bind(to: bindings, at: 5)
+        }
+    }
+}

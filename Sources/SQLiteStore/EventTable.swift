@@ -1,0 +1,207 @@
+// The rows of `event`: found by key, read in the contract's order, added, and given another verdict when a late event
+// changes what came before them.
+
+import Engine
+import JourneyModel
+
+/// An event on its way into the table, with the row numbers of what it refers to.
+struct NewEventRow {
+    var driver: Int64
+    var append: PreparedAppend
+    var kind: Int64
+    var session: Int64?
+    var charger: Int64?
+    var merchant: Int64?
+    var settingsVersion: Int64
+    var clock: ClockCorrection
+    var verdict: Verdict
+    var after: StoredJourney
+}
+
+/// A stored event as the fold needs it.
+struct FoldedEventRow {
+    var id: Int64
+    var event: PlacedEvent
+    /// Row numbers in `session` and `place`.
+    var session: Int64?
+    var charger: Int64?
+    var verdict: Verdict
+    var after: StoredJourney
+}
+
+/// What is stored under a key.
+struct StoredKeyRow {
+    var eventID: String
+    var verdict: Verdict
+    var hasSameDigest: Bool
+}
+
+final class EventTable {
+    private let findKey: PreparedStatement
+    private let add: PreparedStatement
+    private let updateVerdict: PreparedStatement
+    private let byID: PreparedStatement
+    private let fromTimeOn: PreparedStatement
+    private let backFromTime: PreparedStatement
+
+    init(on connection: OpaquePointer) throws(SQLiteError) {
+        findKey = try PreparedStatement(
+            """
+            SELECT coalesce(event_id, idempotency_key), digest, transition, reason, implies_reset
+            FROM event WHERE driver = ?1 AND idempotency_key = ?2
+            """, on: connection)
+        add = try PreparedStatement(Self.addSQL, on: connection)
+        updateVerdict = try PreparedStatement(
+            """
+            UPDATE event SET transition = ?2, reason = ?3, implies_reset = ?4, after_state = ?5, after_session = ?6,
+            after_target_charger = ?7, after_next_target_charger = ?8, after_grace_deadline_ms = ?9,
+            after_hard_deadline_ms = ?10 WHERE id = ?1
+            """, on: connection)
+        byID = try PreparedStatement("\(Self.foldedSQL) WHERE event.id = ?1", on: connection)
+        fromTimeOn = try PreparedStatement(
+            """
+            \(Self.foldedSQL) WHERE event.driver = ?1 AND corrected_at_ms >= ?2
+            ORDER BY corrected_at_ms, origin, sequence, lifecycle_rank, coalesce(event_id, idempotency_key),
+            idempotency_key
+            """, on: connection)
+        backFromTime = try PreparedStatement(
+            """
+            \(Self.foldedSQL) WHERE event.driver = ?1 AND corrected_at_ms <= ?2
+            ORDER BY corrected_at_ms DESC, origin DESC, sequence DESC, lifecycle_rank DESC,
+            coalesce(event_id, idempotency_key) DESC, idempotency_key DESC
+            """, on: connection)
+    }
+
+    private static let addSQL = """
+        INSERT INTO event (
+            driver, idempotency_key, event_id, digest, kind, session, charger, merchant, settings_version, occurred_at,
+            occurred_at_ms, corrected_at_ms, skew_ms, sent_at_ms, received_at_ms, sequence, metadata, transition,
+            reason, implies_reset, after_state, after_session, after_target_charger, after_next_target_charger,
+            after_grace_deadline_ms, after_hard_deadline_ms)
+        VALUES (
+            ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
+            ?24, ?25, ?26)
+        RETURNING id
+        """
+
+    /// The order that SQLite sorts by is the order of PlacedEvent: integers, NULL before them; texts by memcmp.
+    /// CROSS JOIN keeps the events outermost, so that they come from their index a millisecond at a time.
+    private static let foldedSQL = """
+        SELECT event.id, event.session, (SELECT session_id FROM session WHERE session.id = event.session),
+            event.charger, (SELECT place_id FROM place WHERE place.id = event.charger),
+            name, corrected_at_ms, sequence, coalesce(event_id, idempotency_key), idempotency_key, origin,
+            grace_period_seconds, hard_timeout_seconds, transition, reason, implies_reset,
+            after_state, after_session, (SELECT session_id FROM session WHERE session.id = after_session),
+            after_target_charger, (SELECT place_id FROM place WHERE place.id = after_target_charger),
+            after_next_target_charger, (SELECT place_id FROM place WHERE place.id = after_next_target_charger),
+            after_grace_deadline_ms, after_hard_deadline_ms
+        FROM event
+        CROSS JOIN event_kind ON event_kind.id = event.kind
+        CROSS JOIN settings_version ON settings_version.id = event.settings_version
+        """
+
+    func stored(under key: String, of driver: Int64, digest: [UInt8]) throws(SQLiteError) -> StoredKeyRow? {
+        try findKey.first { (bindings) throws(SQLiteError) in
+            try bindings.set(1, driver)
+            try bindings.set(2, key)
+        } read: { (row) throws(SQLiteError) in
+            StoredKeyRow(
+                eventID: row.text(0), verdict: try Verdict(row, at: 2), hasSameDigest: row.isBlob(1, equalTo: digest))
+        }
+    }
+
+    /// The number of the new row, above that of every row before.
+    func add(_ event: NewEventRow) throws(SQLiteError) -> Int64 {
+        let submission = event.append.request.submission
+        return try add.inserted { (bindings) throws(SQLiteError) in
+            try bindings.set(1, event.driver)
+            try bindings.set(2, submission.idempotencyKey)
+            try bindings.set(3, submission.eventIDUnlessKey)
+            try bindings.set(4, blob: event.append.digest)
+            try bindings.set(5, event.kind)
+            try bindings.set(6, event.session)
+            try bindings.set(7, event.charger)
+            try bindings.set(8, event.merchant)
+            try bindings.set(9, event.settingsVersion)
+            try bindings.set(10, submission.occurredAtText)
+            try bindings.set(11, submission.occurredAt.millisecondsSinceEpoch)
+            try bindings.set(12, event.clock.corrected.millisecondsSinceEpoch)
+            try bindings.set(13, event.clock.skewMilliseconds)
+            try bindings.set(14, submission.sentAt?.millisecondsSinceEpoch)
+            try bindings.set(15, event.append.request.receivedAt.millisecondsSinceEpoch)
+            try bindings.set(16, submission.sequence)
+            try bindings.set(17, submission.metadata)
+            try event.verdict.bind(to: bindings, at: 18)
+            try event.after.bind(to: bindings, at: 21)
+        }
+    }
+
+    func update(_ id: Int64, verdict: Verdict, after: StoredJourney) throws(SQLiteError) {
+        try updateVerdict.run { (bindings) throws(SQLiteError) in
+            try bindings.set(1, id)
+            try verdict.bind(to: bindings, at: 2)
+            try after.bind(to: bindings, at: 5)
+        }
+    }
+
+    func event(_ id: Int64) throws(SQLiteError) -> FoldedEventRow? {
+        try byID.first { (bindings) throws(SQLiteError) in
+            try bindings.set(1, id)
+        } read: { (row) throws(SQLiteError) in
+            try FoldedEventRow(row)
+        }
+    }
+
+    /// The driver's last event before `event` in the order.
+    func predecessor(of event: PlacedEvent, of driver: Int64) throws(SQLiteError) -> FoldedEventRow? {
+        var found: FoldedEventRow?
+        try backFromTime.forEach { (bindings) throws(SQLiteError) in
+            try bindings.set(1, driver)
+            try bindings.set(2, event.occurredAt.millisecondsSinceEpoch)
+        } visit: { (row) throws(SQLiteError) in
+            let candidate = try FoldedEventRow(row)
+            guard candidate.event < event else { return true }
+            found = candidate
+            return false
+        }
+        return found
+    }
+
+    /// The driver's events after `event`, in order, until `visit` answers false. It may update the one that it
+    /// was handed.
+    func forEachSuccessor(
+        of event: PlacedEvent, of driver: Int64, visit: (FoldedEventRow) throws(SQLiteError) -> Bool
+    ) throws(SQLiteError) {
+        try fromTimeOn.forEach { (bindings) throws(SQLiteError) in
+            try bindings.set(1, driver)
+            try bindings.set(2, event.occurredAt.millisecondsSinceEpoch)
+        } visit: { (row) throws(SQLiteError) in
+            let successor = try FoldedEventRow(row)
+            return event < successor.event ? try visit(successor) : true
+        }
+    }
+}
+
+extension FoldedEventRow {
+    fileprivate init(_ row: borrowing Columns) throws(SQLiteError) {
+        id = row.integer(0)
+        session = row.optionalInteger(1)
+        charger = row.optionalInteger(3)
+        guard let name = EventName(canonical: row.text(5), hasSession: session != nil),
+            let origin = UInt8(exactly: row.integer(10)).flatMap(PlacedEvent.Origin.init(rawValue:))
+        else { throw SQLiteError.unreadable("name or origin") }
+        event = PlacedEvent(
+            name: name, sessionID: row.optionalText(2), chargerID: row.optionalText(4),
+            occurredAt: Moment(millisecondsSinceEpoch: row.integer(6)), sequence: row.optionalInteger(7),
+            eventID: row.text(8), idempotencyKey: row.text(9), origin: origin,
+            gracePeriodSeconds: Int(row.integer(11)), hardTimeoutSeconds: Int(row.integer(12)))
+        verdict = try Verdict(row, at: 13)
+        after = try StoredJourney(row, at: 16)
+    }
+}
+
+extension EventSubmission {
+    fileprivate var eventIDUnlessKey: String? {
+        eventID.utf8.elementsEqual(idempotencyKey.utf8) ? nil : eventID
+    }
+}

@@ -1,0 +1,33 @@
+// The migrations that this binary carries. Their source is the folder `migrations/` at the top of the repository,
+// compiled in through the link `Migrations` beside this file. A new file needs one line here; a test compares.
+
+import Crypto
+
+package struct Migration: Sendable {
+    /// 1, 2, 3, ... without a gap.
+    package var number: Int
+    package var name: String
+    package var sql: String
+
+    package init(number: Int, name: String, sql: String) {
+        self.number = number
+        self.name = name
+        self.sql = sql
+    }
+
+    init(_ number: Int, _ name: String, _ resource: [UInt8]) {
+        self.init(number: number, name: name, sql: String(decoding: resource, as: UTF8.self))
+    }
+
+    /// SHA-256 of the text, 64 lowercase hexadecimal digits.
+    package var checksum: String {
+        SHA256.hash(data: Array(sql.utf8)).map { byte in
+            (byte < 16 ? "0" : "") + String(byte, radix: 16)
+        }.joined()
+    }
+
+    /// In the order in which they run. SwiftPM names the bytes of 0001_events.sql `_001_events_sql`.
+    package static let all: [Migration] = [
+        Migration(1, "events", PackageResources._001_events_sql)
+    ]
+}

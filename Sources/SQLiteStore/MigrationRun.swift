@@ -1,0 +1,112 @@
+// Brings a database to the schema of this binary, and refuses one that it does not know. Our own thirty lines instead
+// of GRDB's DatabaseMigrator, which records names only: it would take an edited migration for the applied one.
+
+package import GRDB
+
+/// Why a database cannot be used by this binary. Nothing was changed.
+package enum MigrationRefusal: Error, Hashable, Sendable, CustomStringConvertible {
+    /// It has migrations that this binary does not carry.
+    case databaseIsNewer(applied: Int, known: Int)
+    /// An applied migration is not the one that this binary carries under its number.
+    case migrationWasEdited(number: Int, name: String)
+
+    package var description: String {
+        switch self {
+        case .databaseIsNewer(let applied, let known):
+            "the database has migration \(applied), this binary knows only \(known): run a newer one"
+        case .migrationWasEdited(let number, let name):
+            "migration \(number) (\(name)) is not the one that was applied to this database"
+        }
+    }
+}
+
+/// One line of `dwell migrate --status`.
+package struct MigrationStatus: Hashable, Sendable {
+    package var number: Int
+    package var name: String
+    /// Milliseconds since 1970-01-01T00:00:00Z; nil while it is not applied.
+    package var appliedAtMilliseconds: Int64?
+}
+
+package struct MigrationRun: Sendable {
+    private let migrations: [Migration]
+
+    package init(_ migrations: [Migration] = Migration.all) {
+        self.migrations = migrations
+    }
+
+    private struct Applied {
+        var name: String
+        var checksum: String
+        var atMilliseconds: Int64
+    }
+
+    /// Every migration of this binary, applied or not. Reads only.
+    package func status(_ db: Database) throws -> [MigrationStatus] {
+        let applied = try check(db)
+        return migrations.map { migration in
+            MigrationStatus(
+                number: migration.number, name: migration.name,
+                appliedAtMilliseconds: applied[migration.number]?.atMilliseconds)
+        }
+    }
+
+    /// Applies what is missing, each in a transaction of its own. When one fails, those before it stay.
+    ///
+    /// - Throws: `MigrationRefusal`, or SQLite's error.
+    package func run(_ db: Database, atMilliseconds now: Int64) throws {
+        let applied = try check(db)
+        for migration in migrations where applied[migration.number] == nil {
+            try apply(migration, to: db, atMilliseconds: now)
+        }
+    }
+
+    /// Foreign keys are checked as a whole at the end: a migration that makes a table anew breaks them on its way.
+    /// SQLite ignores this pragma inside a transaction.
+    private func apply(_ migration: Migration, to db: Database, atMilliseconds now: Int64) throws {
+        try db.execute(sql: "PRAGMA foreign_keys = OFF")
+        defer { try? db.execute(sql: "PRAGMA foreign_keys = ON") }
+        try db.inTransaction(.immediate) {
+            try db.execute(sql: Self.recordTable)
+            try db.execute(sql: migration.sql)
+            try db.checkForeignKeys()
+            try db.execute(
+                sql: "INSERT INTO schema_migration (number, name, sha256, applied_at_ms) VALUES (?, ?, ?, ?)",
+                arguments: [migration.number, migration.name, migration.checksum, now])
+            return .commit
+        }
+    }
+
+    private static let recordTable = """
+        CREATE TABLE IF NOT EXISTS schema_migration (
+            number         INTEGER PRIMARY KEY,
+            name           TEXT    NOT NULL,
+            sha256         TEXT    NOT NULL,
+            applied_at_ms  INTEGER NOT NULL
+        ) STRICT
+        """
+
+    /// What is applied, by number.
+    private func check(_ db: Database) throws -> [Int: Applied] {
+        let applied = try applied(db)
+        let known = migrations.map(\.number).max() ?? 0
+        if let newest = applied.keys.max(), newest > known {
+            throw MigrationRefusal.databaseIsNewer(applied: newest, known: known)
+        }
+        for migration in migrations {
+            if let record = applied[migration.number], record.checksum != migration.checksum {
+                throw MigrationRefusal.migrationWasEdited(number: migration.number, name: migration.name)
+            }
+        }
+        return applied
+    }
+
+    private func applied(_ db: Database) throws -> [Int: Applied] {
+        guard try db.tableExists("schema_migration") else { return [:] }
+        let rows = try Row.fetchAll(db, sql: "SELECT number, name, sha256, applied_at_ms FROM schema_migration")
+        let pairs = rows.map { row -> (Int, Applied) in
+            (row[0], Applied(name: row[1], checksum: row[2], atMilliseconds: row[3]))
+        }
+        return Dictionary(pairs) { first, _ in first }
+    }
+}

@@ -1,0 +1,22 @@
+// An append with all that can be computed before it is the writer's turn, since the writer is the one thing that
+// all requests wait for.
+
+import Crypto
+import Engine
+import JourneyModel
+
+struct PreparedAppend: Sendable {
+    let request: AppendRequest
+    /// SHA-256 of the canonical form.
+    let digest: [UInt8]
+
+    init(_ request: AppendRequest) {
+        self.request = request
+        digest = Self.digest(of: request.submission)
+    }
+
+    static func digest(of submission: EventSubmission) -> [UInt8] {
+        var form = submission.canonicalForm
+        return form.withUTF8 { Array(SHA256.hash(data: $0)) }
+    }
+}

@@ -1,0 +1,150 @@
+// One prepared statement of the writer's connection, kept for as long as the writer lives. It is a thin cover over
+// sqlite3_stmt: GRDB's `Statement` binds through an array of boxed values, and one that failed once may not be used
+// again, which a store that outlives a full disk has to. Measured: docs/decisions/grdb.md.
+//
+// Not Sendable. It belongs to its connection, and that to the writer's queue.
+
+import GRDBSQLite
+
+final class PreparedStatement {
+    private let handle: OpaquePointer
+    private let connection: OpaquePointer
+
+    /// `connection` outlives the statement, or is closed by sqlite3_close_v2, which waits for it.
+    init(_ sql: String, on connection: OpaquePointer) throws(SQLiteError) {
+        var handle: OpaquePointer?
+        let code = sqlite3_prepare_v3(
+            connection, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &handle, nil)
+        guard code == SQLITE_OK, let handle else { throw SQLiteError(code: code, on: connection) }
+        self.handle = handle
+        self.connection = connection
+    }
+
+    deinit {
+        sqlite3_finalize(handle)
+    }
+
+    /// Runs a statement that answers no rows. Bindings are gone afterwards, whether it throws or not.
+    func run(_ bind: (borrowing Bindings) throws(SQLiteError) -> Void = { _ in }) throws(SQLiteError) {
+        defer { reset() }
+        try bind(Bindings(handle: handle, connection: connection))
+        _ = try step()
+    }
+
+    /// The first row, or nil when there is none.
+    func first<Value>(
+        _ bind: (borrowing Bindings) throws(SQLiteError) -> Void, read: (borrowing Columns) throws(SQLiteError) -> Value
+    ) throws(SQLiteError) -> Value? {
+        defer { reset() }
+        try bind(Bindings(handle: handle, connection: connection))
+        guard try step() else { return nil }
+        return try read(Columns(handle: handle))
+    }
+
+    /// The row number that an `INSERT ... RETURNING id` gave.
+    func inserted(_ bind: (borrowing Bindings) throws(SQLiteError) -> Void) throws(SQLiteError) -> Int64 {
+        guard let id = try first(bind, read: { row in row.integer(0) }) else {
+            throw SQLiteError(extendedCode: SQLITE_INTERNAL, message: "an insert returned no row")
+        }
+        return id
+    }
+
+    /// Row after row, until `visit` answers false.
+    func forEach(
+        _ bind: (borrowing Bindings) throws(SQLiteError) -> Void,
+        visit: (borrowing Columns) throws(SQLiteError) -> Bool
+    ) throws(SQLiteError) {
+        defer { reset() }
+        try bind(Bindings(handle: handle, connection: connection))
+        while try step() {
+            guard try visit(Columns(handle: handle)) else { return }
+        }
+    }
+
+    private func step() throws(SQLiteError) -> Bool {
+        switch sqlite3_step(handle) {
+        case SQLITE_ROW: return true
+        case SQLITE_DONE: return false
+        case let code: throw SQLiteError(code: code, on: connection)
+        }
+    }
+
+    /// Its result repeats the error of the step before and says nothing new.
+    private func reset() {
+        sqlite3_reset(handle)
+        sqlite3_clear_bindings(handle)
+    }
+}
+
+/// Values for the parameters `?1`, `?2`, ... of a statement; one that is not bound is NULL.
+struct Bindings: ~Copyable {
+    fileprivate let handle: OpaquePointer
+    fileprivate let connection: OpaquePointer
+
+    func set(_ index: Int32, _ value: Int64?) throws(SQLiteError) {
+        guard let value else { return }
+        try check(sqlite3_bind_int64(handle, index, value))
+    }
+
+    func set(_ index: Int32, _ text: String?) throws(SQLiteError) {
+        guard var text else { return }
+        let code = text.withUTF8 { bytes in
+            bytes.withMemoryRebound(to: CChar.self) { characters in
+                // Without an address SQLite would bind NULL.
+                guard let base = characters.baseAddress else { return sqlite3_bind_text(handle, index, "", 0, nil) }
+                return sqlite3_bind_text64(
+                    handle, index, base, UInt64(characters.count), Self.transient, UInt8(SQLITE_UTF8))
+            }
+        }
+        try check(code)
+    }
+
+    func set(_ index: Int32, blob: [UInt8]) throws(SQLiteError) {
+        let code = blob.withUnsafeBytes { bytes in
+            sqlite3_bind_blob64(handle, index, bytes.baseAddress, UInt64(bytes.count), Self.transient)
+        }
+        try check(code)
+    }
+
+    /// SQLITE_TRANSIENT, "copy it before you return", is the pointer -1 in C; Swift does not import the cast.
+    private static var transient: sqlite3_destructor_type { unsafeBitCast(-1, to: sqlite3_destructor_type.self) }
+
+    private func check(_ code: Int32) throws(SQLiteError) {
+        guard code == SQLITE_OK else { throw SQLiteError(code: code, on: connection) }
+    }
+}
+
+/// The columns of the row that a statement stands on, counted from 0. Valid until the next step.
+struct Columns: ~Copyable {
+    fileprivate let handle: OpaquePointer
+
+    func integer(_ index: Int32) -> Int64 {
+        sqlite3_column_int64(handle, index)
+    }
+
+    func optionalInteger(_ index: Int32) -> Int64? {
+        isNull(index) ? nil : integer(index)
+    }
+
+    /// Empty for NULL.
+    func text(_ index: Int32) -> String {
+        optionalText(index) ?? ""
+    }
+
+    func optionalText(_ index: Int32) -> String? {
+        // sqlite3_column_bytes after sqlite3_column_text is the length of what the pointer points to.
+        guard let start = sqlite3_column_text(handle, index) else { return nil }
+        let bytes = UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, index)))
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    func isBlob(_ index: Int32, equalTo other: [UInt8]) -> Bool {
+        let count = Int(sqlite3_column_bytes(handle, index))
+        guard let start = sqlite3_column_blob(handle, index) else { return other.isEmpty }
+        return UnsafeRawBufferPointer(start: start, count: count).elementsEqual(other)
+    }
+
+    private func isNull(_ index: Int32) -> Bool {
+        sqlite3_column_type(handle, index) == SQLITE_NULL
+    }
+}

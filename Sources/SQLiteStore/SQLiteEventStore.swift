@@ -1,0 +1,105 @@
+// `EventStore` on SQLite: the front of the writer and of the readers. The promises are written at the port; how they
+// are kept is in Writer, WriterConnection and EventAppending.
+
+package import Engine
+import GRDB
+package import JourneyModel
+
+package final class SQLiteEventStore: EventStore {
+    private let pool: DatabasePool
+    private let writer: Writer
+
+    /// Opens or makes the database at `path` and migrates it. The folder must exist.
+    ///
+    /// - Parameters:
+    ///   - nowMilliseconds: the time to be recorded with the migrations that run.
+    ///   - waitingMax: requests that may wait for the writer; one more is refused as `.unavailable`.
+    /// - Throws: `MigrationRefusal`, `DurabilityNotGranted`, or SQLite's error.
+    package convenience init(
+        path: String, nowMilliseconds: Int64, waitingMax: Int? = nil
+    ) throws {
+        let pool = try DatabaseOpening.open(path: path, nowMilliseconds: nowMilliseconds)
+        try self.init(pool: pool, waitingMax: waitingMax ?? Writer.waitingMax)
+    }
+
+    init(pool: DatabasePool, waitingMax: Int = Writer.waitingMax) throws {
+        self.pool = pool
+        writer = try Writer(pool: pool, waitingMax: waitingMax)
+    }
+
+    // MARK: Writing
+
+    package func append(_ request: AppendRequest) async throws(StoreFailure) -> AppendOutcome {
+        let prepared = PreparedAppend(request)
+        return try await withCheckedContinuation { continuation in
+            writer.add(.append(prepared, continuation))
+        }.get()
+    }
+
+    package func append(_ requests: [AppendRequest]) async -> [Result<AppendOutcome, StoreFailure>] {
+        guard !requests.isEmpty else { return [] }
+        let prepared = requests.map(PreparedAppend.init)
+        return await withCheckedContinuation { continuation in
+            writer.add(.appendMany(prepared, continuation))
+        }
+    }
+
+    package func register(_ registration: SessionRegistration) async throws(StoreFailure) -> RegistrationOutcome {
+        try await withCheckedContinuation { continuation in
+            writer.add(.register(registration, continuation))
+        }.get()
+    }
+
+    /// Returns once a write is on disk: the database takes writes.
+    package func checkWritable() async throws(StoreFailure) {
+        try await withCheckedContinuation { continuation in
+            writer.add(.probe(continuation))
+        }.get()
+    }
+
+    /// Refuses what comes after, finishes what waits, and closes the file. Returns when all that is done.
+    package func close() async {
+        await writer.close()
+        try? pool.close()
+    }
+
+    // MARK: Reading
+
+    /// On a connection of its own: a snapshot has all that was acknowledged before the call, and a flood of repeats
+    /// does not stand in line with the events that it repeats.
+    package func lookUp(
+        _ submission: EventSubmission, of driver: DriverID
+    ) async throws(StoreFailure) -> AppendOutcome? {
+        let digest = PreparedAppend.digest(of: submission)
+        return try await read { db in
+            try StoredEvents.outcome(
+                of: submission.idempotencyKey, digest: digest, driver: driver, db)
+        }
+    }
+
+    /// All events of all drivers.
+    package func eventCount() async throws(StoreFailure) -> Int {
+        try await read { db in try Int.fetchOne(db, sql: "SELECT count(*) FROM event") ?? 0 }
+    }
+
+    /// A driver's events in the contract's order, the first `limit` of them.
+    package func timeline(of driver: DriverID, limit: Int = 10_000) async throws(StoreFailure) -> [TimelineEntry] {
+        try await read { db in try StoredEvents.timeline(of: driver, limit: limit, db) }
+    }
+
+    /// Not GRDB's `read` for async contexts: that one ends when the calling task is cancelled.
+    private func read<Value: Sendable>(
+        _ value: @escaping @Sendable (Database) throws -> Value
+    ) async throws(StoreFailure) -> Value {
+        let result: Result<Value, StoreFailure> = await withCheckedContinuation { continuation in
+            pool.asyncRead { db in
+                do {
+                    continuation.resume(returning: .success(try value(db.get())))
+                } catch {
+                    continuation.resume(returning: .failure(.unavailable("\(SQLiteError(error))")))
+                }
+            }
+        }
+        return try result.get()
+    }
+}

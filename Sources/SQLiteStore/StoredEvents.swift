@@ -1,0 +1,86 @@
+// What readers ask of committed events. Not the hot path: plain SQL, read through GRDB.
+
+import Engine
+import struct Foundation.Data
+import GRDB
+package import JourneyModel
+
+/// One event at its place in the contract's order.
+package struct TimelineEntry: Hashable, Sendable {
+    package var idempotencyKey: String
+    package var name: EventName
+    package var occurredAtText: String
+    /// By the server's clock.
+    package var correctedAt: Moment
+    package var verdict: Verdict
+    /// Right after this event.
+    package var state: JourneyState
+}
+
+enum StoredEvents {
+    /// What a repeat of this key would be answered; nil when it is new to this driver.
+    static func outcome(
+        of key: String, digest: [UInt8], driver: DriverID, _ db: Database
+    ) throws -> AppendOutcome? {
+        let row = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT coalesce(event_id, idempotency_key), digest, transition, reason, implies_reset,
+                    state, (SELECT session_id FROM session WHERE session.id = driver.session),
+                    (SELECT place_id FROM place WHERE place.id = target_charger),
+                    (SELECT place_id FROM place WHERE place.id = next_target_charger),
+                    grace_deadline_ms, hard_deadline_ms
+                FROM driver JOIN event ON event.driver = driver.id
+                WHERE driver_id = ? AND idempotency_key = ?
+                """,
+            arguments: [driver.rawValue, key])
+        guard let row else { return nil }
+        guard try row.decode(Data.self, atIndex: 1) == Data(digest) else { return .keyReused }
+        let journey = Journey(
+            state: try state(row, 5), sessionID: row[6], targetChargerID: row[7], nextTargetChargerID: row[8],
+            graceDeadline: moment(row[9]), hardDeadline: moment(row[10]))
+        return .replayed(StoredEvent(eventID: row[0], verdict: try verdict(row, 2), journey: journey))
+    }
+
+    static func timeline(of driver: DriverID, limit: Int, _ db: Database) throws -> [TimelineEntry] {
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT idempotency_key, name, has_session, occurred_at, corrected_at_ms,
+                    transition, reason, implies_reset, after_state
+                FROM driver
+                JOIN event ON event.driver = driver.id
+                JOIN event_kind ON event_kind.id = event.kind
+                WHERE driver_id = ?
+                ORDER BY corrected_at_ms, origin, sequence, lifecycle_rank, coalesce(event_id, idempotency_key),
+                    idempotency_key
+                LIMIT ?
+                """,
+            arguments: [driver.rawValue, limit])
+        return try rows.map { row in
+            guard let name = EventName(canonical: row[1], hasSession: row[2]) else {
+                throw SQLiteError.unreadable("name")
+            }
+            return TimelineEntry(
+                idempotencyKey: row[0], name: name, occurredAtText: row[3],
+                correctedAt: Moment(millisecondsSinceEpoch: row[4]), verdict: try verdict(row, 5),
+                state: try state(row, 8))
+        }
+    }
+
+    private static func verdict(_ row: Row, _ first: Int) throws -> Verdict {
+        guard let transition = Verdict.Transition(code: row[first]) else { throw SQLiteError.unreadable("transition") }
+        let reason: Int64? = row[first + 1]
+        return Verdict(
+            transition, reason: reason.flatMap(Verdict.Reason.init(code:)), impliesReset: row[first + 2])
+    }
+
+    private static func state(_ row: Row, _ index: Int) throws -> JourneyState {
+        guard let state = JourneyState(code: row[index]) else { throw SQLiteError.unreadable("state") }
+        return state
+    }
+
+    private static func moment(_ milliseconds: Int64?) -> Moment? {
+        milliseconds.map(Moment.init(millisecondsSinceEpoch:))
+    }
+}

@@ -1,0 +1,69 @@
+// A journey as the database has it: the value of the fold, with the row numbers of what it names. The fold works on
+// texts, rows hold integers; both travel together so that neither is looked up when it is known.
+
+import JourneyModel
+
+struct StoredJourney {
+    var journey = Journey()
+    /// Row numbers in `session` and `place`.
+    var session: Int64?
+    var targetCharger: Int64?
+    var nextTargetCharger: Int64?
+
+    init() {}
+
+    init(
+        journey: Journey, session: Int64? = nil, targetCharger: Int64? = nil, nextTargetCharger: Int64? = nil
+    ) {
+        self.journey = journey
+        self.session = session
+        self.targetCharger = targetCharger
+        self.nextTargetCharger = nextTargetCharger
+    }
+
+    /// Nine columns from `first` on: state; session as number and text; the target and the next target likewise;
+    /// grace and hard deadline.
+    init(_ columns: borrowing Columns, at first: Int32) throws(SQLiteError) {
+        guard let state = JourneyState(code: columns.integer(first)) else {
+            throw SQLiteError.unreadable("state")
+        }
+        session = columns.optionalInteger(first + 1)
+        targetCharger = columns.optionalInteger(first + 3)
+        nextTargetCharger = columns.optionalInteger(first + 5)
+        journey = Journey(
+            state: state,
+            sessionID: session == nil ? nil : columns.optionalText(first + 2),
+            targetChargerID: targetCharger == nil ? nil : columns.optionalText(first + 4),
+            nextTargetChargerID: nextTargetCharger == nil ? nil : columns.optionalText(first + 6),
+            graceDeadline: columns.optionalInteger(first + 7).map(Moment.init(millisecondsSinceEpoch:)),
+            hardDeadline: columns.optionalInteger(first + 8).map(Moment.init(millisecondsSinceEpoch:)))
+    }
+
+    /// Six parameters from `first` on: state, session, target, next target, grace and hard deadline.
+    func bind(to bindings: borrowing Bindings, at first: Int32) throws(SQLiteError) {
+        try bindings.set(first, journey.state.code)
+        try bindings.set(first + 1, session)
+        try bindings.set(first + 2, targetCharger)
+        try bindings.set(first + 3, nextTargetCharger)
+        try bindings.set(first + 4, journey.graceDeadline?.millisecondsSinceEpoch)
+        try bindings.set(first + 5, journey.hardDeadline?.millisecondsSinceEpoch)
+    }
+}
+
+extension Verdict {
+    /// Three columns from `first` on: transition, reason, implies_reset.
+    init(_ columns: borrowing Columns, at first: Int32) throws(SQLiteError) {
+        guard let transition = Transition(code: columns.integer(first)) else {
+            throw SQLiteError.unreadable("transition")
+        }
+        self.init(
+            transition, reason: columns.optionalInteger(first + 1).flatMap(Reason.init(code:)),
+            impliesReset: columns.integer(first + 2) != 0)
+    }
+
+    func bind(to bindings: borrowing Bindings, at first: Int32) throws(SQLiteError) {
+        try bindings.set(first, transition.code)
+        try bindings.set(first + 1, reason?.code)
+        try bindings.set(first + 2, impliesReset ? 1 : 0)
+    }
+}

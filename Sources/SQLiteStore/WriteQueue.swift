@@ -1,0 +1,91 @@
+// What waits for the writer. A bounded list behind a lock, in the order of arrival, and the one bit that says whether
+// the writer is at work. It knows neither SQL nor what the work is.
+
+import Synchronization
+
+/// One piece of work, and how many requests it stands for.
+protocol QueuedWork: Sendable {
+    var requestCount: Int { get }
+}
+
+final class WriteQueue<Work: QueuedWork>: Sendable {
+    enum Refusal: Hashable {
+        case full
+        case closed
+    }
+
+    enum Admission: Hashable {
+        /// The writer is asleep: wake it.
+        case wakesWriter
+        case joinsLine
+        case refused(Refusal)
+    }
+
+    private struct State: Sendable {
+        var line: [Work] = []
+        var requestCount = 0
+        var writerIsAwake = false
+        var isClosed = false
+        var whenDrained: [@Sendable () -> Void] = []
+
+        mutating func takeFirst(requestsMax: Int) -> [Work] {
+            var taken = 0
+            var count = 0
+            while taken < line.count, taken == 0 || count + line[taken].requestCount <= requestsMax {
+                count += line[taken].requestCount
+                taken += 1
+            }
+            defer { line.removeFirst(taken) }
+            requestCount -= count
+            return Array(line[..<taken])
+        }
+
+        /// Who wants to know that nothing is left.
+        mutating func fallAsleep() -> [@Sendable () -> Void] {
+            writerIsAwake = false
+            defer { whenDrained = [] }
+            return whenDrained
+        }
+    }
+
+    private let requestsMax: Int
+    private let state = Mutex(State())
+
+    init(requestsMax: Int) {
+        self.requestsMax = requestsMax
+    }
+
+    func add(_ work: Work) -> Admission {
+        state.withLock { state in
+            if state.isClosed { return .refused(.closed) }
+            if state.requestCount + work.requestCount > requestsMax { return .refused(.full) }
+            state.line.append(work)
+            state.requestCount += work.requestCount
+            if state.writerIsAwake { return .joinsLine }
+            state.writerIsAwake = true
+            return .wakesWriter
+        }
+    }
+
+    /// All that waits, up to `requestsMax` requests but at least one piece. Empty: nothing waits, and the writer
+    /// sleeps from now on.
+    func take(requestsMax: Int) -> [Work] {
+        let (work, whenDrained) = state.withLock { state in
+            let taken = state.takeFirst(requestsMax: requestsMax)
+            return (taken, taken.isEmpty ? state.fallAsleep() : [])
+        }
+        for resume in whenDrained { resume() }
+        return work
+    }
+
+    /// Refuses all that comes after this call. `whenDrained` is called when all that came before is done, which
+    /// may be at once; every call's is called.
+    func close(whenDrained: @escaping @Sendable () -> Void) {
+        let isDrained = state.withLock { state in
+            state.isClosed = true
+            if state.writerIsAwake { state.whenDrained.append(whenDrained) }
+            return !state.writerIsAwake
+        }
+        if isDrained { whenDrained() }
+    }
+}

@@ -1,0 +1,67 @@
+// The one writer: takes all that waits, commits it as one, and takes again what came meanwhile. No timer; the size of
+// a group is what arrived during the last commit.
+
+import Engine
+import GRDB
+import GRDBSQLite
+
+/// @unchecked: `connection` is touched in closures on the pool's writer queue only, which is serial; all else is
+/// Sendable.
+final class Writer: @unchecked Sendable {
+    /// Waiting requests beyond which one more is better told at once: at ten thousand events a second, the last in
+    /// line waits more than a second and a half.
+    static let waitingMax = 16_384
+    /// Per transaction: enough to make a sync cheap, few enough that the first of them does not wait long for the
+    /// last.
+    static let groupMax = 512
+
+    private let pool: DatabasePool
+    private let queue: WriteQueue<WriterWork>
+    private var connection: WriterConnection?
+
+    init(pool: DatabasePool, waitingMax: Int) throws {
+        self.pool = pool
+        queue = WriteQueue(requestsMax: waitingMax)
+        try pool.writeWithoutTransaction { db in
+            guard let handle = db.sqliteConnection else {
+                throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
+            }
+            connection = try WriterConnection(on: handle)
+        }
+    }
+
+    /// Puts work in line; it is told what became of it. What was put in line first is done first.
+    func add(_ work: WriterWork) {
+        switch queue.add(work) {
+        case .joinsLine: break
+        case .wakesWriter: pool.asyncWriteWithoutTransaction { [self] _ in workAll() }
+        case .refused(.full): work.fail(.unavailable("too many writes are waiting"))
+        case .refused(.closed): work.fail(.unavailable("the store is closed"))
+        }
+    }
+
+    private func workAll() {
+        while true {
+            let group = queue.take(requestsMax: Self.groupMax)
+            guard !group.isEmpty else { return }
+            guard let connection else {
+                group.forEach { $0.fail(.unavailable("the store is closed")) }
+                continue
+            }
+            connection.run(group)
+        }
+    }
+
+    /// Refuses new work, finishes what waits, lets go of the statements. May be called again.
+    func close() async {
+        await withCheckedContinuation { continuation in
+            queue.close { continuation.resume() }
+        }
+        await withCheckedContinuation { continuation in
+            pool.asyncWriteWithoutTransaction { [self] _ in
+                connection = nil
+                continuation.resume()
+            }
+        }
+    }
+}

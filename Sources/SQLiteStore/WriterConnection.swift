@@ -1,0 +1,156 @@
+// The transaction of a group commit: BEGIN, every piece of work, COMMIT, and what is known when one of these fails.
+//
+// No request pays for a savepoint. Refusals come before a request's first write (EventAppending.swift), so the only
+// thing that can leave half a request behind is a failing statement, which takes the whole transaction back. When the
+// failure says nothing about the request (disk full, I/O), all of the group fails: it would have failed them all. When
+// it does, the group runs again with a savepoint around each request, and only the one that fails is refused.
+//
+// Not Sendable: it lives on the writer's queue.
+
+import Engine
+import GRDBSQLite
+
+final class WriterConnection {
+    private let connection: OpaquePointer
+    private let appending: EventAppending
+    private let begin: PreparedStatement
+    private let commit: PreparedStatement
+    private let rollback: PreparedStatement
+    private let probe: PreparedStatement
+    private let savepoint: PreparedStatement
+    private let rollbackToSavepoint: PreparedStatement
+    private let releaseSavepoint: PreparedStatement
+
+    /// The connection outlives this, or is closed with sqlite3_close_v2.
+    init(on connection: OpaquePointer) throws(SQLiteError) {
+        self.connection = connection
+        appending = try EventAppending(on: connection)
+        begin = try PreparedStatement("BEGIN IMMEDIATE", on: connection)
+        commit = try PreparedStatement("COMMIT", on: connection)
+        rollback = try PreparedStatement("ROLLBACK", on: connection)
+        probe = try PreparedStatement(
+            "UPDATE write_probe SET written_count = written_count + 1 WHERE id = 1", on: connection)
+        savepoint = try PreparedStatement("SAVEPOINT request", on: connection)
+        rollbackToSavepoint = try PreparedStatement("ROLLBACK TO request", on: connection)
+        releaseSavepoint = try PreparedStatement("RELEASE request", on: connection)
+    }
+
+    /// Does all of the work in one transaction and tells everybody who waits, once each.
+    func run(_ group: [WriterWork]) {
+        switch attempt(group, isolating: false) {
+        case .committed(let done):
+            for work in done { work.tell() }
+        case .failed(let error, let failure):
+            guard error.isAboutOneStatement else { return group.forEach { $0.fail(failure) } }
+            switch attempt(group, isolating: true) {
+            case .committed(let done): for work in done { work.tell() }
+            case .failed(_, let failure): group.forEach { $0.fail(failure) }
+            }
+        }
+    }
+
+    // MARK: One transaction
+
+    private enum Attempt {
+        case committed([DoneWork])
+        case failed(SQLiteError, StoreFailure)
+    }
+
+    private func attempt(_ group: [WriterWork], isolating: Bool) -> Attempt {
+        do {
+            if isInTransaction { rollBack() }
+            try begin.run()
+            let done = try group.map { (work) throws(SQLiteError) in try perform(work, isolating: isolating) }
+            return commit(done)
+        } catch {
+            rollBack()
+            return .failed(error, .unavailable(error.description))
+        }
+    }
+
+    private func commit(_ done: [DoneWork]) -> Attempt {
+        do {
+            try commit.run()
+            return .committed(done)
+        } catch {
+            rollBack()
+            return .failed(error, failure(ofCommit: error))
+        }
+    }
+
+    /// SQLite has taken the transaction back, so this process will not see it. But its frames may lie in the WAL,
+    /// and a recovery after a crash could find them. They are gone for sure once another transaction is committed:
+    /// it is written over them.
+    private func failure(ofCommit error: SQLiteError) -> StoreFailure {
+        if error.provesThatCommitDidNotHappen || isWritable() {
+            return .unavailable("commit failed: \(error)")
+        }
+        return .unknown("commit failed: \(error)")
+    }
+
+    private func isWritable() -> Bool {
+        do {
+            try begin.run()
+            try probe.run()
+            try commit.run()
+            return true
+        } catch {
+            rollBack()
+            return false
+        }
+    }
+
+    private var isInTransaction: Bool { sqlite3_get_autocommit(connection) == 0 }
+
+    /// Some errors have ended the transaction already. A ROLLBACK that fails is tried again before the next BEGIN.
+    private func rollBack() {
+        if isInTransaction { try? rollback.run() }
+        appending.forgetWhatWasRolledBack()
+    }
+
+    // MARK: One piece of work
+
+    private func perform(_ work: WriterWork, isolating: Bool) throws(SQLiteError) -> DoneWork {
+        switch work {
+        case .append(let append, let waiting):
+            return .append(try outcome(of: append, isolating: isolating), waiting)
+        case .appendMany(let appends, let waiting):
+            let outcomes = try appends.map { (append) throws(SQLiteError) in
+                try outcome(of: append, isolating: isolating)
+            }
+            return .appendMany(outcomes, waiting)
+        case .register(let registration, let waiting):
+            let outcome = try request(isolating: isolating) { () throws(SQLiteError) in
+                try appending.register(registration)
+            }
+            return .register(outcome, waiting)
+        case .probe(let waiting):
+            try probe.run()
+            return .probe(waiting)
+        }
+    }
+
+    private func outcome(
+        of append: PreparedAppend, isolating: Bool
+    ) throws(SQLiteError) -> Result<AppendOutcome, StoreFailure> {
+        try request(isolating: isolating) { () throws(SQLiteError) in try appending.append(append) }
+    }
+
+    private func request<Outcome>(
+        isolating: Bool, _ body: () throws(SQLiteError) -> Outcome
+    ) throws(SQLiteError) -> Result<Outcome, StoreFailure> {
+        guard isolating else { return .success(try body()) }
+        try savepoint.run()
+        do {
+            let outcome = try body()
+            try releaseSavepoint.run()
+            return .success(outcome)
+        } catch {
+            guard error.isAboutOneStatement else { throw error }
+            try rollbackToSavepoint.run()
+            try releaseSavepoint.run()
+            appending.forgetWhatWasRolledBack()
+            return .failure(.unavailable(error.description))
+        }
+    }
+}

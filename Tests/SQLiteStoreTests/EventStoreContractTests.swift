@@ -1,0 +1,30 @@
+// Runs the contract of the port `EventStore` against the store on SQLite, and against the one in memory that other
+// tests stand on.
+
+import Engine
+import SQLiteStore
+import TestSupport
+import Testing
+
+struct EventStoreContractTests {
+    @Test(arguments: EventStoreContract.all)
+    func `SQLite keeps the contract`(_ clause: EventStoreContract.Clause) async throws {
+        let folder = try ScratchFolder()
+        let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
+        try await clause.check(store)
+        await store.close()
+    }
+
+    @Test(arguments: EventStoreContract.all)
+    func `memory keeps the contract`(_ clause: EventStoreContract.Clause) async throws {
+        try await clause.check(MemoryEventStore())
+    }
+
+    /// A clause that held only on an empty store would prove little.
+    @Test func `SQLite keeps all clauses in one database`() async throws {
+        let folder = try ScratchFolder()
+        let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
+        for clause in EventStoreContract.all { try await clause.check(store) }
+        await store.close()
+    }
+}

@@ -1,0 +1,128 @@
+// The clauses about the fold: the order of delivery changes nothing that remains (contract, section 1, "Convergence").
+
+import Engine
+import JourneyModel
+
+extension EventStoreContract {
+    static let order: [Clause] = [
+        Clause("a journey told in order ends, with the verdict and the state of each event at once") { store in
+            let driver = DriverID("in-order-driver")
+            let states: [JourneyState] = [
+                .idle, .nearCharger, .anchored, .sessionActive, .inTransit, .atMerchant, .sessionEnded, .sessionEnded,
+            ]
+            let events = SampleJourney.whole(prefix: "in-order-", session: "in-order-session")
+            for (submission, state) in zip(events, states) {
+                let stored = try event(try await store.append(.sample(submission, of: driver)), "append")
+                try expect(stored.journey.state, state, "after \(submission.name)")
+            }
+        },
+        Clause("a late event refolds what came after it") { store in
+            let driver = DriverID("late-driver")
+            let events = SampleJourney.whole(prefix: "late-", session: "late-session")
+            for (index, submission) in events.enumerated() where index != 2 {
+                _ = try await store.append(.sample(submission, of: driver))
+            }
+            let activation = try await store.lookUp(events[3], of: driver).map { try event($0, "activation") }
+            try expect(activation?.verdict, .rejected(.notAnchored), "activation without the anchor")
+            let late = try event(try await store.append(.sample(events[2], of: driver)), "the anchor, late")
+            try expect(late.journey.state, .sessionEnded, "state after the late event")
+            for (index, submission) in events.enumerated() {
+                let expected: Verdict = index == 0 || index == 7 ? .none : .applied
+                let replayed = try event(try await store.append(.sample(submission, of: driver)), "repeat")
+                try expect(replayed.verdict, expected, "verdict on \(submission.name)")
+            }
+        },
+        Clause("a late event before the deadline undoes the deadline") { store in
+            let driver = DriverID("deadline-driver")
+            let events = SampleJourney.whole(prefix: "deadline-", session: "deadline-session")
+            let afterGrace = Moment.sample.advanced(bySeconds: 2000)
+            let restored = EventSubmission.sample(
+                .sessionRestored, key: "deadline-restored", session: "deadline-session", at: afterGrace)
+            for submission in events[0..<5] + [restored] {
+                _ = try await store.append(.sample(submission, of: driver))
+            }
+            let ended = try await store.lookUp(restored, of: driver).map { try event($0, "look-up") }
+            try expect(ended?.journey.state, .sessionEnded, "900 s after departing")
+            let late = try event(try await store.append(.sample(events[5], of: driver)), "the merchant, late")
+            try expect(late.verdict, .applied, "the late event")
+            try expect(late.journey.state, .atMerchant, "after the late event")
+        },
+        Clause("random journeys, delivered in any order and more than once, converge") { store in
+            for seed in UInt64(1)...12 { try await checkPermutations(seed: seed, store) }
+        },
+        Clause("corrections of the phone's clock order events by the corrected time") { store in
+            let driver = DriverID("clock-driver")
+            let received = Moment.sample.advanced(bySeconds: 7200)
+            // Two hours ahead: what it says happened at +7200 happened at the sample moment.
+            let ahead = EventSubmission.sample(
+                .enteredChargerIntentZone, key: "ahead", at: .sample.advanced(bySeconds: 7200),
+                sentAt: received.advanced(bySeconds: 7200))
+            let right = EventSubmission.sample(
+                .anchorDwellComplete, key: "right", at: .sample.advanced(bySeconds: 60), sentAt: received)
+            _ = try await store.append(.sample(right, of: driver, receivedAt: received))
+            let stored = try event(
+                try await store.append(.sample(ahead, of: driver, receivedAt: received)), "the clock ahead")
+            try expect(stored.journey.state, .anchored, "zone entered first, then anchored")
+        },
+        Clause("deadlines last as long as the settings of the event that started them say") { store in
+            let driver = DriverID("settings-driver")
+            let events = SampleJourney.whole(prefix: "settings-", session: "settings-session")
+            for submission in events[0..<4] { _ = try await store.append(.sample(submission, of: driver)) }
+            let settings = Settings(gracePeriodSeconds: 60)
+            let stored = try event(
+                try await store.append(.sample(events[4], of: driver, settings: settings)), "departed")
+            let grace = events[4].occurredAt.advanced(bySeconds: 60)
+            try expect(stored.journey.graceDeadline, grace, "grace deadline")
+            try expect(stored.journey.hardDeadline, events[3].occurredAt.advanced(bySeconds: 3600), "hard deadline")
+        },
+    ]
+
+    /// The reference is the fold over the sorted events, not another store.
+    private static func checkPermutations(seed: UInt64, _ store: any EventStore) async throws {
+        var random = SeededRandom(seed: seed)
+        let events = SampleJourney.random(
+            count: Int.random(in: 2...24, using: &random), prefix: "p\(seed)-", using: &random)
+        for delivery in 0..<4 {
+            let driver = DriverID("permutation-\(seed)-\(delivery)")
+            let mine = events.map { $0.withSession(suffix: "-\(delivery)") }
+            let repeats = mine.filter { _ in Int.random(in: 0..<3, using: &random) == 0 }
+            for submission in (mine + repeats).shuffled(using: &random) {
+                _ = try await store.append(.sample(submission, of: driver, receivedAt: .sample.advanced(bySeconds: 7200)))
+            }
+            try await compare(mine, of: driver, in: store, "seed \(seed), delivery \(delivery)")
+        }
+    }
+
+    private static func compare(
+        _ events: [EventSubmission], of driver: DriverID, in store: any EventStore, _ what: String
+    ) async throws {
+        let placed = events.map(PlacedEvent.init(sample:)).sorted()
+        let steps = Fold.replay(placed)
+        for (event, step) in zip(placed, steps) {
+            guard let submission = events.first(where: { $0.idempotencyKey == event.idempotencyKey }) else { continue }
+            let found = try await store.lookUp(submission, of: driver).map { try self.event($0, what) }
+            try expect(found?.verdict, step.verdict, "\(what): verdict on \(event.idempotencyKey) \(event.name)")
+            try expect(found?.journey, steps.last?.journey, "\(what): journey")
+        }
+    }
+}
+
+extension EventSubmission {
+    /// Sessions are one driver's, so each delivery to a new driver needs its own.
+    fileprivate func withSession(suffix: String) -> EventSubmission {
+        var other = self
+        other.sessionID = sessionID.map { $0 + suffix }
+        return other
+    }
+}
+
+extension PlacedEvent {
+    /// A sample event has no send time, hence no correction.
+    fileprivate init(sample submission: EventSubmission) {
+        self.init(
+            name: submission.name, sessionID: submission.sessionID, chargerID: submission.chargerID,
+            occurredAt: submission.occurredAt, sequence: submission.sequence, eventID: submission.eventID,
+            idempotencyKey: submission.idempotencyKey, origin: .client,
+            gracePeriodSeconds: Settings().gracePeriodSeconds, hardTimeoutSeconds: Settings().hardTimeoutSeconds)
+    }
+}

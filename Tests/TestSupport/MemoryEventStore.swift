@@ -1,0 +1,125 @@
+// `EventStore` in memory: the port's promises with nothing clever about them. Every append sorts and folds all events
+// of its driver again. What the contract suite proves of this one, tests may lean on; what it finds different in
+// another store, that store has wrong.
+
+package import Engine
+package import JourneyModel
+import Synchronization
+
+package final class MemoryEventStore: EventStore {
+    fileprivate struct Stored {
+        var placed: PlacedEvent
+        var canonicalForm: String
+        var verdict: Verdict
+    }
+
+    fileprivate struct Driver {
+        /// In the contract's order.
+        var events: [Stored] = []
+        var lastCorrectionMilliseconds: Int64?
+        var journey = Journey()
+    }
+
+    private struct Session {
+        var driver: DriverID
+        var isRegistered: Bool
+    }
+
+    private struct State {
+        var drivers: [DriverID: Driver] = [:]
+        var sessions: [String: Session] = [:]
+        var failure: StoreFailure?
+    }
+
+    private let state = Mutex(State())
+
+    package init() {}
+
+    /// From now on every call fails so; nil ends it.
+    package func fail(with failure: StoreFailure?) {
+        state.withLock { $0.failure = failure }
+    }
+
+    package var eventCount: Int {
+        state.withLock { state in state.drivers.values.reduce(0) { $0 + $1.events.count } }
+    }
+
+    package func append(_ request: AppendRequest) async throws(StoreFailure) -> AppendOutcome {
+        try state.withLock { state in Self.append(request, to: &state) }.get()
+    }
+
+    package func append(_ requests: [AppendRequest]) async -> [Result<AppendOutcome, StoreFailure>] {
+        state.withLock { state in requests.map { Self.append($0, to: &state) } }
+    }
+
+    package func lookUp(
+        _ submission: EventSubmission, of driver: DriverID
+    ) async throws(StoreFailure) -> AppendOutcome? {
+        try state.withLock { state -> Result<AppendOutcome?, StoreFailure> in
+            if let failure = state.failure { return .failure(failure) }
+            return .success(state.drivers[driver].flatMap { Self.repeated(submission, of: $0) })
+        }.get()
+    }
+
+    package func register(_ registration: SessionRegistration) async throws(StoreFailure) -> RegistrationOutcome {
+        try state.withLock { state -> Result<RegistrationOutcome, StoreFailure> in
+            if let failure = state.failure { return .failure(failure) }
+            let known = state.sessions[registration.sessionID]
+            if let known, known.driver != registration.driver { return .success(.sessionNotFound) }
+            state.sessions[registration.sessionID] = Session(driver: registration.driver, isRegistered: true)
+            return .success(known == nil ? .created : .existed)
+        }.get()
+    }
+
+    private static func repeated(_ submission: EventSubmission, of driver: Driver) -> AppendOutcome? {
+        guard let stored = driver.events.first(where: { $0.placed.idempotencyKey == submission.idempotencyKey })
+        else { return nil }
+        guard stored.canonicalForm == submission.canonicalForm else { return .keyReused }
+        return .replayed(
+            StoredEvent(eventID: stored.placed.eventID, verdict: stored.verdict, journey: driver.journey))
+    }
+
+    private static func append(
+        _ request: AppendRequest, to state: inout State
+    ) -> Result<AppendOutcome, StoreFailure> {
+        if let failure = state.failure { return .failure(failure) }
+        let submission = request.submission
+        var driver = state.drivers[request.driver] ?? Driver()
+        if let outcome = repeated(submission, of: driver) { return .success(outcome) }
+        if let sessionID = submission.sessionID {
+            let known = state.sessions[sessionID]
+            if known == nil && request.requiresRegisteredSession { return .success(.sessionNotFound) }
+            if let known, known.driver != request.driver { return .success(.sessionNotFound) }
+            state.sessions[sessionID] = known ?? Session(driver: request.driver, isRegistered: false)
+        }
+        let verdict = driver.store(request)
+        state.drivers[request.driver] = driver
+        return .success(
+            .stored(StoredEvent(eventID: submission.eventID, verdict: verdict, journey: driver.journey)))
+    }
+}
+
+extension MemoryEventStore.Driver {
+    /// The verdict on the new event at its place.
+    fileprivate mutating func store(_ request: AppendRequest) -> Verdict {
+        let submission = request.submission
+        let clock = ClockCorrection(
+            occurredAt: submission.occurredAt, sentAt: submission.sentAt, receivedAt: request.receivedAt,
+            lastCorrectionMilliseconds: lastCorrectionMilliseconds)
+        lastCorrectionMilliseconds = clock.lastCorrectionMilliseconds
+        let placed = PlacedEvent(
+            name: submission.name, sessionID: submission.sessionID, chargerID: submission.chargerID,
+            occurredAt: clock.corrected, sequence: submission.sequence, eventID: submission.eventID,
+            idempotencyKey: submission.idempotencyKey, origin: .client,
+            gracePeriodSeconds: request.settings.settings.gracePeriodSeconds,
+            hardTimeoutSeconds: request.settings.settings.hardTimeoutSeconds)
+        events.append(
+            MemoryEventStore.Stored(placed: placed, canonicalForm: submission.canonicalForm, verdict: .none))
+        events.sort { $0.placed < $1.placed }
+        for (index, step) in Fold.replay(events.map(\.placed)).enumerated() {
+            events[index].verdict = step.verdict
+            journey = step.journey
+        }
+        return events.first { $0.placed.idempotencyKey == placed.idempotencyKey }?.verdict ?? .none
+    }
+}

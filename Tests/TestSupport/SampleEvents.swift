@@ -1,0 +1,92 @@
+// Submissions for tests, with as little said as a test needs to say.
+
+package import Engine
+package import JourneyModel
+
+extension EventSubmission {
+    /// An event of a phone with a right clock. `key` is event_id and idempotency key unless `eventID` is given;
+    /// a session is there when `session` is, whether or not the event needs one.
+    package static func sample(
+        _ name: EventName, key: String, eventID: String? = nil, session: String? = nil, charger: String? = nil,
+        merchant: String? = nil, at occurredAt: Moment = .sample, sentAt: Moment? = nil, sequence: Int64? = nil,
+        source: String = "ios_native", metadata: String? = nil
+    ) -> EventSubmission {
+        var submission = EventSubmission(
+            name: name, spelling: name.canonical, eventID: eventID ?? key, idempotencyKey: key, sessionID: session,
+            chargerID: charger, merchantID: merchant, occurredAt: occurredAt,
+            occurredAtText: "\(occurredAt.millisecondsSinceEpoch) as text", sentAt: sentAt, source: source,
+            appState: "background", sequence: sequence, metadata: metadata, canonicalForm: "")
+        submission.canonicalForm = submission.sampleForm
+        return submission
+    }
+
+    /// Not canonical JSON, but with its one property: equal exactly when the members without send time are.
+    private var sampleForm: String {
+        let members: [String?] = [
+            name.canonical, eventID, idempotencyKey, sessionID, chargerID, merchantID,
+            String(occurredAt.millisecondsSinceEpoch), source, appState, sequence.map { String($0) }, metadata,
+        ]
+        return members.map { $0.map { "\($0.utf8.count):\($0)" } ?? "-" }.joined(separator: ",")
+    }
+}
+
+extension AppendRequest {
+    /// With the default settings, received at `receivedAt`, or an hour after the sample moment.
+    package static func sample(
+        _ submission: EventSubmission, of driver: DriverID, receivedAt: Moment = .sample.advanced(bySeconds: 3600),
+        settings: Settings = Settings(), requiresRegisteredSession: Bool = false
+    ) -> AppendRequest {
+        AppendRequest(
+            driver: driver, submission: submission, receivedAt: receivedAt,
+            settings: VersionedSettings(settings: settings, version: settings.version),
+            requiresRegisteredSession: requiresRegisteredSession)
+    }
+}
+
+/// Scripts of whole journeys.
+package enum SampleJourney {
+    /// From IDLE to SESSION_ENDED, eight events half a minute apart, the first at `start`. Keys are `prefix` and a
+    /// number.
+    package static func whole(prefix: String, session: String, from start: Moment = .sample) -> [EventSubmission] {
+        let names: [(EventName, hasSession: Bool)] = [
+            (.chargerTargeted, false), (.enteredChargerIntentZone, false), (.anchorDwellComplete, false),
+            (.exclusiveActivatedByWeb, true), (.departedCharger, true), (.enteredMerchantZone, true),
+            (.visitVerifiedByWeb, true), (.sessionRestored, true),
+        ]
+        return names.enumerated().map { index, name in
+            .sample(
+                name.0, key: "\(prefix)\(index)", session: name.hasSession ? session : nil,
+                charger: index < 2 ? "charger-1" : nil, at: start.advanced(bySeconds: 30 * index))
+        }
+    }
+
+    /// `count` events that need not make sense: any name, two sessions, three chargers, times within
+    /// `spanSeconds` on whole seconds so that many tie, sequences here and there. Keys are `prefix` and a number.
+    package static func random(
+        count: Int, prefix: String, spanSeconds: Int = 5400, from start: Moment = .sample,
+        using random: inout SeededRandom
+    ) -> [EventSubmission] {
+        (0..<count).map { index in
+            let name = anyName(using: &random)
+            let hasSession =
+                name == .anchorLost ? false : name.requiresSession || Int.random(in: 0..<6, using: &random) == 0
+            return .sample(
+                name, key: "\(prefix)\(index)", eventID: "e\(Int.random(in: 0..<4, using: &random))",
+                session: hasSession ? "\(prefix)s\(Int.random(in: 0..<2, using: &random))" : nil,
+                charger: Bool.random(using: &random) ? "c\(Int.random(in: 0..<3, using: &random))" : nil,
+                at: start.advanced(bySeconds: Int.random(in: 0...spanSeconds, using: &random)),
+                sequence: Bool.random(using: &random) ? Int64.random(in: 0..<3, using: &random) : nil)
+        }
+    }
+
+    /// Three times of four one of the path that leads somewhere, so that random journeys get far.
+    private static func anyName(using random: inout SeededRandom) -> EventName {
+        let path: [EventName] = [
+            .enteredChargerIntentZone, .anchorDwellComplete, .exclusiveActivatedByWeb, .departedCharger,
+            .enteredMerchantZone, .visitVerifiedByWeb,
+        ]
+        let all = EventName.listed + [.diagnostic("teleport_detected")]
+        let names = Int.random(in: 0..<4, using: &random) > 0 ? path : all
+        return names[Int.random(in: 0..<names.count, using: &random)]
+    }
+}
