@@ -27,9 +27,9 @@ final class RedisHealth: Sendable {
 
     var permitsRequests: Bool { breaker.withLock(\.permitsRequests) }
 
-    /// A request was answered as it should be.
+    /// A request was answered as it should be. One that comes late closes nothing: that is for probes.
     func recordSuccess() {
-        breaker.withLock { $0.recordSuccess() }
+        breaker.withLock { if $0.permitsRequests { $0.recordSuccess() } }
     }
 
     /// A call, a probe or a connection with calls on it failed.

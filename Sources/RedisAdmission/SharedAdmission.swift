@@ -116,7 +116,8 @@ package final class SharedAdmission: Admission {
 
     /// The script was flushed, or Redis restarted behind a proxy: asks again where it was missing, with the script.
     private func repeatWithScript(
-        _ claims: [AdmissionClaim], _ serving: RedisLink.Serving, _ replies: inout [RedisReply], until deadline: Deadline
+        _ claims: [AdmissionClaim], _ serving: RedisLink.Serving, _ replies: inout [RedisReply],
+        until deadline: Deadline
     ) async {
         let missing = replies.indices.filter { replies[$0].errorText?.hasPrefix("NOSCRIPT") == true }
         if missing.isEmpty { return }

@@ -7,7 +7,8 @@ import Testing
 @testable import RedisAdmission
 
 struct RedisCodecTests {
-    private let stream = "+OK\r\n-ERR no\r\n:-42\r\n$5\r\nhe\r\no\r\n$-1\r\n*-1\r\n$0\r\n\r\n*3\r\n:1\r\n*1\r\n$1\r\na\r\n:2\r\n"
+    private let stream =
+        "+OK\r\n-ERR no\r\n:-42\r\n$5\r\nhe\r\no\r\n$-1\r\n*-1\r\n$0\r\n\r\n*3\r\n:1\r\n*1\r\n$1\r\na\r\n:2\r\n"
     private let replies: [RedisReply] = [
         .status("OK"), .error("ERR no"), .integer(-42), .string("he\r\no"), .null, .null, .string(""),
         .array([.integer(1), .array([.string("a")]), .integer(2)]),
@@ -69,13 +70,16 @@ struct RedisCodecTests {
         #expect(answer?.decidedAt == 1_800_000_000_000)
     }
 
-    @Test(arguments: [
-        .status("OK"), .null, .array([]), .array(Array(good.dropLast())), .array(good + [.integer(1)]),
-        .array([.integer(3)] + good.dropFirst()), .array([.string("0")] + good.dropFirst()),
-        .array([.integer(0), .integer(61)] + good.dropFirst(2)), .array([.integer(0), .integer(-1)] + good.dropFirst(2)),
-        .array([.integer(0), .integer(59), .integer(-1), .integer(0)]),
-        .array([.integer(0), .integer(59), .integer(120_001), .integer(0)]),
-    ] as [RedisReply]) func whatTheScriptCannotHaveAnsweredIsRefused(reply: RedisReply) {
+    @Test(
+        arguments: [
+            .status("OK"), .null, .array([]), .array(Array(good.dropLast())), .array(good + [.integer(1)]),
+            .array([.integer(3)] + good.dropFirst()), .array([.string("0")] + good.dropFirst()),
+            .array([.integer(0), .integer(61)] + good.dropFirst(2)),
+            .array([.integer(0), .integer(-1)] + good.dropFirst(2)),
+            .array([.integer(0), .integer(59), .integer(-1), .integer(0)]),
+            .array([.integer(0), .integer(59), .integer(120_001), .integer(0)]),
+        ] as [RedisReply]) func whatTheScriptCannotHaveAnsweredIsRefused(reply: RedisReply)
+    {
         #expect(AdmissionScript.answer(reply, .sessionEvents, RateLimits()) == nil)
     }
 

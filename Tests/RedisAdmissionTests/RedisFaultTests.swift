@@ -1,0 +1,139 @@
+// A proxy before a real Redis stalls, cuts, lies and is late. Shown: every call is answered within the timeout,
+// rightly, and a reply never reaches a call that it is not for.
+
+import Engine
+import JourneyModel
+import Sockets
+import Synchronization
+import Testing
+
+@testable import RedisAdmission
+
+extension WithRedis {
+    struct RedisFaultTests {
+        /// How long the machine may take beyond the timeout before a test says that a request has waited.
+        private static let slackMilliseconds = 250
+
+        /// Runs the body with an admission whose replies come through a proxy.
+        private func withProxy(
+            _ limits: RateLimits = RateLimits(), timeoutMilliseconds: Int = 50,
+            _ body: (FaultyProxy, SharedAdmission) async throws -> Void
+        ) async throws {
+            try await RedisServer.with { server in
+                let proxy = try await FaultyProxy.listen(before: server)
+                try await withAdmission(server, proxy.endpoint, limits, timeoutMilliseconds: timeoutMilliseconds) {
+                    try await body(proxy, $0)
+                }
+            }
+        }
+
+        /// The fault, a call during it, and the way back.
+        private func expectRightAnswer(during fault: FaultyProxy.Fault) async throws {
+            try await withProxy(RateLimits(sessionEvents: 3)) { proxy, admission in
+                #expect(await admission.admit(claim("a")).quota.remaining == 2)
+                proxy.fault = fault
+                let begin = ContinuousClock.now
+                let second = await admission.admit(claim("b"))
+                let waited = ContinuousClock.now - begin
+                #expect(second.verdict == .admitted)
+                #expect(second.quota.remaining == 1)
+                #expect(waited < .milliseconds(50 + Self.slackMilliseconds))
+
+                proxy.fault = .none
+                #expect(await servesAgain(admission))
+                let third = await admission.admit(claim("c"))
+                #expect(third.verdict == .admitted)
+                #expect(third.quota.remaining == 0)
+                #expect(await admission.admit(claim("b")).verdict == .known)
+                #expect(await admission.admit(claim("d")).verdict == .refused)
+            }
+        }
+
+        @Test func stalledReplies() async throws { try await expectRightAnswer(during: .stall) }
+
+        @Test(arguments: [0, 1, 5, 12]) func replyCutShort(afterBytes count: Int) async throws {
+            try await expectRightAnswer(during: .cut(afterBytes: count))
+        }
+
+        @Test(arguments: [
+            "HTTP/1.1 400 Bad Request\r\n\r\n", "+OK\r\n", ":1\r\n", "$-1\r\n", "*0\r\n", "\0", "*1000000000\r\n",
+            "-ERR unknown command\r\n", "-LOADING Redis is loading the dataset in memory\r\n",
+            "-BUSY Redis is busy running a script\r\n", "-MISCONF Redis is configured to save RDB snapshots\r\n",
+            "-NOSCRIPT No matching script.\r\n", "*4\r\n:7\r\n:59\r\n:60000\r\n:1\r\n",
+            "*4\r\n:0\r\n:-1\r\n:1\r\n:1\r\n",
+            // The right answer, and one too many.
+            "*4\r\n:0\r\n:1\r\n:60000\r\n:1\r\n+OK\r\n",
+        ]) func otherReplies(text: String) async throws { try await expectRightAnswer(during: .answer(text)) }
+
+        /// Answers of one driver come after the deadline, when other drivers are asked about over new connections.
+        @Test func lateRepliesReachNobody() async throws {
+            try await withProxy(RateLimits(sessionEvents: 1000)) { proxy, admission in
+                for round in 0..<4 {
+                    #expect(await servesAgain(admission))
+                    proxy.fault = .delay(milliseconds: 70)
+                    let late = (0..<4).map { number in
+                        Task { await admission.admit(claim("late \(round)", of: "late \(number)")) }
+                    }
+                    for task in late { #expect(await task.value.quota.remaining == 999 - round) }
+                    proxy.fault = .none
+                    for number in 0..<20 {
+                        if number == 10 { #expect(await servesAgain(admission)) }
+                        let decision = await admission.admit(claim("\(round) \(number)", of: "prompt"))
+                        #expect(decision.verdict == .admitted)
+                        #expect(decision.quota.remaining == 999 - round * 20 - number)
+                    }
+                }
+                #expect(admission.standing.timeouts >= 4)
+                #expect(admission.standing.decisionsByRedis >= 40)
+            }
+        }
+
+        private func servesAgain(_ admission: SharedAdmission) async -> Bool {
+            await eventually { admission.standing.connections == 2 && admission.standing.breaker == .closed }
+        }
+
+        /// Faults come and go at random while many drivers are counted. Whatever path a decision took, its verdict
+        /// and its figure must be those of a limiter that nothing ever happened to.
+        @Test func figuresStayRightThroughRandomFaults() async throws {
+            let seed = UInt64.random(in: .min ... .max)
+            let faults: [FaultyProxy.Fault] = [
+                .none, .none, .none, .stall, .cut(afterBytes: 3), .answer("+OK\r\n"), .answer("-OOM no\r\n"),
+                .delay(milliseconds: 20), .delay(milliseconds: 45),
+            ]
+            try await withProxy(RateLimits(sessionEvents: 60, windowSeconds: 600), timeoutMilliseconds: 30) {
+                proxy, admission in
+                let weather = Task {
+                    var random = SeededGenerator(state: seed)
+                    while !Task.isCancelled {
+                        proxy.fault = faults.randomElement(using: &random) ?? .none
+                        try? await Task.sleep(for: .milliseconds(Int.random(in: 5...60, using: &random)))
+                    }
+                }
+                await withTaskGroup { group in
+                    for task in 0..<16 {
+                        group.addTask { await self.countOneDriver(admission, "driver \(task)", seed) }
+                    }
+                }
+                weather.cancel()
+                await weather.value
+                let standing = admission.standing
+                #expect(standing.decisionsByRedis > 0 && standing.decisionsInProcess > 0, "seed \(seed): \(standing)")
+            }
+        }
+
+        private func countOneDriver(_ admission: SharedAdmission, _ driver: String, _ seed: UInt64) async {
+            for number in 0..<80 {
+                let begin = ContinuousClock.now
+                let decision = await admission.admit(claim("k\(number)", of: driver))
+                #expect(ContinuousClock.now - begin < .milliseconds(30 + Self.slackMilliseconds), "seed \(seed)")
+                #expect(decision.verdict == (number < 60 ? .admitted : .refused), "seed \(seed), \(driver) \(number)")
+                #expect(decision.quota.remaining == max(59 - number, 0), "seed \(seed), \(driver) \(number)")
+                if number % 10 == 9 {
+                    let again = await admission.admit(claim("k\(min(number, 59))", of: driver))
+                    #expect(again.verdict == .known, "seed \(seed), \(driver) \(number)")
+                }
+                try? await Task.sleep(for: .milliseconds(10))
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+// What happens to Redis itself: hung, killed and restarted empty, read-only, full, flushed, never there. No event
+// is lost to it, no answer is wrong, no request waits longer than the timeout, and the way back needs nobody.
+
+import Engine
+import JourneyModel
+import Logging
+import Sockets
+import Testing
+
+@testable import RedisAdmission
+
+#if canImport(Glibc)
+    import Glibc
+#endif
+
+extension WithRedis {
+    struct RedisOutageTests {
+        private static let limits = RateLimits(sessionEvents: 5, windowSeconds: 600)
+
+        private func servesAgain(_ admission: SharedAdmission) async -> Bool {
+            await eventually { admission.standing.connections == 2 && admission.standing.breaker == .closed }
+        }
+
+        @Test func hungRedisCostsOneTimeoutAndThenNothing() async throws {
+            try await RedisServer.with { server in
+                try await withAdmission(server, nil, Self.limits, timeoutMilliseconds: 50) { admission in
+                    #expect(await admission.admit(claim("a")).quota.remaining == 4)
+                    server.signal(SIGSTOP)
+                    let begin = ContinuousClock.now
+                    for number in 0..<200 {
+                        let decision = await admission.admit(claim("k", of: "driver \(number)"))
+                        #expect(decision.verdict == .admitted)
+                        #expect(decision.quota.remaining == 4)
+                    }
+                    // One timeout per connection; if each call waited it would be ten seconds.
+                    #expect(ContinuousClock.now - begin < .milliseconds(1000))
+                    #expect(await admission.admit(claim("b")).quota.remaining == 3)
+                    #expect(await eventually { admission.standing.breaker != .closed })
+                    #expect(!admission.standing.isConnected)
+
+                    server.signal(SIGCONT)
+                    #expect(await servesAgain(admission))
+                    let before = admission.standing.decisionsByRedis
+                    #expect(await admission.admit(claim("c")).quota.remaining == 2)
+                    #expect(admission.standing.decisionsByRedis == before + 1)
+                }
+            }
+        }
+
+        @Test func redisThatRestartsEmptyIsPutRight() async throws {
+            try await RedisServer.with { server in
+                try await withAdmission(server, nil, Self.limits) { admission in
+                    for key in ["a", "b", "c"] { _ = await admission.admit(claim(key)) }
+                    admission.recordStored(claim("a"))
+                    server.stop()
+                    #expect(await admission.admit(claim("d")).quota.remaining == 1)
+                    #expect(await eventually { admission.standing.breaker != .closed })
+
+                    try await server.start()
+                    #expect(await servesAgain(admission))
+                    #expect(try await server.command("KEYS", "dwell:{*") == .array([]))
+                    #expect(await admission.admit(claim("a")).verdict == .known)
+                    #expect(await admission.admit(claim("b")).verdict == .known)
+                    let last = await admission.admit(claim("e"))
+                    #expect(last.verdict == .admitted)
+                    #expect(last.quota.remaining == 0)
+                    #expect(await admission.admit(claim("f")).verdict == .refused)
+                    #expect(admission.standing.decisionsCorrected == 3)
+                }
+            }
+        }
+
+        @Test func flushedRedisIsPutRight() async throws {
+            try await RedisServer.with { server in
+                try await withAdmission(server, nil, Self.limits) { admission in
+                    for number in 0..<5 { _ = await admission.admit(claim("k\(number)")) }
+                    try await server.command("FLUSHALL")
+                    let refused = await admission.admit(claim("one more"))
+                    #expect(refused.verdict == .refused)
+                    #expect(refused.quota.remaining == 0)
+                    #expect(refused.quota.resetMilliseconds > 0)
+                    #expect(
+                        await eventually {
+                            (try? await server.command("ZCARD", RedisKeys.window(of: claim("x")))) == .integer(0)
+                        }, "the charge of the refused claim is taken back")
+                }
+            }
+        }
+
+        @Test func readOnlyReplicaDecidesNothing() async throws {
+            try await RedisServer.with { server in
+                try await withAdmission(server, nil, Self.limits) { admission in
+                    #expect(await admission.admit(claim("a")).quota.remaining == 4)
+                    try await server.command("REPLICAOF", "127.0.0.1", "1")
+                    for number in 0..<4 {
+                        #expect(await admission.admit(claim("r\(number)")).quota.remaining == 3 - number)
+                    }
+                    #expect(await admission.admit(claim("x")).verdict == .refused)
+                    #expect(await eventually { admission.standing.breaker != .closed })
+                    #expect(admission.standing.decisionsByRedis == 1)
+
+                    try await server.command("REPLICAOF", "NO", "ONE")
+                    #expect(await servesAgain(admission))
+                    #expect(await admission.admit(claim("y")).verdict == .refused, "Redis knows of one charge only")
+                    #expect(admission.standing.decisionsCorrected == 1)
+                }
+            }
+        }
+
+        @Test func fullRedisDecidesNothing() async throws {
+            try await RedisServer.with(["--maxmemory-policy", "noeviction"]) { server in
+                try await withAdmission(server, nil, Self.limits) { admission in
+                    #expect(await admission.admit(claim("a")).quota.remaining == 4)
+                    try await server.command("CONFIG", "SET", "maxmemory", "1")
+                    for number in 0..<4 {
+                        #expect(await admission.admit(claim("f\(number)")).quota.remaining == 3 - number)
+                    }
+                    #expect(await eventually { admission.standing.breaker != .closed })
+                    #expect(admission.standing.errorReplies >= 3)
+
+                    try await server.command("CONFIG", "SET", "maxmemory", "0")
+                    #expect(await servesAgain(admission))
+                    #expect(await admission.admit(claim("x")).verdict == .refused)
+                }
+            }
+        }
+
+        /// A key of another type under our name: the driver is counted in the process.
+        @Test func foreignValueUnderOurKeyIsNoWrongAnswer() async throws {
+            try await RedisServer.with { server in
+                try await withAdmission(server, nil, Self.limits) { admission in
+                    try await server.command("SET", RedisKeys.window(of: claim("a")), "not a set")
+                    for number in 0..<5 {
+                        #expect(await admission.admit(claim("k\(number)")).quota.remaining == 4 - number)
+                    }
+                    #expect(await admission.admit(claim("x")).verdict == .refused)
+                }
+            }
+        }
+
+        @Test func redisThatWasNeverThereIsNotWaitedFor() async throws {
+            try await RedisServer.with { server in
+                server.stop()
+                let admission = SharedAdmission(
+                    endpoint: try server.endpoint, timeoutMilliseconds: 5000,
+                    fallback: InProcessAdmission(limits: Self.limits), loops: server.loops,
+                    logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+                #expect(await admission.admit(claim("before run")).quota.remaining == 4)
+                let running = Task { await admission.run() }
+                #expect(await eventually { admission.standing.breaker != .closed })
+                let begin = ContinuousClock.now
+                for number in 0..<4 {
+                    #expect(await admission.admit(claim("k\(number)")).quota.remaining == 3 - number)
+                }
+                #expect(ContinuousClock.now - begin < .milliseconds(500))
+                try await server.start()
+                #expect(await servesAgain(admission))
+                running.cancel()
+                await running.value
+            }
+        }
+
+        @Test func wrongPasswordMeansTheProcessDecides() async throws {
+            try await RedisServer.with(["--requirepass", "s3cret", "--protected-mode", "no"]) { server in
+                let admission = SharedAdmission(
+                    endpoint: try RedisEndpoint(parsing: "unix://:wrong@\(server.socketPath)"),
+                    fallback: InProcessAdmission(limits: Self.limits), loops: server.loops,
+                    logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+                let running = Task { await admission.run() }
+                #expect(await eventually { admission.standing.breaker != .closed })
+                #expect(await admission.admit(claim("a")).verdict == .admitted)
+                #expect(!admission.standing.isConnected)
+                running.cancel()
+                await running.value
+            }
+        }
+    }
+}
