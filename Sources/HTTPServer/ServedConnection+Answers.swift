@@ -23,16 +23,20 @@ extension ServedConnection {
 
     /// Answers the request in hand, or the beginning of one, and ends the connection. What was decided when the head
     /// came goes first: a body that is too long for a path that does not exist is 404.
-    nonisolated(nonsending) func refuse(_ status: Status, _ detail: String, retryAfterSeconds: Int? = nil) async throws(TransportError) {
+    nonisolated(nonsending) func refuse(
+        _ status: Status, _ detail: String, retryAfterSeconds: Int? = nil
+    ) async throws(TransportError) {
+        var fields = Fields()
+        if let retryAfterSeconds { fields.append("Retry-After", String(retryAfterSeconds)) }
         let exchange =
             exchange
             ?? Exchange(
-                id: RequestID.make(), destination: .refusal(status, detail: detail, fields: Fields()), head: nil,
+                id: RequestID.make(), destination: .refusal(status, detail: detail, fields: fields), head: nil,
                 remoteAddress: connection.remoteAddress, receivedAtMilliseconds: LoopClock.nowMilliseconds)
-        var fields = Fields()
-        if let retryAfterSeconds { fields.append("Retry-After", String(retryAfterSeconds)) }
-        var response = rendered(status, detail, fields, exchange)
-        if case .refusal(let status, let detail, let fields) = exchange.destination, exchange.head != nil {
+        let response: Response
+        if case .refusal(let status, let detail, let fields) = exchange.destination {
+            response = rendered(status, detail, fields, exchange)
+        } else {
             response = rendered(status, detail, fields, exchange)
         }
         try await send(response, exchange, close: true)
@@ -52,7 +56,9 @@ extension ServedConnection {
 
     // MARK: - Sending
 
-    private nonisolated(nonsending) func send(_ response: Response, _ exchange: Exchange, close: Bool = false) async throws(TransportError) {
+    private nonisolated(nonsending) func send(
+        _ response: Response, _ exchange: Exchange, close: Bool = false
+    ) async throws(TransportError) {
         self.exchange = nil
         releaseBody()
         var fields = response.fields

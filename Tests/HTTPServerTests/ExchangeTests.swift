@@ -29,7 +29,8 @@ import Testing
         try await withServer([.number, .echo]) { test in
             var text = ""
             for number in 0..<100 {
-                text += number % 2 == 0
+                text +=
+                    number % 2 == 0
                     ? "GET /number/\(number) HTTP/1.1\r\n\(host)\r\n"
                     : "POST /echo HTTP/1.1\r\n\(host)Content-Length: \(String(number).count)\r\n\r\n\(number)"
             }
@@ -135,7 +136,8 @@ import Testing
     @Test func `a malformed request gets one 400 and the end, after the answers before it`() async throws {
         try await withServer([.hello]) { test in
             let client = try await test.connect()
-            try await client.send("GET /hello HTTP/1.1\r\n\(host)\r\nGET /hello HTTP/1.1\r\nbad field\r\n\r\nGET /hello")
+            try await client.send(
+                "GET /hello HTTP/1.1\r\n\(host)\r\nGET /hello HTTP/1.1\r\nbad field\r\n\r\nGET /hello")
             #expect(try await client.answer().status == 200)
             let refused = try await client.answer()
             #expect(refused.status == 400)

@@ -120,12 +120,8 @@ struct TestServer {
 
 /// Runs a server for the time of the closure. Refusals are rendered as text: their detail.
 func withServer(
-    _ routes: [Route], _ configure: (inout ServerConfiguration) -> Void = { _ in },
-    _ body: (TestServer) async throws -> Void
+    _ routes: [Route], _ configuration: ServerConfiguration = .test, _ body: (TestServer) async throws -> Void
 ) async throws {
-    var configuration = ServerConfiguration(addresses: [.ip(host: "127.0.0.1", port: 0)])
-    configuration.lingerMilliseconds = 500
-    configure(&configuration)
     let observations = Observations()
     let server = Server(
         configuration: configuration, routes: routes,
@@ -143,6 +139,21 @@ func withServer(
     }
     await server.drain(withinSeconds: 0)
     await loops.shutdown()
+}
+
+extension ServerConfiguration {
+    /// A free port, and clients that linger are let go soon.
+    static let test: ServerConfiguration = {
+        var configuration = ServerConfiguration(addresses: [.ip(host: "127.0.0.1", port: 0)])
+        configuration.lingerMilliseconds = 500
+        return configuration
+    }()
+
+    func with(_ member: WritableKeyPath<ServerConfiguration, Int>, _ value: Int) -> ServerConfiguration {
+        var changed = self
+        changed[keyPath: member] = value
+        return changed
+    }
 }
 
 extension Route {

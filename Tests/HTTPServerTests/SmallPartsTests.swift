@@ -6,14 +6,15 @@ import Testing
 @testable import HTTPServer
 
 @Suite struct SmallPartsTests {
-    @Test(arguments: [
-        (784_111_777_000, "Sun, 06 Nov 1994 08:49:37 GMT"),  // RFC 9110 section 5.6.7
-        (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
-        (951_782_400_999, "Tue, 29 Feb 2000 00:00:00 GMT"),
-        (1_709_251_199_000, "Thu, 29 Feb 2024 23:59:59 GMT"),
-        (-5_000, "Thu, 01 Jan 1970 00:00:00 GMT"),
-        (.max, "Fri, 31 Dec 9999 23:59:59 GMT"),
-    ] as [(Int64, String)])
+    @Test(
+        arguments: [
+            (784_111_777_000, "Sun, 06 Nov 1994 08:49:37 GMT"),  // RFC 9110 section 5.6.7
+            (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
+            (951_782_400_999, "Tue, 29 Feb 2000 00:00:00 GMT"),
+            (1_709_251_199_000, "Thu, 29 Feb 2024 23:59:59 GMT"),
+            (-5_000, "Thu, 01 Jan 1970 00:00:00 GMT"),
+            (.max, "Fri, 31 Dec 9999 23:59:59 GMT"),
+        ] as [(Int64, String)])
     func `a date is an IMF-fixdate`(milliseconds: Int64, expected: String) {
         var date = HTTPDate()
         #expect(date.text(milliseconds) == expected)
@@ -32,24 +33,25 @@ import Testing
         #expect(ids.allSatisfy(RequestID.isWellFormed))
     }
 
-    @Test(arguments: [
-        // Nobody is trusted: the field says nothing.
-        ([], "10.0.0.1", "1.2.3.4", "10.0.0.1"),
-        (["10.0.0.0/8"], "11.0.0.1", "1.2.3.4", "11.0.0.1"),
-        (["10.0.0.0/8"], "10.9.9.9", "1.2.3.4", "1.2.3.4"),
-        // What the client itself wrote in front is not believed.
-        (["10.0.0.0/8"], "10.9.9.9", "6.6.6.6, 1.2.3.4", "1.2.3.4"),
-        (["10.0.0.0/8"], "10.9.9.9", "6.6.6.6, 1.2.3.4, 10.1.1.1", "1.2.3.4"),
-        (["10.0.0.0/8"], "10.9.9.9", "garbage", "10.9.9.9"),
-        (["10.0.0.0/8"], "10.9.9.9", "", "10.9.9.9"),
-        (["10.0.0.0/8"], "10.9.9.9", "1.2.3.4, garbage, 10.1.1.1", "10.1.1.1"),
-        (["10.1.2.3/31"], "10.1.2.2", "1.2.3.4", "1.2.3.4"),
-        (["10.1.2.3/31"], "10.1.2.4", "1.2.3.4", "10.1.2.4"),
-        (["fd00::/8"], "fd12::1", "2001:DB8::1", "2001:db8::1"),
-        (["127.0.0.1"], "127.0.0.1", "::ffff:9.8.7.6", "9.8.7.6"),
-        (["unix"], "", "1.2.3.4", "1.2.3.4"),
-        (["127.0.0.1"], "", "1.2.3.4", ""),
-    ] as [([String], String, String, String)])
+    @Test(
+        arguments: [
+            // Nobody is trusted: the field says nothing.
+            ([], "10.0.0.1", "1.2.3.4", "10.0.0.1"),
+            (["10.0.0.0/8"], "11.0.0.1", "1.2.3.4", "11.0.0.1"),
+            (["10.0.0.0/8"], "10.9.9.9", "1.2.3.4", "1.2.3.4"),
+            // What the client itself wrote in front is not believed.
+            (["10.0.0.0/8"], "10.9.9.9", "6.6.6.6, 1.2.3.4", "1.2.3.4"),
+            (["10.0.0.0/8"], "10.9.9.9", "6.6.6.6, 1.2.3.4, 10.1.1.1", "1.2.3.4"),
+            (["10.0.0.0/8"], "10.9.9.9", "garbage", "10.9.9.9"),
+            (["10.0.0.0/8"], "10.9.9.9", "", "10.9.9.9"),
+            (["10.0.0.0/8"], "10.9.9.9", "1.2.3.4, garbage, 10.1.1.1", "10.1.1.1"),
+            (["10.1.2.3/31"], "10.1.2.2", "1.2.3.4", "1.2.3.4"),
+            (["10.1.2.3/31"], "10.1.2.4", "1.2.3.4", "10.1.2.4"),
+            (["fd00::/8"], "fd12::1", "2001:DB8::1", "2001:db8::1"),
+            (["127.0.0.1"], "127.0.0.1", "::ffff:9.8.7.6", "9.8.7.6"),
+            (["unix"], "", "1.2.3.4", "1.2.3.4"),
+            (["127.0.0.1"], "", "1.2.3.4", ""),
+        ] as [([String], String, String, String)])
     func `the client behind trusted proxies`(trusted: [String], peer: String, field: String, expected: String) throws {
         let proxies = try #require(TrustedProxies(trusted))
         #expect(proxies.clientAddress(peer: peer, Fields([("X-Forwarded-For", field)])) == expected)

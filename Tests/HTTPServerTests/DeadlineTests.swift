@@ -1,0 +1,137 @@
+// Clients that are slow, silent or greedy: each of them is let go in bounded time and memory. Timeouts are shortened;
+// what is asserted is which one applies and what the client is told.
+
+import Synchronization
+import Testing
+
+@testable import HTTP1
+@testable import HTTPServer
+@testable import Sockets
+
+@Suite struct DeadlineTests {
+    @Test func `an idle connection is closed without a word, before and after a request`() async throws {
+        try await withServer([.hello], .test.with(\.idleTimeoutMilliseconds, 50)) { test in
+            let fresh = try await test.connect()
+            #expect(try await fresh.isAtEnd())
+            let used = try await test.connect()
+            _ = try await used.exchange("GET /hello HTTP/1.1\r\n\(host)\r\n")
+            #expect(try await used.isAtEnd())
+            #expect(test.observations.all.count == 1)
+        }
+    }
+
+    @Test func `a head that does not get done is answered 408, however its bytes drip`() async throws {
+        try await withServer([.hello], .test.with(\.headTimeoutMilliseconds, 100)) { test in
+            let client = try await test.connect()
+            let connection = client.connection
+            let dripping = Task {
+                try await connection.write(Array("GET /hello HTTP/1.1\r\n".utf8))
+                while true {
+                    try await connection.write(Array("a: b\r\n".utf8))
+                    try await connection.loop.sleep(until: .inMilliseconds(10))
+                }
+            }
+            let answer = try await client.answer()
+            dripping.cancel()
+            _ = await dripping.result
+            #expect(answer.status == 408)
+            #expect(answer.fields.first("Connection") == "close")
+        }
+    }
+
+    @Test func `a body that stalls is answered 408, one that is slow but fast enough is not`() async throws {
+        let configuration = ServerConfiguration.test.with(\.bodyTimeoutMilliseconds, 100)
+            .with(\.bodyBytesPerSecondMin, 100)
+        try await withServer([.echo], configuration) { test in
+            let stalled = try await test.connect()
+            try await stalled.send("POST /echo HTTP/1.1\r\n\(host)Content-Length: 1000\r\n\r\nabc")
+            #expect(try await stalled.answer().status == 408)
+            #expect(test.observations.all.last?.routeTemplate == "/echo")
+
+            let slow = try await test.connect()
+            try await slow.send("POST /echo HTTP/1.1\r\n\(host)Content-Length: 40\r\n\r\n")
+            for _ in 0..<8 {
+                try await slow.send("12345")
+                try await slow.connection.loop.sleep(until: .inMilliseconds(20))
+            }
+            #expect(try await slow.answer().status == 200)
+        }
+    }
+
+    @Test func `a client that pipelines and never reads stops being read, and is let go`() async throws {
+        let served = Atomic<Int>(0)
+        let big = [UInt8](repeating: 1, count: 100_000)
+        let route = Route(.get, "/big") { _ in
+            served.wrappingAdd(1, ordering: .relaxed)
+            return Response(status: .ok, body: .bytes(big))
+        }
+        try await withServer([route], .test.with(\.writeStallMilliseconds, 200)) { test in
+            let client = try await test.connect()
+            let requests = String(repeating: "GET /big HTTP/1.1\r\n\(host)\r\n", count: 2000)
+            await #expect(throws: TransportError.reset) {
+                while true { try await client.send(requests) }
+            }
+            // What was served fits the kernel's two socket buffers and one output buffer, a few MB each.
+            #expect(served.load(ordering: .relaxed) < 500)
+        }
+    }
+
+    @Test func `over the connection limit a client is told 503 with Retry-After`() async throws {
+        try await withServer([.hello], .test.with(\.connectionsMax, 1)) { test in
+            let first = try await test.connect()
+            _ = try await first.exchange("GET /hello HTTP/1.1\r\n\(host)\r\n")
+            let second = try await test.connect()
+            let answer = try await second.answer()
+            #expect(answer.status == 503)
+            #expect(answer.fields.first("Retry-After") == "1")
+            #expect(try await second.isAtEnd())
+        }
+    }
+
+    @Test func `bodies over the memory budget are told 503, and the budget is given back`() async throws {
+        try await withServer([.echo], .test.with(\.bodiesBytesMax, 1000)) { test in
+            let first = try await test.connect()
+            try await first.send("POST /echo HTTP/1.1\r\n\(host)Content-Length: 700\r\n\r\n")
+            try await first.send(String(repeating: "a", count: 600))
+            let second = try await test.connect()
+            let body = String(repeating: "b", count: 500)
+            let request = "POST /echo HTTP/1.1\r\n\(host)Content-Length: 500\r\n\r\n\(body)"
+            // The first one's bytes have arrived when the second one is refused.
+            let deadline = Deadline.inSeconds(5)
+            var status = 200
+            var client = second
+            while status != 503 && !deadline.hasPassed {
+                let answer = try await client.exchange(request)
+                status = answer.status
+                if status == 503 { #expect(answer.fields.first("Retry-After") == "1") }
+                client = try await test.connect()
+            }
+            #expect(status == 503)
+            #expect(try await first.exchange(String(repeating: "a", count: 100)).status == 200)
+            for _ in 0..<3 { #expect(try await client.exchange(request).status == 200) }
+        }
+    }
+
+    @Test func `a handler whose client went away runs to its end`() async throws {
+        let (started, starts) = AsyncStream<Void>.makeStream()
+        let (finished, finishes) = AsyncStream<Bool>.makeStream()
+        let gate = Latch()
+        let route = Route(.post, "/slow") { _ in
+            starts.yield()
+            await gate.wait()
+            finishes.yield(Task.isCancelled)
+            return Response(status: .ok, body: .bytes([UInt8](repeating: 0, count: 1 << 20)))
+        }
+        try await withServer([route]) { test in
+            let client = try await test.connect()
+            try await client.send("POST /slow HTTP/1.1\r\n\(host)Content-Length: 0\r\n\r\n")
+            for await _ in started { break }
+            client.connection.close()
+            gate.reach()
+            for await wasCancelled in finished {
+                #expect(!wasCancelled)
+                break
+            }
+        }
+    }
+}

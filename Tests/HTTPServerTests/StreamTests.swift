@@ -1,0 +1,97 @@
+// Streamed response bodies: chunked to HTTP/1.1, to the connection's end for HTTP/1.0, nothing to HEAD; back-pressure;
+// and how a stream that breaks off looks to the client.
+
+import Synchronization
+import Testing
+
+@testable import HTTP1
+@testable import HTTPServer
+@testable import Sockets
+
+@Suite struct StreamTests {
+    private static let three = Route(.get, "/three") { _ in
+        Response(
+            status: .ok,
+            body: .stream { writer in
+                for text in ["one", "", "two", "three"] { try await writer.write(Array(text.utf8)) }
+            })
+    }
+
+    @Test func `a stream is chunked, and the connection goes on`() async throws {
+        try await withServer([Self.three]) { test in
+            let client = try await test.connect()
+            for _ in 0..<2 {
+                let answer = try await client.exchange("GET /three HTTP/1.1\r\n\(host)\r\n")
+                #expect(answer.text == "onetwothree")
+                #expect(answer.fields.first("Transfer-Encoding") == "chunked")
+            }
+            let head = try await client.exchange("HEAD /three HTTP/1.1\r\n\(host)\r\n")
+            #expect(head.status == 200)
+            let last = try await client.exchange("GET /three HTTP/1.0\r\n\r\n")
+            #expect(last.text == "onetwothree")
+            #expect(last.fields.first("Transfer-Encoding") == nil)
+            #expect(test.observations.all.map(\.bytesOut).allSatisfy { $0 > 50 })
+        }
+    }
+
+    @Test func `a stream that fails ends without its last chunk`() async throws {
+        struct Failure: Error {}
+        let route = Route(.get, "/broken") { _ in
+            Response(
+                status: .ok,
+                body: .stream { writer in
+                    try await writer.write([1])
+                    throw Failure()
+                })
+        }
+        try await withServer([route]) { test in
+            let client = try await test.connect()
+            await #expect(throws: (any Error).self) {
+                try await client.exchange("GET /broken HTTP/1.1\r\n\(host)\r\n")
+            }
+        }
+    }
+
+    @Test func `a writer waits for a client that does not read, and throws when it is gone`() async throws {
+        let written = Atomic<Int>(0)
+        let (ended, ends) = AsyncStream<Void>.makeStream()
+        let route = Route(.get, "/endless") { _ in
+            Response(
+                status: .ok,
+                body: .stream { writer in
+                    defer { ends.yield() }
+                    while true {
+                        try await writer.write([UInt8](repeating: 0, count: 1 << 16))
+                        written.wrappingAdd(1 << 16, ordering: .relaxed)
+                    }
+                })
+        }
+        try await withServer([route], .test.with(\.writeStallMilliseconds, 200)) { test in
+            let client = try await test.connect()
+            try await client.send("GET /endless HTTP/1.1\r\n\(host)\r\n")
+            for await _ in ended { break }
+            // The kernel's two socket buffers, a few MB each; without waiting it would be gigabytes.
+            #expect(written.load(ordering: .relaxed) < 64 << 20)
+        }
+    }
+
+    @Test func `a writer may be used from another task, and not after the stream's end`() async throws {
+        let (writers, handOver) = AsyncStream<any ResponseBodyWriter>.makeStream()
+        let route = Route(.get, "/kept") { _ in
+            Response(
+                status: .ok,
+                body: .stream { writer in
+                    try await Task.detached { try await writer.write(Array("from elsewhere".utf8)) }.value
+                    handOver.yield(writer)
+                })
+        }
+        try await withServer([route]) { test in
+            let client = try await test.connect()
+            #expect(try await client.exchange("GET /kept HTTP/1.1\r\n\(host)\r\n").text == "from elsewhere")
+            for await writer in writers {
+                await #expect(throws: TransportError.closed) { try await writer.write([1]) }
+                break
+            }
+        }
+    }
+}
