@@ -1,0 +1,37 @@
+# What there is to do here. `make` alone lists it. The work is in scripts/, which say what they do.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help run test test-unit test-integration build debug lint format clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## install what is missing, build, serve on 127.0.0.1:8080 (HTTP_PORT) and print a curl line to try
+	@scripts/run
+
+test: ## every test: unit, then integration without and with Redis
+	@scripts/test
+
+test-unit: ## swift test, warnings are errors
+	@scripts/test unit
+
+test-integration: ## the built server over HTTP, without and with Redis
+	@scripts/test integration
+
+build: ## the release binary: .build/release/dwell
+	@scripts/bootstrap
+	@scripts/build release
+
+debug: ## the debug binary: .build/debug/dwell
+	@scripts/bootstrap
+	@scripts/build debug
+
+lint: ## complain about formatting
+	swift format lint --strict --recursive Sources Tests
+
+format: ## mend formatting
+	swift format --in-place --recursive Sources Tests
+
+clean: ## remove what was built; var/, the database, stays
+	rm -rf .build

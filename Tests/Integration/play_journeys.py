@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""Plays the scripted journeys of Tests/Fixtures/journeys against a server: in the spelling of the file, with canonical
+names, with the names and routes of shipped v1 clients, and as batches; in the order of the file, in its `deliveries`,
+and in random orders with repeats. Whatever the delivery, each event's verdict and the state that remains are those of
+the file. What is not compared: `server_events`, for no route tells them."""
+
+import datetime
+import itertools
+import json
+import random
+import re
+import time
+
+from harness import REPOSITORY, UNLIMITED, Client, Folder, Report, Server, arguments, token
+
+V1_NAMES = {
+    "chargerTargeted": "charger_targeted",
+    "enteredChargerIntentZone": "entered_charger_intent_zone",
+    "exitedChargerIntentZone": "exited_charger_intent_zone",
+    "anchorDwellComplete": "anchor_dwell_complete",
+    "activationRejected": "activation_rejected",
+    "exclusiveActivatedByWeb": "exclusive_activated",
+    "enteredMerchantZone": "entered_merchant_zone",
+    "gracePeriodExpired": "grace_period_expired",
+    "hardTimeoutExpired": "hard_timeout_expired",
+    "visitVerifiedByWeb": "visit_verified",
+    "webRequestedEnd": "web_requested_end",
+    "reset": "reset",
+    "sessionRestored": "session_restored",
+}
+CANONICAL_NAMES = {v1: canonical for canonical, v1 in V1_NAMES.items()}
+# The one canonical name with two meanings; session_id tells them apart.
+DEPARTED, ANCHOR_LOST, EXITED_ANCHOR = "departed_charger", "anchor_lost", "exitedChargerAnchorZone"
+
+VARIABLES = {
+    "gracePeriodSeconds": "NATIVE_GRACE_PERIOD_SECONDS",
+    "hardTimeoutSeconds": "NATIVE_HARD_TIMEOUT_SECONDS",
+}
+
+
+# --- spellings ----------------------------------------------------------------------------------------------------
+
+
+def as_in_the_file(event):
+    return event["route"], event["body"]["event"]
+
+
+def canonical(event):
+    name = event["body"]["event"]
+    if name in (DEPARTED, ANCHOR_LOST):
+        return "/native/events", EXITED_ANCHOR
+    return "/native/events", CANONICAL_NAMES.get(name, name)
+
+
+def v1(event):
+    name, in_session = event["body"]["event"], event["body"].get("session_id") is not None
+    if name == EXITED_ANCHOR:
+        name = DEPARTED if in_session else ANCHOR_LOST
+    route = "/v1/native/session-events" if in_session else "/v1/native/pre-session-events"
+    return route, V1_NAMES.get(name, name)
+
+
+# --- times --------------------------------------------------------------------------------------------------------
+
+
+def seconds_since_epoch(text):
+    return int(datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp())
+
+
+def shifted(text, seconds):
+    """Another time in the same notation: offset and number of digits stay."""
+    date_time, rest = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(.*)", text).groups()
+    moved = datetime.datetime.fromisoformat(date_time) + datetime.timedelta(seconds=seconds)
+    return moved.isoformat() + rest
+
+
+# --- a play -------------------------------------------------------------------------------------------------------
+
+
+class Play:
+    """One journey in one spelling and one order of delivery, with drivers and ids of its own. What differs from the
+    file is in `differences`."""
+
+    numbers = itertools.count(1)
+
+    def __init__(self, server, journey, spelling):
+        self.server = server
+        self.journey = journey
+        self.prefix = f"{int(time.time() * 1000):x}-{next(Play.numbers)}-"
+        self.now = seconds_since_epoch(journey["now"])
+        self.differences = []
+        self.clients = {}
+        shift = int(time.time()) - self.now
+        self.requests = [self.request(event, spelling, shift) for event in journey["events"]]
+
+    def request(self, event, spelling, shift):
+        """The route and the body, which stay the same for every attempt."""
+        route, name = spelling(event)
+        body = {**event["body"], "event": name}
+        for member in ("event_id", "idempotency_key", "session_id"):
+            if body.get(member) is not None:
+                body[member] = self.prefix + body[member]
+        for member in ("occurred_at", "timestamp"):
+            if member in body:
+                body[member] = shifted(body[member], shift)
+        return route, body
+
+    def client(self, driver):
+        if driver not in self.clients:
+            self.clients[driver] = Client(self.server.port, token(self.prefix + driver))
+        return self.clients[driver]
+
+    def close(self):
+        for client in self.clients.values():
+            client.socket.close()
+
+    def send(self, index):
+        event = self.journey["events"][index]
+        route, body = self.requests[index]
+        headers = {
+            name: shifted(value, int(time.time()) - self.now) if name == "X-Sent-At" else value
+            for name, value in event.get("headers", {}).items()
+        }
+        return self.client(event["driver"]).post(route, body, headers)
+
+    def differ(self, index, what, answer):
+        body = self.requests[index][1]
+        self.differences.append(f"event {index} ({body['event']}) {what}: {json.dumps(answer)}")
+
+    def check_delivery(self, index, status, answer, is_repeat):
+        expected = self.journey["events"][index]["expect"]
+        if "status" in expected:
+            if (status, answer.get("code")) != (expected["status"], expected["code"]):
+                self.differ(index, f"should be refused with {expected['status']}", answer)
+        elif status != 200 or answer["status"] != ("already_processed" if is_repeat else "ok"):
+            self.differ(index, "should be stored" if not is_repeat else "was stored before", answer)
+
+    def deliver(self, order):
+        seen = set()
+        for index in order:
+            status, answer = self.send(index)
+            self.check_delivery(index, status, answer, index in seen)
+            seen.add(index)
+
+    def deliver_as_batches(self):
+        """Each run of events of one driver as one batch."""
+        runs = itertools.groupby(range(len(self.requests)), key=lambda index: self.journey["events"][index]["driver"])
+        for driver, indexes in runs:
+            indexes = list(indexes)
+            bodies = [self.requests[index][1] for index in indexes]
+            status, answer = self.client(driver).post("/native/events/batch", {"events": bodies})
+            if status != 200 or len(answer["results"]) != len(indexes):
+                self.differ(indexes[0], "and its batch should be answered 200", answer)
+                return
+            for index, result in zip(indexes, answer["results"]):
+                self.check_delivery(index, result["status_code"], result, False)
+
+    def compare(self):
+        """Sends everything once more: the verdicts as they stand, and the states that remain."""
+        for index, event in enumerate(self.journey["events"]):
+            expected = event["expect"]
+            status, answer = self.send(index)
+            self.check_delivery(index, status, answer, True)
+            if "status" in expected or status != 200:
+                continue
+            verdict = {name: answer["session"].get(name) for name in ("transition", "reason", "implied")}
+            if verdict != {name: expected.get(name) for name in verdict}:
+                self.differ(index, f"should be {expected}", answer)
+            final = self.journey["final"][event["driver"]]
+            if answer["session"]["state"] != final:
+                self.differ(index, f"should leave its driver in {final}", answer)
+
+
+def orders(journey, chance, random_count):
+    """(what it is called, the order) of deliveries to play."""
+    indexes = list(range(len(journey["events"])))
+    yield "in order", indexes
+    for delivery in journey.get("deliveries", []):
+        order = delivery["order"]
+        # One that leaves events out is played with them at the end, so that there is something to compare.
+        yield delivery["note"], order + [index for index in indexes if index not in order]
+    if journey.get("permutable", True):
+        for _ in range(random_count):
+            order = indexes + chance.choices(indexes, k=len(indexes) // 3)
+            chance.shuffle(order)
+            yield "shuffled", order
+
+
+def play(server, journey, spelling, chance, random_count):
+    """What differs from the file, over all orders."""
+    differences = []
+    for note, order in orders(journey, chance, random_count):
+        one = Play(server, journey, spelling)
+        one.deliver(order)
+        one.compare()
+        one.close()
+        differences += [f"{note} {order}: {difference}" for difference in one.differences]
+    return differences
+
+
+def play_as_batches(server, journey):
+    one = Play(server, journey, as_in_the_file)
+    one.deliver_as_batches()
+    one.compare()
+    one.close()
+    return one.differences
+
+
+def environment(journey):
+    settings = journey.get("settings", {})
+    return {**UNLIMITED, **{VARIABLES[name]: str(value) for name, value in settings.items()}}
+
+
+def main():
+    parser = arguments(__doc__)
+    parser.add_argument("--seed", default=int(time.time()), type=int, help="of the random orders")
+    parser.add_argument("--random-orders", default=3, type=int, help="for each journey and spelling, before scaling")
+    parser.add_argument("--fixtures", default=REPOSITORY / "Tests/Fixtures/journeys")
+    parser.add_argument("--only", default="", help="a part of the file names to play")
+    options = parser.parse_args()
+
+    report = Report("journeys")
+    report.note(f"--seed {options.seed}")
+    chance = random.Random(options.seed)
+    random_count = max(1, round(options.random_orders * options.scale))
+    files = sorted(file for file in REPOSITORY.joinpath(options.fixtures).glob("*.json") if options.only in file.name)
+    report.check(len(files) >= (1 if options.only else 30), "the fixtures are there", options.fixtures)
+    journeys = [json.loads(file.read_text()) for file in files]
+    for settings, group in itertools.groupby(sorted(journeys, key=lambda j: str(environment(j))), key=environment):
+        with Folder() as folder, Server(options, folder, settings) as server:
+            for journey in group:
+                for spelling in (as_in_the_file, canonical, v1):
+                    what = f"{journey['name']}, {spelling.__name__.replace('_', ' ')}"
+                    differences = play(server, journey, spelling, chance, random_count)
+                    report.check(not differences, what, *differences)
+                # A batch has one X-Sent-At for all its events.
+                if not any("headers" in event for event in journey["events"]):
+                    differences = play_as_batches(server, journey)
+                    report.check(not differences, f"{journey['name']}, as batches", *differences)
+            report.check(server.stop() == 0, "SIGTERM ends the server with 0", server.log())
+    report.exit()
+
+
+if __name__ == "__main__":
+    main()

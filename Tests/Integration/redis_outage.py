@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Takes Redis away in every way there is, under load: killed, back and empty, hung, slow, read-only, full, flushed.
+Every event is stored and answered rightly all the while, nobody waits noticeably longer, and a driver who is over the
+limit stays over it. Starts a Redis of its own, whatever --redis-url says."""
+
+import os
+import signal
+import threading
+import time
+
+from harness import (
+    Client, Folder, Load, Phone, Redis, Report, Server, arguments, compare_with_disk, free_port, latencies, percentile,
+    rfc3339, token)
+
+# What a driver may post of either class in the time of the whole run: more than a phone of the load does, and few
+# enough to use up in one batch.
+LIMIT = 500
+PER_SECOND = 10
+REDIS_TIMEOUT_SECONDS = 0.05
+
+
+def phases(redis):
+    """(what is done to Redis, how, for how many seconds before scaling)."""
+    stop, go_on = signal.SIGSTOP, signal.SIGCONT
+    return [
+        ("there", lambda: None, 3),
+        ("killed", redis.kill, 4),
+        ("started again, empty", redis.start, 4),
+        ("hung (SIGSTOP)", lambda: redis.signal(stop), 4),
+        ("going on (SIGCONT)", lambda: redis.signal(go_on), 3),
+        ("pausing its clients for 2 s", lambda: redis.command("CLIENT", "PAUSE", "2000", "ALL"), 4),
+        ("read-only", lambda: redis.command("REPLICAOF", "127.0.0.1", str(free_port())), 3),
+        ("writable again", lambda: redis.command("REPLICAOF", "NO", "ONE"), 3),
+        ("full", lambda: redis.command("CONFIG", "SET", "maxmemory", "1"), 3),
+        ("no longer full", lambda: redis.command("CONFIG", "SET", "maxmemory", "0"), 3),
+        ("flushed, scripts too", lambda: [redis.command("FLUSHALL"), redis.command("SCRIPT", "FLUSH")], 3),
+    ]
+
+
+def pre_session_event(key):
+    return {"event_id": key, "event": "chargerTargeted", "occurred_at": rfc3339(int(time.time() * 1000))}
+
+
+def use_up(client, report):
+    """All that one driver may post."""
+    status, answer = client.post(
+        "/native/events/batch", {"events": [pre_session_event(f"greedy-{index}") for index in range(LIMIT)]})
+    stored = [result for result in answer["results"] if result["status_code"] == 200] if status == 200 else []
+    report.check(len(stored) == LIMIT, f"one driver may post {LIMIT} events", answer if status != 200 else len(stored))
+    status, answer = client.post("/native/events", pre_session_event("greedy-there"))
+    report.check(status == 429, "and no more", answer)
+
+
+def check_phase(report, name, exchanges, started, baseline, tolerance):
+    """`exchanges` are those sent in the phase; `baseline` is (p99, max) in seconds of the first."""
+    report.note(f"Redis {name}: {len(exchanges)} requests, {latencies(exchanges)}")
+    refused = [exchange for exchange in exchanges if exchange.status != 200]
+    report.check(exchanges and not refused, f"Redis {name}: every answer is 200", *refused)
+    slowest = max((exchange.seconds for exchange in exchanges), default=0)
+    allowed = baseline[1] + 0.1 + tolerance
+    report.check(
+        slowest <= allowed, f"Redis {name}: nobody waits over {allowed * 1000:.0f} ms",
+        f"{slowest * 1000:.1f} ms")
+    # By then the breaker has opened, or Redis is well again.
+    later = [exchange.seconds for exchange in exchanges if exchange.at > started + 1.5]
+    allowed = baseline[0] + REDIS_TIMEOUT_SECONDS / 2 + tolerance / 2
+    report.check(
+        percentile(later, 0.99) <= allowed, f"Redis {name}: p99 after 1.5 s is within {allowed * 1000:.0f} ms",
+        f"{percentile(later, 0.99) * 1000:.1f} ms")
+
+
+def main():
+    parser = arguments(__doc__)
+    parser.add_argument("--phones", default=16, type=int)
+    parser.add_argument(
+        "--tolerance-ms", default=200, type=float, help="what a busy machine may add to any wait (default: 200)")
+    options = parser.parse_args()
+
+    report = Report("redis outage")
+    with Folder() as folder, Redis(folder) as redis:
+        options.redis_url = redis.url
+        limits = {
+            "RATE_LIMIT_SESSION_EVENTS": str(LIMIT), "RATE_LIMIT_PRESESSION_EVENTS": str(LIMIT),
+            "RATE_LIMIT_WINDOW_SECONDS": "3600", "REDIS_TIMEOUT_MS": str(int(REDIS_TIMEOUT_SECONDS * 1000)),
+        }
+        with Server(options, folder, limits) as server:
+            run(options, report, redis, server)
+    report.exit()
+
+
+def run(options, report, redis, server):
+    greedy_driver = f"greedy-{os.getpid()}"
+    steps = [(name, act, seconds * options.scale) for name, act, seconds in phases(redis)]
+    # The limit holds for the whole run.
+    total_seconds = sum(seconds for _, _, seconds in steps)
+    per_second = min(PER_SECOND, LIMIT / total_seconds)
+    phones = [Phone(f"outage-{os.getpid()}-{index}") for index in range(options.phones)]
+    load = Load(server.port, phones, per_second=per_second, repeat_every=7)
+    starts = []
+    with Client(server.port, token(greedy_driver)) as greedy:
+        use_up(greedy, report)
+        sender = threading.Thread(target=load.run, args=(total_seconds,))
+        sender.start()
+        try:
+            for name, act, seconds in steps:
+                started = time.monotonic()
+                starts.append(started)
+                act()
+                if name == "killed":
+                    status, answer = greedy.post("/native/events", pre_session_event("greedy-killed"))
+                    report.check(status == 429, "Redis killed: who was over the limit stays over it", answer)
+                time.sleep(max(0, started + seconds - time.monotonic()))
+        finally:
+            sender.join()
+
+    ends = starts[1:] + [float("inf")]
+    slices = [
+        [exchange for exchange in load.exchanges if start <= exchange.at < end] for start, end in zip(starts, ends)]
+    there = [exchange.seconds for exchange in slices[0]]
+    baseline = percentile(there, 0.99), max(there, default=0)
+    for (name, _, _), exchanges, started in zip(steps, slices, starts):
+        check_phase(report, name, exchanges, started, baseline, options.tolerance_ms / 1000)
+
+    report.check(load.broken == 0 and not load.unanswered, "every request was answered", load.broken, *load.unanswered)
+    wrong = load.wrong_words()
+    report.check(not wrong, "new events answer ok, repeats already_processed", *wrong)
+    acknowledged = load.acknowledged() | {(greedy_driver, f"greedy-{index}") for index in range(LIMIT)}
+    compare_with_disk(report, server, acknowledged, acknowledged, "after it all")
+    report.check(server.stop() == 0, "SIGTERM ends the server with 0", server.log())
+
+
+if __name__ == "__main__":
+    main()
