@@ -44,6 +44,9 @@ extension WithRedis {
                 let window = InProcessAdmission(limits: limits, clock: { clock.withLock { $0 } })
                 let client = try await ScriptClient(server, source)
                 var verdicts: Set<AdmissionDecision.Verdict> = []
+                // So that both begin at the same time.
+                let first = try #require(await client.ask(claim("first", of: "eve"), limits, extra: time(&random)))
+                clock.withLock { $0 = first.decidedAt }
                 for call in 0..<calls {
                     let claim = randomClaim(&random)
                     let chance = Int.random(in: 0..<20, using: &random)

@@ -97,7 +97,7 @@ extension WithRedis {
         @Test func figuresStayRightThroughRandomFaults() async throws {
             let seed = UInt64.random(in: .min ... .max)
             let faults: [FaultyProxy.Fault] = [
-                .none, .none, .none, .stall, .cut(afterBytes: 3), .answer("+OK\r\n"), .answer("-OOM no\r\n"),
+                .stall, .cut(afterBytes: 3), .answer("+OK\r\n"), .answer("-OOM no\r\n"),
                 .delay(milliseconds: 20), .delay(milliseconds: 45),
             ]
             try await withProxy(RateLimits(sessionEvents: 60, windowSeconds: 600), timeoutMilliseconds: 30) {
@@ -105,8 +105,10 @@ extension WithRedis {
                 let weather = Task {
                     var random = SeededGenerator(state: seed)
                     while !Task.isCancelled {
+                        try? await Task.sleep(for: .milliseconds(Int.random(in: 50...150, using: &random)))
                         proxy.fault = faults.randomElement(using: &random) ?? .none
-                        try? await Task.sleep(for: .milliseconds(Int.random(in: 5...60, using: &random)))
+                        try? await Task.sleep(for: .milliseconds(Int.random(in: 5...30, using: &random)))
+                        proxy.fault = .none
                     }
                 }
                 await withTaskGroup { group in
