@@ -33,12 +33,11 @@ extension ServedConnection {
             ?? Exchange(
                 id: RequestID.make(), destination: .refusal(status, detail: detail, fields: fields), head: nil,
                 remoteAddress: connection.remoteAddress, receivedAtMilliseconds: LoopClock.nowMilliseconds)
-        let response: Response
+        var refusal = (status: status, detail: detail, fields: fields)
         if case .refusal(let status, let detail, let fields) = exchange.destination {
-            response = rendered(status, detail, fields, exchange)
-        } else {
-            response = rendered(status, detail, fields, exchange)
+            refusal = (status, detail, fields)
         }
+        let response = rendered(refusal.status, refusal.detail, refusal.fields, exchange)
         try await send(response, exchange, close: true)
     }
 
@@ -83,7 +82,7 @@ extension ServedConnection {
 
     private func observe(_ exchange: Exchange, _ status: Status, _ bytesOut: Int) {
         let bytesTaken = bytesRead - http.bufferedBytes
-        let duration = Deadline.now.nanoseconds - exchange.startedAt.nanoseconds
+        let duration = Deadline.now.nanoseconds &- exchange.startedAt.nanoseconds
         serving.observer.answered(
             AnsweredRequest(
                 requestID: exchange.id, method: exchange.head?.method, routeTemplate: exchange.routeTemplate,

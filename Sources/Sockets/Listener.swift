@@ -19,6 +19,8 @@ final class Listener: @unchecked Sendable, ReadinessReceiver {
 
     /// Accepted in one turn; the rest comes with the next one, after the connections had theirs.
     private static let acceptedPerTurnMax = 64
+    /// The kernel's usual maximum of a backlog (net.core.somaxconn).
+    private static let acceptedAtStopMax = 4096
     /// With no descriptor or memory left, asking again at once would only burn the processor.
     static let pauseMilliseconds = 100
 
@@ -44,7 +46,7 @@ final class Listener: @unchecked Sendable, ReadinessReceiver {
     /// On the loop. What the kernel has accepted already is taken first: closing would reset it.
     func stop() {
         if descriptor < 0 { return }
-        if token != nil { for _ in 0..<Listener.acceptedPerTurnMax where acceptOne() != .took { break } }
+        if token != nil { for _ in 0..<Listener.acceptedAtStopMax where acceptOne() != .took { break } }
         close()
     }
 

@@ -1,4 +1,4 @@
 import Testing
 
-/// One test at a time: several count this process's descriptors.
+/// One test at a time: several keep both processors busy, and others have deadlines.
 @Suite(.serialized) enum SocketsSuite {}
