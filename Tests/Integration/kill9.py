@@ -6,8 +6,10 @@ import os
 import random
 import time
 
-from harness import (
-    UNLIMITED, Client, Folder, Load, Phone, Report, Server, arguments, compare_with_disk, token)
+from client import Client, token
+from phones import Load, Phone
+from processes import UNLIMITED, Folder, Server, arguments, compare_with_disk
+from report import Report
 
 
 def send_again(server, unanswered):

@@ -4,7 +4,9 @@ acknowledged with what is on disk."""
 
 import os
 
-from harness import UNLIMITED, Folder, Load, Phone, Report, Server, arguments, compare_with_disk, latencies
+from phones import Load, Phone, latencies
+from processes import UNLIMITED, Folder, Server, arguments, compare_with_disk
+from report import Report
 
 
 def main():

@@ -11,7 +11,9 @@ import random
 import re
 import time
 
-from harness import REPOSITORY, UNLIMITED, Client, Folder, Report, Server, arguments, token
+from client import Client, token
+from processes import REPOSITORY, UNLIMITED, Folder, Server, arguments
+from report import Report
 
 V1_NAMES = {
     "chargerTargeted": "charger_targeted",
@@ -214,7 +216,7 @@ def environment(journey):
 def main():
     parser = arguments(__doc__)
     parser.add_argument("--seed", default=int(time.time()), type=int, help="of the random orders")
-    parser.add_argument("--random-orders", default=3, type=int, help="for each journey and spelling, before scaling")
+    parser.add_argument("--random-orders", default=10, type=int, help="for each journey and spelling, before scaling")
     parser.add_argument("--fixtures", default=REPOSITORY / "Tests/Fixtures/journeys")
     parser.add_argument("--only", default="", help="a part of the file names to play")
     options = parser.parse_args()

@@ -242,8 +242,8 @@ expect_remaining() {
         requests+=($!)
     done
     for index in "${requests[@]}"; do wait "$index"; done
-    [[ $(cat "$answers"/* | sort | uniq -c | tr -s ' ' | tr '\n' ' ') == ' 20 200 30 429 ' ]] || {
-        cat "$answers"/* | sort | uniq -c
+    [[ $(grep -lx 200 "$answers"/* | wc -l) == 20 && $(grep -lx 429 "$answers"/* | wc -l) == 30 ]] || {
+        sort "$answers"/* | uniq -c
         return 1
     }
     expect_stored a 20

@@ -8,15 +8,18 @@ import signal
 import threading
 import time
 
-from harness import (
-    Client, Folder, Load, Phone, Redis, Report, Server, arguments, compare_with_disk, free_port, latencies, percentile,
-    rfc3339, token)
+from client import Client, token
+from phones import Load, Phone, latencies, percentile, rfc3339
+from processes import Folder, Redis, Server, arguments, compare_with_disk, free_port
+from report import Report
 
 # What a driver may post of either class in the time of the whole run: more than a phone of the load does, and few
 # enough to use up in one batch.
 LIMIT = 500
 PER_SECOND = 10
 REDIS_TIMEOUT_SECONDS = 0.05
+# How long the first requests of a phase may still be finding out.
+SETTLED_SECONDS = 1
 
 
 def phases(redis):
@@ -28,7 +31,7 @@ def phases(redis):
         ("started again, empty", redis.start, 4),
         ("hung (SIGSTOP)", lambda: redis.signal(stop), 4),
         ("going on (SIGCONT)", lambda: redis.signal(go_on), 3),
-        ("pausing its clients for 2 s", lambda: redis.command("CLIENT", "PAUSE", "2000", "ALL"), 4),
+        ("pausing its clients for 1 s", lambda: redis.command("CLIENT", "PAUSE", "1000", "ALL"), 4),
         ("read-only", lambda: redis.command("REPLICAOF", "127.0.0.1", str(free_port())), 3),
         ("writable again", lambda: redis.command("REPLICAOF", "NO", "ONE"), 3),
         ("full", lambda: redis.command("CONFIG", "SET", "maxmemory", "1"), 3),
@@ -52,7 +55,7 @@ def use_up(client, report):
 
 
 def check_phase(report, name, exchanges, started, baseline, tolerance):
-    """`exchanges` are those sent in the phase; `baseline` is (p99, max) in seconds of the first."""
+    """`exchanges` are those sent in the phase; `baseline` is (p90, max) in seconds of the first."""
     report.note(f"Redis {name}: {len(exchanges)} requests, {latencies(exchanges)}")
     refused = [exchange for exchange in exchanges if exchange.status != 200]
     report.check(exchanges and not refused, f"Redis {name}: every answer is 200", *refused)
@@ -61,19 +64,21 @@ def check_phase(report, name, exchanges, started, baseline, tolerance):
     report.check(
         slowest <= allowed, f"Redis {name}: nobody waits over {allowed * 1000:.0f} ms",
         f"{slowest * 1000:.1f} ms")
-    # By then the breaker has opened, or Redis is well again.
-    later = [exchange.seconds for exchange in exchanges if exchange.at > started + 1.5]
-    allowed = baseline[0] + REDIS_TIMEOUT_SECONDS / 2 + tolerance / 2
+    # By then the breaker has opened, or Redis is well again: if each request still waited for Redis, nine in ten
+    # would take its whole timeout. One in a hundred may be the breaker's own question whether Redis is back.
+    later = [exchange.seconds for exchange in exchanges if exchange.at > started + SETTLED_SECONDS]
+    allowed = baseline[0] + REDIS_TIMEOUT_SECONDS / 2
     report.check(
-        percentile(later, 0.99) <= allowed, f"Redis {name}: p99 after 1.5 s is within {allowed * 1000:.0f} ms",
-        f"{percentile(later, 0.99) * 1000:.1f} ms")
+        later and percentile(later, 0.9) <= allowed,
+        f"Redis {name}: after {SETTLED_SECONDS} s nine in ten answers take at most {allowed * 1000:.0f} ms",
+        f"{percentile(later, 0.9) * 1000:.1f} ms of {len(later)}")
 
 
 def main():
     parser = arguments(__doc__)
     parser.add_argument("--phones", default=16, type=int)
     parser.add_argument(
-        "--tolerance-ms", default=200, type=float, help="what a busy machine may add to any wait (default: 200)")
+        "--tolerance-ms", default=100, type=float, help="what a busy machine may add to any wait (default: 100)")
     options = parser.parse_args()
 
     report = Report("redis outage")
@@ -90,7 +95,7 @@ def main():
 
 def run(options, report, redis, server):
     greedy_driver = f"greedy-{os.getpid()}"
-    steps = [(name, act, seconds * options.scale) for name, act, seconds in phases(redis)]
+    steps = [(name, act, max(seconds * options.scale, 1.5)) for name, act, seconds in phases(redis)]
     # The limit holds for the whole run.
     total_seconds = sum(seconds for _, _, seconds in steps)
     per_second = min(PER_SECOND, LIMIT / total_seconds)
@@ -103,6 +108,8 @@ def run(options, report, redis, server):
         sender.start()
         try:
             for name, act, seconds in steps:
+                if name == "killed":
+                    report.check(redis.command("DBSIZE") != ":0", "Redis there: the server keeps something in it")
                 started = time.monotonic()
                 starts.append(started)
                 act()
@@ -113,11 +120,13 @@ def run(options, report, redis, server):
         finally:
             sender.join()
 
+    report.check(redis.command("DBSIZE") != ":0", "in the end the server keeps something in Redis again")
+
     ends = starts[1:] + [float("inf")]
     slices = [
         [exchange for exchange in load.exchanges if start <= exchange.at < end] for start, end in zip(starts, ends)]
     there = [exchange.seconds for exchange in slices[0]]
-    baseline = percentile(there, 0.99), max(there, default=0)
+    baseline = percentile(there, 0.9), max(there, default=0)
     for (name, _, _), exchanges, started in zip(steps, slices, starts):
         check_phase(report, name, exchanges, started, baseline, options.tolerance_ms / 1000)
 

@@ -1,0 +1,141 @@
+#!/usr/bin/env bats
+# What makes two requests one event: keys, repeats, copies in flight, and keys used again (contract, section 3).
+
+load lib
+
+setup_file() {
+    start_server
+    remember_server
+}
+
+teardown_file() {
+    recall_server
+    stop_server
+}
+
+setup() {
+    recall_server
+    sign_in a
+}
+
+teardown() {
+    end_server
+}
+
+@test "a repeat answers already_processed, says so in a header and stores nothing" {
+    local sent
+    sent=$(event enteredChargerIntentZone k1)
+    post /native/events "$sent"
+    expect_json '.status == "ok"'
+    local attempt
+    for attempt in 1 2 3; do
+        post /native/events "$sent" -H "X-Sent-At: $(seconds_ago "$attempt")"
+        expect_status 200
+        expect_field Idempotent-Replayed true
+        expect_json '. == {status: "already_processed", event_id: "k1",
+            session: {state: "NEAR_CHARGER", transition: "applied"}}'
+    done
+    expect_stored a 1
+}
+
+@test "twenty copies in flight at once are stored once" {
+    local sent index answers=$BATS_TEST_TMPDIR/answers
+    sent=$(event enteredChargerIntentZone k1)
+    mkdir "$answers"
+    local copies=()
+    for index in {1..20}; do
+        curl -sS --max-time 20 -o "$answers/$index" -H "Authorization: Bearer $token" \
+            -H 'Content-Type: application/json' --data-binary "$sent" "$server_url/native/events" 3>&- &
+        copies+=($!)
+    done
+    for index in "${copies[@]}"; do wait "$index"; done
+    jq -se 'length == 20 and (map(select(.status == "ok")) | length == 1)
+        and (map(select(.status == "already_processed")) | length == 19)' "$answers"/* >/dev/null || {
+        cat "$answers"/*
+        return 1
+    }
+    expect_stored a 1
+}
+
+@test "a repeat may differ in timestamp, in white space and in the order of members" {
+    local first
+    first=$(event chargerTargeted k1 '.metadata = {a: 1, b: 2}')
+    post /native/events "$first"
+    expect_json '.status == "ok"'
+    post /native/events "$(jq -c '.timestamp = "2020-01-01T00:00:00Z"' <<<"$first")"
+    expect_json '.status == "already_processed"'
+    post /native/events "$(jq 'to_entries | reverse | from_entries' <<<"$first")"
+    expect_json '.status == "already_processed"'
+    expect_stored a 1
+}
+
+@test "a key with another body is 422, and the stored event stays" {
+    local first
+    first=$(event chargerTargeted k1 '.charger_id = "c1"')
+    post /native/events "$first"
+    expect_status 200
+    local change
+    for change in '.charger_id = "c2"' '.event = "activationRejected"' '.metadata = {}' '.sequence = 1' \
+        '.occurred_at = "2026-01-01T00:00:00Z"' '.app_state = "background"' \
+        '.event_id = "e2" | .idempotency_key = "k1"'; do
+        post /native/events "$(jq -c "$change" <<<"$first")"
+        expect_problem 422 idempotency_key_reused
+    done
+    post /native/events "$first"
+    expect_json '.status == "already_processed"'
+    expect_stored a 1
+}
+
+@test "keys belong to a driver: two drivers may use the same" {
+    local sent
+    sent=$(event enteredChargerIntentZone k1)
+    post /native/events "$sent"
+    expect_json '.status == "ok"'
+    sign_in b
+    post /native/events "$sent"
+    expect_json '.status == "ok" and .session.state == "NEAR_CHARGER"'
+    expect_stored a 1
+    expect_stored b 1
+}
+
+@test "keys are case-sensitive, and an event_id may come again under another key" {
+    post /native/events "$(event chargerTargeted e1 '.idempotency_key = "Key"')"
+    expect_json '.status == "ok" and .event_id == "e1"'
+    post /native/events "$(event chargerTargeted e1 '.idempotency_key = "key"')"
+    expect_json '.status == "ok" and .event_id == "e1"'
+    expect_stored a 2
+}
+
+@test "the key comes from event_id, from idempotency_key or from the header" {
+    post /native/events "$(event chargerTargeted from-event-id)"
+    expect_json '.status == "ok" and .event_id == "from-event-id"'
+    post /native/events "$(event chargerTargeted x 'del(.event_id) | .idempotency_key = "from-key"')"
+    expect_json '.status == "ok" and .event_id == "from-key"'
+    local by_header
+    by_header=$(event chargerTargeted x 'del(.event_id)')
+    post /native/events "$by_header" -H 'Idempotency-Key: from-header'
+    expect_json '.status == "ok" and .event_id == "from-header"'
+    post /native/events "$by_header" -H 'Idempotency-Key: from-header'
+    expect_json '.status == "already_processed"'
+    post /native/events "$by_header"
+    expect_problem 400 validation_failed
+    expect_stored a 3
+}
+
+@test "the header may agree with the body and must not differ from it" {
+    local sent
+    sent=$(event chargerTargeted e1 '.idempotency_key = "k1"')
+    post /native/events "$sent" -H 'Idempotency-Key: k1'
+    expect_status 200
+    post /native/events "$sent" -H 'Idempotency-Key: k2'
+    expect_problem 400 validation_failed
+    expect_json '.errors | length == 1'
+    expect_stored a 1
+}
+
+@test "what was refused does not hold its key" {
+    post /native/events "$(event chargerTargeted k1 '.occurred_at = "yesterday"')"
+    expect_pointers /occurred_at
+    post /native/events "$(event chargerTargeted k1)"
+    expect_json '.status == "ok"'
+}

@@ -1,0 +1,204 @@
+"""A server and a Redis as processes that can be killed, paused and started again, each with a folder of its own. Knows
+the columns that say what is stored."""
+
+import argparse
+import collections
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import tempfile
+import time
+
+from client import SECRET, Client
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+# Limits off: whoever wants to meet them says so.
+UNLIMITED = {"RATE_LIMIT_SESSION_EVENTS": "0", "RATE_LIMIT_PRESESSION_EVENTS": "0"}
+
+
+def arguments(description):
+    """A parser with what all checks have in common."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument(
+        "--dwell", default=os.environ.get("DWELL", REPOSITORY / ".build/release/dwell"), type=pathlib.Path,
+        help="the binary (default: $DWELL, else the release build)")
+    parser.add_argument(
+        "--redis-url", default=os.environ.get("INTEGRATION_REDIS_URL") or None,
+        help="a Redis for the server (default: $INTEGRATION_REDIS_URL, else none)")
+    parser.add_argument(
+        "--scale", default=float(os.environ.get("DWELL_TEST_SCALE", "1")), type=float,
+        help="multiplies durations and repetitions (default: $DWELL_TEST_SCALE, else 1)")
+    return parser
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_until(holds, seconds, what):
+    """Polls; an AssertionError says what did not come true in time."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what} took more than {seconds} s")
+        time.sleep(0.01)
+
+
+class Folder:
+    """A temporary folder for the time of a `with`."""
+
+    def __enter__(self):
+        self.path = pathlib.Path(tempfile.mkdtemp(prefix="dwell-check."))
+        return self.path
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+class Server:
+    """A server with a folder of its own; the same port and database across restarts. For use with `with`."""
+
+    def __init__(self, options, folder, environment):
+        self.binary = options.dwell.resolve()
+        self.folder = folder
+        self.port = free_port()
+        self.database_path = folder / "dwell.sqlite3"
+        self.environment = {
+            "PATH": os.environ.get("PATH", ""),
+            "HOME": os.environ.get("HOME", "/"),
+            "HTTP_PORT": str(self.port),
+            "DATABASE_PATH": str(self.database_path),
+            "JWT_SECRET": SECRET,
+            "LOG_FORMAT": "json",
+            "LOG_LEVEL": "warning",
+            **({"REDIS_URL": options.redis_url} if options.redis_url else {}),
+            **environment,
+        }
+        self.process = None
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+    def start(self):
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(
+                [self.binary, "serve"], env=self.environment, cwd=self.folder, stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log)
+        try:
+            wait_until(self.is_alive, 20, "the start of the server")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; its log:\n{self.log()}") from None
+
+    def is_alive(self):
+        if self.process.poll() is not None:
+            raise AssertionError(f"the server ended with {self.process.returncode}; its log:\n{self.log()}")
+        try:
+            with Client(self.port, None, timeout=2) as client:
+                return client.request("GET", "/healthz").status == 200
+        except OSError:
+            return False
+
+    def stop(self, seconds=30):
+        """SIGTERM; the exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(seconds)
+
+    def kill(self):
+        """SIGKILL, if it still runs."""
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    @property
+    def log_path(self):
+        return self.folder / "log"
+
+    def log(self):
+        return self.log_path.read_text(errors="replace")[-4000:]
+
+    def stored_keys(self):
+        """Every stored event as (driver, idempotency key), as often as it is there."""
+        database = sqlite3.connect(f"file:{self.database_path}?mode=ro", uri=True, timeout=10)
+        try:
+            return database.execute(
+                "SELECT driver.driver_id, event.idempotency_key FROM event JOIN driver ON driver.id = event.driver"
+            ).fetchall()
+        finally:
+            database.close()
+
+    def integrity(self):
+        """What SQLite's own check says; "ok" when all is well."""
+        database = sqlite3.connect(f"file:{self.database_path}?mode=ro", uri=True, timeout=10)
+        try:
+            return database.execute("PRAGMA integrity_check").fetchone()[0]
+        finally:
+            database.close()
+
+
+class Redis:
+    """A Redis without persistence on a port of its own. For use with `with`."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.port = free_port()
+        self.url = f"redis://127.0.0.1:{self.port}"
+        self.process = None
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+    def start(self):
+        with open(self.folder / "redis.log", "ab") as log:
+            self.process = subprocess.Popen(
+                ["redis-server", "--bind", "127.0.0.1", "--port", str(self.port), "--save", "",
+                 "--appendonly", "no", "--dir", str(self.folder)],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        wait_until(self.answers, 10, "the start of Redis")
+
+    def answers(self):
+        try:
+            return self.command("PING") == "+PONG"
+        except OSError:
+            return False
+
+    def command(self, *words):
+        """The first line of the reply."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
+            request = f"*{len(words)}\r\n" + "".join(f"${len(word.encode())}\r\n{word}\r\n" for word in words)
+            connection.sendall(request.encode())
+            return connection.makefile("rb").readline().decode().strip()
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def kill(self):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+            self.process.wait()
+
+
+def compare_with_disk(report, server, acknowledged, sent, what):
+    """Every acknowledged event is there, nothing is there twice, and nothing that nobody sent."""
+    rows = server.stored_keys()
+    stored = set(rows)
+    missing = acknowledged - stored
+    report.check(not missing, f"{what}: each of {len(acknowledged)} acknowledged events is on disk", *sorted(missing))
+    twice = [row for row, count in collections.Counter(rows).items() if count > 1]
+    report.check(not twice, f"{what}: none of {len(rows)} rows is there twice", *twice)
+    strangers = stored - sent
+    report.check(not strangers, f"{what}: nothing is there that was not sent", *sorted(strangers))

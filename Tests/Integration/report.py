@@ -1,0 +1,33 @@
+"""How a check says what it found: TAP, with the numbers as comments. Knows nothing of what is checked."""
+
+import sys
+
+
+class Report:
+    """Checks as TAP lines, and the numbers beside them as comments."""
+
+    def __init__(self, name):
+        self.name = name
+        self.count = 0
+        self.failures = 0
+
+    def check(self, holds, what, *evidence):
+        """`evidence` is printed when the check fails; at most twenty lines of it."""
+        self.count += 1
+        print(f"{'ok' if holds else 'not ok'} {self.count} {self.name}: {what}")
+        if not holds:
+            self.failures += 1
+            lines = [line for item in evidence for line in str(item).splitlines()]
+            for line in lines[:20]:
+                print(f"#   {line}")
+            if len(lines) > 20:
+                print(f"#   ... and {len(lines) - 20} lines more")
+        sys.stdout.flush()
+        return holds
+
+    def note(self, text):
+        print(f"# {self.name}: {text}", flush=True)
+
+    def exit(self):
+        print(f"1..{self.count}", flush=True)
+        sys.exit(1 if self.failures else 0)
