@@ -19,19 +19,23 @@ final class FaultyProxy: ConnectionHandler, Sendable {
     }
 
     private let server: RedisServer
-    private let listening = Mutex<ListenerGroup?>(nil)
     private let current = Mutex(Fault.none)
-    let connections = Atomic<Int>(0)
 
     private init(_ server: RedisServer) {
         self.server = server
     }
 
-    static func listen(before server: RedisServer) async throws -> FaultyProxy {
+    /// Runs the body behind a proxy that listens meanwhile.
+    static func with(_ server: RedisServer, _ body: (FaultyProxy) async throws -> Void) async throws {
         let proxy = FaultyProxy(server)
         let group = try await ListenerGroup.listen(on: .unix(path: proxy.path), loops: server.loops, handler: proxy)
-        proxy.listening.withLock { $0 = group }
-        return proxy
+        do {
+            try await body(proxy)
+        } catch {
+            await group.drain(until: .now)
+            throw error
+        }
+        await group.drain(until: .now)
     }
 
     private var path: String { server.directory + "/proxy.sock" }
@@ -47,7 +51,6 @@ final class FaultyProxy: ConnectionHandler, Sendable {
     }
 
     func serve(_ client: Connection) async {
-        connections.add(1, ordering: .relaxed)
         let address = SocketAddress.unix(path: server.socketPath)
         guard let upstream = try? await Connection.connect(to: address, on: client.loop, until: .inSeconds(5)) else {
             return

@@ -20,9 +20,12 @@ extension WithRedis {
             _ body: (FaultyProxy, SharedAdmission) async throws -> Void
         ) async throws {
             try await RedisServer.with { server in
-                let proxy = try await FaultyProxy.listen(before: server)
-                try await withAdmission(server, proxy.endpoint, limits, timeoutMilliseconds: timeoutMilliseconds) {
-                    try await body(proxy, $0)
+                try await FaultyProxy.with(server) { proxy in
+                    try await withAdmission(
+                        server, proxy.endpoint, limits, timeoutMilliseconds: timeoutMilliseconds
+                    ) {
+                        try await body(proxy, $0)
+                    }
                 }
             }
         }
