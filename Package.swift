@@ -91,7 +91,6 @@ let package = Package(
             name: "RedisAdmission",
             dependencies: [
                 "Engine", "JourneyModel", "Sockets", "CHiredis",
-                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
@@ -136,7 +135,11 @@ let package = Package(
             dependencies: ["Telemetry", .product(name: "Logging", package: "swift-log")],
             swiftSettings: settings
         ),
-        .testTarget(name: "HTTPServerTests", dependencies: ["HTTPServer", "HTTP1", "Sockets"], swiftSettings: settings),
+        .testTarget(
+            name: "HTTPServerTests",
+            dependencies: ["HTTPServer", "HTTP1", "Sockets", .product(name: "Logging", package: "swift-log")],
+            swiftSettings: settings
+        ),
         .testTarget(name: "EngineTests", dependencies: ["Engine", "JourneyModel", "TestSupport"], swiftSettings: settings),
         .testTarget(
             name: "IdentityTests",
@@ -157,12 +160,18 @@ let package = Package(
         ),
         .testTarget(
             name: "RedisAdmissionTests",
-            dependencies: ["RedisAdmission", "Engine", "Sockets", "JourneyModel", "TestSupport"],
+            dependencies: [
+                "RedisAdmission", "Engine", "Sockets", "JourneyModel",
+                .product(name: "Logging", package: "swift-log"),
+            ],
             swiftSettings: settings
         ),
         .testTarget(
             name: "APITests",
-            dependencies: ["API", "HTTPServer", "HTTP1", "Engine", "Identity", "JourneyModel", "TestSupport"],
+            dependencies: [
+                "API", "HTTPServer", "HTTP1", "Engine", "Identity", "JourneyModel", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+            ],
             swiftSettings: settings
         ),
         .testTarget(
