@@ -1,0 +1,57 @@
+// One request and what came of it, as values that any HTTP stack can carry.
+
+/// The words in which this module speaks of HTTP.
+public enum HTTPExchange {
+    public struct Field: Hashable, Sendable {
+        public var name: String
+        public var value: String
+
+        public init(_ name: String, _ value: String) {
+            self.name = name
+            self.value = value
+        }
+    }
+
+    /// Send it to the server's base URL, over TLS, with a timeout, and without following redirects: they would carry
+    /// the token elsewhere.
+    public struct Request: Hashable, Sendable {
+        public var method: String
+        /// Begins with `/`.
+        public var path: String
+        public var fields: [Field]
+        public var body: [UInt8]
+
+        public init(method: String, path: String, fields: [Field], body: [UInt8]) {
+            self.method = method
+            self.path = path
+            self.fields = fields
+            self.body = body
+        }
+    }
+
+    public struct Response: Hashable, Sendable {
+        public var status: Int
+        public var fields: [Field]
+        /// Without transfer and content codings.
+        public var body: [UInt8]
+
+        public init(status: Int, fields: [Field] = [], body: [UInt8] = []) {
+            self.status = status
+            self.fields = fields
+            self.body = body
+        }
+
+        /// The first value under that name, whose case does not count; nil when there is none.
+        public func field(_ name: String) -> String? {
+            let name = name.lowercased()
+            return fields.first { $0.name.lowercased() == name }?.value
+        }
+    }
+
+    public enum Outcome: Hashable, Sendable {
+        case response(Response)
+        /// No whole answer came: no network, a timeout, a broken connection. Whether the server has the request is
+        /// not known.
+        case noResponse
+    }
+}

@@ -1,0 +1,24 @@
+// The few questions that this module asks of a JSON value.
+
+import JourneyModel
+
+extension JSONValue {
+    var text: String? {
+        if case .string(let text) = self { text } else { nil }
+    }
+
+    /// Nil for a number with a fraction or an exponent, or beyond Int64.
+    var integer: Int64? {
+        if case .number(let text) = self { Int64(text) } else { nil }
+    }
+
+    /// Nil beyond the range of a Double.
+    var double: Double? {
+        guard case .number(let text) = self, let number = Double(text), number.isFinite else { return nil }
+        return number
+    }
+
+    var elements: [JSONValue]? {
+        if case .array(let elements) = self { elements } else { nil }
+    }
+}

@@ -1,0 +1,71 @@
+// Whether the phone has stood at the charger for long enough. It is told fixes in the order in which they were
+// taken and keeps two moments of them; it knows neither states nor events.
+//
+//     fix                                               what it does
+//     accuracy worse than the threshold, or invalid     nothing: it tells nothing
+//     position inside, slow or of unknown speed         begins or continues the dwell
+//     position inside, at or above the speed threshold  ends it: driving through is no dwelling
+//     in the band around the circle                     nothing (LocationFix.isOutside)
+//     outside                                           ends it
+
+public import JourneyModel
+
+/// Counts one stay inside the anchor radius.
+public struct DwellDetector: Hashable, Sendable {
+    /// The first and the last fix of the stay that goes on; nil when none does.
+    struct Stay: Hashable {
+        var since: Moment
+        var last: Moment
+    }
+
+    var stay: Stay?
+
+    public init() {}
+
+    /// How much longer than the dwell the receiver may be silent within one stay. A phone at rest reports nothing, so
+    /// the app asks for a fix when the dwell is due (`completesAt`), and that one bridges the silence. A silence of
+    /// more than twice the dwell means that the app did not run; who knows where the phone was.
+    static let silenceInDwells = 2
+
+    /// Takes one fix. True when it completes the dwell, once: the next stay begins anew.
+    ///
+    /// Only a fix completes a dwell, never time alone. It has to lie `chargerDwellSeconds` or more after the stay's
+    /// first one. A fix taken before the last one is ignored.
+    public mutating func take(_ fix: LocationFix, at charger: Coordinate, by settings: Settings) -> Bool {
+        guard fix.isUsable(by: settings) else { return false }
+        let radiusMeters = settings.chargerAnchorRadiusMeters
+        guard fix.isInside(charger, radiusMeters: radiusMeters) else {
+            if fix.isOutside(charger, radiusMeters: radiusMeters) { stay = nil }
+            return false
+        }
+        if let speed = fix.speedMetersPerSecond, speed >= settings.speedThresholdForDwellMetersPerSecond {
+            stay = nil
+            return false
+        }
+        return continueStay(at: fix.at, dwellSeconds: settings.chargerDwellSeconds)
+    }
+
+    private mutating func continueStay(at moment: Moment, dwellSeconds: Int) -> Bool {
+        guard let stay, moment <= stay.last.advanced(bySeconds: dwellSeconds * Self.silenceInDwells) else {
+            self.stay = Stay(since: moment, last: moment)
+            return false
+        }
+        guard moment >= stay.last else { return false }
+        guard moment >= stay.since.advanced(bySeconds: dwellSeconds) else {
+            self.stay?.last = moment
+            return false
+        }
+        self.stay = nil
+        return true
+    }
+
+    /// When a fix inside would complete the stay that goes on; nil when none does.
+    public func completesAt(by settings: Settings) -> Moment? {
+        stay?.since.advanced(bySeconds: settings.chargerDwellSeconds)
+    }
+
+    /// Forgets the stay.
+    public mutating func reset() {
+        stay = nil
+    }
+}

@@ -1,0 +1,66 @@
+// The circles that a phone's operating system watches while the app sleeps.
+
+/// A circle to watch.
+public struct Geofence: Hashable, Sendable {
+    /// Raw values are stable, for use in the platform's region identifiers.
+    public enum Zone: String, Hashable, Sendable, CaseIterable {
+        case chargerIntent = "charger_intent"
+        case chargerAnchor = "charger_anchor"
+        case merchant
+    }
+
+    public var zone: Zone
+    /// The charger or the merchant that lies in the middle.
+    public var place: Place
+    public var radiusMeters: Double
+
+    public init(zone: Zone, place: Place, radiusMeters: Double) {
+        self.zone = zone
+        self.place = place
+        self.radiusMeters = radiusMeters
+    }
+}
+
+/// The operating system saw the phone go into a geofence or out of it.
+public struct GeofenceCrossing: Hashable, Sendable {
+    public enum Direction: Hashable, Sendable {
+        case entered
+        case exited
+    }
+
+    public var direction: Direction
+    public var zone: Geofence.Zone
+    /// Of the geofence's place. A crossing of a place that is not watched any more says nothing and is ignored.
+    public var placeID: Identifier
+
+    public init(_ direction: Direction, _ zone: Geofence.Zone, of placeID: Identifier) {
+        self.direction = direction
+        self.zone = zone
+        self.placeID = placeID
+    }
+}
+
+/// A charger or a merchant.
+public struct Place: Hashable, Sendable {
+    public var id: Identifier
+    public var coordinate: Coordinate
+
+    public init(id: Identifier, coordinate: Coordinate) {
+        self.id = id
+        self.coordinate = coordinate
+    }
+}
+
+/// The id of a session, a charger or a merchant: a text that the server accepts as one (contract, section 3).
+public struct Identifier: Hashable, Sendable {
+    public let text: String
+
+    /// Nil unless `text` has 1 to 128 Unicode scalars, none of them a control character.
+    public init?(_ text: String) {
+        let scalars = text.unicodeScalars
+        guard (1...128).contains(scalars.count),
+            !scalars.contains(where: { $0.properties.generalCategory == .control })
+        else { return nil }
+        self.text = text
+    }
+}

@@ -1,0 +1,132 @@
+// What an answer of the server means for an event in the queue, by its status (contract, sections 3 and 5; docs/client.md,
+// "The short form"). The same rules hold for an answer alone and for one of a batch.
+
+import JourneyModel
+
+/// Why the server will never take an event.
+public struct Refusal: Hashable, Sendable {
+    public var status: Int
+    /// The problem's stable code; a newer server may have one that `ProblemCode` does not list. Nil when the answer
+    /// is no problem of this server.
+    public var code: String?
+    public var detail: String?
+    /// Names the request in the server's log.
+    public var requestID: String?
+
+    init(status: Int, body: JSONValue?) {
+        self.status = status
+        code = body?["code"]?.text
+        detail = body?["detail"]?.text
+        requestID = body?["request_id"]?.text
+    }
+}
+
+enum EventReply: Hashable {
+    /// On the server's disk; with the answer if this release understands it.
+    case stored(EventAnswer?)
+    /// Not stored, or nobody knows: send again.
+    case again
+    /// 500: the same, and it may be this event that the server fails on.
+    case serverError
+    /// The token is not accepted.
+    case unauthorized
+    case refused(Refusal)
+
+    /// - Parameter body: of the answer; nil when it is no JSON.
+    init(status: Int, body: JSONValue?, eventID: String) {
+        switch status {
+        case 200..<300: self = Self.isAcknowledgement(body, of: eventID) ? .stored(EventAnswer(json: body)) : .again
+        case 401, 403: self = .unauthorized
+        case 500: self = .serverError
+        case 408, 429, 501...: self = .again
+        default: self = .refused(Refusal(status: status, body: body))
+        }
+    }
+
+    /// What became of each event of an attempt, in their order. Nil when a batch was refused as a whole, which says
+    /// nothing of its events: they have to be sent alone.
+    static func all(in outcome: HTTPExchange.Outcome, to eventIDs: [String]) -> [EventReply]? {
+        guard case .response(let response) = outcome else { return eventIDs.map { _ in .again } }
+        let body = try? JSONValue.parse(response.body)
+        let replies = eventIDs.map { EventReply(status: response.status, body: body, eventID: $0) }
+        guard eventIDs.count > 1 else { return replies }
+        switch replies.first {
+        case .refused: return nil
+        case .unauthorized, .serverError: return replies
+        case .again, .stored, nil: return batch(status: response.status, body: body, eventIDs: eventIDs)
+        }
+    }
+
+    private static func batch(status: Int, body: JSONValue?, eventIDs: [String]) -> [EventReply] {
+        guard status == 200, let results = body?["results"]?.elements, results.count == eventIDs.count else {
+            return eventIDs.map { _ in .again }
+        }
+        return zip(results, eventIDs).map { result, eventID in
+            guard let status = result["status_code"]?.integer.flatMap(Int.init(exactly:)) else { return .again }
+            return EventReply(status: status, body: result, eventID: eventID)
+        }
+    }
+
+    /// Out of the queue, one way or the other.
+    var isSettled: Bool {
+        switch self {
+        case .stored, .refused: true
+        case .again, .serverError, .unauthorized: false
+        }
+    }
+
+    var isToBeRepeated: Bool {
+        switch self {
+        case .again, .serverError: true
+        case .stored, .refused, .unauthorized: false
+        }
+    }
+
+    /// An event is only forgotten when the answer names it: a captive portal or a misplaced proxy says 200 too.
+    private static func isAcknowledgement(_ body: JSONValue?, of eventID: String) -> Bool {
+        guard let status = body?["status"]?.text, EventAnswer.Status(rawValue: status) != nil else { return false }
+        return body?["event_id"]?.text == eventID
+    }
+}
+
+extension EventAnswer {
+    /// Reads what `encoded` wrote. Nil when a member is missing or has a value that this release does not know.
+    init?(json: JSONValue?) {
+        guard let json, let session = json["session"],
+            let status = json["status"]?.text.flatMap(Status.init(rawValue:)), let eventID = json["event_id"]?.text,
+            let state = session["state"]?.text.flatMap(JourneyState.init(rawValue:)),
+            let transition = session["transition"]?.text.flatMap(Verdict.Transition.init(rawValue:))
+        else { return nil }
+        let reason = session["reason"]?.text.flatMap(Verdict.Reason.init(rawValue:))
+        guard (reason != nil) == (transition == .rejected) else { return nil }
+        let impliesReset = session["implied"]?.elements?.contains(.string("reset")) ?? false
+        self.init(
+            status: status, eventID: eventID, state: state,
+            verdict: Verdict(transition, reason: reason, impliesReset: impliesReset))
+    }
+}
+
+extension HTTPExchange.Outcome {
+    var retryAfterSeconds: Int? {
+        if case .response(let response) = self { response.retryAfterSeconds } else { nil }
+    }
+}
+
+extension HTTPExchange.Response {
+    /// Seconds to wait, as the answer asks: `Retry-After` as a number, else, for a batch whose single events were
+    /// limited, the longest `t` of `RateLimit` among the limits with nothing left. Nil when it asks for nothing; an
+    /// HTTP-date, which this server never sends, is nothing too.
+    var retryAfterSeconds: Int? {
+        if let seconds = field("Retry-After").flatMap({ Int($0) }) { return seconds }
+        return field("RateLimit").flatMap(Self.exhaustedLimitSeconds)
+    }
+
+    /// `"session";r=0;t=12, "presession";r=3;t=40` is 12.
+    private static func exhaustedLimitSeconds(_ value: String) -> Int? {
+        value.split(separator: ",").compactMap { limit in
+            let parameters = limit.split(separator: ";").map { $0.filter { $0 != " " } }
+            guard parameters.contains("r=0") else { return nil }
+            return parameters.first { $0.hasPrefix("t=") }.flatMap { Int($0.dropFirst(2)) }
+        }.max()
+    }
+}

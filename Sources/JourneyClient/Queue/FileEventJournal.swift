@@ -1,0 +1,129 @@
+// The journal as an append-only file. Its one promise about crashes rests on two rules: a line counts when its line
+// feed is there, and nothing is ever written behind bytes that do not count.
+
+import Foundation
+
+/// One driver's unsent events in one file, which only this value may write.
+///
+/// Every append and removal is on disk (`fsync`) when the call returns. A line that was torn by a crash is cut off at
+/// the next start; a damaged line in the middle is passed over and counted. What was removed is swept out when the
+/// file consists mostly of it.
+///
+/// The file has to be readable while the phone is locked, or a geofence that wakes the app cannot use it; the folder
+/// exists already.
+public struct FileEventJournal: EventJournal, Sendable {
+    private let path: String
+    private var events: [QueuedEvent] = []
+    /// Bytes of the file that count; nil before it was read.
+    private var goodBytes: UInt64?
+    private var lines = 0
+    /// Lines that could not be read when the file was loaded, a torn last one not among them.
+    public private(set) var damagedLines = 0
+
+    /// Below this there is nothing to gain from sweeping: some 100 KiB at the usual size of an event.
+    private static let sweepLinesMin = 256
+
+    public init(path: String) {
+        self.path = path
+    }
+
+    public mutating func load() throws(JournalError) -> [QueuedEvent] {
+        let bytes = try read()
+        let end = bytes.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? 0
+        let written = bytes[..<end].split(separator: UInt8(ascii: "\n"))
+        events = []
+        lines = written.count
+        damagedLines = 0
+        for line in written { replay(line) }
+        goodBytes = UInt64(end)
+        try sweepIfWorthwhile()
+        return events
+    }
+
+    public mutating func append(_ event: QueuedEvent) throws(JournalError) {
+        if goodBytes == nil { _ = try load() }
+        try write(.add(event))
+        events.append(event)
+    }
+
+    public mutating func remove(_ eventIDs: [String]) throws(JournalError) {
+        if goodBytes == nil { _ = try load() }
+        let present = eventIDs.filter { id in events.contains { $0.eventID == id } }
+        guard !present.isEmpty else { return }
+        try write(.removed(present))
+        events.removeAll { present.contains($0.eventID) }
+        try sweepIfWorthwhile()
+    }
+
+    private mutating func replay(_ line: ArraySlice<UInt8>) {
+        switch JournalLine(line) {
+        case .add(let event): events.append(event)
+        case .removed(let eventIDs): events.removeAll { eventIDs.contains($0.eventID) }
+        case nil: damagedLines += 1
+        }
+    }
+}
+
+// MARK: The file
+
+extension FileEventJournal {
+    private var url: URL { URL(fileURLWithPath: path) }
+
+    /// Empty when there is no file yet.
+    private func read() throws(JournalError) -> [UInt8] {
+        guard FileManager.default.fileExists(atPath: path) else { return [] }
+        do {
+            return Array(try Data(contentsOf: url))
+        } catch {
+            throw JournalError("the journal cannot be read: \((error as NSError).code)")
+        }
+    }
+
+    /// Behind the last byte that counts, whatever an earlier failure has left there.
+    private mutating func write(_ line: JournalLine) throws(JournalError) {
+        let bytes = line.encoded
+        let offset = goodBytes ?? 0
+        do {
+            let isNew = !FileManager.default.fileExists(atPath: path)
+            if isNew { try Data().write(to: url) }
+            let file = try FileHandle(forWritingTo: url)
+            defer { try? file.close() }
+            try file.truncate(atOffset: offset)
+            try file.seek(toOffset: offset)
+            try file.write(contentsOf: Data(bytes))
+            try file.synchronize()
+            if isNew { try synchronizeFolder() }
+        } catch {
+            throw JournalError("the journal cannot be written: \((error as NSError).code)")
+        }
+        goodBytes = offset + UInt64(bytes.count)
+        lines += 1
+    }
+
+    /// The live events alone, in a new file that takes the place of the old one at once.
+    private mutating func sweepIfWorthwhile() throws(JournalError) {
+        guard lines >= Self.sweepLinesMin, lines > 4 * events.count else { return }
+        let bytes = events.flatMap { JournalLine.add($0).encoded }
+        let sweptURL = URL(fileURLWithPath: path + ".swept")
+        do {
+            try Data(bytes).write(to: sweptURL)
+            let file = try FileHandle(forWritingTo: sweptURL)
+            defer { try? file.close() }
+            try file.synchronize()
+            guard rename(sweptURL.path, path) == 0 else { throw POSIXError(.EIO) }
+            try synchronizeFolder()
+        } catch {
+            throw JournalError("the journal cannot be swept: \((error as NSError).code)")
+        }
+        goodBytes = UInt64(bytes.count)
+        lines = events.count
+    }
+
+    /// A new name in a folder is on disk when the folder is.
+    private func synchronizeFolder() throws {
+        let folder = open(url.deletingLastPathComponent().path, O_RDONLY)
+        guard folder >= 0 else { throw POSIXError(.EIO) }
+        defer { close(folder) }
+        guard fsync(folder) == 0 else { throw POSIXError(.EIO) }
+    }
+}

@@ -1,0 +1,155 @@
+// What positions and crossed geofences mean in each state. In and out are LocationFix's words; standing still is
+// DwellDetector's.
+
+import JourneyModel
+
+extension SessionEngine {
+    mutating func take(_ fixes: [LocationFix], at now: Moment) {
+        for fix in fixes.sorted(by: { $0.at < $1.at }) { take(fix, at: now) }
+    }
+
+    private mutating func take(_ fix: LocationFix, at now: Moment) {
+        guard let fix = accepted(fix, at: now) else { return }
+        let occurredAt = moment(of: fix.at)
+        expireDeadlines(before: occurredAt)
+        let previous = lastFix
+        lastFix = fix
+        if let previous { noticeTeleport(from: previous, to: fix, at: occurredAt) }
+        // A far fix leads from ANCHORED through NEAR_CHARGER to IDLE; no fix leads further than that.
+        for _ in 0..<3 where !follow(fix, at: occurredAt) { return }
+    }
+
+    /// A receiver answers a request with the fix it has, if that is fresh enough for it. One that was taken longer
+    /// than this before the last event does not tell where the phone was after that event.
+    private static let fixHoldsSeconds = 60
+
+    /// The fix if anything may be concluded from it. One from the future was taken now. One from before the last, or
+    /// from long before the last event, is old news, unless these lie in the future themselves: then the clock was
+    /// set back, and the dwell starts anew.
+    private mutating func accepted(_ fix: LocationFix, at now: Moment) -> LocationFix? {
+        guard fix.isUsable(by: settings) else { return nil }
+        var fix = fix
+        fix.at = min(fix.at, now)
+        if let lastFix, fix.at < lastFix.at {
+            guard now < lastFix.at else { return nil }
+            dwell.reset()
+        }
+        if let lastEventAt, now >= lastEventAt, fix.at.advanced(bySeconds: Self.fixHoldsSeconds) < lastEventAt {
+            return nil
+        }
+        return fix
+    }
+
+    /// Takes the transition that the fix means in this state, if there is one. False when nothing moved.
+    private mutating func follow(_ fix: LocationFix, at occurredAt: Moment) -> Bool {
+        switch state {
+        case .idle: arrive(isInside(.chargerIntent, fix), at: occurredAt)
+        case .sessionEnded:
+            if mayReenter {
+                arrive(isInside(.chargerIntent, fix), at: occurredAt)
+            } else {
+                noteDistance(isOutside(.chargerIntent, fix))
+            }
+        case .nearCharger:
+            if isOutside(.chargerIntent, fix) {
+                move(.exitedChargerIntentZone, at: occurredAt)
+            } else {
+                stand(fix, at: occurredAt)
+            }
+        case .anchored: isOutside(.chargerAnchor, fix) && move(.anchorLost, at: occurredAt)
+        case .sessionActive:
+            isOutside(.chargerAnchor, fix) && move(.departedCharger, at: occurredAt, sessionID: sessionID)
+        case .inTransit:
+            isInside(.merchant, fix) && move(.enteredMerchantZone, at: occurredAt, sessionID: sessionID)
+        case .atMerchant: false
+        }
+    }
+
+    private mutating func move(_ name: EventName, at occurredAt: Moment, sessionID: String? = nil) -> Bool {
+        emit(name, at: occurredAt, sessionID: sessionID).transition == .applied
+    }
+
+    private mutating func arrive(_ isInside: Bool, at occurredAt: Moment) -> Bool {
+        isInside && move(.enteredChargerIntentZone, at: occurredAt)
+    }
+
+    private mutating func noteDistance(_ isOutside: Bool) -> Bool {
+        if isOutside { mayReenter = true }
+        return false
+    }
+
+    private mutating func stand(_ fix: LocationFix, at occurredAt: Moment) -> Bool {
+        guard let charger, dwell.take(fix, at: charger.coordinate, by: settings) else { return false }
+        return move(.anchorDwellComplete, at: occurredAt)
+    }
+
+    // MARK: Zones
+
+    private func isInside(_ zone: Geofence.Zone, _ fix: LocationFix) -> Bool {
+        guard let (place, radiusMeters) = circle(of: zone) else { return false }
+        return fix.isInside(place.coordinate, radiusMeters: radiusMeters)
+    }
+
+    private func isOutside(_ zone: Geofence.Zone, _ fix: LocationFix) -> Bool {
+        guard let (place, radiusMeters) = circle(of: zone) else { return false }
+        return fix.isOutside(place.coordinate, radiusMeters: radiusMeters)
+    }
+
+    private func circle(of zone: Geofence.Zone) -> (Place, radiusMeters: Double)? {
+        switch zone {
+        case .chargerIntent: charger.map { ($0, settings.chargerIntentRadiusMeters) }
+        case .chargerAnchor: charger.map { ($0, settings.chargerAnchorRadiusMeters) }
+        case .merchant: merchant.map { ($0, settings.merchantUnlockRadiusMeters) }
+        }
+    }
+
+    // MARK: Teleport
+
+    /// A jump that no drive makes, while a journey is under way. Reported as the diagnostic `teleport_detected`; a
+    /// session in progress then ends by webRequestedEnd, the one event that leads from SESSION_ACTIVE, IN_TRANSIT
+    /// and AT_MERCHANT alike to SESSION_ENDED without claiming that a deadline passed. Before a session there is
+    /// nothing to end: the fix lies outside the zones and leads back to IDLE by itself.
+    private mutating func noticeTeleport(from previous: LocationFix, to fix: LocationFix, at occurredAt: Moment) {
+        let distanceMeters = previous.coordinate.distanceMeters(to: fix.coordinate)
+        guard distanceMeters > Self.teleportMeters, state != .idle, state != .sessionEnded else { return }
+        let kilometers = JSONMember("distance_km", .number(String(Int(distanceMeters / 1000))))
+        emit(.diagnostic("teleport_detected"), at: occurredAt, sessionID: sessionID, metadata: [kilometers])
+        guard let sessionID else { return }
+        emit(
+            .webRequestedEnd, at: occurredAt, sessionID: sessionID,
+            metadata: [JSONMember("cause", .string("teleport_detected"))])
+    }
+
+    // MARK: Geofences
+
+    /// The operating system's word counts like a fix that lies clearly inside or outside. Arriving in the anchor zone
+    /// is for the dwell to find out, which needs fixes.
+    mutating func cross(_ crossing: GeofenceCrossing, at occurredAt: Moment) {
+        guard let (place, _) = circle(of: crossing.zone), place.id == crossing.placeID else { return }
+        switch (crossing.direction, crossing.zone) {
+        case (.entered, .chargerIntent):
+            if state == .idle || state == .sessionEnded && mayReenter {
+                emit(.enteredChargerIntentZone, at: occurredAt)
+            }
+            put(.requestFix)
+        case (.entered, .chargerAnchor): put(.requestFix)
+        case (.entered, .merchant):
+            if state == .inTransit { emit(.enteredMerchantZone, at: occurredAt, sessionID: sessionID) }
+        case (.exited, .chargerAnchor): leaveAnchor(at: occurredAt)
+        case (.exited, .chargerIntent):
+            leaveAnchor(at: occurredAt)
+            if state == .nearCharger { emit(.exitedChargerIntentZone, at: occurredAt) }
+            if state == .sessionEnded { mayReenter = true }
+        case (.exited, .merchant): break
+        }
+    }
+
+    private mutating func leaveAnchor(at occurredAt: Moment) {
+        switch state {
+        case .nearCharger: dwell.reset()
+        case .anchored: emit(.anchorLost, at: occurredAt)
+        case .sessionActive: emit(.departedCharger, at: occurredAt, sessionID: sessionID)
+        case .idle, .inTransit, .atMerchant, .sessionEnded: break
+        }
+    }
+}

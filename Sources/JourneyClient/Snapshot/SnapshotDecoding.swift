@@ -1,0 +1,97 @@
+// A snapshot from the bytes that were stored. They may be damaged or of another release: whatever is read here is
+// checked, so that no engine starts in a state that events cannot lead to.
+
+import JourneyModel
+
+extension Snapshot {
+    /// Reads what `encoded` wrote. Members that it does not know are passed over.
+    public init(decoding bytes: [UInt8]) throws(SnapshotError) {
+        guard let json = try? JSONValue.parse(bytes), json["version"]?.text == Self.version else { throw .unreadable }
+        var reader = SnapshotReader(json: json)
+        let engine = reader.engine()
+        if let member = reader.malformed { throw .malformed(member: member) }
+        guard engine.isConsistent else { throw .inconsistent }
+        self.init(engine: engine)
+    }
+}
+
+/// Reads member after member and remembers the first that is wrong.
+private struct SnapshotReader {
+    let json: JSONValue
+    var malformed: String?
+
+    mutating func engine() -> SessionEngine {
+        var engine = SessionEngine(settings: required("settings", Settings.init(configJSON:)) ?? Settings())
+        engine.journey = Journey(
+            state: required("state", { $0.text.flatMap(JourneyState.init(rawValue:)) }) ?? .idle,
+            sessionID: optional("session_id", \.identifier)?.text,
+            targetChargerID: optional("target_charger_id", \.identifier)?.text,
+            nextTargetChargerID: optional("next_target_charger_id", \.identifier)?.text,
+            graceDeadline: optional("grace_deadline", \.moment), hardDeadline: optional("hard_deadline", \.moment))
+        engine.charger = optional("charger", \.place)
+        engine.merchant = optional("merchant", \.place)
+        if let since = optional("dwell_since", \.moment), let last = optional("dwell_last", \.moment) {
+            engine.dwell.stay = DwellDetector.Stay(since: since, last: last)
+        }
+        engine.lastFix = optional("last_fix", \.fix)
+        engine.lastEventAt = optional("last_event_at", \.moment)
+        engine.nextSequence = required("next_sequence", { $0.integer.flatMap { $0 >= 0 ? $0 : nil } }) ?? 0
+        engine.endedSessionID = optional("ended_session_id", \.identifier)?.text
+        engine.mayReenter = required("may_reenter", \.flag) ?? false
+        return engine
+    }
+
+    private mutating func required<Value>(_ name: String, _ read: (JSONValue) -> Value?) -> Value? {
+        if let value = json[name].flatMap(read) { return value }
+        malformed = malformed ?? name
+        return nil
+    }
+
+    private mutating func optional<Value>(_ name: String, _ read: (JSONValue) -> Value?) -> Value? {
+        json[name] == nil ? nil : required(name, read)
+    }
+}
+
+extension SessionEngine {
+    /// Whether every state has what its transitions and events need.
+    fileprivate var isConsistent: Bool {
+        let runsGrace = journey.graceDeadline != nil
+        let runsHard = journey.hardDeadline != nil
+        let hasSession = journey.sessionID != nil
+        return switch state {
+        case .idle: !runsGrace && !runsHard && !hasSession
+        case .nearCharger, .anchored: !runsGrace && !runsHard && !hasSession && charger != nil
+        case .sessionActive: !runsGrace && runsHard && hasSession && charger != nil && merchant != nil
+        case .inTransit: runsGrace && runsHard && hasSession && merchant != nil
+        case .atMerchant: !runsGrace && runsHard && hasSession && merchant != nil
+        case .sessionEnded: !runsGrace && !runsHard && (hasSession || endedSessionID != nil)
+        }
+    }
+}
+
+extension JSONValue {
+    fileprivate var flag: Bool? {
+        if case .bool(let flag) = self { flag } else { nil }
+    }
+
+    fileprivate var identifier: Identifier? { text.flatMap(Identifier.init) }
+
+    fileprivate var moment: Moment? { integer.map(Moment.init(millisecondsSinceEpoch:)) }
+
+    private var coordinate: Coordinate? {
+        guard let latitude = self["latitude"]?.double, let longitude = self["longitude"]?.double else { return nil }
+        return Coordinate(latitudeDegrees: latitude, longitudeDegrees: longitude)
+    }
+
+    fileprivate var place: Place? {
+        guard let id = self["id"]?.identifier, let coordinate else { return nil }
+        return Place(id: id, coordinate: coordinate)
+    }
+
+    fileprivate var fix: LocationFix? {
+        guard let coordinate, let accuracy = self["accuracy_m"]?.double, let at = self["at"]?.moment else { return nil }
+        return LocationFix(
+            coordinate: coordinate, horizontalAccuracyMeters: accuracy, speedMetersPerSecond: self["speed_mps"]?.double,
+            at: at)
+    }
+}

@@ -1,0 +1,76 @@
+// A snapshot as JSON. Numbers of the receiver keep all their digits: the shortest that read back as the same Double.
+
+import JourneyModel
+
+extension Snapshot {
+    /// One JSON object, to be stored as it is.
+    public func encoded() -> [UInt8] {
+        var writer = JSONWriter(reservingBytes: 1024)
+        writer.value(json)
+        return writer.bytes
+    }
+
+    private var json: JSONValue {
+        let journey = engine.journey
+        return .members([
+            ("version", .string(Self.version)),
+            ("settings", engine.settings.json),
+            ("state", .string(journey.state.rawValue)),
+            ("session_id", journey.sessionID.map(JSONValue.string)),
+            ("target_charger_id", journey.targetChargerID.map(JSONValue.string)),
+            ("next_target_charger_id", journey.nextTargetChargerID.map(JSONValue.string)),
+            ("grace_deadline", journey.graceDeadline?.json),
+            ("hard_deadline", journey.hardDeadline?.json),
+            ("charger", engine.charger?.json),
+            ("merchant", engine.merchant?.json),
+            ("dwell_since", engine.dwell.stay?.since.json),
+            ("dwell_last", engine.dwell.stay?.last.json),
+            ("last_fix", engine.lastFix?.json),
+            ("last_event_at", engine.lastEventAt?.json),
+            ("next_sequence", .number(String(engine.nextSequence))),
+            ("ended_session_id", engine.endedSessionID.map(JSONValue.string)),
+            ("may_reenter", .bool(engine.mayReenter)),
+        ])
+    }
+}
+
+extension JSONValue {
+    /// An object of those members that have a value.
+    fileprivate static func members(_ members: [(String, JSONValue?)]) -> JSONValue {
+        .object(members.compactMap { name, value in value.map { JSONMember(name, $0) } })
+    }
+
+    fileprivate static func double(_ number: Double) -> JSONValue {
+        .number("\(number)")
+    }
+}
+
+extension Moment {
+    fileprivate var json: JSONValue { .number(String(millisecondsSinceEpoch)) }
+}
+
+extension Coordinate {
+    fileprivate var members: [(String, JSONValue?)] {
+        [("latitude", .double(latitudeDegrees)), ("longitude", .double(longitudeDegrees))]
+    }
+}
+
+extension Place {
+    fileprivate var json: JSONValue { .members([("id", .string(id.text))] + coordinate.members) }
+}
+
+extension LocationFix {
+    /// Only usable fixes are kept, whose accuracy is a number; an endless speed is none and counts as unknown.
+    fileprivate var json: JSONValue {
+        let speed = speedMetersPerSecond.flatMap { $0.isFinite ? JSONValue.double($0) : nil }
+        return .members(
+            coordinate.members + [("accuracy_m", .double(horizontalAccuracyMeters)), ("speed_mps", speed), ("at", at.json)])
+    }
+}
+
+extension Settings {
+    /// The members of `GET /native/config`.
+    fileprivate var json: JSONValue {
+        .members(Self.declarations.map { ($0.field, .number($0.text(in: self))) })
+    }
+}

@@ -1,0 +1,109 @@
+// Deadlines on the phone: timers that come late, early or never; fixes that were taken before a deadline and
+// delivered after it; and a clock that is set back.
+
+import JourneyClient
+import JourneyModel
+import Testing
+
+struct EngineDeadlineTests {
+    @Test("timers are set where the contract starts deadlines, and cancelled where it clears them")
+    func timers() {
+        var phone = Phone.active()
+        #expect(phone.timers == [.hardTimeout: .at(3800)])
+        phone.fix(east: 100, at: 300)
+        #expect(phone.timers == [.hardTimeout: .at(3800), .gracePeriod: .at(1200)])
+        phone.fix(east: 1000, at: 500)
+        #expect(phone.timers == [.hardTimeout: .at(3800)])
+        phone.take(.visitVerified(sessionID: Town.identifier("s1")), at: 600)
+        #expect(phone.timers.isEmpty)
+    }
+
+    @Test("the grace period ends the session at its deadline, however late the timer fires")
+    func graceExpires() {
+        for late in [0.0, 0.4, 5000] {
+            var phone = Phone.inTransit()
+            phone.take(.timerFired(.gracePeriod), at: 1200 + late)
+            #expect(phone.state == .sessionEnded)
+            #expect(phone.sent.last?.name == .gracePeriodExpired)
+            #expect(phone.sent.last?.occurredAt == .at(1200))
+            #expect(phone.sent.last?.sessionID == "s1")
+        }
+    }
+
+    @Test("a timer that fires early changes nothing and is set again")
+    func earlyTimer() {
+        var phone = Phone.inTransit()
+        phone.take(.timerFired(.gracePeriod), at: 1199.999)
+        #expect(phone.outputs == [.setTimer(.gracePeriod, at: .at(1200))])
+        #expect(phone.state == .inTransit)
+    }
+
+    @Test("the hard timeout ends AT_MERCHANT too")
+    func hardExpires() {
+        var phone = Phone.atMerchant()
+        phone.take(.timerFired(.hardTimeout), at: 3801)
+        #expect(phone.sent.last?.name == .hardTimeoutExpired)
+        #expect(phone.sent.last?.occurredAt == .at(3800))
+    }
+
+    @Test("grace comes before hard when both are due at once")
+    func bothDue() {
+        var phone = Phone.inTransit(Settings(gracePeriodSeconds: 900, hardTimeoutSeconds: 1000))
+        phone.take(.timerFired(.hardTimeout), at: 1200)
+        #expect(phone.sent.last?.name == .gracePeriodExpired)
+    }
+
+    @Test("an arrival in the deadline's own millisecond counts, one after it does not")
+    func millisecond() {
+        var phone = Phone.inTransit()
+        phone.fix(east: 1000, at: 1200)
+        #expect(phone.state == .atMerchant)
+        phone = Phone.inTransit()
+        phone.fix(east: 1000, at: 1200.001)
+        #expect(phone.state == .sessionEnded)
+        #expect(phone.names.last == .gracePeriodExpired)
+    }
+
+    @Test("fixes delivered together after the deadline count at the moments at which they were taken")
+    func lateDelivery() {
+        var phone = Phone.inTransit()
+        let fixes = [Town.fix(east: 1000, at: 1190), Town.fix(east: 600, at: 1000), Town.fix(east: 1000, at: 4000)]
+        phone.take(.fixes(fixes), at: 4000)
+        #expect(phone.names.suffix(2) == [.enteredMerchantZone, .hardTimeoutExpired])
+        #expect(phone.sent.suffix(2).map(\.occurredAt) == [.at(1190), .at(3800)])
+    }
+
+    @Test("a deadline runs on with the settings under which it began")
+    func newSettings() {
+        var phone = Phone.inTransit()
+        phone.take(.settings(Settings(gracePeriodSeconds: 60, hardTimeoutSeconds: 120)), at: 310)
+        #expect(phone.outputs.isEmpty)
+        #expect(phone.engine.journey.graceDeadline == .at(1200))
+    }
+
+    @Test("a clock that is set back cannot reorder events: occurred_at stays, the sequence goes on")
+    func clockSetBack() {
+        var phone = Phone.active()
+        phone.fix(east: 100, at: -4000)
+        #expect(phone.state == .inTransit)
+        #expect(phone.sent.last?.occurredAt == .at(200))
+        phone.fix(east: 1000, at: -3900)
+        #expect(phone.state == .atMerchant)
+        #expect(phone.sent.last?.occurredAt == .at(200))
+        let placed = phone.sent.map { $0.placed(by: Settings()) }
+        #expect(placed == placed.sorted())
+    }
+
+    @Test("a dwell that is due asks for a fix once; only the fix completes it")
+    func dwellTimer() {
+        var phone = Phone.nearCharger()
+        phone.fix(east: 5, at: 10)
+        #expect(phone.timers == [.dwell: .at(130)])
+        phone.take(.timerFired(.dwell), at: 131)
+        #expect(phone.outputs == [.requestFix])
+        #expect(phone.state == .nearCharger)
+        phone.fix(east: 5, at: 133)
+        #expect(phone.state == .anchored)
+        #expect(phone.sent.last?.occurredAt == .at(133))
+    }
+}

@@ -1,0 +1,175 @@
+// The engine walked through every state by what a phone sees, and refused where the contract's table refuses.
+
+import JourneyClient
+import JourneyModel
+import Testing
+
+struct SessionEngineTests {
+    @Test("from IDLE to SESSION_ENDED: one event for each step, each with the ids that the contract asks for")
+    func wholeJourney() {
+        var phone = Phone.atMerchant()
+        phone.take(.visitVerified(sessionID: Town.identifier("s1")), at: 600)
+        #expect(
+            phone.transitions.map(\.to) == [
+                .nearCharger, .anchored, .sessionActive, .inTransit, .atMerchant, .sessionEnded,
+            ])
+        #expect(
+            phone.names == [
+                .chargerTargeted, .enteredChargerIntentZone, .anchorDwellComplete, .exclusiveActivatedByWeb,
+                .departedCharger, .enteredMerchantZone, .visitVerifiedByWeb,
+            ])
+        #expect(phone.sent.map(\.sessionID) == [nil, nil, nil, "s1", "s1", "s1", "s1"])
+        #expect(phone.sent.allSatisfy { $0.chargerID == "c1" })
+        #expect(phone.sent.map(\.merchantID) == [nil, nil, nil, "m1", "m1", "m1", "m1"])
+        #expect(phone.sent.map(\.sequence) == [0, 1, 2, 3, 4, 5, 6])
+        #expect(phone.sent.map(\.occurredAt) == [0, 0, 130, 200, 300, 500, 600].map(Moment.at))
+    }
+
+    @Test("a zone left is a step back, and the way in can be walked again")
+    func stepsBack() {
+        var phone = Phone.anchored()
+        phone.fix(east: 60, at: 140)
+        #expect(phone.state == .nearCharger)
+        phone.fix(east: 500, at: 150)
+        #expect(phone.state == .idle)
+        phone.fix(east: 390, at: 160)
+        #expect(phone.state == .nearCharger)
+        #expect(
+            phone.names.dropFirst(3) == [.anchorLost, .exitedChargerIntentZone, .enteredChargerIntentZone])
+        #expect(phone.sent.allSatisfy { $0.sessionID == nil })
+    }
+
+    @Test("one far fix leads from ANCHORED through NEAR_CHARGER to IDLE, as the table has no shorter way")
+    func farFix() {
+        var phone = Phone.anchored()
+        phone.fix(east: 3000, at: 140)
+        #expect(phone.state == .idle)
+        #expect(phone.names.suffix(2) == [.anchorLost, .exitedChargerIntentZone])
+    }
+
+    @Test("one fix at the merchant leads from SESSION_ACTIVE through IN_TRANSIT: must_depart_first")
+    func straightToTheMerchant() {
+        var phone = Phone.active()
+        phone.fix(east: 1000, at: 300)
+        #expect(phone.state == .atMerchant)
+        #expect(phone.names.suffix(2) == [.departedCharger, .enteredMerchantZone])
+    }
+
+    @Test("activation outside ANCHORED is refused as not_anchored, reported as activationRejected, and opens nothing")
+    func activationRefused() {
+        for phone in [Phone(), .nearCharger()] {
+            var phone = phone
+            phone.take(.activated(sessionID: Town.identifier("s1"), merchant: Town.merchant), at: 20)
+            #expect(phone.outputs.contains(.refused(.exclusiveActivatedByWeb, .notAnchored)))
+            #expect(phone.sent.last?.name == .activationRejected)
+            #expect(phone.sent.last?.sessionID == nil)
+            #expect(phone.sent.last?.metadata == [JSONMember("reason", .string("not_anchored"))])
+            #expect(phone.engine.sessionID == nil)
+            #expect(phone.engine.merchant == nil)
+        }
+    }
+
+    @Test("the web's repeat of an activation is silent; another session's is refused")
+    func activationRepeated() {
+        var phone = Phone.active()
+        let count = phone.sent.count
+        phone.take(.activated(sessionID: Town.identifier("s1"), merchant: Town.merchant), at: 210)
+        #expect(phone.outputs.isEmpty)
+        phone.take(.activated(sessionID: Town.identifier("s2"), merchant: Town.merchant), at: 220)
+        #expect(phone.outputs.contains(.refused(.exclusiveActivatedByWeb, .noSuchTransition)))
+        #expect(phone.engine.sessionID == "s1")
+        #expect(phone.sent.count == count + 1)
+    }
+
+    @Test("a visit verified elsewhere than AT_MERCHANT is reported and refused as not_at_merchant")
+    func verifiedTooEarly() {
+        var phone = Phone.inTransit()
+        phone.take(.visitVerified(sessionID: Town.identifier("s1")), at: 310)
+        #expect(phone.state == .inTransit)
+        #expect(phone.names.last == .visitVerifiedByWeb)
+        #expect(phone.outputs.contains(.refused(.visitVerifiedByWeb, .notAtMerchant)))
+    }
+
+    @Test("the web ends from every state but IDLE and SESSION_ENDED; of another session only before one is active")
+    func webEnd() {
+        let ends: [(Phone, JourneyState)] = [
+            (Phone(), .idle), (.nearCharger(), .sessionEnded), (.anchored(), .sessionEnded),
+            (.active(), .sessionEnded), (.inTransit(), .sessionEnded), (.atMerchant(), .sessionEnded),
+        ]
+        for (phone, state) in ends {
+            var phone = phone
+            phone.take(.endRequested(sessionID: Town.identifier("s1")), at: 510)
+            #expect(phone.state == state)
+            #expect(phone.names.last == .webRequestedEnd)
+        }
+        var phone = Phone.inTransit()
+        phone.take(.endRequested(sessionID: Town.identifier("s9")), at: 310)
+        #expect(phone.state == .inTransit)
+        #expect(phone.outputs.contains(.refused(.webRequestedEnd, .noSuchTransition)))
+    }
+
+    @Test("activationRejected carries the web's word for why, cut to 128 characters")
+    func webRejects() {
+        var phone = Phone.anchored()
+        phone.take(.activationRejected(reason: String(repeating: "x", count: 300)), at: 140)
+        #expect(phone.state == .anchored)
+        #expect(phone.sent.last?.name == .activationRejected)
+        #expect(phone.sent.last?.metadata == [JSONMember("reason", .string(String(repeating: "x", count: 128)))])
+    }
+
+    // MARK: After the end
+
+    @Test("who is still at the charger has to leave before arriving begins a new journey")
+    func leaveBeforeArriving() {
+        var phone = Phone.active()
+        phone.take(.endRequested(sessionID: Town.identifier("s1")), at: 210)
+        phone.fix(east: 5, at: 220)
+        #expect(phone.state == .sessionEnded)
+        phone.fix(east: 402, at: 230)
+        phone.fix(east: 390, at: 240)
+        #expect(phone.state == .sessionEnded, "402 m may still be inside 400 m at an accuracy of 5 m")
+        phone.fix(east: 420, at: 250)
+        phone.fix(east: 390, at: 260)
+        #expect(phone.state == .nearCharger)
+        #expect(phone.names.last == .enteredChargerIntentZone, "the reset is implied")
+    }
+
+    @Test("a charger chosen after the end is the next journey's")
+    func nextCharger() {
+        var phone = Phone.atMerchant()
+        phone.take(.visitVerified(sessionID: Town.identifier("s1")), at: 600)
+        phone.take(.targeted(Town.otherCharger), at: 610)
+        #expect(phone.geofences.map(\.place.id.text) == ["c2"])
+        phone.fix(east: 0, at: 620)
+        #expect(phone.state == .sessionEnded)
+        phone.fix(east: 4900, at: 700)
+        #expect(phone.state == .nearCharger)
+        #expect(phone.engine.journey.targetChargerID == "c2")
+    }
+
+    @Test("a reset leads to IDLE and names the session that ended, even one that never became active")
+    func reset() {
+        var phone = Phone.nearCharger()
+        phone.take(.endRequested(sessionID: Town.identifier("s7")), at: 20)
+        phone.take(.resetRequested, at: 30)
+        #expect(phone.state == .idle)
+        #expect(phone.sent.last?.name == .reset)
+        #expect(phone.sent.last?.sessionID == "s7")
+        phone.take(.resetRequested, at: 40)
+        #expect(phone.outputs == [.refused(.reset, .noSuchTransition)])
+    }
+
+    @Test("another charger chosen near one: the first zone is left first; from ANCHORED on the choice changes nothing")
+    func retarget() {
+        var phone = Phone.nearCharger()
+        phone.take(.targeted(Town.otherCharger), at: 10)
+        #expect(phone.names.suffix(2) == [.exitedChargerIntentZone, .chargerTargeted])
+        #expect(phone.sent.suffix(2).map(\.chargerID) == ["c1", "c2"])
+        #expect(phone.engine.charger == Town.otherCharger)
+        var anchored = Phone.anchored()
+        anchored.take(.targeted(Town.otherCharger), at: 140)
+        #expect(anchored.state == .anchored)
+        #expect(anchored.engine.charger == Town.charger)
+        #expect(anchored.engine.journey.targetChargerID == "c1")
+    }
+}

@@ -1,0 +1,94 @@
+// An app around the engine, as small as can be: it remembers what the engine told it, and tells time in seconds.
+
+import JourneyClient
+import JourneyModel
+
+struct Phone {
+    var engine: SessionEngine
+    var sent: [EventDraft] = []
+    var transitions: [EngineOutput.Transition] = []
+    var timers: [EngineTimer: Moment] = [:]
+    var geofences: [Geofence] = []
+    /// Of the last input.
+    var outputs: [EngineOutput] = []
+
+    init(_ settings: Settings = Settings()) {
+        engine = SessionEngine(settings: settings)
+    }
+
+    var state: JourneyState { engine.state }
+    var names: [EventName] { sent.map(\.name) }
+
+    mutating func take(_ input: EngineInput, at seconds: Double) {
+        follow(engine.handle(input, at: .at(seconds)))
+    }
+
+    mutating func fix(east: Double, accuracy: Double = 5, speed: Double? = 0, at seconds: Double) {
+        take(.fixes([Town.fix(east: east, accuracy: accuracy, speed: speed, at: seconds)]), at: seconds)
+    }
+
+    /// The app is killed at its last snapshot and started again.
+    mutating func restart(at seconds: Double, fix: LocationFix? = nil) throws {
+        let stored = try Snapshot(decoding: engine.snapshot.encoded())
+        timers = [:]
+        geofences = []
+        let restored = SessionEngine.restored(from: stored, at: .at(seconds), fix: fix)
+        engine = restored.engine
+        follow(restored.outputs)
+    }
+
+    private mutating func follow(_ outputs: [EngineOutput]) {
+        self.outputs = outputs
+        for output in outputs {
+            switch output {
+            case .send(let draft): sent.append(draft)
+            case .transition(let transition): transitions.append(transition)
+            case .setTimer(let timer, let moment): timers[timer] = moment
+            case .cancelTimer(let timer): timers[timer] = nil
+            case .monitor(let geofences): self.geofences = geofences
+            case .refused, .requestFix: break
+            }
+        }
+    }
+}
+
+// MARK: Ready-made journeys, each on from the one before
+
+extension Phone {
+    /// NEAR_CHARGER at 0 s.
+    static func nearCharger(_ settings: Settings = Settings()) -> Phone {
+        var phone = Phone(settings)
+        phone.take(.targeted(Town.charger), at: 0)
+        phone.fix(east: 200, at: 0)
+        return phone
+    }
+
+    /// ANCHORED at 130 s.
+    static func anchored(_ settings: Settings = Settings()) -> Phone {
+        var phone = nearCharger(settings)
+        phone.fix(east: 5, at: 10)
+        phone.fix(east: 5, at: 130)
+        return phone
+    }
+
+    /// SESSION_ACTIVE at 200 s: the hard deadline is at 3800 s.
+    static func active(_ settings: Settings = Settings()) -> Phone {
+        var phone = anchored(settings)
+        phone.take(.activated(sessionID: Town.identifier("s1"), merchant: Town.merchant), at: 200)
+        return phone
+    }
+
+    /// IN_TRANSIT at 300 s: the grace deadline is at 1200 s.
+    static func inTransit(_ settings: Settings = Settings()) -> Phone {
+        var phone = active(settings)
+        phone.fix(east: 100, at: 300)
+        return phone
+    }
+
+    /// AT_MERCHANT at 500 s.
+    static func atMerchant(_ settings: Settings = Settings()) -> Phone {
+        var phone = inTransit(settings)
+        phone.fix(east: 1000, at: 500)
+        return phone
+    }
+}
