@@ -7,6 +7,7 @@ import ServiceLifecycle
 /// Listens until the group shuts down, then drains.
 struct ServerService: Service {
     let server: Server
+    /// Less than the time that the whole process has: the store still has to close after it.
     let drainSeconds: Int
 
     func run() async throws {

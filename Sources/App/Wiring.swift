@@ -72,7 +72,7 @@ struct Wiring {
             },
         ]
         if let shared { services.append(RedisService(admission: shared)) }
-        services.append(ServerService(server: server, drainSeconds: configuration.shutdownTimeoutSeconds))
+        services.append(ServerService(server: server, drainSeconds: max(1, configuration.shutdownTimeoutSeconds - 1)))
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(
                 services: services.map { .init(service: $0) }, gracefulShutdownSignals: [.sigterm, .sigint],
