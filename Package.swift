@@ -15,6 +15,7 @@ let package = Package(
     platforms: [.macOS(.v15)],
     products: [
         .library(name: "JourneyModel", targets: ["JourneyModel"]),
+        .library(name: "JourneyClient", targets: ["JourneyClient"]),
         .executable(name: "dwell", targets: ["App"]),
     ],
     dependencies: [
@@ -30,6 +31,9 @@ let package = Package(
     targets: [
         // The domain: no I/O, no clock. Foundation only.
         .target(name: "JourneyModel", swiftSettings: settings),
+
+        // The phone's half of the same domain, for Swift apps: nothing of the server's.
+        .target(name: "JourneyClient", dependencies: ["JourneyModel"], swiftSettings: settings),
 
         // The socket server.
         .target(name: "CEpoll"),
@@ -128,6 +132,7 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(name: "JourneyModelTests", dependencies: ["JourneyModel", "TestSupport"], swiftSettings: settings),
+        .testTarget(name: "JourneyClientTests", dependencies: ["JourneyClient", "JourneyModel"], swiftSettings: settings),
         .testTarget(name: "HTTP1Tests", dependencies: ["HTTP1"], swiftSettings: settings),
         .testTarget(name: "SocketsTests", dependencies: ["Sockets"], swiftSettings: settings),
         .testTarget(
