@@ -163,6 +163,9 @@ package struct ServerConnection: Sendable {
     /// Received and not interpreted yet: the rest of this request, or the next ones.
     package var bufferedBytes: Int { input.available.count }
 
+    /// The memory that the input buffer takes, what was interpreted already included.
+    package var inputCapacityBytes: Int { input.bytes.capacity }
+
     /// The client waits for 100 (Continue): none of the content that it announced has come, and it is not refused.
     /// Ask after `.needMoreData`: the limits of the route have been applied by then (RFC 9110 section 10.1.1).
     package var isContinueDue: Bool {

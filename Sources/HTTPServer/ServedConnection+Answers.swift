@@ -59,7 +59,7 @@ extension ServedConnection {
         _ response: Response, _ exchange: Exchange, close: Bool = false
     ) async throws(TransportError) {
         self.exchange = nil
-        releaseBody()
+        _ = holdRequest()
         var fields = response.fields
         fields.set("X-Request-Id", exchange.id)
         let close = close || connection.isDraining

@@ -3,6 +3,7 @@
 //
 // Reading and writing take turns. What a batch of pipelined requests produced is written at once, and nothing is read
 // while it has not been taken: a client that sends and never reads holds one input and one output buffer, no more.
+// What all clients together make the server hold is counted in the budget that the connections share.
 
 internal import HTTP1
 internal import Sockets
@@ -21,8 +22,8 @@ final class ServedConnection: @unchecked Sendable {
     var bytesTakenBefore = 0
     /// Of the streamed answer in hand, so far.
     var streamedBytes = 0
-    /// Body bytes taken from the budget.
-    private var budgetBytes = 0
+    /// Taken from the budget.
+    private var heldBytes = 0
     var isWritingChunk = false
 
     private var headDeadline: Deadline?
@@ -32,8 +33,10 @@ final class ServedConnection: @unchecked Sendable {
 
     /// A refused request's body is read up to here, so that the connection can go on.
     private static let discardedBodyBytesMax = 64 << 10
-    /// Kept by an idle connection; 10 000 of them hold at most 40 MiB.
+    /// Kept by a connection that waits for bytes; 10 000 of them hold at most 40 MiB.
     private static let idleOutputBytesMax = 4 << 10
+    /// Not counted in the budget: what an idle connection may keep of input and output, and most requests stay below.
+    private static let uncountedBytes = 8 << 10
 
     private enum Ending {
         /// Nobody waits for anything.
@@ -57,7 +60,7 @@ final class ServedConnection: @unchecked Sendable {
         } catch {
             // The peer is gone, or does not take its answer: there is nobody to tell.
         }
-        releaseBody()
+        _ = hold(0)
     }
 
     /// Answers 503 before any request.
@@ -121,10 +124,7 @@ final class ServedConnection: @unchecked Sendable {
 
     private nonisolated(nonsending) func take(_ bytes: [UInt8]) async throws(TransportError) {
         guard case .handler = exchange?.destination else { return }
-        guard serving.bodyBudget.take(bytes.count) else {
-            return try await refuse(.serviceUnavailable, "The server is busy.", retryAfterSeconds: 1)
-        }
-        budgetBytes += bytes.count
+        guard hold(heldBytes + bytes.count) else { return try await shed() }
         if exchange?.body.isEmpty == true {
             exchange?.body = bytes
         } else {
@@ -132,9 +132,27 @@ final class ServedConnection: @unchecked Sendable {
         }
     }
 
-    func releaseBody() {
-        if budgetBytes > 0 { serving.bodyBudget.give(budgetBytes) }
-        budgetBytes = 0
+    // MARK: - The budget
+
+    /// Has the budget count so many bytes for this connection. False, and nothing changes, without room for more.
+    private func hold(_ bytes: Int) -> Bool {
+        if bytes > heldBytes {
+            guard serving.bufferBudget.take(bytes - heldBytes) else { return false }
+        } else if bytes < heldBytes {
+            serving.bufferBudget.give(heldBytes - bytes)
+        }
+        heldBytes = bytes
+        return true
+    }
+
+    /// The same for what was received of the request in hand, and of the next ones.
+    func holdRequest() -> Bool {
+        let input = http.inputCapacityBytes
+        return hold((exchange?.body.count ?? 0) + (input > ServedConnection.uncountedBytes ? input : 0))
+    }
+
+    private nonisolated(nonsending) func shed() async throws(TransportError) {
+        try await refuse(.serviceUnavailable, "The server is busy.", retryAfterSeconds: 1)
     }
 
     // MARK: - Reading
@@ -150,8 +168,12 @@ final class ServedConnection: @unchecked Sendable {
             http.encodeContinue(into: &output)
         }
         try await flush()
+        if output.capacity > ServedConnection.idleOutputBytesMax { output = [] }
+        guard holdRequest() else {
+            try await shed()
+            return nil
+        }
         let phase = http.phase
-        if phase == .idle && output.capacity > ServedConnection.idleOutputBytesMax { output = [] }
         let endsOnDrain = phase == .idle && drainDeadline == nil
         do throws(TransportError) {
             let count = try await connection.read(until: deadline(phase), endsOnDrain: endsOnDrain) { bytes in
@@ -199,9 +221,13 @@ final class ServedConnection: @unchecked Sendable {
 
     nonisolated(nonsending) func flush() async throws(TransportError) {
         if output.isEmpty { return }
+        let before = heldBytes
+        // Without room for this answer nobody waits for the client to take it.
+        let hasRoom = output.count <= ServedConnection.uncountedBytes || hold(before + output.count)
         try await connection.write(
-            output, stallTimeoutMilliseconds: serving.configuration.writeStallMilliseconds)
+            output, stallTimeoutMilliseconds: hasRoom ? serving.configuration.writeStallMilliseconds : 0)
         output.removeAll(keepingCapacity: true)
+        _ = hold(before)
     }
 
     private nonisolated(nonsending) func linger() async throws(TransportError) {

@@ -39,7 +39,7 @@ package final class Server: Sendable {
         state.withLock { $0.loops = loops }
         let serving = Serving(
             configuration: configuration, router: Router(routes), refusals: refusals, observer: observer,
-            logger: logger, bodyBudget: BodyBudget(bytesMax: configuration.bodiesBytesMax),
+            logger: logger, bufferBudget: BufferBudget(bytesMax: configuration.bufferedBytesMax),
             clocks: loops.loops.map { _ in LoopClock() })
         let limits = ConnectionLimits(
             connectionsMax: configuration.connectionsMax,

@@ -15,7 +15,7 @@ package struct ServerConfiguration: Sendable {
     package var backlog = 4096
     /// Limits of HTTP/1.1 messages.
     package var limits = Limits()
-    /// Whose X-Forwarded-For is believed.
+    /// Whose Forwarded and X-Forwarded-For are believed.
     package var trustedProxies = TrustedProxies()
 
     /// From the first byte of a request to the end of its head. A phone's head is one packet; nginx waits 60 s,
@@ -38,8 +38,10 @@ package struct ServerConfiguration: Sendable {
     package var drainIdleMilliseconds = 1_000
     /// Answers of pipelined requests are collected up to here, then written before more is parsed.
     package var outputBytesMax = 64 << 10
-    /// Request bodies held in memory at once, over all connections. More are answered 503.
-    package var bodiesBytesMax = 256 << 20
+    /// Bodies, incomplete requests and answers that nobody takes, held in memory at once over all connections; the
+    /// first 8 KiB of each connection are not counted. A request that does not fit is answered 503, a client that
+    /// does not take its answer at once while there is no room is let go. A quarter of a small server's memory.
+    package var bufferedBytesMax = 256 << 20
 
     package init(addresses: [SocketAddress]) {
         self.addresses = addresses

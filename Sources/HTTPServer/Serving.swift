@@ -16,7 +16,7 @@ struct Serving: ConnectionHandler {
     let refusals: RefusalRenderer
     let observer: any RequestObserver
     let logger: Logger
-    let bodyBudget: BodyBudget
+    let bufferBudget: BufferBudget
     /// One for each loop, at the loop's index.
     let clocks: [LoopClock]
 

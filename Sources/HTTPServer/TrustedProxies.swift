@@ -4,8 +4,8 @@
 internal import HTTP1
 internal import Sockets
 
-/// The networks whose X-Forwarded-For is believed. Empty: nobody's.
-package struct TrustedProxies: Hashable, Sendable {
+/// The networks whose Forwarded and X-Forwarded-For are believed. Empty: nobody's.
+package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
     private struct Network: Hashable, Sendable {
         var number: IPNumber
         var prefixBits: Int
@@ -14,6 +14,11 @@ package struct TrustedProxies: Hashable, Sendable {
     private var unixSocket = false
 
     package init() {}
+
+    /// As a list with commas, without spaces: what this was made of, in one form.
+    package var description: String {
+        (networks.map { "\($0.number.text)/\($0.prefixBits)" } + (unixSocket ? ["unix"] : [])).joined(separator: ",")
+    }
 
     /// Each an address, a network such as `10.0.0.0/8` or `fd00::/8`, or `unix` for whoever connects to the Unix
     /// socket. nil when one of them is neither.
@@ -35,12 +40,21 @@ package struct TrustedProxies: Hashable, Sendable {
     }
 
     /// The client's address as text: the peer's, or what its trusted proxies say.
+    ///
+    /// A proxy writes one of the two fields and passes the other one on as it came, so that a client can put anything
+    /// there. Where both are there and name different clients, neither is believed: the answer is the peer.
     func clientAddress(peer: String, _ fields: Fields) -> String {
         guard trusts(peer) else { return peer }
+        let chains = [ForwardedAddresses.xForwardedFor(fields), ForwardedAddresses.forwarded(fields)]
+        let clients = Set(chains.filter { !$0.isEmpty }.map { client(peer: peer, $0) })
+        return clients.count == 1 ? clients.first ?? peer : peer
+    }
+
+    /// From the right, as far as those who say it are trusted.
+    private func client(peer: String, _ chain: [ForwardedAddress]) -> String {
         var client = peer
-        let chain = fields.values("X-Forwarded-For").flatMap { $0.split(separator: ",") }
         for entry in chain.reversed() {
-            guard let number = IPNumber(String(entry.trimmed)) else { break }
+            guard let number = entry else { break }
             client = number.text
             if !trusts(client) { break }
         }
@@ -52,13 +66,5 @@ package struct TrustedProxies: Hashable, Sendable {
         if address.isEmpty { return unixSocket }
         guard let number = IPNumber(address) else { return false }
         return networks.contains { number.hasPrefix(of: $0.number, bits: $0.prefixBits) }
-    }
-}
-
-extension Substring {
-    fileprivate var trimmed: Substring {
-        let rest = drop { $0 == " " || $0 == "\t" }
-        guard let end = rest.lastIndex(where: { $0 != " " && $0 != "\t" }) else { return "" }
-        return rest[...end]
     }
 }

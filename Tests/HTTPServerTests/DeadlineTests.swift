@@ -89,7 +89,7 @@ import Testing
     }
 
     @Test func `bodies over the memory budget are told 503, and the budget is given back`() async throws {
-        try await withServer([.echo], .test.with(\.bodiesBytesMax, 1000)) { test in
+        try await withServer([.echo], .test.with(\.bufferedBytesMax, 1000)) { test in
             let first = try await test.connect()
             try await first.send("POST /echo HTTP/1.1\r\n\(host)Content-Length: 700\r\n\r\n")
             try await first.send(String(repeating: "a", count: 600))
@@ -109,6 +109,52 @@ import Testing
             #expect(status == 503)
             #expect(try await first.exchange(String(repeating: "a", count: 100)).status == 200)
             for _ in 0..<3 { #expect(try await client.exchange(request).status == 200) }
+        }
+    }
+
+    @Test func `heads that do not get done share a budget too`() async throws {
+        try await withServer([.hello], .test.with(\.bufferedBytesMax, 200_000)) { test in
+            var clients: [RawClient] = []
+            for _ in 0..<16 {
+                let client = try await test.connect()
+                clients.append(client)
+                try await client.send("GET /hello HTTP/1.1\r\n\(host)a: \(String(repeating: "a", count: 30_000))")
+            }
+            // 16 heads of 30 KB do not fit. Those that do are served to their end, the others are told so.
+            var statuses: [Int] = []
+            for client in clients {
+                try? await client.send("\r\n\r\n")
+                let answer = try await client.answer()
+                statuses.append(answer.status)
+                if answer.status == 503 { #expect(answer.fields.first("Retry-After") == "1") }
+            }
+            #expect(Set(statuses) == [200, 503])
+            // What they held was given back.
+            let late = try await test.connect()
+            let head = "GET /hello HTTP/1.1\r\n\(host)a: \(String(repeating: "a", count: 30_000))\r\n\r\n"
+            #expect(try await late.exchange(head).status == 200)
+        }
+    }
+
+    @Test func `answers that nobody takes share a budget: without room a client takes its answer at once or goes`()
+        async throws
+    {
+        // More than the kernel takes from the server for a client that does not read.
+        let big = [UInt8](repeating: 1, count: 16 << 20)
+        let route = Route(.get, "/big") { _ in Response(status: .ok, body: .bytes(big)) }
+        try await withServer([route, .hello], .test.with(\.bufferedBytesMax, 20 << 20)) { test in
+            let request = "GET /big HTTP/1.1\r\n\(host)\r\n"
+            let first = try await test.connect()
+            try await first.send(request)
+            #expect(try await first.begins())
+            let second = try await test.connect()
+            try await second.send(request)
+            // It has to wait, and is let go long before the stall timeout of 30 s.
+            await #expect(throws: (any Error).self) { try await second.answer() }
+            let third = try await test.connect()
+            #expect(try await third.exchange("GET /hello HTTP/1.1\r\n\(host)\r\n").status == 200)
+            #expect(try await first.answer().body.count == big.count)
+            #expect(try await third.exchange(request).body.count == big.count)
         }
     }
 

@@ -86,6 +86,11 @@ final class RawClient {
         return answer
     }
 
+    /// True when the first bytes of an answer are there; they are kept.
+    func begins() async throws -> Bool {
+        try await readMore()
+    }
+
     /// Sends one request and reads its answer.
     func exchange(_ request: String) async throws -> Answer {
         try await send(request)

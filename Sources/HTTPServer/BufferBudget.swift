@@ -1,7 +1,8 @@
 internal import Synchronization
 
-/// Memory for request bodies, shared by all connections: each route's limit bounds one body, this bounds their sum.
-final class BodyBudget: Sendable {
+/// Memory that clients make the server hold, shared by all connections: bodies, requests that are not complete, and
+/// answers that nobody takes. Each has a limit of its own; this bounds their sum.
+final class BufferBudget: Sendable {
     private let bytesMax: Int
     private let bytes = Atomic<Int>(0)
 

@@ -1,0 +1,144 @@
+// The two fields in which proxies write down whom they talked to: Forwarded (RFC 7239) and X-Forwarded-For. Texts in,
+// addresses out, in the order of the fields, the nearest proxy's last. Refuses to know who is believed.
+
+internal import HTTP1
+internal import Sockets
+
+/// What one proxy said about whom it talked to: nil when that is no IP number (`unknown`, `_hidden`) or not readable.
+typealias ForwardedAddress = IPNumber?
+
+enum ForwardedAddresses {
+    /// Of X-Forwarded-For: numbers separated by commas, which some proxies write with a port.
+    static func xForwardedFor(_ fields: Fields) -> [ForwardedAddress] {
+        fields.values("X-Forwarded-For").flatMap { $0.utf8.split(separator: UInt8(ascii: ",")) }
+            .map { $0.trimmed }.filter { !$0.isEmpty }.map(node)
+    }
+
+    /// Of Forwarded: the `for` of each element, nil for an element without one. A line that is not of RFC 7239's form
+    /// counts as one element that says nothing: who wrote which part of it cannot be told.
+    static func forwarded(_ fields: Fields) -> [ForwardedAddress] {
+        fields.values("Forwarded").flatMap { line -> [ForwardedAddress] in
+            var reading = ForwardedReading(Array(line.utf8))
+            return reading.elements() ?? [nil]
+        }
+    }
+
+    /// RFC 7239 section 6: an IPv4 number, or an IPv6 number in brackets, and perhaps a port. X-Forwarded-For has IPv6
+    /// numbers without brackets too.
+    static func node(_ bytes: some Collection<UInt8>) -> ForwardedAddress {
+        let text = String(decoding: bytes, as: UTF8.self)
+        if let number = IPNumber(text) { return number }
+        if text.hasPrefix("[") {
+            guard let end = text.firstIndex(of: "]"), isPort(text[text.index(after: end)...]) else { return nil }
+            return IPNumber(String(text[..<end].dropFirst()))
+        }
+        guard let colon = text.firstIndex(of: ":"), isPort(text[colon...]) else { return nil }
+        return IPNumber(String(text[..<colon]))
+    }
+
+    /// Empty, or a colon with a number or a name after it.
+    private static func isPort(_ text: Substring) -> Bool {
+        text.isEmpty || text.hasPrefix(":") && (2...65).contains(text.utf8.count) && !text.dropFirst().contains(":")
+    }
+}
+
+extension Collection<UInt8> {
+    /// Without the optional whitespace of RFC 9110 section 5.6.3 around it.
+    fileprivate var trimmed: [UInt8] {
+        let isSpace: (UInt8) -> Bool = { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\t") }
+        return Array(drop(while: isSpace).reversed().drop(while: isSpace).reversed())
+    }
+}
+
+/// One line of Forwarded: `Forwarded = 1#( [ pair ] *( ";" [ pair ] ) )`, `pair = token "=" ( token / quoted-string )`.
+private struct ForwardedReading {
+    private let bytes: [UInt8]
+    private var index = 0
+
+    init(_ bytes: [UInt8]) {
+        self.bytes = bytes
+    }
+
+    /// nil when the line is not of that form.
+    mutating func elements() -> [ForwardedAddress]? {
+        var elements: [ForwardedAddress] = []
+        var hasPairs = false
+        var client: ForwardedAddress = nil
+        while true {
+            skipSpace()
+            if let pair = pair() {
+                hasPairs = true
+                if pair.name == "for" { client = ForwardedAddresses.node(pair.value) }
+                skipSpace()
+            }
+            let separator = index < bytes.count ? bytes[index] : UInt8(ascii: ",")
+            switch separator {
+            case UInt8(ascii: ";"): break
+            case UInt8(ascii: ","):
+                if hasPairs { elements.append(client) }
+                (hasPairs, client) = (false, nil)
+            default: return nil
+            }
+            if index >= bytes.count { return elements }
+            index += 1
+        }
+    }
+
+    private mutating func pair() -> (name: String, value: [UInt8])? {
+        let start = index
+        let name = token()
+        guard !name.isEmpty, take(UInt8(ascii: "=")) else {
+            index = start
+            return nil
+        }
+        guard let value = index < bytes.count && bytes[index] == UInt8(ascii: "\"") ? quoted() : token(), !value.isEmpty
+        else {
+            index = start
+            return nil
+        }
+        return (String(decoding: name, as: UTF8.self).lowercased(), value)
+    }
+
+    /// RFC 9110 section 5.6.2 names fewer bytes; proxies write `:`, `[` and `]` without the quotes that they need.
+    private mutating func token() -> [UInt8] {
+        let start = index
+        while index < bytes.count, (0x21...0x7E).contains(bytes[index]), !isDelimiter(bytes[index]) { index += 1 }
+        return Array(bytes[start..<index])
+    }
+
+    private func isDelimiter(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: ","), UInt8(ascii: ";"), UInt8(ascii: "="), UInt8(ascii: "\""): true
+        default: false
+        }
+    }
+
+    /// RFC 9110 section 5.6.4; nil without its closing quote.
+    private mutating func quoted() -> [UInt8]? {
+        var value: [UInt8] = []
+        index += 1
+        while index < bytes.count {
+            let byte = bytes[index]
+            index += 1
+            if byte == UInt8(ascii: "\"") { return value }
+            guard byte == UInt8(ascii: "\\") else {
+                value.append(byte)
+                continue
+            }
+            guard index < bytes.count else { return nil }
+            value.append(bytes[index])
+            index += 1
+        }
+        return nil
+    }
+
+    private mutating func take(_ byte: UInt8) -> Bool {
+        guard index < bytes.count, bytes[index] == byte else { return false }
+        index += 1
+        return true
+    }
+
+    private mutating func skipSpace() {
+        while index < bytes.count, bytes[index] == UInt8(ascii: " ") || bytes[index] == UInt8(ascii: "\t") { index += 1 }
+    }
+}

@@ -1,0 +1,104 @@
+// Who the client is behind proxies: X-Forwarded-For and Forwarded (RFC 7239), believed from the right and only as far
+// as those who wrote them are trusted; what a client forged itself never counts.
+
+import Testing
+
+@testable import HTTP1
+@testable import HTTPServer
+
+@Suite struct TrustedProxiesTests {
+    @Test(
+        arguments: [
+            // Nobody is trusted: the field says nothing.
+            ([], "10.0.0.1", "1.2.3.4", "10.0.0.1"),
+            (["10.0.0.0/8"], "10.0.0.1", "1.2.3.4", "1.2.3.4"),
+            (["10.0.0.0/8"], "11.0.0.1", "1.2.3.4", "11.0.0.1"),
+            // What the client itself wrote in front is not believed.
+            (["10.0.0.0/8"], "10.9.9.9", "6.6.6.6, 1.2.3.4", "1.2.3.4"),
+            (["10.0.0.0/8"], "10.9.9.9", "6.6.6.6, 1.2.3.4, 10.1.1.1", "1.2.3.4"),
+            (["10.0.0.0/8"], "10.9.9.9", "garbage", "10.9.9.9"),
+            (["10.0.0.0/8"], "10.9.9.9", "", "10.9.9.9"),
+            (["10.0.0.0/8"], "10.9.9.9", "1.2.3.4, garbage, 10.1.1.1", "10.1.1.1"),
+            // RFC 9110 section 5.6.1: empty elements of a list are passed over.
+            (["10.0.0.0/8"], "10.9.9.9", ",1.2.3.4 , ,", "1.2.3.4"),
+            // All of them are proxies: the farthest.
+            (["10.0.0.0/8"], "10.9.9.9", "10.1.1.1, 10.2.2.2", "10.1.1.1"),
+            (["10.1.2.3/31"], "10.1.2.2", "1.2.3.4", "1.2.3.4"),
+            (["10.1.2.3/31"], "10.1.2.4", "1.2.3.4", "10.1.2.4"),
+            (["0.0.0.0/0"], "9.9.9.9", "1.2.3.4", "1.2.3.4"),
+            (["fd00::/8"], "fd12::1", "2001:DB8::1", "2001:db8::1"),
+            (["127.0.0.1"], "127.0.0.1", "::ffff:9.8.7.6", "9.8.7.6"),
+            // Some proxies write the port.
+            (["127.0.0.1"], "127.0.0.1", "9.8.7.6:54321", "9.8.7.6"),
+            (["127.0.0.1"], "127.0.0.1", "[2001:db8::1]:54321", "2001:db8::1"),
+            (["unix"], "", "1.2.3.4", "1.2.3.4"),
+            (["127.0.0.1"], "", "1.2.3.4", ""),
+        ] as [([String], String, String, String)])
+    func `X-Forwarded-For`(trusted: [String], peer: String, field: String, expected: String) throws {
+        let proxies = try #require(TrustedProxies(trusted))
+        #expect(proxies.clientAddress(peer: peer, Fields([("X-Forwarded-For", field)])) == expected)
+    }
+
+    /// The first ones are RFC 7239's own examples (sections 4, 6, 7.1), behind a proxy on 127.0.0.1.
+    @Test(
+        arguments: [
+            ("for=\"_gazonk\"", "127.0.0.1"),
+            ("For=\"[2001:db8:cafe::17]:4711\"", "2001:db8:cafe::17"),
+            ("for=192.0.2.60;proto=http;by=203.0.113.43", "192.0.2.60"),
+            ("for=192.0.2.43, for=198.51.100.17", "198.51.100.17"),
+            ("for=192.0.2.43,for=\"[2001:db8:cafe::17]\",for=unknown", "127.0.0.1"),
+            ("for=192.0.2.43, for=\"[2001:db8:cafe::17]\"", "2001:db8:cafe::17"),
+            ("proto=https; FOR = 1.2.3.4", "127.0.0.1"),
+            ("proto=https;host=\"a,b;for=6.6.6.6\"; for=\"1.2.3.4:80\"", "1.2.3.4"),
+            ("for=6.6.6.6, for=1.2.3.4, for=127.0.0.1", "1.2.3.4"),
+            ("for=[2001:db8::1]:_port", "2001:db8::1"),
+            ("for=1.2.3.4,", "1.2.3.4"),
+            (", ;for=1.2.3.4", "1.2.3.4"),
+            ("for=\"1.2\\.3.4\"", "1.2.3.4"),
+            // The nearest proxy did not say whom it talked to.
+            ("for=1.2.3.4, by=10.0.0.1", "127.0.0.1"),
+            // Not of the form: nobody can tell where the proxy's own part begins.
+            ("for=\"1.2.3.4", "127.0.0.1"),
+            ("for=\"6.6.6.6, for=1.2.3.4", "127.0.0.1"),
+            ("for=", "127.0.0.1"),
+            ("for", "127.0.0.1"),
+            ("for=1.2.3.4 for=6.6.6.6", "127.0.0.1"),
+            ("for=1.2.3.4;;=", "127.0.0.1"),
+            ("for=\"1.2.3.4\\", "127.0.0.1"),
+            ("", "127.0.0.1"),
+        ] as [(String, String)])
+    func forwarded(field: String, expected: String) throws {
+        let proxies = try #require(TrustedProxies(["127.0.0.1"]))
+        #expect(proxies.clientAddress(peer: "127.0.0.1", Fields([("Forwarded", field)])) == expected)
+        #expect(TrustedProxies().clientAddress(peer: "127.0.0.1", Fields([("Forwarded", field)])) == "127.0.0.1")
+    }
+
+    @Test func `a line of its own is not swallowed by what a client wrote in the line before`() throws {
+        let proxies = try #require(TrustedProxies(["127.0.0.1"]))
+        let fields = Fields([("Forwarded", "for=\"6.6.6.6"), ("Forwarded", "for=1.2.3.4")])
+        #expect(proxies.clientAddress(peer: "127.0.0.1", fields) == "1.2.3.4")
+    }
+
+    @Test func `a field that the proxy passes on, forged, does not win over the one that it writes`() throws {
+        let proxies = try #require(TrustedProxies(["127.0.0.1"]))
+        func client(_ forwarded: String, _ xForwardedFor: String) -> String {
+            proxies.clientAddress(
+                peer: "127.0.0.1", Fields([("Forwarded", forwarded), ("X-Forwarded-For", xForwardedFor)]))
+        }
+        #expect(client("for=1.2.3.4", "1.2.3.4") == "1.2.3.4")
+        #expect(client("for=6.6.6.6", "1.2.3.4") == "127.0.0.1")
+        #expect(client("for=1.2.3.4", "6.6.6.6") == "127.0.0.1")
+        #expect(client("garbage", "1.2.3.4") == "127.0.0.1")
+    }
+
+    @Test(arguments: ["", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/8/8", "proxy.example", "fd00::/129", "10.0.0.0/"])
+    func `what is no network is refused`(text: String) {
+        #expect(TrustedProxies([text]) == nil)
+    }
+
+    @Test func `a list is shown in one form`() throws {
+        let proxies = try #require(TrustedProxies(["unix", "10.0.0.0/8", "FD00::/8", "127.0.0.1"]))
+        #expect(proxies.description == "10.0.0.0/8,fd00::/8,127.0.0.1/32,unix")
+        #expect(TrustedProxies().description == "")
+    }
+}
