@@ -25,7 +25,7 @@ CREATE TABLE driver (
     hard_deadline_ms        INTEGER,
     next_deadline_ms        INTEGER AS (
         coalesce(min(grace_deadline_ms, hard_deadline_ms), grace_deadline_ms, hard_deadline_ms)) VIRTUAL
-) STRICT;
+, recent_changes BLOB) STRICT;
 
 CREATE INDEX driver_by_next_deadline ON driver (next_deadline_ms) WHERE next_deadline_ms IS NOT NULL;
 
@@ -144,3 +144,7 @@ CREATE TABLE write_probe (
     id             INTEGER PRIMARY KEY CHECK (id = 1),
     written_count  INTEGER NOT NULL
 ) STRICT;
+
+CREATE INDEX session_by_driver ON session (driver);
+
+CREATE INDEX event_by_session ON event (session, corrected_at_ms) WHERE session IS NOT NULL;

@@ -45,16 +45,16 @@ final class Dictionaries {
             """
             INSERT INTO event_kind
             (name, has_session, spelling, schema_version, source, origin, app_state, lifecycle_rank)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING id
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
             """, on: connection)
         findPlace = try PreparedStatement("SELECT id FROM place WHERE place_id = ?1", on: connection)
-        addPlace = try PreparedStatement("INSERT INTO place (place_id) VALUES (?1) RETURNING id", on: connection)
+        addPlace = try PreparedStatement("INSERT INTO place (place_id) VALUES (?1)", on: connection)
         findSettings = try PreparedStatement("SELECT id FROM settings_version WHERE version = ?1", on: connection)
         addSettings = try PreparedStatement(
             """
             INSERT INTO settings_version
             (version, grace_period_seconds, hard_timeout_seconds, settings, first_used_at_ms)
-            VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id
+            VALUES (?1, ?2, ?3, ?4, ?5)
             """, on: connection)
     }
 

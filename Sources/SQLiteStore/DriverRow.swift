@@ -16,7 +16,31 @@ struct DriverRow {
     /// Nil while no event is stored.
     var head: Head?
     /// After the head.
-    var journey: StoredJourney
+    private(set) var journey: StoredJourney
+    /// See RecentChanges.swift.
+    private(set) var recentChanges: [UInt8]
+    /// Only then is the column written.
+    private(set) var hasNewChanges = false
+}
+
+extension DriverRow {
+    /// The head has another journey now, made by that event; remembered as a change if a reader of the journey's
+    /// stream would see the difference.
+    mutating func move(to journey: StoredJourney, by event: Int64) {
+        let (before, after) = (self.journey.journey, journey.journey)
+        let isSeen =
+            before.state != after.state || before.graceDeadline != after.graceDeadline
+            || before.hardDeadline != after.hardDeadline || self.journey.session != journey.session
+        self.journey = journey
+        guard isSeen else { return }
+        var changes = RecentChanges(bytes: recentChanges)
+        changes.append(
+            RecentChanges.Change(
+                event: event, state: after.state, session: journey.session, graceDeadline: after.graceDeadline,
+                hardDeadline: after.hardDeadline))
+        recentChanges = changes.bytes
+        hasNewChanges = true
+    }
 }
 
 final class DriverTable {
@@ -27,11 +51,12 @@ final class DriverTable {
     init(on connection: OpaquePointer) throws(SQLiteError) {
         find = try PreparedStatement(Self.findSQL, on: connection)
         add = try PreparedStatement(
-            "INSERT INTO driver (driver_id, created_at_ms) VALUES (?1, ?2) RETURNING id", on: connection)
+            "INSERT INTO driver (driver_id, created_at_ms) VALUES (?1, ?2)", on: connection)
         update = try PreparedStatement(
             """
             UPDATE driver SET last_correction_ms = ?2, head_event = ?3, head_corrected_at_ms = ?4, state = ?5,
-            session = ?6, target_charger = ?7, next_target_charger = ?8, grace_deadline_ms = ?9, hard_deadline_ms = ?10
+            session = ?6, target_charger = ?7, next_target_charger = ?8, grace_deadline_ms = ?9, hard_deadline_ms = ?10,
+            recent_changes = coalesce(?11, recent_changes)
             WHERE id = ?1
             """, on: connection)
     }
@@ -42,7 +67,7 @@ final class DriverTable {
             state, session, (SELECT session_id FROM session WHERE session.id = driver.session),
             target_charger, (SELECT place_id FROM place WHERE place.id = target_charger),
             next_target_charger, (SELECT place_id FROM place WHERE place.id = next_target_charger),
-            grace_deadline_ms, hard_deadline_ms
+            grace_deadline_ms, hard_deadline_ms, recent_changes
         FROM driver WHERE driver_id = ?1
         """
 
@@ -57,7 +82,7 @@ final class DriverTable {
             }
             return DriverRow(
                 id: row.integer(0), lastCorrectionMilliseconds: row.optionalInteger(1), head: head,
-                journey: try StoredJourney(row, at: 4))
+                journey: try StoredJourney(row, at: 4), recentChanges: row.blob(13))
         }
     }
 
@@ -66,7 +91,8 @@ final class DriverTable {
             try bindings.set(1, driver.rawValue)
             try bindings.set(2, now.millisecondsSinceEpoch)
         }
-        return DriverRow(id: id, lastCorrectionMilliseconds: nil, head: nil, journey: StoredJourney())
+        return DriverRow(
+            id: id, lastCorrectionMilliseconds: nil, head: nil, journey: StoredJourney(), recentChanges: [])
     }
 
     func write(_ row: DriverRow) throws(SQLiteError) {
@@ -76,6 +102,7 @@ final class DriverTable {
             try bindings.set(3, row.head?.event)
             try bindings.set(4, row.head?.correctedAt.millisecondsSinceEpoch)
             try row.journey.bind(to: bindings, at: 5)
+            if row.hasNewChanges { try bindings.set(11, blob: row.recentChanges) }
         }
     }
 }

@@ -8,14 +8,16 @@ import JourneyModel
 struct NewEventRow {
     var driver: Int64
     var append: PreparedAppend
+    var placed: PlacedEvent
     var kind: Int64
     var session: Int64?
     var charger: Int64?
     var merchant: Int64?
     var settingsVersion: Int64
     var clock: ClockCorrection
-    var verdict: Verdict
-    var after: StoredJourney
+    /// The fold's to fill in.
+    var verdict = Verdict.none
+    var after = StoredJourney()
 }
 
 /// A stored event as the fold needs it.
@@ -81,7 +83,6 @@ final class EventTable {
         VALUES (
             ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
             ?24, ?25, ?26)
-        RETURNING id
         """
 
     /// The order that SQLite sorts by is the order of PlacedEvent: integers, NULL before them; texts by memcmp.

@@ -28,6 +28,7 @@ package struct Migration: Sendable {
 
     /// In the order in which they run. SwiftPM names the bytes of 0001_events.sql `_001_events_sql`.
     package static let all: [Migration] = [
-        Migration(1, "events", PackageResources._001_events_sql)
+        Migration(1, "events", PackageResources._001_events_sql),
+        Migration(2, "journeys", PackageResources._002_journeys_sql),
     ]
 }

@@ -41,12 +41,11 @@ final class PreparedStatement {
         return try read(Columns(handle: handle))
     }
 
-    /// The row number that an `INSERT ... RETURNING id` gave.
+    /// The number of the row that an INSERT made. Not by RETURNING, which SQLite runs as a trigger: with a temporary
+    /// table and a journal of the statement's own.
     func inserted(_ bind: (borrowing Bindings) throws(SQLiteError) -> Void) throws(SQLiteError) -> Int64 {
-        guard let id = try first(bind, read: { row in row.integer(0) }) else {
-            throw SQLiteError(extendedCode: SQLITE_INTERNAL, message: "an insert returned no row")
-        }
-        return id
+        try run(bind)
+        return sqlite3_last_insert_rowid(connection)
     }
 
     /// Row after row, until `visit` answers false.
@@ -142,6 +141,12 @@ struct Columns: ~Copyable {
         let count = Int(sqlite3_column_bytes(handle, index))
         guard let start = sqlite3_column_blob(handle, index) else { return other.isEmpty }
         return UnsafeRawBufferPointer(start: start, count: count).elementsEqual(other)
+    }
+
+    /// Empty for NULL.
+    func blob(_ index: Int32) -> [UInt8] {
+        guard let start = sqlite3_column_blob(handle, index) else { return [] }
+        return Array(UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, index))))
     }
 
     private func isNull(_ index: Int32) -> Bool {

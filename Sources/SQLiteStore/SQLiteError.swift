@@ -44,6 +44,9 @@ package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
+    /// The same, or rows of one driver that hold what nobody wrote.
+    var isAboutOneDriver: Bool { isAboutOneStatement || extendedCode == SQLITE_CORRUPT }
+
     /// COMMIT writes all frames of the transaction to the WAL, the one that commits last, and syncs after that. An
     /// error of writing therefore means that the committing frame is not there whole, and recovery will not find
     /// it. After any other error the frames may be in the file.

@@ -7,7 +7,7 @@ package import JourneyModel
 
 package final class SQLiteEventStore: EventStore {
     private let pool: DatabasePool
-    private let writer: Writer
+    let writer: Writer
 
     /// Opens or makes the database at `path` and migrates it. The folder must exist.
     ///
@@ -88,7 +88,7 @@ package final class SQLiteEventStore: EventStore {
     }
 
     /// Not GRDB's `read` for async contexts: that one ends when the calling task is cancelled.
-    private func read<Value: Sendable>(
+    func read<Value: Sendable>(
         _ value: @escaping @Sendable (Database) throws -> Value
     ) async throws(StoreFailure) -> Value {
         let result: Result<Value, StoreFailure> = await withCheckedContinuation { continuation in

@@ -19,7 +19,7 @@ final class SessionTable {
         find = try PreparedStatement(
             "SELECT id, driver, registered_at_ms IS NOT NULL FROM session WHERE session_id = ?1", on: connection)
         add = try PreparedStatement(
-            "INSERT INTO session (session_id, driver, opened_at_ms) VALUES (?1, ?2, ?3) RETURNING id", on: connection)
+            "INSERT INTO session (session_id, driver, opened_at_ms) VALUES (?1, ?2, ?3)", on: connection)
         register = try PreparedStatement(
             "UPDATE session SET registered_at_ms = ?2, charger = ?3, merchant = ?4 WHERE id = ?1", on: connection)
     }

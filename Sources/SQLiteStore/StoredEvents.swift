@@ -58,29 +58,35 @@ enum StoredEvents {
                 """,
             arguments: [driver.rawValue, limit])
         return try rows.map { row in
-            guard let name = EventName(canonical: row[1], hasSession: row[2]) else {
-                throw SQLiteError.unreadable("name")
-            }
-            return TimelineEntry(
-                idempotencyKey: row[0], name: name, occurredAtText: row[3],
+            TimelineEntry(
+                idempotencyKey: row[0], name: try name(row, 1), occurredAtText: row[3],
                 correctedAt: Moment(millisecondsSinceEpoch: row[4]), verdict: try verdict(row, 5),
                 state: try state(row, 8))
         }
     }
 
-    private static func verdict(_ row: Row, _ first: Int) throws -> Verdict {
+    /// Two columns: name, has_session.
+    static func name(_ row: Row, _ first: Int) throws -> EventName {
+        guard let name = EventName(canonical: row[first], hasSession: row[first + 1]) else {
+            throw SQLiteError.unreadable("name")
+        }
+        return name
+    }
+
+    /// Three columns: transition, reason, implies_reset.
+    static func verdict(_ row: Row, _ first: Int) throws -> Verdict {
         guard let transition = Verdict.Transition(code: row[first]) else { throw SQLiteError.unreadable("transition") }
         let reason: Int64? = row[first + 1]
         return Verdict(
             transition, reason: reason.flatMap(Verdict.Reason.init(code:)), impliesReset: row[first + 2])
     }
 
-    private static func state(_ row: Row, _ index: Int) throws -> JourneyState {
+    static func state(_ row: Row, _ index: Int) throws -> JourneyState {
         guard let state = JourneyState(code: row[index]) else { throw SQLiteError.unreadable("state") }
         return state
     }
 
-    private static func moment(_ milliseconds: Int64?) -> Moment? {
+    static func moment(_ milliseconds: Int64?) -> Moment? {
         milliseconds.map(Moment.init(millisecondsSinceEpoch:))
     }
 }

@@ -13,6 +13,7 @@ import GRDBSQLite
 final class WriterConnection {
     private let connection: OpaquePointer
     private let appending: EventAppending
+    private let expiring: ExpiryStoring
     private let begin: PreparedStatement
     private let commit: PreparedStatement
     private let rollback: PreparedStatement
@@ -25,6 +26,7 @@ final class WriterConnection {
     init(on connection: OpaquePointer) throws(SQLiteError) {
         self.connection = connection
         appending = try EventAppending(on: connection)
+        expiring = try ExpiryStoring(appending, on: connection)
         begin = try PreparedStatement("BEGIN IMMEDIATE", on: connection)
         commit = try PreparedStatement("COMMIT", on: connection)
         rollback = try PreparedStatement("ROLLBACK", on: connection)
@@ -124,10 +126,29 @@ final class WriterConnection {
                 try appending.register(registration)
             }
             return .register(outcome, waiting)
+        case .expire(let request, let waiting):
+            return .expire(try expire(request), waiting)
         case .probe(let waiting):
             try probe.run()
             return .probe(waiting)
         }
+    }
+
+    /// Each with a savepoint, always: a driver whose rows cannot be read must not keep the others' deadlines waiting.
+    private func expire(_ request: ExpiryRequest) throws(SQLiteError) -> StoredExpiries {
+        var stored = StoredExpiries()
+        let due = try expiring.due(request)
+        for driver in due {
+            let outcome = try self.request(isolating: true, sparing: \.isAboutOneDriver) { () throws(SQLiteError) in
+                try expiring.expire(driver, request)
+            }
+            switch outcome {
+            case .success(let hasEnded): if hasEnded { stored.drivers.append(driver.id) }
+            case .failure(let failure): stored.failures.append(failure)
+            }
+        }
+        if due.count >= request.driversMax { stored.next = due.last?.place }
+        return stored
     }
 
     private func outcome(
@@ -136,8 +157,10 @@ final class WriterConnection {
         try request(isolating: isolating) { () throws(SQLiteError) in try appending.append(append) }
     }
 
+    /// `sparing`: which errors take back this request alone when it is isolated.
     private func request<Outcome>(
-        isolating: Bool, _ body: () throws(SQLiteError) -> Outcome
+        isolating: Bool, sparing: (SQLiteError) -> Bool = \.isAboutOneStatement,
+        _ body: () throws(SQLiteError) -> Outcome
     ) throws(SQLiteError) -> Result<Outcome, StoreFailure> {
         guard isolating else { return .success(try body()) }
         try savepoint.run()
@@ -146,7 +169,7 @@ final class WriterConnection {
             try releaseSavepoint.run()
             return .success(outcome)
         } catch {
-            guard error.isAboutOneStatement else { throw error }
+            guard sparing(error) else { throw error }
             try rollbackToSavepoint.run()
             try releaseSavepoint.run()
             appending.forgetWhatWasRolledBack()

@@ -7,6 +7,7 @@ enum WriterWork: QueuedWork {
     case append(PreparedAppend, CheckedContinuation<Result<AppendOutcome, StoreFailure>, Never>)
     case appendMany([PreparedAppend], CheckedContinuation<[Result<AppendOutcome, StoreFailure>], Never>)
     case register(SessionRegistration, CheckedContinuation<Result<RegistrationOutcome, StoreFailure>, Never>)
+    case expire(ExpiryRequest, CheckedContinuation<Result<StoredExpiries, StoreFailure>, Never>)
     /// A write that changes nothing that anybody reads: is the disk taking writes?
     case probe(CheckedContinuation<Result<Void, StoreFailure>, Never>)
 
@@ -14,6 +15,7 @@ enum WriterWork: QueuedWork {
         switch self {
         case .append, .register, .probe: 1
         case .appendMany(let appends, _): appends.count
+        case .expire(let request, _): request.driversMax
         }
     }
 
@@ -24,6 +26,7 @@ enum WriterWork: QueuedWork {
         case .appendMany(let appends, let waiting):
             waiting.resume(returning: appends.map { _ in .failure(failure) })
         case .register(_, let waiting): waiting.resume(returning: .failure(failure))
+        case .expire(_, let waiting): waiting.resume(returning: .failure(failure))
         case .probe(let waiting): waiting.resume(returning: .failure(failure))
         }
     }
@@ -37,6 +40,7 @@ enum DoneWork {
     case register(
         Result<RegistrationOutcome, StoreFailure>,
         CheckedContinuation<Result<RegistrationOutcome, StoreFailure>, Never>)
+    case expire(StoredExpiries, CheckedContinuation<Result<StoredExpiries, StoreFailure>, Never>)
     case probe(CheckedContinuation<Result<Void, StoreFailure>, Never>)
 
     func tell() {
@@ -44,6 +48,7 @@ enum DoneWork {
         case .append(let outcome, let waiting): waiting.resume(returning: outcome)
         case .appendMany(let outcomes, let waiting): waiting.resume(returning: outcomes)
         case .register(let outcome, let waiting): waiting.resume(returning: outcome)
+        case .expire(let stored, let waiting): waiting.resume(returning: .success(stored))
         case .probe(let waiting): waiting.resume(returning: .success(()))
         }
     }

@@ -1,0 +1,161 @@
+// What readers ask about journeys: where a driver stands, what changed, which sessions there were, and what happened
+// in one of them. Reads committed rows only, and never waits for the writer.
+
+package import JourneyModel
+
+/// The port behind which journeys are read. Every call is about one driver and answers nothing of another's.
+package protocol JourneyReader: Sendable {
+    /// The driver's journey after the last stored event in the order; a fresh one for a driver that has no events.
+    /// Deadlines that have passed since are not taken; `Journey.advanced(to:)` takes them.
+    func journey(of driver: DriverID) async throws(StoreFailure) -> Journey
+
+    /// What changed after the change with that id, oldest first; see `JourneyChanges`.
+    func changes(of driver: DriverID, after id: Int64?) async throws(StoreFailure) -> JourneyChanges
+
+    /// At most `limit` sessions, the last opened first, from the one that was opened before session `cursor` on.
+    /// Nil when the cursor is no session of this driver.
+    func sessions(of driver: DriverID, limit: Int, after cursor: String?) async throws(StoreFailure) -> SessionPage?
+
+    /// At most `limit` events of a session in the contract's order, from the one after event `cursor` on.
+    func timeline(
+        of sessionID: String, of driver: DriverID, limit: Int, after cursor: Int64?
+    ) async throws(StoreFailure) -> TimelineOutcome
+}
+
+/// A journey as it was after one commit: the state, the session or a deadline became another one.
+package struct JourneyChange: Hashable, Sendable {
+    /// The stored event that did it. Ids ascend in the order of commits and are never used again.
+    package var id: Int64
+    package var journey: Journey
+    /// Nil when the event is not stored any more.
+    package var cause: Cause?
+
+    package struct Cause: Hashable, Sendable {
+        package var eventID: String
+        package var name: EventName
+        package var occurredAt: Moment
+        package var source: String
+
+        package init(eventID: String, name: EventName, occurredAt: Moment, source: String) {
+            self.eventID = eventID
+            self.name = name
+            self.occurredAt = occurredAt
+            self.source = source
+        }
+    }
+
+    /// Of `journey`, only state, session and deadlines.
+    package init(id: Int64, journey: Journey, cause: Cause?) {
+        self.id = id
+        self.journey = journey
+        self.cause = cause
+    }
+}
+
+package enum JourneyChanges: Hashable, Sendable {
+    /// Every change after the given one; empty when there was none.
+    case all([JourneyChange])
+    /// Where the driver stands, for a reader who names no change, or one that is too old to tell all that came since,
+    /// or one that never was. Its id is 0 before the first change.
+    case newest(JourneyChange)
+}
+
+package struct SessionPage: Hashable, Sendable {
+    package var sessions: [SessionSummary]
+    package var hasMore: Bool
+
+    package init(sessions: [SessionSummary], hasMore: Bool) {
+        self.sessions = sessions
+        self.hasMore = hasMore
+    }
+}
+
+package struct SessionSummary: Hashable, Sendable {
+    package var sessionID: String
+    /// By the server's clock: when its first event arrived, or when it was registered.
+    package var openedAt: Moment
+    /// Nil for a session that was opened by its first event.
+    package var registeredAt: Moment?
+    package var chargerID: String?
+    package var merchantID: String?
+    /// After the last event that left the journey in this session; nil when none did, because it was never activated.
+    /// Deadlines that have passed since are not taken.
+    package var journey: Journey?
+
+    package init(
+        sessionID: String, openedAt: Moment, registeredAt: Moment? = nil, chargerID: String? = nil,
+        merchantID: String? = nil, journey: Journey? = nil
+    ) {
+        self.sessionID = sessionID
+        self.openedAt = openedAt
+        self.registeredAt = registeredAt
+        self.chargerID = chargerID
+        self.merchantID = merchantID
+        self.journey = journey
+    }
+}
+
+package enum TimelineOutcome: Hashable, Sendable {
+    case found(SessionTimeline)
+    /// Unknown, or another driver's.
+    case sessionNotFound
+    /// The cursor is no event of this session.
+    case cursorNotFound
+}
+
+package struct SessionTimeline: Hashable, Sendable {
+    package var session: SessionSummary
+    package var events: [SessionEvent]
+    package var hasMore: Bool
+
+    package init(session: SessionSummary, events: [SessionEvent], hasMore: Bool) {
+        self.session = session
+        self.events = events
+        self.hasMore = hasMore
+    }
+}
+
+/// A stored event with the verdict that stands now.
+package struct SessionEvent: Hashable, Sendable {
+    /// The store's own number; a cursor.
+    package var id: Int64
+    package var eventID: String
+    package var idempotencyKey: String
+    package var name: EventName
+    package var source: String
+    package var appState: String?
+    package var chargerID: String?
+    package var merchantID: String?
+    /// By the server's clock.
+    package var occurredAt: Moment
+    /// To the letter.
+    package var occurredAtText: String
+    package var receivedAt: Moment
+    package var sequence: Int64?
+    package var settingsVersion: String
+    package var verdict: Verdict
+    /// Right after this event.
+    package var state: JourneyState
+
+    package init(
+        id: Int64, eventID: String, idempotencyKey: String, name: EventName, source: String, appState: String?,
+        chargerID: String?, merchantID: String?, occurredAt: Moment, occurredAtText: String, receivedAt: Moment,
+        sequence: Int64?, settingsVersion: String, verdict: Verdict, state: JourneyState
+    ) {
+        self.id = id
+        self.eventID = eventID
+        self.idempotencyKey = idempotencyKey
+        self.name = name
+        self.source = source
+        self.appState = appState
+        self.chargerID = chargerID
+        self.merchantID = merchantID
+        self.occurredAt = occurredAt
+        self.occurredAtText = occurredAtText
+        self.receivedAt = receivedAt
+        self.sequence = sequence
+        self.settingsVersion = settingsVersion
+        self.verdict = verdict
+        self.state = state
+    }
+}

@@ -1,0 +1,59 @@
+// What is due inside the writer's transaction: the drivers whose deadline lies before a moment, and the expiry of one
+// of them. The moment is told; when to ask is DeadlineKeeping's business (Engine).
+//
+// Exactly once, across instances too: the driver's row is read in the transaction that stores the expiry, after BEGIN
+// IMMEDIATE, and then no deadline runs in it any more. Behind that stands the unique index over the driver's keys,
+// since the key of an expiry is a function of session, kind and deadline.
+
+import Engine
+import JourneyModel
+
+struct DueDriver {
+    var id: DriverID
+    var place: DeadlinePlace
+}
+
+final class ExpiryStoring {
+    private let appending: EventAppending
+    private let findDue: PreparedStatement
+
+    init(_ appending: EventAppending, on connection: OpaquePointer) throws(SQLiteError) {
+        self.appending = appending
+        findDue = try PreparedStatement(
+            """
+            SELECT driver_id, next_deadline_ms, id FROM driver
+            WHERE next_deadline_ms < ?1 AND next_deadline_ms >= ?2 AND (next_deadline_ms > ?2 OR id > ?3)
+            ORDER BY next_deadline_ms, id LIMIT ?4
+            """, on: connection)
+    }
+
+    /// At most `driversMax`, the earliest deadline first.
+    func due(_ request: ExpiryRequest) throws(SQLiteError) -> [DueDriver] {
+        var due: [DueDriver] = []
+        try findDue.forEach { (bindings) throws(SQLiteError) in
+            try bindings.set(1, request.now.millisecondsSinceEpoch)
+            try bindings.set(2, request.after?.deadline.millisecondsSinceEpoch ?? .min)
+            try bindings.set(3, request.after?.driver ?? .min)
+            try bindings.set(4, Int64(request.driversMax))
+        } visit: { row in
+            let deadline = Moment(millisecondsSinceEpoch: row.integer(1))
+            due.append(
+                DueDriver(
+                    id: DriverID(row.text(0)), place: DeadlinePlace(deadline: deadline, driver: row.integer(2))))
+            return true
+        }
+        return due
+    }
+
+    /// Whether there was an expiry to store.
+    func expire(_ due: DueDriver, _ request: ExpiryRequest) throws(SQLiteError) -> Bool {
+        guard var driver = try appending.drivers.row(of: due.id) else { return false }
+        var journey = driver.journey.journey
+        guard let deadline = journey.takeDeadline(before: request.now) else { return false }
+        let expiry = try appending.folding.expiry(
+            deadline, of: driver.journey, driver: driver.id, due.id, at: request.now, settings: request.settings)
+        _ = try appending.folding.fold(expiry, into: &driver)
+        try appending.drivers.write(driver)
+        return true
+    }
+}

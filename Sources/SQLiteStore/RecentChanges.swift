@@ -1,0 +1,130 @@
+// The last changes of a driver's journey, beside its head in the driver's row: what a stream replays to a reader who
+// was away. In the row, because it is read and written with every event anyway; a table of changes would cost each
+// event a page more. It holds what late events cannot alter: where the driver stood after each commit.
+
+import JourneyModel
+
+/// At most `countMax` changes, the oldest first, in the form of the column `recent_changes`:
+///
+///     change   = head event [session] [grace] [hard]
+///     head     = state | 8 (has session) | 16 (has grace deadline) | 32 (has hard deadline), one byte
+///     event    = number of the event, LEB128
+///     session  = row number in `session`, LEB128
+///     grace, hard = milliseconds since 1970, zigzag, LEB128
+struct RecentChanges {
+    struct Change: Hashable {
+        var event: Int64
+        var state: JourneyState
+        /// Row number in `session`.
+        var session: Int64?
+        var graceDeadline: Moment?
+        var hardDeadline: Moment?
+    }
+
+    /// Two journeys from IDLE to SESSION_ENDED. A reader who missed more is told where the driver stands.
+    static let countMax = 16
+
+    private(set) var changes: [Change]
+
+    /// Nothing for bytes that are not of this form: a reader is told the newest state then, no event is refused.
+    init(bytes: [UInt8]) {
+        var reader = ChangeReader(bytes: bytes)
+        changes = []
+        while let change = reader.change() { changes.append(change) }
+        if !reader.isAtEnd { changes = [] }
+    }
+
+    /// Whether changes may have been let go.
+    var isFull: Bool { changes.count >= Self.countMax }
+
+    mutating func append(_ change: Change) {
+        changes.append(change)
+        if changes.count > Self.countMax { changes.removeFirst(changes.count - Self.countMax) }
+    }
+
+    var bytes: [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(changes.count * 16)
+        for change in changes {
+            var head = UInt8(truncatingIfNeeded: change.state.code)
+            if change.session != nil { head |= ChangeForm.hasSession }
+            if change.graceDeadline != nil { head |= ChangeForm.hasGrace }
+            if change.hardDeadline != nil { head |= ChangeForm.hasHard }
+            bytes.append(head)
+            ChangeForm.append(UInt64(bitPattern: change.event), to: &bytes)
+            if let session = change.session { ChangeForm.append(UInt64(bitPattern: session), to: &bytes) }
+            if let grace = change.graceDeadline { ChangeForm.append(grace, to: &bytes) }
+            if let hard = change.hardDeadline { ChangeForm.append(hard, to: &bytes) }
+        }
+        return bytes
+    }
+}
+
+private enum ChangeForm {
+    static let stateMask: UInt8 = 7
+    static let hasSession: UInt8 = 8
+    static let hasGrace: UInt8 = 16
+    static let hasHard: UInt8 = 32
+
+    static func append(_ moment: Moment, to bytes: inout [UInt8]) {
+        let value = moment.millisecondsSinceEpoch
+        append(UInt64(bitPattern: value << 1 ^ value >> 63), to: &bytes)
+    }
+
+    static func append(_ value: UInt64, to bytes: inout [UInt8]) {
+        var value = value
+        while value >= 0x80 {
+            bytes.append(UInt8(truncatingIfNeeded: value) | 0x80)
+            value >>= 7
+        }
+        bytes.append(UInt8(truncatingIfNeeded: value))
+    }
+}
+
+private struct ChangeReader {
+    let bytes: [UInt8]
+    var position = 0
+
+    var isAtEnd: Bool { position == bytes.count }
+
+    mutating func change() -> RecentChanges.Change? {
+        let start = position
+        guard position < bytes.count else { return nil }
+        let head = bytes[position]
+        position += 1
+        guard head < 64, let state = JourneyState(code: Int64(head & ChangeForm.stateMask)), let event = number(),
+            let session = number(if: head & ChangeForm.hasSession != 0),
+            let grace = number(if: head & ChangeForm.hasGrace != 0),
+            let hard = number(if: head & ChangeForm.hasHard != 0)
+        else {
+            position = start
+            return nil
+        }
+        return RecentChanges.Change(
+            event: Int64(bitPattern: event), state: state, session: session.map(Int64.init(bitPattern:)),
+            graceDeadline: grace.map(Self.moment), hardDeadline: hard.map(Self.moment))
+    }
+
+    private static func moment(_ zigzag: UInt64) -> Moment {
+        Moment(millisecondsSinceEpoch: Int64(bitPattern: zigzag >> 1) ^ -Int64(bitPattern: zigzag & 1))
+    }
+
+    /// `.some(nil)` when none is there to read; nil when what is there is no number.
+    private mutating func number(if isThere: Bool) -> UInt64?? {
+        guard isThere else { return .some(nil) }
+        return number().map { .some($0) }
+    }
+
+    private mutating func number() -> UInt64? {
+        var value: UInt64 = 0
+        var shift: UInt64 = 0
+        while position < bytes.count, shift < 64 {
+            let byte = bytes[position]
+            position += 1
+            value |= UInt64(byte & 0x7F) << shift
+            if byte < 0x80 { return value }
+            shift += 7
+        }
+        return nil
+    }
+}

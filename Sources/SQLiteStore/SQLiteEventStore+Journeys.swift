@@ -1,0 +1,50 @@
+// `DeadlineStore` and `JourneyReader` on SQLite: expiries go through the one writer, everything else is read on the
+// readers' connections, in one snapshot per call.
+
+package import Engine
+import GRDB
+package import JourneyModel
+
+extension SQLiteEventStore: DeadlineStore {
+    package func earliestDeadline() async throws(StoreFailure) -> Moment? {
+        try await read { db in
+            try Int64.fetchOne(
+                db,
+                sql: """
+                    SELECT next_deadline_ms FROM driver WHERE next_deadline_ms IS NOT NULL
+                    ORDER BY next_deadline_ms LIMIT 1
+                    """
+            ).map(Moment.init(millisecondsSinceEpoch:))
+        }
+    }
+
+    package func storeExpiries(_ request: ExpiryRequest) async throws(StoreFailure) -> StoredExpiries {
+        try await withCheckedContinuation { continuation in
+            writer.add(.expire(request, continuation))
+        }.get()
+    }
+}
+
+extension SQLiteEventStore: JourneyReader {
+    package func journey(of driver: DriverID) async throws(StoreFailure) -> Journey {
+        try await read { db in try StoredChanges.standing(of: driver, db)?.journey ?? Journey() }
+    }
+
+    package func changes(of driver: DriverID, after id: Int64?) async throws(StoreFailure) -> JourneyChanges {
+        try await read { db in try StoredChanges.changes(of: driver, after: id, db) }
+    }
+
+    package func sessions(
+        of driver: DriverID, limit: Int, after cursor: String?
+    ) async throws(StoreFailure) -> SessionPage? {
+        try await read { db in try StoredSessions.page(of: driver, limit: limit, after: cursor, db) }
+    }
+
+    package func timeline(
+        of sessionID: String, of driver: DriverID, limit: Int, after cursor: Int64?
+    ) async throws(StoreFailure) -> TimelineOutcome {
+        try await read { db in
+            try StoredSessions.timeline(of: sessionID, of: driver, limit: limit, after: cursor, db)
+        }
+    }
+}

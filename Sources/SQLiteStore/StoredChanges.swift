@@ -1,0 +1,88 @@
+// A driver's row as readers see it: where the driver stands, and what changed lately. Plain SQL, read through GRDB.
+
+import Engine
+import struct Foundation.Data
+import GRDB
+import JourneyModel
+
+enum StoredChanges {
+    struct Standing {
+        /// Row number in `driver`.
+        var driver: Int64
+        var journey: Journey
+        var recent: RecentChanges
+    }
+
+    /// Nil for a driver who is not known.
+    static func standing(of driver: DriverID, _ db: Database) throws -> Standing? {
+        let row = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT id, state, (SELECT session_id FROM session WHERE session.id = driver.session),
+                    (SELECT place_id FROM place WHERE place.id = target_charger),
+                    (SELECT place_id FROM place WHERE place.id = next_target_charger),
+                    grace_deadline_ms, hard_deadline_ms, recent_changes
+                FROM driver WHERE driver_id = ?
+                """,
+            arguments: [driver.rawValue])
+        guard let row else { return nil }
+        let journey = Journey(
+            state: try StoredEvents.state(row, 1), sessionID: row[2], targetChargerID: row[3],
+            nextTargetChargerID: row[4], graceDeadline: StoredEvents.moment(row[5]),
+            hardDeadline: StoredEvents.moment(row[6]))
+        let changes: Data? = row[7]
+        let recent = RecentChanges(bytes: changes.map { [UInt8]($0) } ?? [])
+        return Standing(driver: row[0], journey: journey, recent: recent)
+    }
+
+    static func changes(of driver: DriverID, after id: Int64?, _ db: Database) throws -> JourneyChanges {
+        let standing = try self.standing(of: driver, db)
+        let recent = standing?.recent.changes ?? []
+        let newest = recent.last?.event ?? 0
+        if let id, let missed = self.missed(after: id, newest: newest, standing?.recent) {
+            return .all(
+                try missed.map { change in
+                    JourneyChange(
+                        id: change.event, journey: try journey(after: change, db),
+                        cause: try cause(change.event, of: standing?.driver, db))
+                })
+        }
+        var head = standing?.journey ?? Journey()
+        (head.targetChargerID, head.nextTargetChargerID) = (nil, nil)
+        return .newest(
+            JourneyChange(id: newest, journey: head, cause: try cause(newest, of: standing?.driver, db)))
+    }
+
+    /// Nil when it cannot be told what came after that change.
+    private static func missed(after id: Int64, newest: Int64, _ recent: RecentChanges?) -> [RecentChanges.Change]? {
+        guard id >= 0, id <= newest else { return nil }
+        guard let recent, let oldest = recent.changes.first else { return [] }
+        guard !recent.isFull || oldest.event <= id else { return nil }
+        return recent.changes.filter { $0.event > id }
+    }
+
+    private static func journey(after change: RecentChanges.Change, _ db: Database) throws -> Journey {
+        let sessionID = try change.session.flatMap { session in
+            try String.fetchOne(db, sql: "SELECT session_id FROM session WHERE id = ?", arguments: [session])
+        }
+        return Journey(
+            state: change.state, sessionID: sessionID, graceDeadline: change.graceDeadline,
+            hardDeadline: change.hardDeadline)
+    }
+
+    private static func cause(_ event: Int64, of driver: Int64?, _ db: Database) throws -> JourneyChange.Cause? {
+        guard let driver, event > 0 else { return nil }
+        let row = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT coalesce(event_id, idempotency_key), name, has_session, corrected_at_ms, source
+                FROM event JOIN event_kind ON event_kind.id = event.kind
+                WHERE event.id = ? AND event.driver = ?
+                """,
+            arguments: [event, driver])
+        guard let row else { return nil }
+        return JourneyChange.Cause(
+            eventID: row[0], name: try StoredEvents.name(row, 1), occurredAt: Moment(millisecondsSinceEpoch: row[3]),
+            source: row[4])
+    }
+}

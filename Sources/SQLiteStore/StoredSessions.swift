@@ -1,0 +1,123 @@
+// A driver's sessions and what happened in them, as readers see them. Plain SQL, read through GRDB. Every query names
+// the driver: a session of another one is not there.
+
+import Engine
+import GRDB
+import JourneyModel
+
+enum StoredSessions {
+    /// The contract's order of events, as PlacedEvent's `<`.
+    private static let order = """
+        corrected_at_ms, origin, sequence, lifecycle_rank, coalesce(event_id, idempotency_key), idempotency_key
+        """
+    private static let newestFirst = """
+        corrected_at_ms DESC, origin DESC, sequence DESC, lifecycle_rank DESC,
+        coalesce(event_id, idempotency_key) DESC, idempotency_key DESC
+        """
+    private static let summarySQL = """
+        SELECT session.id, session_id, opened_at_ms, registered_at_ms,
+            (SELECT place_id FROM place WHERE place.id = charger),
+            (SELECT place_id FROM place WHERE place.id = merchant)
+        FROM driver JOIN session ON session.driver = driver.id
+        """
+
+    // MARK: Sessions
+
+    static func page(of driver: DriverID, limit: Int, after cursor: String?, _ db: Database) throws -> SessionPage? {
+        var before = Int64.max
+        if let cursor {
+            guard let row = try row(of: cursor, driver, db) else { return nil }
+            before = row[0]
+        }
+        let rows = try Row.fetchAll(
+            db, sql: "\(summarySQL) WHERE driver_id = ? AND session.id < ? ORDER BY session.id DESC LIMIT ?",
+            arguments: [driver.rawValue, before, limit + 1])
+        let sessions = try rows.prefix(limit).map { try summary($0, db) }
+        return SessionPage(sessions: sessions, hasMore: rows.count > limit)
+    }
+
+    private static func row(of sessionID: String, _ driver: DriverID, _ db: Database) throws -> Row? {
+        try Row.fetchOne(
+            db, sql: "\(summarySQL) WHERE driver_id = ? AND session_id = ?", arguments: [driver.rawValue, sessionID])
+    }
+
+    private static func summary(_ row: Row, _ db: Database) throws -> SessionSummary {
+        SessionSummary(
+            sessionID: row[1], openedAt: Moment(millisecondsSinceEpoch: row[2]),
+            registeredAt: StoredEvents.moment(row[3]), chargerID: row[4], merchantID: row[5],
+            journey: try journey(in: row[0], named: row[1], db))
+    }
+
+    /// After the last event of the session that left the journey in it. Only a session's own events move it, and its
+    /// deadlines, so no later event of the driver matters.
+    private static func journey(in session: Int64, named sessionID: String, _ db: Database) throws -> Journey? {
+        let row = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT after_state, after_grace_deadline_ms, after_hard_deadline_ms
+                FROM event CROSS JOIN event_kind ON event_kind.id = event.kind
+                WHERE session = ?1 AND after_session = ?1 ORDER BY \(newestFirst) LIMIT 1
+                """,
+            arguments: [session])
+        guard let row else { return nil }
+        return Journey(
+            state: try StoredEvents.state(row, 0), sessionID: sessionID, graceDeadline: StoredEvents.moment(row[1]),
+            hardDeadline: StoredEvents.moment(row[2]))
+    }
+
+    // MARK: Events
+
+    static func timeline(
+        of sessionID: String, of driver: DriverID, limit: Int, after cursor: Int64?, _ db: Database
+    ) throws -> TimelineOutcome {
+        guard let row = try row(of: sessionID, driver, db) else { return .sessionNotFound }
+        let session: Int64 = row[0]
+        var from = Int64.min
+        if let cursor {
+            let place = try Int64.fetchOne(
+                db, sql: "SELECT corrected_at_ms FROM event WHERE id = ? AND session = ?",
+                arguments: [cursor, session])
+            guard let place else { return .cursorNotFound }
+            from = place
+        }
+        let events = try events(of: session, from: from, after: cursor, limit: limit + 1, db)
+        return .found(
+            SessionTimeline(
+                session: try summary(row, db), events: Array(events.prefix(limit)), hasMore: events.count > limit))
+    }
+
+    /// The cursor is among the events of its millisecond, which come first.
+    private static func events(
+        of session: Int64, from: Int64, after cursor: Int64?, limit: Int, _ db: Database
+    ) throws -> [SessionEvent] {
+        let rows = try Row.fetchCursor(
+            db,
+            sql: """
+                SELECT event.id, coalesce(event_id, idempotency_key), idempotency_key, name, has_session, source,
+                    app_state, (SELECT place_id FROM place WHERE place.id = event.charger),
+                    (SELECT place_id FROM place WHERE place.id = event.merchant), corrected_at_ms, occurred_at,
+                    received_at_ms, sequence, version, transition, reason, implies_reset, after_state
+                FROM event
+                CROSS JOIN event_kind ON event_kind.id = event.kind
+                CROSS JOIN settings_version ON settings_version.id = event.settings_version
+                WHERE session = ? AND corrected_at_ms >= ? ORDER BY \(order)
+                """,
+            arguments: [session, from])
+        var events: [SessionEvent] = []
+        var isBeyondCursor = cursor == nil
+        while events.count < limit, let row = try rows.next() {
+            if isBeyondCursor { events.append(try event(row)) }
+            if row[0] == cursor { isBeyondCursor = true }
+        }
+        return events
+    }
+
+    private static func event(_ row: Row) throws -> SessionEvent {
+        SessionEvent(
+            id: row[0], eventID: row[1], idempotencyKey: row[2], name: try StoredEvents.name(row, 3), source: row[5],
+            appState: row[6], chargerID: row[7], merchantID: row[8],
+            occurredAt: Moment(millisecondsSinceEpoch: row[9]), occurredAtText: row[10],
+            receivedAt: Moment(millisecondsSinceEpoch: row[11]), sequence: row[12], settingsVersion: row[13],
+            verdict: try StoredEvents.verdict(row, 14), state: try StoredEvents.state(row, 17))
+    }
+}
