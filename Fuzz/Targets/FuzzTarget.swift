@@ -1,0 +1,37 @@
+// What a fuzz target is: a function from any bytes at all to nothing, which throws when a promise of the code under
+// test was broken. libFuzzer calls it in Fuzz/Entry, `swift test` calls it with every file of its corpus. A target
+// judges from the outside: by the RFC, by a doc comment, or by a second, simpler implementation.
+
+package struct FuzzTarget: Sendable {
+    /// Also the name of its folder in Fuzz/Corpus.
+    package let name: String
+    package let run: @Sendable ([UInt8]) throws(Finding) -> Void
+
+    init(_ name: String, _ run: @escaping @Sendable ([UInt8]) throws(Finding) -> Void) {
+        self.name = name
+        self.run = run
+    }
+
+    package static let all: [FuzzTarget] = [
+        FuzzTarget("RequestParser", fuzzRequestParser),
+        FuzzTarget("Split", fuzzSplit),
+        FuzzTarget("ChunkedContent", fuzzChunkedContent),
+        FuzzTarget("RequestTarget", fuzzRequestTarget),
+        FuzzTarget("JSONText", fuzzJSONText),
+        FuzzTarget("EventDoor", fuzzEventDoor),
+        FuzzTarget("RFC3339", fuzzRFC3339),
+    ]
+}
+
+/// A promise that an input broke.
+package struct Finding: Error, CustomStringConvertible {
+    package let description: String
+
+    init(_ description: String) {
+        self.description = description
+    }
+}
+
+func require(_ holds: Bool, _ promise: @autoclosure () -> String) throws(Finding) {
+    if !holds { throw Finding(promise()) }
+}

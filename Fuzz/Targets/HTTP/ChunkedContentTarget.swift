@@ -1,0 +1,58 @@
+// Any bytes as chunked content, read by ServerConnection and by ChunkedReference. Both must hand out the same
+// content, end in the same way and leave the same bytes for the next request.
+//
+// Input: one byte for the Plan (limits alone), then the content in its coding.
+
+import HTTP1
+
+func fuzzChunkedContent(_ input: [UInt8]) throws(Finding) {
+    guard let first = input.first else { return }
+    let plan = Plan(first & 12)
+    let coded = Array(input.dropFirst())
+    let reference = ChunkedReference(coded, plan)
+    var connection = ServerConnection(limits: plan.limits)
+    connection.receive(Array("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n".utf8) + coded)
+    guard case .head = connection.nextEvent() else { throw Finding("No head.") }
+    if let bodyBytesMax = plan.bodyBytesMax { connection.limitBody(toBytes: bodyBytesMax) }
+
+    var content: [UInt8] = []
+    var event = connection.nextEvent()
+    while case .body(let bytes) = event {
+        content += bytes
+        event = connection.nextEvent()
+    }
+    try require(content == reference.content, "Other content.")
+    switch (event, reference.end) {
+    case (.needMoreData, .incomplete): break
+    case (.refused(let refusal), .refused(let status)):
+        try require(refusal.status.code == status, "Refused with \(refusal.status.code), not \(status).")
+    case (_, .trailers(let start)):
+        try checkTrailers(event, connection, coded, start, plan.limits)
+    default: throw Finding("\(event) where the reference ends in \(reference.end).")
+    }
+}
+
+/// The trailer section has no reference: what came out of it has to stand in it.
+private func checkTrailers(
+    _ event: ServerConnection.Event, _ connection: ServerConnection, _ coded: [UInt8], _ start: Int, _ limits: Limits
+) throws(Finding) {
+    switch event {
+    case .end(let trailers):
+        let end = coded.count - connection.bufferedBytes
+        let section = coded[start..<end]
+        try require(section.suffix(2) == [0x0D, 0x0A] && section.count <= limits.trailerSectionBytesMax, "No end.")
+        let lines = section.dropLast(2).split(separator: 0x0A, omittingEmptySubsequences: true)
+        try require(lines.count == trailers.count, "Not one trailer for each line.")
+        for (line, trailer) in zip(lines, trailers.all) {
+            let name = Array(trailer.name.utf8)
+            try require(line.starts(with: name + [0x3A]) && name.allSatisfy(isTokenByte), "Another trailer.")
+            let framing = ["content-length", "transfer-encoding", "host", "connection", "authorization"]
+            try require(!framing.contains(trailer.name.lowercased()), "A trailer that frames or routes.")
+        }
+    case .refused(let refusal):
+        try require([400, 431].contains(refusal.status.code), "Trailers refused with \(refusal.status.code).")
+    case .needMoreData:
+        try require(!coded[start...].starts(with: [0x0D, 0x0A]), "An empty trailer section does not end.")
+    default: throw Finding("\(event) after the last chunk.")
+    }
+}

@@ -1,0 +1,139 @@
+// The client's side of a Conversation: what a handler answers, and a strict reader of the bytes that came of it
+// (RFC 9112 sections 4 to 7). Nothing that a request or a handler says may turn into another response.
+
+import HTTP1
+
+/// What a handler hands over. The echoing one passes on whatever the client sent, as a careless handler would.
+struct ServerAnswer {
+    var status = Status.ok
+    var fields = Fields()
+    var content = Array("ok".utf8)
+
+    init() {}
+
+    init(echoing head: RequestHead, _ content: [UInt8]) {
+        if let first = content.first { status = Status(100 + 2 * Int(first)) }
+        fields.append(head.query ?? "X", String(decoding: content, as: UTF8.self))
+        fields.append(head.path, head.fields.all.last?.value ?? "")
+        fields.append("content-length", "7")
+        fields.append("Transfer-Encoding", "chunked")
+        fields.append("Connection", "keep-alive, close")
+        self.content = content
+    }
+
+    func expected(byHead: Bool) -> ExpectedAnswer {
+        var expected = ExpectedAnswer(status: (200...599).contains(status.code) ? status.code : 500)
+        // RFC 9110 sections 9.3.2, 15.3.5, 15.3.6 and 15.4.5.
+        let hasContent = !byHead && ![204, 205, 304].contains(expected.status)
+        expected.content = hasContent ? content : []
+        expected.endsWithHead = byHead || expected.status == 204 || expected.status == 304
+        return expected
+    }
+}
+
+struct ExpectedAnswer {
+    var status: Int
+    var content: [UInt8] = []
+    /// No content follows, whatever Content-Length says.
+    var endsWithHead = false
+}
+
+struct ResponseReader {
+    private let bytes: [UInt8]
+    private var index = 0
+
+    /// Throws unless `bytes` are these answers, in this order, and nothing else but 100 (Continue) before them.
+    static func check(_ bytes: [UInt8], are answers: [ExpectedAnswer]) throws(Finding) {
+        var reader = ResponseReader(bytes: bytes)
+        for answer in answers { try reader.read(answer) }
+        while reader.index < bytes.count {
+            try require(try reader.head().status == 100, "More answers than requests.")
+        }
+    }
+
+    private init(bytes: [UInt8]) {
+        self.bytes = bytes
+    }
+
+    private struct Head {
+        var status = 0
+        var contentLength: Int?
+        var isChunked = false
+    }
+
+    private mutating func read(_ answer: ExpectedAnswer) throws(Finding) {
+        var head = try head()
+        while head.status == 100 { head = try self.head() }
+        try require(head.status == answer.status, "Status \(head.status) where \(answer.status) is answered.")
+        if answer.endsWithHead { return }
+        let content =
+            if head.isChunked { try chunks() } else { try take(head.contentLength ?? bytes.count - index) }
+        try require(content == answer.content, "Other content than was answered.")
+    }
+
+    private mutating func head() throws(Finding) -> Head {
+        var head = Head()
+        let start = try line()
+        try require(start.starts(with: Array("HTTP/1.1 ".utf8)) && start.count >= 13, "No status line.")
+        head.status = Int(String(decoding: start.dropFirst(9).prefix(3), as: UTF8.self)) ?? 0
+        while true {
+            let line = try line()
+            if line.isEmpty { return head }
+            guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else { throw Finding("A field without a colon.") }
+            try require(line[..<colon].allSatisfy(isTokenByte) && colon > line.startIndex, "A name that is no token.")
+            let value = String(decoding: line[(colon + 1)...], as: UTF8.self)
+            switch String(decoding: line[..<colon], as: UTF8.self).lowercased() {
+            case "content-length":
+                try require(head.contentLength == nil && !head.isChunked, "Framed twice.")
+                head.contentLength = Int(value.dropFirst())
+                try require(head.contentLength != nil, "Content-Length is no number.")
+            case "transfer-encoding":
+                try require(head.contentLength == nil && !head.isChunked && value == " chunked", "Framed twice.")
+                head.isChunked = true
+            case "connection":
+                try require(value == " close" || value == " keep-alive", "Connection was not written here.")
+            default: break
+            }
+        }
+    }
+
+    private mutating func chunks() throws(Finding) -> [UInt8] {
+        var content: [UInt8] = []
+        while true {
+            guard let size = Int(String(decoding: try line(), as: UTF8.self), radix: 16) else {
+                throw Finding("A chunk size that is no number.")
+            }
+            content += try take(size)
+            try require(try line().isEmpty, "No CRLF after a chunk.")
+            if size == 0 { return content }
+        }
+    }
+
+    private mutating func take(_ count: Int) throws(Finding) -> [UInt8] {
+        try require(count >= 0 && bytes.count - index >= count, "The output ends inside of an answer.")
+        defer { index += count }
+        return Array(bytes[index..<(index + count)])
+    }
+
+    /// Up to CRLF; no other control character but HTAB.
+    private mutating func line() throws(Finding) -> ArraySlice<UInt8> {
+        let start = index
+        while index < bytes.count, bytes[index] >= 0x20 && bytes[index] != 0x7F || bytes[index] == 0x09 { index += 1 }
+        try require(
+            bytes.count - index >= 2 && bytes[index] == 0x0D && bytes[index + 1] == 0x0A, "A line without CRLF.")
+        defer { index += 2 }
+        return bytes[start..<index]
+    }
+}
+
+/// RFC 9110 section 5.6.2.
+func isTokenByte(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+        UInt8(ascii: "a")...UInt8(ascii: "z"):
+        true
+    default: tokenMarks.contains(byte)
+    }
+}
+
+private let tokenMarks = Array("!#$%&'*+-.^_`|~".utf8)

@@ -1,0 +1,29 @@
+// "The same bytes give the same events however they were cut" (ServerConnection): a stream in one piece and the same
+// stream in small ones, compared in what was said and in every byte that was answered.
+//
+// Input: one byte for the Plan, four for the lengths of the pieces, used in turn, then the client's bytes.
+
+import HTTP1
+
+func fuzzSplit(_ input: [UInt8]) throws(Finding) {
+    guard input.count >= 5 else { return }
+    // Whether the client still waits for 100 does depend on how much of its content came with the head.
+    let plan = Plan(input[0] & ~32)
+    let lengths = input[1..<5].map { Int($0 & 63) + 1 }
+    let bytes = input[5...]
+    let whole = try Conversation([bytes], plan, checksHeads: false)
+    let cut = try Conversation(pieces(of: bytes, lengths), plan, checksHeads: false)
+    try require(whole.said == cut.said, "The cuts change what is said.")
+    try require(whole.output == cut.output, "The cuts change what is answered.")
+}
+
+private func pieces(of bytes: ArraySlice<UInt8>, _ lengths: [Int]) -> [ArraySlice<UInt8>] {
+    var pieces: [ArraySlice<UInt8>] = []
+    var rest = bytes
+    while !rest.isEmpty {
+        let piece = rest.prefix(lengths[pieces.count % lengths.count])
+        pieces.append(piece)
+        rest = rest[piece.endIndex...]
+    }
+    return pieces
+}

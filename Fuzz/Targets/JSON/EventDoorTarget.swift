@@ -1,0 +1,96 @@
+// Any bytes as the body of every route that takes JSON: one event by each route, a batch, a session. What is
+// accepted keeps the promises of EventSubmission; what is refused can be told to the client; and an event says the
+// same alone, between others in a batch, and written in another way.
+//
+// Input: a line for Idempotency-Key, a line for X-Sent-At (both absent when empty), then the body.
+
+import JourneyModel
+
+func fuzzEventDoor(_ input: [UInt8]) throws(Finding) {
+    let lines = input.split(separator: UInt8(ascii: "\n"), maxSplits: 2, omittingEmptySubsequences: false)
+    guard lines.count == 3 else { return }
+    let key = String(decoding: lines[0], as: UTF8.self)
+    let sentAt = String(decoding: lines[1], as: UTF8.self)
+    let headers = EventHeaders(idempotencyKey: key.isEmpty ? nil : key, sentAt: sentAt.isEmpty ? nil : sentAt)
+    let body = Array(lines[2])
+
+    for route in EventRoute.allCases {
+        switch Result(catching: { () throws(BodyRefusal) in
+            try EventSubmission.decode(body, route: route, headers: headers)
+        }) {
+        case .success(let event):
+            try event.checkPromises(route)
+            if route == .native { try event.checkRewritten(from: body, headers) }
+        case .failure(let refusal):
+            try refusal.checkCanBeTold()
+        }
+    }
+    try checkBatch(body, sentAt: headers.sentAt)
+    try checkAmongNeighbours(body)
+    try checkSession(body)
+}
+
+private func checkBatch(_ body: [UInt8], sentAt: String?) throws(Finding) {
+    switch Result(catching: { () throws(BodyRefusal) in try EventBatch.decode(body, sentAt: sentAt) }) {
+    case .success(let results):
+        try require((1...EventBatch.eventsMax).contains(results.count), "A batch of \(results.count).")
+        for (index, result) in results.enumerated() {
+            switch result {
+            case .success(let event): try event.checkPromises(.native)
+            case .failure(let refusal): try refusal.checkCanBeTold(at: "/events/\(index)")
+            }
+        }
+    case .failure(let refusal):
+        try refusal.checkCanBeTold()
+    }
+}
+
+private let neighbour = #"{"event":"chargerTargeted","event_id":"n","occurred_at":"2026-11-05T07:00:00Z"}"#
+
+/// "One bad event never sinks its neighbours" (contract, section 3), and its result is what it would be alone.
+private func checkAmongNeighbours(_ body: [UInt8]) throws(Finding) {
+    guard isWellFormed(body) else { return }
+    let text = Array(#"{"events":[\#(neighbour),"#.utf8) + body + Array(",\(neighbour)]}".utf8)
+    let results = try? EventBatch.decode(text)
+    guard let results, results.count == 3 else { throw Finding("An event sinks its batch.") }
+    for place in [0, 2] {
+        guard case .success(let event) = results[place] else { throw Finding("An event sinks its neighbour.") }
+        try require(event.eventID == "n", "A neighbour changed.")
+    }
+    let alone = Result { () throws(BodyRefusal) in try EventSubmission.decode(body, route: .native) }
+    switch (alone, results[1]) {
+    case (.success(let one), .success(let other)):
+        try require(one == other && one.canonicalForm.utf8.elementsEqual(other.canonicalForm.utf8), "Another event.")
+    case (_, .failure(.malformedJSON(let error))) where error.reason == .tooDeep:
+        break
+    case (.failure(.malformedJSON(let one)), .failure(.malformedJSON(let other))):
+        try require(one.reason == other.reason, "Another reason in a batch.")
+    case (.failure(.invalid(let one)), .failure(.invalid(let other))):
+        let pointers = one.errors.map { "/events/1" + $0.pointer }
+        try require(pointers == other.errors.map(\.pointer), "Other field errors in a batch.")
+    default:
+        throw Finding("Alone and in a batch it is not the same.")
+    }
+}
+
+/// JSON by its grammar, so that it is certain where it ends.
+private func isWellFormed(_ body: [UInt8]) -> Bool {
+    do {
+        _ = try JSONValue.parse(body)
+        return true
+    } catch {
+        return [.duplicateName, .loneSurrogate, .invalidUTF8].contains(error.reason)
+    }
+}
+
+private func checkSession(_ body: [UInt8]) throws(Finding) {
+    switch Result(catching: { () throws(BodyRefusal) in try SessionSubmission.decode(body) }) {
+    case .success(let session):
+        let texts = [session.sessionID, session.chargerID, session.merchantID]
+        try require(texts.allSatisfy(isShortText), "A text of a session that is none.")
+        let answer = try? JSONValue.parse(session.encoded)
+        try require(answer?["session_id"] == .string(session.sessionID), "Another session_id is answered.")
+    case .failure(let refusal):
+        try refusal.checkCanBeTold()
+    }
+}

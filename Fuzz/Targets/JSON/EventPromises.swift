@@ -1,0 +1,79 @@
+// What EventSubmission and BodyRefusal promise, judged from their values alone (contract, section 3).
+
+import JourneyModel
+
+extension EventSubmission {
+    func checkPromises(_ route: EventRoute) throws(Finding) {
+        try require([eventID, idempotencyKey].allSatisfy(isKey), "A key that is not 1 to 128 printable characters.")
+        let texts = [sessionID, chargerID, merchantID, source]
+        try require(texts.allSatisfy(isShortText), "A text that is not 1 to 128 characters without controls.")
+        try require(source != "server", "Source server from a client.")
+        try require(appState == nil || appState == "foreground" || appState == "background", "An unknown app_state.")
+        try require(schemaVersion.utf8.starts(with: "1.".utf8), "Another major version.")
+        try require((sequence ?? 0) >= 0, "A sequence below 0.")
+        try require(RFC3339.moment(from: occurredAtText) == occurredAt, "occurred_at and its text differ.")
+
+        let hasSession = sessionID != nil
+        try require(!name.requiresSession || hasSession, "A session event without a session.")
+        try require(name != .anchorLost || !hasSession, "anchor_lost with a session.")
+        try require(route == .native || hasSession == (route == .v1Session), "A session_id against its route.")
+        let readBack = EventName(canonical: name.canonical, hasSession: hasSession)
+        try require(readBack == name, "The stored name reads back as another.")
+        try checkMetadata()
+        try checkCanonicalForm()
+    }
+
+    private func checkMetadata() throws(Finding) {
+        guard let metadata else { return }
+        try require(metadata.utf8.count <= Self.metadataBytesMax, "Metadata over the limit.")
+        let value = try? JSONValue.parse(Array(metadata.utf8))
+        guard let value, case .object = value else { throw Finding("Metadata that is no JSON object.") }
+        try require(value.compact.utf8.elementsEqual(metadata.utf8), "Metadata that is not compact.")
+    }
+
+    /// It is ASCII, it is JSON, and it says what the event says: no two events that differ share it.
+    private func checkCanonicalForm() throws(Finding) {
+        try require(canonicalForm.utf8.allSatisfy { $0 < 0x80 }, "A canonical form beyond ASCII.")
+        guard let form = try? JSONValue.parse(Array(canonicalForm.utf8)) else { throw Finding("It is no JSON.") }
+        let texts = [
+            "event": name.canonical, "event_id": eventID, "idempotency_key": idempotencyKey, "session_id": sessionID,
+            "charger_id": chargerID, "merchant_id": merchantID, "source": source, "app_state": appState,
+            "schema_version": schemaVersion,
+        ]
+        for (name, text) in texts {
+            try require(form[name] == text.map(JSONValue.string), "The canonical form differs in \(name).")
+        }
+        let numbers = ["occurred_at": occurredAt.millisecondsSinceEpoch, "sequence": sequence]
+        for (name, number) in numbers {
+            try require(form[name] == number.map { .number(String($0)) }, "The canonical form differs in \(name).")
+        }
+        try require((form["metadata"] == nil) == (metadata == nil), "The canonical form differs in metadata.")
+    }
+}
+
+extension BodyRefusal {
+    /// The problem that it becomes is JSON, with every field error in its place.
+    func checkCanBeTold(at pointer: String = "") throws(Finding) {
+        let problem = try? JSONValue.parse(Problem(self, requestID: "r").encoded())
+        guard let problem, case .string(let detail) = problem["detail"], !detail.isEmpty else {
+            throw Finding("A refusal that cannot be told.")
+        }
+        guard case .invalid(let fields) = self else { return }
+        try require(!fields.errors.isEmpty, "A refusal without a field error.")
+        let pointers = fields.errors.map(\.pointer)
+        try require(Set(pointers).count == pointers.count, "Two errors in one place.")
+        let headers = ["Idempotency-Key", "X-Sent-At"]
+        let areInPlace = pointers.allSatisfy { $0.hasPrefix(pointer) || headers.contains($0) }
+        try require(areInPlace, "A field error outside of the event.")
+    }
+}
+
+/// Nil counts: an absent text breaks no rule.
+func isShortText(_ text: String?) -> Bool {
+    guard let scalars = text?.unicodeScalars else { return true }
+    return (1...128).contains(scalars.count) && scalars.allSatisfy { $0.properties.generalCategory != .control }
+}
+
+private func isKey(_ text: String) -> Bool {
+    (1...128).contains(text.utf8.count) && text.utf8.allSatisfy { (0x20...0x7E).contains($0) }
+}

@@ -1,0 +1,91 @@
+// Any bytes as a JSON text. What is accepted survives being written and read; Foundation's parser has to agree on
+// what is JSON and what it says, but for the differences that JSONValue documents and those of Foundation itself.
+//
+// Input: the text.
+
+import Foundation
+import JourneyModel
+
+func fuzzJSONText(_ input: [UInt8]) throws(Finding) {
+    let value: JSONValue
+    do {
+        value = try JSONValue.parse(input)
+    } catch {
+        try require((0...input.count).contains(error.offset), "An error outside of the text.")
+        try require(!error.detail.isEmpty, "An error without a word.")
+        if !isDocumentedDifference(error.reason, input), !isAfterComma(error.offset, input) {
+            try require(foundationValue(input) == nil, "Foundation accepts what is refused: \(error.detail)")
+        }
+        return
+    }
+    let compact = value.compact
+    let again = try? JSONValue.parse(Array(compact.utf8))
+    try require(again?.compact.utf8.elementsEqual(compact.utf8) == true, "Written and read, it is another text.")
+    try require(again == value, "Written and read, it is another value.")
+    try require(compact.utf8.count <= 3 * input.count, "The compact text is longer than escapes explain.")
+
+    guard !hasNumberBeyondDouble(value) else { return }
+    guard let other = foundationValue(input) else { throw Finding("Foundation refuses what is accepted.") }
+    // Foundation drops U+FEFF from the beginning of a string, as if each were a file.
+    if !compact.unicodeScalars.contains("\u{FEFF}") { try compare(value, other) }
+}
+
+/// Refused here and, by its grammar, JSON; or read by Foundation in another encoding than UTF-8.
+private func isDocumentedDifference(_ reason: JSONError.Reason, _ input: [UInt8]) -> Bool {
+    switch reason {
+    case .duplicateName, .tooDeep, .loneSurrogate, .invalidUTF8: true
+    default: input.contains(0) || input.starts(with: [0xEF, 0xBB, 0xBF]) || input.prefix(2).contains { $0 >= 0xFE }
+    }
+}
+
+/// Foundation passes over a comma before a closing bracket, which RFC 8259 section 5 does not have.
+private func isAfterComma(_ offset: Int, _ input: [UInt8]) -> Bool {
+    let before = input[..<offset].last { ![0x20, 0x09, 0x0A, 0x0D].contains($0) }
+    return before == UInt8(ascii: ",") && offset < input.count && [0x5D, 0x7D].contains(input[offset])
+}
+
+private func foundationValue(_ input: [UInt8]) -> Any? {
+    try? JSONSerialization.jsonObject(with: Data(input), options: [.fragmentsAllowed])
+}
+
+/// Foundation refuses those; here a number is its text.
+private func hasNumberBeyondDouble(_ value: JSONValue) -> Bool {
+    switch value {
+    case .null, .bool, .string: false
+    case .number(let text): Double(text)?.isFinite != true
+    case .array(let elements): elements.contains(where: hasNumberBeyondDouble)
+    case .object(let members): members.contains { hasNumberBeyondDouble($0.value) }
+    }
+}
+
+/// Foundation goes through decimals of its own and may miss the last bits.
+private func areNear(_ one: Double, _ other: Double) -> Bool {
+    abs(one - other) <= max(abs(one), abs(other)) * 1e-12 || max(abs(one), abs(other)) < 1e-100
+}
+
+private func compare(_ value: JSONValue, _ other: Any) throws(Finding) {
+    switch value {
+    case .null:
+        try require(other is NSNull, "null, read otherwise.")
+    case .bool(let bool):
+        try require(other as? Bool == bool, "A literal, read otherwise.")
+    case .number(let text):
+        let isNear = (other as? NSNumber).map { areNear($0.doubleValue, Double(text) ?? .nan) }
+        try require(isNear == true, "A number, read otherwise: \(text).")
+    case .string(let text):
+        let isSame = (other as? String).map { text.utf8.elementsEqual($0.utf8) }
+        try require(isSame == true, "A string, read otherwise.")
+    case .array(let elements):
+        guard let others = other as? [Any], others.count == elements.count else {
+            throw Finding("An array, read otherwise.")
+        }
+        for (element, other) in zip(elements, others) { try compare(element, other) }
+    case .object(let members):
+        guard let others = other as? [String: Any] else { throw Finding("An object, read otherwise.") }
+        for member in members {
+            // A dictionary of String keeps one of two names that differ in bytes and not in characters.
+            guard let other = others[member.name] else { throw Finding("A member that Foundation does not have.") }
+            if others.count == members.count { try compare(member.value, other) }
+        }
+    }
+}
