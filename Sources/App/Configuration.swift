@@ -5,6 +5,8 @@
 // The eight variables of the session engine are declared in JourneyModel, beside the type that clients decode.
 
 import Engine
+import Foundation
+import HTTPServer
 import JourneyModel
 import Logging
 import RedisAdmission
@@ -53,6 +55,50 @@ enum Variables {
 
     static let connectionsMax = Variable<Int>.integer(
         "MAX_CONNECTIONS", .http, default: 10_000, in: 1...1_000_000, "How many connections may be open at once.")
+
+    static let connectionsPerAddressMax = Variable<Int>.integer(
+        "MAX_CONNECTIONS_PER_ADDRESS", .http, default: 0, in: 0...1_000_000,
+        "How many of them from one address; 0 is no limit, which is right behind a proxy.")
+
+    static let trustedProxies = Variable<TrustedProxies>(
+        name: "TRUSTED_PROXIES", section: .http, defaultText: "", defaultValue: TrustedProxies(),
+        allowed: .text("IP numbers and networks such as 10.0.0.0/8, and the word unix, with commas between them"),
+        isSecret: false,
+        sentence: "Whose Forwarded and X-Forwarded-For say who the client is; unix is who uses the Unix socket.",
+        parse: { text in
+            let items = text.split(separator: ",", omittingEmptySubsequences: false)
+            return TrustedProxies(items.map { $0.trimmingCharacters(in: .whitespaces) })
+        },
+        show: { $0.description.isEmpty ? "nobody" : $0.description })
+
+    static let headerTimeoutSeconds = Variable<Int>.integer(
+        "HTTP_HEADER_TIMEOUT_SECONDS", .http, default: 10, in: 1...600,
+        "From the first byte of a request to the end of its header; then 408.")
+
+    static let bodyTimeoutSeconds = Variable<Int>.integer(
+        "HTTP_BODY_TIMEOUT_SECONDS", .http, default: 20, in: 1...3600,
+        "What a body may take, and as much longer as its bytes take at the rate of the next line; then 408.")
+
+    static let bodyBytesPerSecondMin = Variable<Int>.integer(
+        "HTTP_BODY_BYTES_PER_SECOND_MIN", .http, default: 500, in: 1...1_000_000_000,
+        "The slowest sender of a body that is waited for.")
+
+    static let idleTimeoutSeconds = Variable<Int>.integer(
+        "HTTP_IDLE_TIMEOUT_SECONDS", .http, default: 75, in: 1...86_400,
+        "How long a connection may be without a request; longer than the proxy in front keeps its own.")
+
+    static let writeStallTimeoutSeconds = Variable<Int>.integer(
+        "HTTP_WRITE_STALL_TIMEOUT_SECONDS", .http, default: 30, in: 1...3600,
+        "A client that takes nothing of its answer for so long is let go.")
+
+    static let outputBufferBytes = Variable<Int>.integer(
+        "HTTP_OUTPUT_BUFFER_BYTES", .http, default: 65_536, in: 4096...16_777_216,
+        "Answers to pipelined requests that one connection collects before the client must take them.")
+
+    /// At least one batch of the largest size with its copies.
+    static let bufferedBytesMax = Variable<Int>.integer(
+        "HTTP_BUFFERED_BYTES_MAX", .http, default: 268_435_456, in: 4_194_304...1_099_511_627_776,
+        "Memory for bodies, unfinished requests and untaken answers of all connections; what does not fit gets 503.")
 
     // MARK: Storage
 
@@ -122,7 +168,9 @@ enum Variables {
     static let all: [any Declaration] =
         [
             environment, environmentFile, logLevel, logFormat, shutdownTimeoutSeconds,
-            host, port, unixSocket, eventLoops, connectionsMax,
+            host, port, unixSocket, eventLoops, connectionsMax, connectionsPerAddressMax, trustedProxies,
+            headerTimeoutSeconds, bodyTimeoutSeconds, bodyBytesPerSecondMin, idleTimeoutSeconds,
+            writeStallTimeoutSeconds, outputBufferBytes, bufferedBytesMax,
             databasePath, redis, redisTimeoutMilliseconds,
             jwtSecret, jwtPrivateKeyFile, jwtIssuer, jwtAudience, jwtTrustExternal, accessTokenTTLSeconds,
             rateLimitSessionEvents, rateLimitPreSessionEvents, rateLimitWindowSeconds, sessionRegistration,

@@ -44,7 +44,11 @@ extension Configuration {
             host: reading.value(of: Variables.host), port: reading.value(of: Variables.port),
             unixSocketPath: reading.value(of: Variables.unixSocket),
             eventLoops: reading.value(of: Variables.eventLoops),
-            connectionsMax: reading.value(of: Variables.connectionsMax))
+            connectionsMax: reading.value(of: Variables.connectionsMax),
+            connectionsPerAddressMax: reading.value(of: Variables.connectionsPerAddressMax),
+            trustedProxies: reading.value(of: Variables.trustedProxies), patience: HTTP.Patience(&reading),
+            outputBufferBytes: reading.value(of: Variables.outputBufferBytes),
+            bufferedBytesMax: reading.value(of: Variables.bufferedBytesMax))
         databasePath = reading.value(of: Variables.databasePath)
         redis = Redis(
             endpoint: reading.value(of: Variables.redis),
@@ -86,6 +90,16 @@ extension Configuration {
             guard let hint = VariableNames.hint(for: name) else { return nil }
             return "\(file.path):\(entry.line): \(name) is not a variable of this version\(hint)"
         }
+    }
+}
+
+extension Configuration.HTTP.Patience {
+    fileprivate init(_ reading: inout ConfigurationReading) {
+        headerTimeoutSeconds = reading.value(of: Variables.headerTimeoutSeconds)
+        bodyTimeoutSeconds = reading.value(of: Variables.bodyTimeoutSeconds)
+        bodyBytesPerSecondMin = reading.value(of: Variables.bodyBytesPerSecondMin)
+        idleTimeoutSeconds = reading.value(of: Variables.idleTimeoutSeconds)
+        writeStallTimeoutSeconds = reading.value(of: Variables.writeStallTimeoutSeconds)
     }
 }
 

@@ -3,6 +3,7 @@
 
 import Engine
 import Foundation
+import HTTPServer
 import Identity
 import JourneyModel
 import Logging
@@ -19,6 +20,21 @@ struct Configuration: Sendable {
         /// Nil: one per core.
         var eventLoops: Int?
         var connectionsMax: Int
+        /// 0: as many as there may be in all.
+        var connectionsPerAddressMax: Int
+        var trustedProxies: TrustedProxies
+        var patience: Patience
+        var outputBufferBytes: Int
+        var bufferedBytesMax: Int
+
+        /// How long a client is waited for.
+        struct Patience: Hashable, Sendable {
+            var headerTimeoutSeconds: Int
+            var bodyTimeoutSeconds: Int
+            var bodyBytesPerSecondMin: Int
+            var idleTimeoutSeconds: Int
+            var writeStallTimeoutSeconds: Int
+        }
 
         var eventLoopCount: Int { eventLoops ?? max(1, ProcessInfo.processInfo.activeProcessorCount) }
     }

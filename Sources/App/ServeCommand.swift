@@ -19,6 +19,7 @@ struct ServeCommand: AsyncParsableCommand {
         let input = ConfigurationInput(overrides: settingsOptions.overrides.merging(listenOptions.overrides) { $1 })
         let configuration = try Configuration.report(from: input).required()
         let logger = configuration.log.logger(label: "dwell")
+        DescriptorLimit.raise(forConnections: configuration.http.connectionsMax, logger)
         do {
             try await Wiring(configuration, logger: logger).run(input)
         } catch {

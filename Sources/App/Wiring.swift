@@ -94,6 +94,15 @@ extension Configuration.HTTP {
         var configuration = ServerConfiguration(addresses: [address])
         configuration.loops = eventLoopCount
         configuration.connectionsMax = connectionsMax
+        configuration.connectionsPerAddressMax = connectionsPerAddressMax
+        configuration.trustedProxies = trustedProxies
+        configuration.headTimeoutMilliseconds = patience.headerTimeoutSeconds * 1000
+        configuration.bodyTimeoutMilliseconds = patience.bodyTimeoutSeconds * 1000
+        configuration.bodyBytesPerSecondMin = patience.bodyBytesPerSecondMin
+        configuration.idleTimeoutMilliseconds = patience.idleTimeoutSeconds * 1000
+        configuration.writeStallMilliseconds = patience.writeStallTimeoutSeconds * 1000
+        configuration.outputBytesMax = outputBufferBytes
+        configuration.bufferedBytesMax = bufferedBytesMax
         return configuration
     }
 }

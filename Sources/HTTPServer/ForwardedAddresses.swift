@@ -42,11 +42,14 @@ enum ForwardedAddresses {
     }
 }
 
+private func isSpace(_ byte: UInt8) -> Bool {
+    byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t")
+}
+
 extension Collection<UInt8> {
     /// Without the optional whitespace of RFC 9110 section 5.6.3 around it.
     fileprivate var trimmed: [UInt8] {
-        let isSpace: (UInt8) -> Bool = { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\t") }
-        return Array(drop(while: isSpace).reversed().drop(while: isSpace).reversed())
+        Array(drop(while: isSpace).reversed().drop(while: isSpace).reversed())
     }
 }
 
@@ -139,6 +142,6 @@ private struct ForwardedReading {
     }
 
     private mutating func skipSpace() {
-        while index < bytes.count, bytes[index] == UInt8(ascii: " ") || bytes[index] == UInt8(ascii: "\t") { index += 1 }
+        while index < bytes.count, isSpace(bytes[index]) { index += 1 }
     }
 }

@@ -1,0 +1,35 @@
+// How many descriptors the process may have open: each connection takes one. Systems start programs with a low soft
+// limit (1024, for the sake of select(2)) and let them raise it.
+
+import Logging
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
+enum DescriptorLimit {
+    /// For everything but connections: the database, Redis, listeners, the standard streams.
+    private static let besideConnections: rlim_t = 256
+
+    /// Raises the soft limit as far as so many connections need and the hard limit allows; warns when that is less.
+    static func raise(forConnections connectionsMax: Int, _ logger: Logger) {
+        #if canImport(Glibc)
+            let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+        #else
+            let resource = RLIMIT_NOFILE
+        #endif
+        let needed = rlim_t(max(0, connectionsMax)) + besideConnections
+        var limit = rlimit()
+        guard getrlimit(resource, &limit) == 0, limit.rlim_cur < needed else { return }
+        limit.rlim_cur = min(needed, limit.rlim_max)
+        let raised = setrlimit(resource, &limit)
+        if raised != 0 { _ = getrlimit(resource, &limit) }
+        if limit.rlim_cur < needed {
+            logger.warning(
+                "the limit on open files is lower than MAX_CONNECTIONS needs; beyond it connections wait to be accepted",
+                metadata: ["limit": "\(limit.rlim_cur)", "needed": "\(needed)"])
+        }
+    }
+}
