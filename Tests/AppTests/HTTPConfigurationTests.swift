@@ -28,7 +28,9 @@ import Testing
         #expect(try variable("TRUSTED_PROXIES", in: report).shown == shown)
     }
 
-    @Test(arguments: ["10.0.0.0/33", "proxy.example", ",", "10.0.0.1,", "10.0.0.1 10.0.0.2", "10.0.0.0/8/8", "UNIX", " "])
+    @Test(arguments: [
+        "10.0.0.0/33", "proxy.example", ",", "10.0.0.1,", "10.0.0.1 10.0.0.2", "10.0.0.0/8/8", "UNIX", " ",
+    ])
     func whatIsNoNetworkStopsTheStart(text: String) {
         #expect(report(["TRUSTED_PROXIES": text]).problems.map(\.variable) == ["TRUSTED_PROXIES"])
     }
