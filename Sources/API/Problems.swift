@@ -36,6 +36,27 @@ extension ProblemAnswer {
         }
     }
 
+    /// The same for a request that only reads.
+    init(reading failure: StoreFailure) {
+        self.init(
+            .storeUnavailable, "The database cannot be read now. Ask again later.",
+            fields: Fields([("Retry-After", String(storeRetryAfterSeconds))]))
+    }
+
+    init(_ refusal: JourneyStreams.Refusal) {
+        switch refusal {
+        case .driverHasEnough(let seconds):
+            self.init(
+                .rateLimited,
+                "There are \(JourneyStreams.streamsPerDriverMax) streams of this driver. Ask again in \(seconds) s.",
+                fields: Fields([("Retry-After", String(seconds))]))
+        case .full, .closed:
+            self.init(
+                .serviceUnavailable, "The server takes no more streams now.",
+                fields: Fields([("Retry-After", String(StreamHandler.retryAfterSeconds))]))
+        }
+    }
+
     /// A body that is no event, no batch or no session.
     init(_ refusal: BodyRefusal) {
         self.init(Problem(refusal))

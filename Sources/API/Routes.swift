@@ -4,7 +4,7 @@ package import Engine
 import HTTP1
 package import HTTPServer
 package import Identity
-import JourneyModel
+package import JourneyModel
 package import Logging
 
 /// Everything the routes need, filled in by whoever wires the server.
@@ -12,16 +12,22 @@ package struct API: Sendable {
     private let access: Access
     private let events: EventHandlers
     private let sessions: SessionsHandler
+    private let journeys: JourneyHandlers
+    private let stream: StreamHandler
     private let config: ConfigHandler
     private let limits: RateLimits
 
+    /// `clock` is for what is written long after a request came: the messages of a stream.
     package init(
-        ingest: Ingest, store: any EventStore, settings: SettingsInForce, limits: RateLimits,
-        tokens: any TokenVerifier, logger: Logger
+        ingest: Ingest, store: any EventStore, journeys: any JourneyReader, streams: JourneyStreams,
+        settings: SettingsInForce, limits: RateLimits, tokens: any TokenVerifier,
+        clock: @escaping @Sendable () -> Moment, logger: Logger
     ) {
         access = Access(tokens: tokens)
         events = EventHandlers(ingest: ingest, logger: logger)
         sessions = SessionsHandler(store: store)
+        self.journeys = JourneyHandlers(journeys: journeys, settings: settings, logger: logger)
+        stream = StreamHandler(journeys: journeys, streams: streams, tokens: tokens, clock: clock, logger: logger)
         config = ConfigHandler(settings: settings)
         self.limits = limits
     }
@@ -32,6 +38,10 @@ package struct API: Sendable {
             event(.post, "/native/events", events.post(.native)),
             event(.post, "/native/events/batch", batch.post, bodyBytesMax: RequestLimits.batchBytesMax),
             Route(.post, "/native/sessions", handler: access.driver(sessions.post)),
+            Route(.get, "/native/sessions", handler: access.driver(journeys.sessions)),
+            Route(.get, "/native/sessions/{session_id}", handler: access.driver(journeys.timeline)),
+            Route(.get, "/native/session", handler: access.driver(journeys.standing)),
+            Route(.get, "/native/session/stream", handler: access.driver(stream.get)),
             Route(.get, "/native/config", handler: access.driver(config.get)),
 
             // Shipped v1 clients: the same handlers behind the old names.

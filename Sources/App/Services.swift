@@ -26,6 +26,17 @@ struct RedisService: Service {
     }
 }
 
+/// Does something again and again until the group shuts down.
+struct LoopService: Service {
+    let loop: @Sendable () async -> Void
+    var end: @Sendable () -> Void = {}
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown { await loop() }
+        end()
+    }
+}
+
 /// Has nothing to do but to close something once everything that started after it has ended.
 struct ClosingService: Service {
     let close: @Sendable () async -> Void

@@ -6,6 +6,7 @@ import Engine
 import Foundation
 import HTTPServer
 import Identity
+import JourneyModel
 import Logging
 import RedisAdmission
 import SQLiteStore
@@ -24,6 +25,7 @@ struct Wiring {
     /// The same admission when it is Redis's, which has connections to keep.
     private let shared: SharedAdmission?
     private let settings: SettingsInForce
+    private let streams: JourneyStreams
     private let server: Server
 
     /// Opens the database and makes every part; nothing listens yet.
@@ -52,9 +54,10 @@ struct Wiring {
         let tokens = await AccessTokenVerifier(
             key: try configuration.tokens.signingKey(), scope: configuration.tokens.scope,
             trustExternal: configuration.tokens.trustsExternal, signInSessions: nil)
+        streams = JourneyStreams(journeys: store, logger: logger)
         let api = API(
-            ingest: ingest, store: store, settings: settings, limits: configuration.rateLimits, tokens: tokens,
-            logger: logger)
+            ingest: ingest, store: store, journeys: store, streams: streams, settings: settings,
+            limits: configuration.rateLimits, tokens: tokens, clock: Self.now, logger: logger)
         server = Server(
             configuration: configuration.http.server, routes: api.routes, refusals: api.refusals,
             observer: RequestLog(logger: logger), logger: logger, loops: loops)
@@ -72,12 +75,20 @@ struct Wiring {
             },
         ]
         if let shared { services.append(RedisService(admission: shared)) }
+        let deadlines = DeadlineKeeping(store: store, settings: settings, clock: Self.now, logger: logger)
+        services.append(LoopService(loop: deadlines.run))
         services.append(ServerService(server: server, drainSeconds: max(1, configuration.shutdownTimeoutSeconds - 1)))
+        // Last, so that it ends first: a server that drains waits for its streams.
+        services.append(LoopService(loop: streams.run, end: streams.close))
         let group = ServiceGroup(
             configuration: ServiceGroupConfiguration(
                 services: services.map { .init(service: $0) }, gracefulShutdownSignals: [.sigterm, .sigint],
                 logger: logger))
         try await group.run()
+    }
+
+    @Sendable private static func now() -> Moment {
+        Moment(millisecondsSinceEpoch: millisecondsSince1970())
     }
 
     /// The database, in a folder that is made when it is not there.

@@ -73,18 +73,14 @@ package struct DeadlineKeeping: Sendable {
     private let store: any DeadlineStore
     private let settings: SettingsInForce
     private let clock: @Sendable () -> Moment
-    private let ended: @Sendable (DriverID) -> Void
     private let logger: Logger
 
-    /// `ended` is told whose sessions were ended, after the commit.
     package init(
-        store: any DeadlineStore, settings: SettingsInForce, clock: @escaping @Sendable () -> Moment,
-        ended: @escaping @Sendable (DriverID) -> Void = { _ in }, logger: Logger
+        store: any DeadlineStore, settings: SettingsInForce, clock: @escaping @Sendable () -> Moment, logger: Logger
     ) {
         self.store = store
         self.settings = settings
         self.clock = clock
-        self.ended = ended
         self.logger = logger
     }
 
@@ -118,7 +114,6 @@ package struct DeadlineKeeping: Sendable {
         var request = ExpiryRequest(now: now, settings: settings.read(), driversMax: Self.driversMax)
         repeat {
             let stored = try await store.storeExpiries(request)
-            stored.drivers.forEach(ended)
             // A few are enough for the log, and the list has a bound.
             if failures.count < Self.driversMax { failures += stored.failures }
             request.after = stored.next

@@ -20,6 +20,26 @@ package protocol JourneyReader: Sendable {
     func timeline(
         of sessionID: String, of driver: DriverID, limit: Int, after cursor: Int64?
     ) async throws(StoreFailure) -> TimelineOutcome
+
+    /// Whose events were committed after event `id`, by any process; nil: only the newest event is asked for.
+    func news(after id: Int64?) async throws(StoreFailure) -> JourneyNews
+}
+
+package struct JourneyNews: Hashable, Sendable {
+    package enum Drivers: Hashable, Sendable {
+        case these([DriverID])
+        /// Too many events to look through, or no event to begin at: anybody's.
+        case any
+    }
+
+    /// The last committed event; 0 when there is none.
+    package var newest: Int64
+    package var drivers: Drivers
+
+    package init(newest: Int64, drivers: Drivers) {
+        self.newest = newest
+        self.drivers = drivers
+    }
 }
 
 /// A journey as it was after one commit: the state, the session or a deadline became another one.

@@ -47,4 +47,8 @@ extension SQLiteEventStore: JourneyReader {
             try StoredSessions.timeline(of: sessionID, of: driver, limit: limit, after: cursor, db)
         }
     }
+
+    package func news(after id: Int64?) async throws(StoreFailure) -> JourneyNews {
+        try await read { db in try StoredChanges.news(after: id, db) }
+    }
 }

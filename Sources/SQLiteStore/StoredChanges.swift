@@ -85,4 +85,22 @@ enum StoredChanges {
             eventID: row[0], name: try StoredEvents.name(row, 1), occurredAt: Moment(millisecondsSinceEpoch: row[3]),
             source: row[4])
     }
+
+    /// Behind a reader who polls, at ten thousand events a second, this is a second.
+    private static let newsEventsMax: Int64 = 10_000
+
+    static func news(after id: Int64?, _ db: Database) throws -> JourneyNews {
+        let newest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM event") ?? 0
+        guard let id, newest >= id, newest - id <= newsEventsMax else {
+            return JourneyNews(newest: newest, drivers: .any)
+        }
+        guard newest > id else { return JourneyNews(newest: newest, drivers: .these([])) }
+        let drivers = try String.fetchAll(
+            db,
+            sql: """
+                SELECT driver_id FROM driver WHERE id IN (SELECT driver FROM event WHERE id > ? AND id <= ?)
+                """,
+            arguments: [id, newest])
+        return JourneyNews(newest: newest, drivers: .these(drivers.map { DriverID($0) }))
+    }
 }

@@ -1,0 +1,150 @@
+// What the reading routes answer, as JSON (docs/contract.md, section 3, "Reading"). Times are RFC 3339 in UTC with
+// milliseconds; a member without a value is left out.
+
+import Engine
+import JourneyModel
+
+enum JourneyAnswers {
+    /// `GET /native/session`. The deadlines that lie before `now` have passed.
+    static func standing(_ journey: Journey, settingsVersion: String, at now: Moment) -> [UInt8] {
+        let journey = journey.advanced(to: now)
+        var writer = JSONWriter(reservingBytes: 384)
+        writer.beginObject()
+        writer.member("state", journey.state.rawValue)
+        writer.member("session_id", journey.sessionID)
+        writer.member("target_charger_id", journey.targetChargerID)
+        writer.member("next_target_charger_id", journey.nextTargetChargerID)
+        writer.deadlines(journey, at: now)
+        writer.member("settings_version", settingsVersion)
+        writer.member("as_of", now)
+        writer.endObject()
+        return writer.bytes
+    }
+
+    /// `GET /native/sessions`
+    static func sessions(_ page: SessionPage, at now: Moment) -> [UInt8] {
+        var writer = JSONWriter(reservingBytes: 64 + 160 * page.sessions.count)
+        writer.beginObject()
+        writer.name("sessions")
+        writer.beginArray()
+        for session in page.sessions {
+            writer.beginObject()
+            writer.summary(session, at: now)
+            writer.endObject()
+        }
+        writer.endArray()
+        if page.hasMore, let last = page.sessions.last {
+            writer.member("next_cursor", PageCursor.session(last.sessionID).text)
+        }
+        writer.endObject()
+        return writer.bytes
+    }
+
+    /// `GET /native/sessions/{session_id}`
+    static func timeline(_ timeline: SessionTimeline, at now: Moment) -> [UInt8] {
+        var writer = JSONWriter(reservingBytes: 256 + 512 * timeline.events.count)
+        writer.beginObject()
+        writer.summary(timeline.session, at: now)
+        writer.name("events")
+        writer.beginArray()
+        for event in timeline.events { writer.event(event) }
+        writer.endArray()
+        if timeline.hasMore, let last = timeline.events.last {
+            writer.member("next_cursor", PageCursor.event(last.id).text)
+        }
+        writer.endObject()
+        return writer.bytes
+    }
+
+    /// The data of one message of `GET /native/session/stream`, on one line.
+    static func change(_ change: JourneyChange, isSnapshot: Bool, at now: Moment) -> [UInt8] {
+        var writer = JSONWriter(reservingBytes: 384)
+        writer.beginObject()
+        writer.member("state", change.journey.state.rawValue)
+        writer.member("session_id", change.journey.sessionID)
+        writer.deadlines(change.journey, at: now)
+        if let cause = change.cause {
+            writer.name("caused_by")
+            writer.beginObject()
+            writer.member("event_id", cause.eventID)
+            writer.member("event", cause.name.canonical)
+            writer.member("occurred_at", cause.occurredAt)
+            writer.member("source", cause.source)
+            writer.endObject()
+        }
+        if isSnapshot {
+            writer.name("snapshot")
+            writer.bool(true)
+        }
+        writer.endObject()
+        return writer.bytes
+    }
+}
+
+extension JSONWriter {
+    fileprivate mutating func member(_ name: String, _ text: String?) {
+        guard let text else { return }
+        self.name(name)
+        string(text)
+    }
+
+    fileprivate mutating func member(_ name: String, _ moment: Moment?) {
+        member(name, moment.map(RFC3339.text(of:)))
+    }
+
+    /// `"deadlines":{"grace":{"at":"...","seconds_left":900},"hard":{...}}`, each while it runs.
+    fileprivate mutating func deadlines(_ journey: Journey, at now: Moment) {
+        name("deadlines")
+        beginObject()
+        for (name, deadline) in [("grace", journey.graceDeadline), ("hard", journey.hardDeadline)] {
+            guard let deadline else { continue }
+            self.name(name)
+            beginObject()
+            member("at", deadline)
+            self.name("seconds_left")
+            let left = max(deadline.milliseconds(since: now), 0)
+            // Rounded up: 0 only when nothing is left.
+            integer(left / 1000 + (left % 1000 == 0 ? 0 : 1))
+            endObject()
+        }
+        endObject()
+    }
+
+    fileprivate mutating func summary(_ session: SessionSummary, at now: Moment) {
+        member("session_id", session.sessionID)
+        member("state", session.journey?.advanced(to: now).state.rawValue)
+        member("charger_id", session.chargerID)
+        member("merchant_id", session.merchantID)
+        member("opened_at", session.openedAt)
+        member("registered_at", session.registeredAt)
+    }
+
+    fileprivate mutating func event(_ event: SessionEvent) {
+        beginObject()
+        member("event_id", event.eventID)
+        member("idempotency_key", event.idempotencyKey)
+        member("event", event.name.canonical)
+        member("source", event.source)
+        member("app_state", event.appState)
+        member("charger_id", event.chargerID)
+        member("merchant_id", event.merchantID)
+        member("occurred_at", event.occurredAt)
+        member("occurred_at_sent", event.occurredAtText)
+        member("received_at", event.receivedAt)
+        if let sequence = event.sequence {
+            name("sequence")
+            integer(sequence)
+        }
+        member("settings_version", event.settingsVersion)
+        member("transition", event.verdict.transition.rawValue)
+        member("reason", event.verdict.reason?.rawValue)
+        if event.verdict.impliesReset {
+            name("implied")
+            beginArray()
+            string("reset")
+            endArray()
+        }
+        member("state", event.state.rawValue)
+        endObject()
+    }
+}

@@ -1,0 +1,101 @@
+// GET /native/session, /native/sessions and /native/sessions/{session_id}: what is stored about the caller's own
+// journeys (docs/contract.md, section 3, "Reading").
+
+import Engine
+import HTTP1
+import HTTPServer
+import Identity
+import JourneyModel
+import Logging
+
+struct JourneyHandlers: Sendable {
+    /// `GET /native/sessions`; a page of twenty fits a phone's screen.
+    static let sessionsDefault = 20
+    static let sessionsMax = 100
+    /// `GET /native/sessions/{session_id}`; a whole session is a few dozen events, some 400 bytes each.
+    static let eventsMax = 500
+
+    let journeys: any JourneyReader
+    let settings: SettingsInForce
+    let logger: Logger
+
+    var standing: CallerHandler {
+        { request, caller throws(ProblemAnswer) in
+            let journey = try await read(request) { () async throws(StoreFailure) in
+                try await journeys.journey(of: caller.driver)
+            }
+            return answer(
+                JourneyAnswers.standing(journey, settingsVersion: settings.read().version, at: request.receivedAt))
+        }
+    }
+
+    var sessions: CallerHandler {
+        { request, caller throws(ProblemAnswer) in
+            let query = try PageQuery(
+                request.query, limitDefault: Self.sessionsDefault, limitMax: Self.sessionsMax)
+            let cursor = try sessionCursor(query.cursor)
+            let page = try await read(request) { () async throws(StoreFailure) in
+                try await journeys.sessions(of: caller.driver, limit: query.limit, after: cursor)
+            }
+            guard let page else { throw cursorIsUnknown }
+            return answer(JourneyAnswers.sessions(page, at: request.receivedAt))
+        }
+    }
+
+    var timeline: CallerHandler {
+        { request, caller throws(ProblemAnswer) in
+            let query = try PageQuery(request.query, limitDefault: Self.eventsMax, limitMax: Self.eventsMax)
+            let cursor = try eventCursor(query.cursor)
+            let sessionID = request.parameters["session_id"] ?? ""
+            let outcome = try await read(request) { () async throws(StoreFailure) in
+                try await journeys.timeline(of: sessionID, of: caller.driver, limit: query.limit, after: cursor)
+            }
+            switch outcome {
+            case .found(let timeline): return answer(JourneyAnswers.timeline(timeline, at: request.receivedAt))
+            case .sessionNotFound: throw .sessionNotFound
+            case .cursorNotFound: throw cursorIsUnknown
+            }
+        }
+    }
+
+    // MARK: Cursors
+
+    private var cursorIsUnknown: ProblemAnswer {
+        ProblemAnswer(.invalid(InvalidFields([PageQuery.cursorIsUnknown])))
+    }
+
+    private func sessionCursor(_ cursor: PageCursor?) throws(ProblemAnswer) -> String? {
+        switch cursor {
+        case nil: return nil
+        case .session(let sessionID): return sessionID
+        case .event: throw cursorIsUnknown
+        }
+    }
+
+    private func eventCursor(_ cursor: PageCursor?) throws(ProblemAnswer) -> Int64? {
+        switch cursor {
+        case nil: return nil
+        case .event(let id): return id
+        case .session: throw cursorIsUnknown
+        }
+    }
+
+    // MARK: Answers
+
+    private func read<Value>(
+        _ request: Request, _ body: () async throws(StoreFailure) -> Value
+    ) async throws(ProblemAnswer) -> Value {
+        do throws(StoreFailure) {
+            return try await body()
+        } catch {
+            logger.error("the store failed", metadata: ["request_id": "\(request.id)", "failure": "\(error)"])
+            throw ProblemAnswer(reading: error)
+        }
+    }
+
+    private func answer(_ json: [UInt8]) -> Response {
+        Response(
+            status: .ok, fields: Fields([("Content-Type", "application/json"), ("Cache-Control", "no-store")]),
+            body: .bytes(json))
+    }
+}

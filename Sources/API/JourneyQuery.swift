@@ -1,0 +1,94 @@
+// The query of a page: `limit` and `cursor`. A cursor is opaque to clients: base64url (RFC 4648, section 5) of what it
+// names, which means nothing to another driver.
+
+import struct Foundation.Data
+import JourneyModel
+
+enum PageCursor: Hashable {
+    case session(String)
+    case event(Int64)
+
+    var text: String {
+        switch self {
+        case .session(let sessionID): Self.encode("s" + sessionID)
+        case .event(let id): Self.encode("e" + String(id))
+        }
+    }
+
+    /// Nil for what this server never gave out.
+    init?(_ text: String) {
+        // A session_id has at most 128 characters, of 4 bytes in UTF-8; base64 makes 4 of 3.
+        guard text.utf8.count <= 700, let decoded = Self.decode(text), let kind = decoded.first else { return nil }
+        let rest = String(decoded.dropFirst())
+        switch kind {
+        case "s" where !rest.isEmpty: self = .session(rest)
+        case "e":
+            guard let id = Int64(rest), id > 0 else { return nil }
+            self = .event(id)
+        default: return nil
+        }
+        guard self.text == text else { return nil }
+    }
+
+    private static func encode(_ text: String) -> String {
+        Data(text.utf8).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_")
+            .replacing("=", with: "")
+    }
+
+    private static func decode(_ text: String) -> String? {
+        let padding = String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
+        let base64 = text.replacing("-", with: "+").replacing("_", with: "/") + padding
+        return Data(base64Encoded: base64).flatMap { String(validating: $0, as: UTF8.self) }
+    }
+}
+
+/// What a request asks of a page, once it is valid.
+struct PageQuery: Hashable {
+    var limit: Int
+    var cursor: PageCursor?
+
+    /// - Throws: `validation_failed` with a pointer for each parameter that is wrong; unknown ones pass.
+    init(_ query: String?, limitDefault: Int, limitMax: Int) throws(ProblemAnswer) {
+        var errors: [FieldError] = []
+        let parameters = Self.parameters(query)
+        limit = limitDefault
+        if let text = Self.single("limit", in: parameters, &errors) {
+            if let number = Self.wholeNumber(text), (1...limitMax).contains(number) {
+                limit = number
+            } else {
+                errors.append(
+                    FieldError(pointer: "/limit", detail: "must be a whole number from 1 to \(limitMax)"))
+            }
+        }
+        if let text = Self.single("cursor", in: parameters, &errors) {
+            cursor = PageCursor(text)
+            if cursor == nil { errors.append(Self.cursorIsUnknown) }
+        }
+        guard errors.isEmpty else { throw ProblemAnswer(.invalid(InvalidFields(errors))) }
+    }
+
+    static let cursorIsUnknown = FieldError(pointer: "/cursor", detail: "is not a cursor of this list")
+
+    private static func parameters(_ query: String?) -> [(name: Substring, value: Substring)] {
+        (query ?? "").split(separator: "&").map { parameter in
+            let parts = parameter.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            return (parts[0], parts.count > 1 ? parts[1] : "")
+        }
+    }
+
+    /// Values need no percent-decoding: neither digits nor base64url are ever encoded, and what is encoded is wrong.
+    private static func single(
+        _ name: String, in parameters: [(name: Substring, value: Substring)], _ errors: inout [FieldError]
+    ) -> String? {
+        let values = parameters.filter { $0.name == name }
+        if values.count > 1 {
+            errors.append(FieldError(pointer: "/\(name)", detail: "must not be repeated"))
+            return nil
+        }
+        return values.first.map { String($0.value) }
+    }
+
+    private static func wholeNumber(_ text: String) -> Int? {
+        text.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) } ? Int(text) : nil
+    }
+}

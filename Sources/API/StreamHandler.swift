@@ -1,0 +1,139 @@
+// GET /native/session/stream: the driver's state changes as server-sent events (WHATWG HTML, section 9.2), one message
+// per change, its id to be sent back as Last-Event-ID. What is written is read from committed rows each time; between
+// two reads the stream holds nothing but the id of the last message.
+
+import Engine
+import HTTP1
+import HTTPServer
+import Identity
+import JourneyModel
+import Logging
+import Synchronization
+
+struct StreamHandler: Sendable {
+    /// Well below the 60 s after which proxies give up a silent connection; finds dead ones, too.
+    static let heartbeatSeconds = 15
+    /// How long an EventSource waits before it connects again.
+    static let reconnectMilliseconds = 3000
+    /// When the process has its streams, or goes down.
+    static let retryAfterSeconds = 5
+
+    let journeys: any JourneyReader
+    let streams: JourneyStreams
+    let tokens: any TokenVerifier
+    let clock: @Sendable () -> Moment
+    let logger: Logger
+    var heartbeat = Duration.seconds(heartbeatSeconds)
+
+    var get: CallerHandler {
+        { request, caller throws(ProblemAnswer) in
+            let fields = Fields([
+                ("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"),
+                // nginx would collect messages otherwise.
+                ("X-Accel-Buffering", "no"),
+            ])
+            // Without a body nobody holds a stream.
+            if request.method == .head { return Response(status: .ok, fields: fields) }
+            let stream = try open(caller.driver)
+            // Read before the status is out: a store that fails is a 503.
+            let first: JourneyChanges
+            do throws(StoreFailure) {
+                first = try await journeys.changes(of: caller.driver, after: lastEventID(request))
+            } catch {
+                logger.error("the store failed", metadata: ["request_id": "\(request.id)", "failure": "\(error)"])
+                throw ProblemAnswer(reading: error)
+            }
+            return Response(
+                status: .ok, fields: fields,
+                body: .stream { writer in
+                    try await run(stream, first, after: lastEventID(request), of: caller.driver, request, writer)
+                })
+        }
+    }
+
+    private func open(_ driver: DriverID) throws(ProblemAnswer) -> JourneyStream {
+        do throws(JourneyStreams.Refusal) {
+            return try streams.open(driver, at: clock())
+        } catch {
+            throw ProblemAnswer(error)
+        }
+    }
+
+    /// Nil for one that is no id of ours, which means what no id means: begin with the newest state.
+    private func lastEventID(_ request: Request) -> Int64? {
+        let values = request.fields.values("Last-Event-ID")
+        guard values.count == 1, let id = Int64(values[0]), id >= 0 else { return nil }
+        return id
+    }
+
+    // MARK: The stream
+
+    /// Until the client is gone, the token no longer good, the stream told to end, or the store fails: in each case
+    /// the client may connect again with the last id it has.
+    private func run(
+        _ stream: JourneyStream, _ first: JourneyChanges, after id: Int64?, of driver: DriverID, _ request: Request,
+        _ writer: any ResponseBodyWriter
+    ) async throws {
+        let due = HeartbeatDue()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { [heartbeat] in
+                while true {
+                    try await Task.sleep(for: heartbeat)
+                    due.set()
+                    stream.wake()
+                }
+            }
+            defer { group.cancelAll() }
+            try await writer.write(Array("retry: \(Self.reconnectMilliseconds)\n\n".utf8))
+            var last = try await write(first, after: id, to: writer)
+            for await _ in stream.wakes {
+                if due.take() {
+                    guard await isStillAllowed(request) else { return }
+                    try await writer.write(Array(":\n\n".utf8))
+                }
+                last = try await write(journeys.changes(of: driver, after: last), after: last, to: writer)
+            }
+        }
+    }
+
+    /// Answers the id of the last message.
+    private func write(
+        _ changes: JourneyChanges, after last: Int64?, to writer: any ResponseBodyWriter
+    ) async throws -> Int64? {
+        switch changes {
+        case .all(let changes):
+            for change in changes { try await writer.write(message(change, isSnapshot: false)) }
+            return changes.last?.id ?? last
+        case .newest(let change):
+            try await writer.write(message(change, isSnapshot: true))
+            return change.id
+        }
+    }
+
+    private func message(_ change: JourneyChange, isSnapshot: Bool) -> [UInt8] {
+        var bytes = Array("id: \(change.id)\ndata: ".utf8)
+        bytes += JourneyAnswers.change(change, isSnapshot: isSnapshot, at: clock())
+        bytes += Array("\n\n".utf8)
+        return bytes
+    }
+
+    /// A token that expired, or a sign-in that was revoked, since the stream began.
+    private func isStillAllowed(_ request: Request) async -> Bool {
+        guard let token = BearerToken.read(from: request.fields) else { return false }
+        return (try? await tokens.verify(token, atSecondsSince1970: clock().millisecondsSinceEpoch / 1000)) != nil
+    }
+}
+
+/// Set by the timer, taken by the stream.
+private final class HeartbeatDue: Sendable {
+    private let isDue = Mutex(false)
+
+    func set() { isDue.withLock { $0 = true } }
+
+    func take() -> Bool {
+        isDue.withLock { isDue in
+            defer { isDue = false }
+            return isDue
+        }
+    }
+}
