@@ -53,6 +53,7 @@ extension SessionEngine {
             engine.put(.requestFix)
         }
         engine.expireDeadlines(upTo: now)
-        return (engine, engine.finish())
+        let outputs = engine.finish()
+        return (engine, outputs)
     }
 }

@@ -16,7 +16,8 @@ struct SeededRandom: RandomNumberGenerator {
     }
 }
 
-/// Answers the same number for ever: 0 is the least that a random choice can be.
+/// Answers the same number for ever. With 1 every choice from a range is its least; 0 would be drawn again for ever,
+/// since the standard library rejects it for most ranges.
 struct ConstantRandom: RandomNumberGenerator {
     var bits: UInt64
 

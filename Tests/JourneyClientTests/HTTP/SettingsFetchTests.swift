@@ -1,0 +1,65 @@
+// The phone's copy of the settings: fetched, confirmed by ETag, and never replaced by something unusable.
+
+import JourneyClient
+import JourneyModel
+import Testing
+
+struct SettingsFetchTests {
+    private let settings = Settings(chargerAnchorRadiusMeters: 42.5, gracePeriodSeconds: 600)
+
+    private func answer(_ json: String, status: Int = 200) -> HTTPExchange.Outcome {
+        .answer(status, json, fields: [HTTPExchange.Field("etag", "\"v1\"")])
+    }
+
+    private var json: String { String(decoding: settings.wireJSON, as: UTF8.self) }
+
+    @Test("the first request asks without, a later one with the ETag of the copy")
+    func request() {
+        let first = SettingsFetch.request(copy: nil, accessToken: "abc")
+        #expect(first.method == "GET")
+        #expect(first.path == "/native/config")
+        #expect(first.fields == [HTTPExchange.Field("Authorization", "Bearer abc")])
+        let copy = SettingsCopy(settings: settings, etag: "\"v1\"", confirmedAt: .at(0))
+        let later = SettingsFetch.request(copy: copy, accessToken: "abc")
+        #expect(later.fields.last == HTTPExchange.Field("If-None-Match", "\"v1\""))
+    }
+
+    @Test("200 is a new copy, 304 the old one confirmed")
+    func current() {
+        let fetched = SettingsCopy(settings: settings, etag: "\"v1\"", confirmedAt: .at(10))
+        #expect(SettingsFetch.result(of: answer(json), copy: nil, at: .at(10)) == .current(fetched))
+        var confirmed = fetched
+        confirmed.confirmedAt = .at(500)
+        #expect(SettingsFetch.result(of: answer("", status: 304), copy: fetched, at: .at(500)) == .current(confirmed))
+        #expect(SettingsFetch.result(of: answer("", status: 304), copy: nil, at: .at(500)) == .unavailable)
+    }
+
+    @Test("401 asks for a token; every other answer leaves the copy in force")
+    func others() {
+        #expect(SettingsFetch.result(of: .problem(.unauthorized), copy: nil, at: .at(0)) == .refreshToken)
+        for outcome in [HTTPExchange.Outcome.noResponse, .problem(.rateLimited), .answer(502, "<html>")] {
+            #expect(SettingsFetch.result(of: outcome, copy: nil, at: .at(0)) == .unavailable)
+        }
+    }
+
+    @Test("settings that are missing a member, out of range or at odds with each other are refused")
+    func unusable() {
+        let broken = [
+            ("\"chargerDwellSeconds\":120", "\"x\":1"), (":120", ":\"120\""), (":120", ":0"), (":120", ":601"),
+            (":120", ":1.5"), (":400", ":-1"), (":400", ":1e9999"), (":400", ":42"), (":600", ":3601"),
+            (":3600", ":599"),
+        ]
+        for (old, new) in broken {
+            let result = SettingsFetch.result(of: answer(json.replacing(old, with: new)), copy: nil, at: .at(0))
+            #expect(result == .unavailable, "\(old) as \(new)")
+        }
+    }
+
+    @Test("a copy is good for a day, and no good when the clock was set back before it")
+    func stale() {
+        let copy = SettingsCopy(settings: settings, etag: nil, confirmedAt: .at(0))
+        #expect(!copy.isStale(at: .at(86_399)))
+        #expect(copy.isStale(at: .at(86_400)))
+        #expect(copy.isStale(at: .at(-1)))
+    }
+}

@@ -1,0 +1,56 @@
+// A whole drive as a receiver reports it, second by second, with seeded noise, gaps and an app that is killed and
+// started again on the way: it ends as the driver's day did, whatever the receiver made of it.
+
+import Foundation
+import JourneyClient
+import JourneyModel
+import Testing
+
+struct SimulatedRouteTests {
+    private static let way: [JourneyState] = [
+        .nearCharger, .anchored, .sessionActive, .inTransit, .atMerchant, .sessionEnded,
+    ]
+
+    @Test("arrive, charge, walk over, be verified: every step once, in order", arguments: 1...40)
+    func wholeDay(seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        var phone = Phone()
+        phone.take(.targeted(Town.charger), at: 0)
+        for second in stride(from: 0.0, through: 1500, by: 1) {
+            try report(Self.position(at: second), at: second, to: &phone, &random)
+            if second == 400 {
+                phone.take(.activated(sessionID: Town.identifier("s1"), merchant: Town.merchant), at: second)
+            }
+        }
+        phone.take(.visitVerified(sessionID: Town.identifier("s1")), at: 1501)
+        #expect(phone.transitions.map(\.to) == Self.way, "seed \(seed)")
+        let arrival = try #require(phone.transitions.first { $0.to == .atMerchant }).at
+        let seconds = Double(arrival.milliseconds(since: .at(0))) / 1000
+        #expect((1150...1300).contains(seconds), "seed \(seed): at the merchant after \(seconds) s")
+    }
+
+    /// By car to the charger, 400 s of charging, on foot to the merchant: metres east of the charger.
+    private static func position(at second: Double) -> (east: Double, speed: Double) {
+        switch second {
+        case ..<200: (-2000 + second * 10, 10)
+        case ..<500: (0, 0)
+        case ..<1214: ((second - 500) * 1.4, 1.4)
+        default: (1000, 0)
+        }
+    }
+
+    /// Noise as wide as the accuracy says; every seventh fix hopeless; silence now and then; two restarts.
+    private func report(
+        _ position: (east: Double, speed: Double), at second: Double, to phone: inout Phone,
+        _ random: inout SeededRandom
+    ) throws {
+        if second == 450 || second == 900 { try phone.restart(at: second) }
+        if Int(second) % 100 > 80 { return }
+        let isHopeless = Int.random(in: 0..<7, using: &random) == 0
+        let accuracy = isHopeless ? 150 : Double.random(in: 4...15, using: &random)
+        let noise = Double.random(in: -accuracy...accuracy, using: &random) * (isHopeless ? 5 : 1)
+        phone.fix(
+            east: position.east + noise, accuracy: accuracy,
+            speed: max(0, position.speed + Double.random(in: -0.4...0.4, using: &random)), at: second)
+    }
+}

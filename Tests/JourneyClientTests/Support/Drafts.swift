@@ -1,0 +1,86 @@
+// Drafts and answers for the tests of the queue.
+
+import JourneyClient
+import JourneyModel
+
+extension EventDraft {
+    static func draft(_ name: EventName = .enteredChargerIntentZone, _ sequence: Int64 = 0) -> EventDraft {
+        EventDraft(
+            name: name, sessionID: name.requiresSession ? "s1" : nil, chargerID: "c1", occurredAt: .at(0),
+            sequence: sequence)
+    }
+}
+
+extension HTTPExchange.Outcome {
+    static func answer(
+        _ status: Int, _ body: String = "", fields: [HTTPExchange.Field] = []
+    ) -> HTTPExchange.Outcome {
+        .response(HTTPExchange.Response(status: status, fields: fields, body: Array(body.utf8)))
+    }
+
+    /// As the server answers an event that it stored.
+    static func stored(_ eventID: String) -> HTTPExchange.Outcome {
+        .response(HTTPExchange.Response(status: 200, body: EventAnswer.stored(eventID).encoded()))
+    }
+
+    static func problem(
+        _ code: ProblemCode, retryAfter: String? = nil
+    ) -> HTTPExchange.Outcome {
+        let fields = retryAfter.map { [HTTPExchange.Field("retry-after", $0)] } ?? []
+        return .response(
+            HTTPExchange.Response(
+                status: code.status, fields: fields,
+                body: Problem(code, detail: "why", requestID: "r-1").encoded()))
+    }
+
+    static func batch(_ results: [BatchResult], fields: [HTTPExchange.Field] = []) -> HTTPExchange.Outcome {
+        .response(HTTPExchange.Response(status: 200, fields: fields, body: BatchResult.encode(results)))
+    }
+}
+
+extension EventAnswer {
+    static func stored(_ eventID: String) -> EventAnswer {
+        EventAnswer(status: .ok, eventID: eventID, state: .nearCharger, verdict: .applied)
+    }
+}
+
+/// A queue, the least randomness there is, and a server that answers by script. A class, because the macros of
+/// Swift Testing call nothing that mutates a value.
+final class QueueBench {
+    var queue: EventQueue<MemoryEventJournal>
+    var random = ConstantRandom(bits: 1)
+
+    init(_ eventIDs: String..., journaled events: [QueuedEvent] = []) throws {
+        queue = try EventQueue(driver: DriverID("d1"), journal: MemoryEventJournal(events))
+        for (index, id) in eventIDs.enumerated() {
+            try enqueue(id, .draft(.enteredChargerIntentZone, Int64(index)))
+        }
+    }
+
+    var ids: [String] { queue.events.map(\.eventID) }
+
+    func attempt(at seconds: Double, token: String = "token") -> Attempt? {
+        queue.nextAttempt(at: .at(seconds), accessToken: token)
+    }
+
+    /// One attempt and what came of it; nil when there was none to make.
+    func exchange(_ outcome: HTTPExchange.Outcome, at seconds: Double) -> [QueueOutput]? {
+        guard let attempt = attempt(at: seconds) else { return nil }
+        return report(outcome, of: attempt, at: seconds)
+    }
+
+    func report(_ outcome: HTTPExchange.Outcome, of attempt: Attempt, at seconds: Double) -> [QueueOutput] {
+        queue.handle(outcome, of: attempt, at: .at(seconds), using: &random)
+    }
+
+    func signIn(_ driver: String) -> Bool {
+        queue.signedIn(as: DriverID(driver))
+    }
+
+    @discardableResult
+    func enqueue(
+        _ eventID: String, _ draft: EventDraft = .draft(), at seconds: Double = 0
+    ) throws(EnqueueError) -> [QueueOutput] {
+        try queue.enqueue(draft, eventID: eventID, at: .at(seconds))
+    }
+}
