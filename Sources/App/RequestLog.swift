@@ -15,6 +15,7 @@ struct RequestLog: RequestObserver {
                 "request_id": "\(request.requestID)", "route": "\(request.routeTemplate ?? "none")",
                 "status": "\(request.status.code)", "duration_us": "\(request.durationNanoseconds / 1000)",
                 "bytes_in": "\(request.bytesIn)", "bytes_out": "\(request.bytesOut)",
+                "client": "\(request.remoteAddress)",
             ])
     }
 }

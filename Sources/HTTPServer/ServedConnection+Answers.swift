@@ -7,25 +7,43 @@ internal import Sockets
 extension ServedConnection {
     /// The request in hand, as it was decided when its head came.
     nonisolated(nonsending) func answer() async throws(TransportError) {
+        if let (handler, request) = handling() {
+            // It runs to its end whatever becomes of the client: what it commits must not depend on that.
+            let response = await handler(request)
+            if case .stream(let produce) = response.body {
+                try await flush()
+                return try await stream(produce, response)
+            }
+            send(response)
+        } else {
+            answerWithoutHandler()
+        }
+        if output.count > serving.configuration.outputBytesMax { try await flush() }
+    }
+
+    /// nil when no handler is to be asked.
+    @inline(never) private func handling() -> (handler: @Sendable (Request) async -> Response, Request)? {
+        guard let exchange, let head = exchange.head, case .handler(let route, let parameters) = exchange.destination
+        else { return nil }
+        let request = Request(
+            method: head.method, path: head.path, query: head.query, fields: head.fields, body: exchange.body,
+            id: exchange.id, receivedAtMilliseconds: exchange.receivedAtMilliseconds,
+            remoteAddress: exchange.remoteAddress, parameters: parameters)
+        return (route.handler, request)
+    }
+
+    @inline(never) private func answerWithoutHandler() {
         guard let exchange else { return }
         switch exchange.destination {
-        case .handler(let route, let parameters):
-            guard let request = request(exchange, parameters) else { return }
-            // It runs to its end whatever becomes of the client: what it commits must not depend on that.
-            let response = await route.handler(request)
-            try await send(response, exchange)
-        case .options(let allow):
-            try await send(Response(status: .noContent, fields: Fields([("Allow", allow)])), exchange)
-        case .refusal(let status, let detail, let fields):
-            try await send(rendered(status, detail, fields, exchange), exchange)
+        case .handler: break
+        case .options(let allow): send(Response(status: .noContent, fields: Fields([("Allow", allow)])))
+        case .refusal(let status, let detail, let fields): send(rendered(status, detail, fields, exchange))
         }
     }
 
     /// Answers the request in hand, or the beginning of one, and ends the connection. What was decided when the head
     /// came goes first: a body that is too long for a path that does not exist is 404.
-    nonisolated(nonsending) func refuse(
-        _ status: Status, _ detail: String, retryAfterSeconds: Int? = nil
-    ) async throws(TransportError) {
+    @inline(never) func refuse(_ status: Status, _ detail: String, retryAfterSeconds: Int? = nil) {
         var fields = Fields()
         if let retryAfterSeconds { fields.append("Retry-After", String(retryAfterSeconds)) }
         let exchange =
@@ -33,52 +51,48 @@ extension ServedConnection {
             ?? Exchange(
                 id: RequestID.make(), destination: .refusal(status, detail: detail, fields: fields), head: nil,
                 remoteAddress: connection.remoteAddress, receivedAtMilliseconds: LoopClock.nowMilliseconds)
+        self.exchange = exchange
         var refusal = (status: status, detail: detail, fields: fields)
         if case .refusal(let status, let detail, let fields) = exchange.destination {
             refusal = (status, detail, fields)
         }
-        let response = rendered(refusal.status, refusal.detail, refusal.fields, exchange)
-        try await send(response, exchange, close: true)
+        send(rendered(refusal.status, refusal.detail, refusal.fields, exchange), close: true)
     }
 
     private func rendered(_ status: Status, _ detail: String, _ fields: Fields, _ exchange: Exchange) -> Response {
         serving.refusals(RefusedRequest(status: status, detail: detail, requestID: exchange.id, fields: fields))
     }
 
-    private func request(_ exchange: Exchange, _ parameters: [String: String]) -> Request? {
-        guard let head = exchange.head else { return nil }
-        return Request(
-            method: head.method, path: head.path, query: head.query, fields: head.fields, body: exchange.body,
-            id: exchange.id, receivedAtMilliseconds: exchange.receivedAtMilliseconds,
-            remoteAddress: exchange.remoteAddress, parameters: parameters)
-    }
-
     // MARK: - Sending
 
-    private nonisolated(nonsending) func send(
-        _ response: Response, _ exchange: Exchange, close: Bool = false
-    ) async throws(TransportError) {
-        self.exchange = nil
-        _ = holdRequest()
+    /// Answers the exchange in hand, which ends with it. A refusal that were a stream would have no content.
+    @inline(never) private func send(_ response: Response, close: Bool = false) {
+        guard let exchange = takeExchange() else { return }
+        var bytes: [UInt8] = []
+        if case .bytes(let content) = response.body { bytes = content }
+        let before = output.count
+        http.encode(
+            status: response.status, fields: fields(response, exchange), body: bytes, dateText: dateText,
+            close: close || connection.isDraining, into: &output)
+        observe(exchange, response.status, output.count - before)
+    }
+
+    /// What it made the server hold is given back.
+    private func takeExchange() -> Exchange? {
+        defer {
+            exchange = nil
+            _ = holdRequest()
+        }
+        return exchange
+    }
+
+    private func fields(_ response: Response, _ exchange: Exchange) -> Fields {
         var fields = response.fields
         fields.set("X-Request-Id", exchange.id)
-        let close = close || connection.isDraining
-        let date = serving.clocks[connection.loop.index].dateText()
-        let bytesOut: Int
-        switch response.body {
-        case .bytes(let bytes):
-            let before = output.count
-            http.encode(
-                status: response.status, fields: fields, body: bytes, dateText: date, close: close, into: &output)
-            bytesOut = output.count - before
-        case .stream(let produce):
-            try await flush()
-            http.encodeHead(status: response.status, fields: fields, dateText: date, close: close, into: &output)
-            bytesOut = try await stream(produce, isHead: exchange.head?.method == .head)
-        }
-        observe(exchange, response.status, bytesOut)
-        if output.count > serving.configuration.outputBytesMax { try await flush() }
+        return fields
     }
+
+    private var dateText: String { serving.clocks[connection.loop.index].dateText() }
 
     private func observe(_ exchange: Exchange, _ status: Status, _ bytesOut: Int) {
         let bytesTaken = bytesRead - http.bufferedBytes
@@ -94,13 +108,13 @@ extension ServedConnection {
 
     // MARK: - Streaming
 
-    /// The head is in `output`. Returns the bytes of the whole answer.
+    /// What was made before is written already.
     private nonisolated(nonsending) func stream(
-        _ produce: @Sendable (any ResponseBodyWriter) async throws -> Void, isHead: Bool
-    ) async throws(TransportError) -> Int {
-        streamedBytes = output.count
+        _ produce: @Sendable (any ResponseBodyWriter) async throws -> Void, _ response: Response
+    ) async throws(TransportError) {
+        guard let exchange = beginStream(response) else { return }
         try await flush()
-        if !isHead {
+        if exchange.head?.method != .head {
             do {
                 try await produce(StreamedBody(served: self))
             } catch {
@@ -109,9 +123,22 @@ extension ServedConnection {
                 throw .closed
             }
         }
+        endStream(exchange, response.status)
+    }
+
+    @inline(never) private func beginStream(_ response: Response) -> Exchange? {
+        guard let exchange = takeExchange() else { return nil }
+        http.encodeHead(
+            status: response.status, fields: fields(response, exchange), dateText: dateText,
+            close: connection.isDraining, into: &output)
+        streamedBytes = output.count
+        return exchange
+    }
+
+    @inline(never) private func endStream(_ exchange: Exchange, _ status: Status) {
         let before = output.count
         http.encodeEnd(into: &output)
-        return streamedBytes + output.count - before
+        observe(exchange, status, streamedBytes + output.count - before)
     }
 
     func writeChunk(_ bytes: [UInt8]) async throws(TransportError) {

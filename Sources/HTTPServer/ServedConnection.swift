@@ -4,6 +4,9 @@
 // Reading and writing take turns. What a batch of pipelined requests produced is written at once, and nothing is read
 // while it has not been taken: a client that sends and never reads holds one input and one output buffer, no more.
 // What all clients together make the server hold is counted in the budget that the connections share.
+//
+// An idle connection costs little more than its task, and that is as large as the largest frame on it. So async
+// functions here hold next to nothing: what deals in heads and answers is not async, and not inlined into what is.
 
 internal import HTTP1
 internal import Sockets
@@ -66,7 +69,7 @@ final class ServedConnection: @unchecked Sendable {
     /// Answers 503 before any request.
     func turnAway() async {
         do throws(TransportError) {
-            try await refuse(.serviceUnavailable, "The server has too many connections.", retryAfterSeconds: 1)
+            shed("The server has too many connections.")
             try await flush()
             try await linger()
         } catch {}
@@ -74,23 +77,32 @@ final class ServedConnection: @unchecked Sendable {
 
     // MARK: - Events
 
+    private enum Step {
+        case read, answer
+        case end(Ending)
+    }
+
     private nonisolated(nonsending) func run() async throws(TransportError) -> Ending {
         while true {
+            switch nextStep() {
+            case .read: if let ending = try await readMore() { return ending }
+            case .answer: try await answer()
+            case .end(let ending): return ending
+            }
+        }
+    }
+
+    /// Takes events as far as they can be dealt with at once.
+    @inline(never) private func nextStep() -> Step {
+        while true {
             switch http.nextEvent() {
-            case .needMoreData:
-                if let ending = try await readMore() { return ending }
-            case .head(let head):
-                begin(head)
-            case .body(let bytes):
-                try await take(bytes)
-            case .end:
-                try await answer()
-            case .refused(let refusal):
-                try await refuse(refusal.status, refusal.detail)
-            case .endOfStream, .truncated:
-                return .close
-            case .responseDue, .closed:
-                return .linger
+            case .needMoreData: return .read
+            case .head(let head): begin(head)
+            case .body(let bytes): take(bytes)
+            case .end: return .answer
+            case .refused(let refusal): refuse(refusal.status, refusal.detail)
+            case .endOfStream, .truncated: return .end(.close)
+            case .responseDue, .closed: return .end(.linger)
             }
         }
     }
@@ -122,9 +134,9 @@ final class ServedConnection: @unchecked Sendable {
             receivedAtMilliseconds: LoopClock.nowMilliseconds)
     }
 
-    private nonisolated(nonsending) func take(_ bytes: [UInt8]) async throws(TransportError) {
+    private func take(_ bytes: [UInt8]) {
         guard case .handler = exchange?.destination else { return }
-        guard hold(heldBytes + bytes.count) else { return try await shed() }
+        guard hold(heldBytes + bytes.count) else { return shed() }
         if exchange?.body.isEmpty == true {
             exchange?.body = bytes
         } else {
@@ -151,51 +163,77 @@ final class ServedConnection: @unchecked Sendable {
         return hold((exchange?.body.count ?? 0) + (input > ServedConnection.uncountedBytes ? input : 0))
     }
 
-    private nonisolated(nonsending) func shed() async throws(TransportError) {
-        try await refuse(.serviceUnavailable, "The server is busy.", retryAfterSeconds: 1)
+    private func shed(_ detail: String = "The server is busy.") {
+        refuse(.serviceUnavailable, detail, retryAfterSeconds: 1)
     }
 
     // MARK: - Reading
 
     /// Not nil when the connection is over.
     private nonisolated(nonsending) func readMore() async throws(TransportError) -> Ending? {
-        if http.isContinueDue {
-            if exchange?.isRefused == true {
-                // RFC 9110 section 10.1.1: a final status instead of 100; the body will not be read.
-                try await answer()
-                return nil
-            }
-            http.encodeContinue(into: &output)
-        }
-        try await flush()
-        if output.capacity > ServedConnection.idleOutputBytesMax { output = [] }
-        guard holdRequest() else {
-            try await shed()
+        if answersInsteadOfReading() {
+            try await answer()
             return nil
         }
-        let phase = http.phase
-        let endsOnDrain = phase == .idle && drainDeadline == nil
+        try await flush()
+        guard let wait = wait() else { return nil }
         do throws(TransportError) {
-            let count = try await connection.read(until: deadline(phase), endsOnDrain: endsOnDrain) { bytes in
-                http.receive(bytes)
-                return bytes.count
-            }
-            bytesRead += count
+            let count = try await connection.read(until: wait.deadline, endsOnDrain: wait.endsOnDrain) { received($0) }
             if count == 0 { http.receiveEndOfStream() }
             return nil
         } catch {
-            switch error {
-            case .draining:
-                drainDeadline = .inMilliseconds(serving.configuration.drainIdleMilliseconds)
-                return nil
-            case .timedOut where phase == .idle:
-                return .close
-            case .timedOut:
-                try await refuse(.requestTimeout, "The request did not arrive in time.")
-                return .linger
-            default:
-                throw error
-            }
+            return try ending(after: error, wait.phase)
+        }
+    }
+
+    /// A client that waits for 100 (Continue) gets it, unless its request is refused (RFC 9110 section 10.1.1): then
+    /// a final status instead, and its body will not be read.
+    @inline(never) private func answersInsteadOfReading() -> Bool {
+        guard http.isContinueDue else { return false }
+        if exchange?.isRefused == true { return true }
+        http.encodeContinue(into: &output)
+        return false
+    }
+
+    @inline(never) private func received(_ bytes: UnsafeRawBufferPointer) -> Int {
+        http.receive(bytes)
+        bytesRead += bytes.count
+        return bytes.count
+    }
+
+    private struct Wait {
+        var phase: ServerConnection.Phase
+        var deadline: Deadline
+        var endsOnDrain: Bool
+    }
+
+    /// What is not needed while waiting is given back. nil when the budget has no room for what is, which is answered.
+    @inline(never) private func wait() -> Wait? {
+        if output.capacity > ServedConnection.idleOutputBytesMax { output = [] }
+        guard holdRequest() else {
+            shed()
+            return nil
+        }
+        let phase = http.phase
+        return Wait(
+            phase: phase, deadline: deadline(phase), endsOnDrain: phase == .idle && drainDeadline == nil)
+    }
+
+    /// nil when the connection goes on.
+    @inline(never) private func ending(
+        after error: TransportError, _ phase: ServerConnection.Phase
+    ) throws(TransportError) -> Ending? {
+        switch error {
+        case .draining:
+            drainDeadline = .inMilliseconds(serving.configuration.drainIdleMilliseconds)
+            return nil
+        case .timedOut where phase == .idle:
+            return .close
+        case .timedOut:
+            refuse(.requestTimeout, "The request did not arrive in time.")
+            return .linger
+        default:
+            throw error
         }
     }
 
