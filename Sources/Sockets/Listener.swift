@@ -16,6 +16,9 @@ final class Listener: @unchecked Sendable, ReadinessReceiver {
     private var spare: Int32
     private var token: UInt64?
     private var timer: LoopTimer?
+    /// When to stop hoping that descriptors come back; nil while there are any.
+    private var patienceEnds: Deadline?
+    private let patienceMilliseconds: Int
 
     /// Accepted in one turn; the rest comes with the next one, after the connections had theirs.
     private static let acceptedPerTurnMax = 64
@@ -24,8 +27,14 @@ final class Listener: @unchecked Sendable, ReadinessReceiver {
     /// With no descriptor or memory left, asking again at once would only burn the processor.
     static let pauseMilliseconds = 100
 
-    /// Takes the descriptor, which listens, over.
-    init(_ descriptor: Int32, on loop: EventLoop, accepted: @escaping @Sendable (Int32, Endpoint) -> Void) {
+    /// Takes the descriptor, which listens, over. `patienceMilliseconds`: without descriptors, who waits to be accepted
+    /// is left waiting for so long, since others close; then one is turned away with every pause, rather than that
+    /// all wait for time-outs of their own. 10 s is shorter than those.
+    init(
+        _ descriptor: Int32, on loop: EventLoop, patienceMilliseconds: Int = 10_000,
+        accepted: @escaping @Sendable (Int32, Endpoint) -> Void
+    ) {
+        self.patienceMilliseconds = patienceMilliseconds
         self.descriptor = descriptor
         self.loop = loop
         self.accepted = accepted
@@ -82,13 +91,16 @@ final class Listener: @unchecked Sendable, ReadinessReceiver {
     private func acceptOne() -> Attempt {
         let (endpoint, answer) = acceptNow()
         if answer >= 0 {
+            patienceEnds = nil
             accepted(Int32(clamping: answer), endpoint)
             return .took
         }
         switch Int32(clamping: -answer) {
         case EAGAIN: return .nothing
         case EMFILE, ENFILE:
-            turnOneAwayWithSpare()
+            let ends = patienceEnds ?? .inMilliseconds(patienceMilliseconds)
+            patienceEnds = ends
+            if ends.hasPassed { turnOneAwayWithSpare() }
             return .exhausted
         case ENOBUFS, ENOMEM: return .exhausted
         // The rest belongs to the connection that was to be accepted (accept(2): treat them like EAGAIN and retry).

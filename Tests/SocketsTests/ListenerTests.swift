@@ -98,6 +98,37 @@ extension SocketsSuite {
             #expect(script.openDescriptors.isEmpty)
         }
 
+        @Test func `who waits while there are no descriptors is served when they come back`() async throws {
+            let script = FaultScript(Fault(.accept, EMFILE), at: 1, count: 3)
+            let loops = try EventLoopGroup(count: 1, syscalls: script.syscalls)
+            let listening = try await ListenerGroup.listen(on: Self.anyPort, loops: loops, handler: Echo())
+            let client = try await exchange(listening.address, loops)
+            #expect(script.wasReached)
+            client.close()
+            #expect(await listening.drain(until: .inSeconds(5)))
+            await loops.shutdown()
+        }
+
+        @Test func `when they do not come back in good time, one after the other is turned away`() async throws {
+            let script = FaultScript(Fault(.accept, EMFILE), at: 1, count: 1)
+            let loops = try EventLoopGroup(count: 1, syscalls: script.syscalls)
+            let loopback = try #require(
+                try await Resolver.resolve(Self.anyPort, until: .inSeconds(5)).first)
+            let descriptor = try Socket.listen(on: loopback, backlog: 8, sharesPort: false, script.syscalls)
+            let port = try Socket.localEndpoint(descriptor, script.syscalls).port
+            let listener = Listener(descriptor, on: loops.loops[0], patienceMilliseconds: 0) { descriptor, _ in
+                _ = script.syscalls.close(descriptor)
+                Issue.record("it was accepted")
+            }
+            try await loops.loops[0].run { () throws(TransportError) in try listener.start() }
+            let client = try await Connection.connect(to: .ip(host: "127.0.0.1", port: port), on: loops.next())
+            #expect(try await client.read(until: .inSeconds(5)) == [])
+            client.close()
+            await loops.loops[0].run { listener.stop() }
+            await loops.shutdown()
+            #expect(script.openDescriptors.isEmpty)
+        }
+
         @Test func `a taken port is refused although the loops share theirs`() async throws {
             let loops = try EventLoopGroup(count: 2)
             let listening = try await ListenerGroup.listen(on: Self.anyPort, loops: loops, handler: Echo())
