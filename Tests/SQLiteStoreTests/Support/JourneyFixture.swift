@@ -1,0 +1,1 @@
+../../JourneyModelTests/Support/JourneyFixture.swift

@@ -1,0 +1,4 @@
+/// An answer of another kind than the test goes on with.
+struct Unexpected: Error {
+    var description: String
+}
