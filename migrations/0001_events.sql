@@ -4,6 +4,8 @@
 --   *_at_ms and *_deadline_ms are milliseconds since 1970-01-01T00:00:00Z.
 --   A text that repeats from row to row is stored once, in a table of its own, and referred to by a small integer:
 --   at ten million events each byte of an event row is 10 MB.
+--   Foreign keys guard what would orphan an event: its driver, session, kind and settings. Columns that name a place
+--   or repeat a journey have none: SQLite looks each of them up for every event, which was a tenth of its cost.
 --   Codes (state, transition, reason) are listed in event_timeline below, and in Sources/SQLiteStore/Codes.swift.
 --
 -- The event table is also the outbox. Rows are only ever added, by one writer, and AUTOINCREMENT never gives a
@@ -24,9 +26,9 @@ CREATE TABLE driver (
     head_event              INTEGER,
     head_corrected_at_ms    INTEGER,
     state                   INTEGER NOT NULL DEFAULT 0,
-    session                 INTEGER REFERENCES session (id),
-    target_charger          INTEGER REFERENCES place (id),
-    next_target_charger     INTEGER REFERENCES place (id),
+    session                 INTEGER,
+    target_charger          INTEGER,
+    next_target_charger     INTEGER,
     grace_deadline_ms       INTEGER,
     hard_deadline_ms        INTEGER,
     next_deadline_ms        INTEGER AS (
@@ -96,8 +98,8 @@ CREATE TABLE event (
     digest                     BLOB    NOT NULL CHECK (length(digest) = 32),
     kind                       INTEGER NOT NULL REFERENCES event_kind (id),
     session                    INTEGER REFERENCES session (id),
-    charger                    INTEGER REFERENCES place (id),
-    merchant                   INTEGER REFERENCES place (id),
+    charger                    INTEGER,
+    merchant                   INTEGER,
     settings_version           INTEGER NOT NULL REFERENCES settings_version (id),
     -- To the letter, as sent.
     occurred_at                TEXT    NOT NULL,
@@ -115,9 +117,7 @@ CREATE TABLE event (
     transition                 INTEGER NOT NULL,
     reason                     INTEGER,
     implies_reset              INTEGER NOT NULL,
-    -- The journey after this event: where the fold starts again when an event arrives late. No foreign keys here,
-    -- where they would cost four lookups per event: each is a session or a place of this event, or was already
-    -- in the journey before it.
+    -- The journey after this event: where the fold starts again when an event arrives late.
     after_state                INTEGER NOT NULL,
     after_session              INTEGER,
     after_target_charger       INTEGER,

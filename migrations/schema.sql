@@ -18,9 +18,9 @@ CREATE TABLE driver (
     head_event              INTEGER,
     head_corrected_at_ms    INTEGER,
     state                   INTEGER NOT NULL DEFAULT 0,
-    session                 INTEGER REFERENCES session (id),
-    target_charger          INTEGER REFERENCES place (id),
-    next_target_charger     INTEGER REFERENCES place (id),
+    session                 INTEGER,
+    target_charger          INTEGER,
+    next_target_charger     INTEGER,
     grace_deadline_ms       INTEGER,
     hard_deadline_ms        INTEGER,
     next_deadline_ms        INTEGER AS (
@@ -83,8 +83,8 @@ CREATE TABLE event (
     digest                     BLOB    NOT NULL CHECK (length(digest) = 32),
     kind                       INTEGER NOT NULL REFERENCES event_kind (id),
     session                    INTEGER REFERENCES session (id),
-    charger                    INTEGER REFERENCES place (id),
-    merchant                   INTEGER REFERENCES place (id),
+    charger                    INTEGER,
+    merchant                   INTEGER,
     settings_version           INTEGER NOT NULL REFERENCES settings_version (id),
     -- To the letter, as sent.
     occurred_at                TEXT    NOT NULL,
@@ -102,9 +102,7 @@ CREATE TABLE event (
     transition                 INTEGER NOT NULL,
     reason                     INTEGER,
     implies_reset              INTEGER NOT NULL,
-    -- The journey after this event: where the fold starts again when an event arrives late. No foreign keys here,
-    -- where they would cost four lookups per event: each is a session or a place of this event, or was already
-    -- in the journey before it.
+    -- The journey after this event: where the fold starts again when an event arrives late.
     after_state                INTEGER NOT NULL,
     after_session              INTEGER,
     after_target_charger       INTEGER,
