@@ -51,12 +51,12 @@ package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
     /// error of writing therefore means that the committing frame is not there whole, and recovery will not find
     /// it. After any other error the frames may be in the file.
     var provesThatCommitDidNotHappen: Bool {
-        primaryCode == SQLITE_FULL || extendedCode == SQLITE_IOERR_WRITE_CODE
+        primaryCode == SQLITE_FULL || extendedCode == ioerrWrite
     }
 }
 
 /// `SQLITE_IOERR_WRITE`; the header makes it with an expression that Swift does not import.
-private let SQLITE_IOERR_WRITE_CODE: Int32 = SQLITE_IOERR | (3 << 8)
+private let ioerrWrite: Int32 = SQLITE_IOERR | (3 << 8)
 
 extension SQLiteError {
     /// A row holds what no release of this server wrote.

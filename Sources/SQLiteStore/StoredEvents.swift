@@ -1,9 +1,10 @@
 // What readers ask of committed events. Not the hot path: plain SQL, read through GRDB.
 
 import Engine
-import struct Foundation.Data
 import GRDB
 package import JourneyModel
+
+import struct Foundation.Data
 
 /// One event at its place in the contract's order.
 package struct TimelineEntry: Hashable, Sendable {

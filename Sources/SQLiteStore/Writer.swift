@@ -45,7 +45,7 @@ final class Writer: @unchecked Sendable {
             let group = queue.take(requestsMax: Self.groupMax)
             guard !group.isEmpty else { return }
             guard let connection else {
-                group.forEach { $0.fail(.unavailable("the store is closed")) }
+                for work in group { work.fail(.unavailable("the store is closed")) }
                 continue
             }
             connection.run(group)

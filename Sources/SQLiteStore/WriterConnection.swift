@@ -43,12 +43,16 @@ final class WriterConnection {
         case .committed(let done):
             for work in done { work.tell() }
         case .failed(let error, let failure):
-            guard error.isAboutOneStatement else { return group.forEach { $0.fail(failure) } }
+            guard error.isAboutOneStatement else { return fail(group, failure) }
             switch attempt(group, isolating: true) {
             case .committed(let done): for work in done { work.tell() }
-            case .failed(_, let failure): group.forEach { $0.fail(failure) }
+            case .failed(_, let failure): fail(group, failure)
             }
         }
+    }
+
+    private func fail(_ group: [WriterWork], _ failure: StoreFailure) {
+        for work in group { work.fail(failure) }
     }
 
     // MARK: One transaction

@@ -6,7 +6,7 @@ final class ScratchFolder: Sendable {
     let path: String
 
     init() throws {
-        path = NSTemporaryDirectory() + "/dwell-store-\(UUID().uuidString)"
+        path = FileManager.default.temporaryDirectory.appendingPathComponent("dwell-\(UUID().uuidString)").path
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
     }
 

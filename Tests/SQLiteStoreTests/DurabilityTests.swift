@@ -1,0 +1,123 @@
+// That an acknowledgement means "on disk": the settings that it depends on read back, and a copy of the files taken
+// from under a running store has every acknowledged event exactly once.
+
+import Engine
+import Foundation
+import GRDB
+import JourneyModel
+import TestSupport
+import Testing
+
+@testable import SQLiteStore
+
+struct DurabilityTests {
+    @Test func `the writer commits in WAL mode with synchronous FULL`() async throws {
+        let folder = try ScratchFolder()
+        let pool = try DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0)
+        let store = try SQLiteEventStore(pool: pool)
+        _ = try await store.append(.sample(.sample(.chargerTargeted, key: "k"), of: DriverID("d")))
+        let found = try await pool.writeWithoutTransaction { db in
+            try ["journal_mode", "synchronous", "foreign_keys"].map { pragma in
+                try String.fetchOne(db, sql: "PRAGMA \(pragma)")
+            }
+        }
+        #expect(found == ["wal", "2", "1"])
+        await store.close()
+    }
+
+    @Test func `foreign keys hold, and every table is strict`() async throws {
+        let folder = try ScratchFolder()
+        let pool = try DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0)
+        await #expect(throws: DatabaseError.self) {
+            try await pool.write { db in
+                try db.execute(sql: "INSERT INTO session (session_id, driver, opened_at_ms) VALUES ('s', 99, 0)")
+            }
+        }
+        let loose = try await pool.read { db in
+            try String.fetchAll(
+                db,
+                sql: """
+                    SELECT name FROM pragma_table_list
+                    WHERE schema = 'main' AND type = 'table' AND NOT strict AND name NOT LIKE 'sqlite_%'
+                    """)
+        }
+        #expect(loose.isEmpty)
+        try pool.close()
+    }
+
+    /// What kill -9 leaves: nothing was closed, no checkpoint was made.
+    @Test func `every acknowledged event is in a copy of the files at any moment`() async throws {
+        let folder = try ScratchFolder()
+        let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<16 {
+                group.addTask {
+                    for submission in SampleJourney.whole(prefix: "k", session: "s\(number)") {
+                        _ = try await store.append(.sample(submission, of: DriverID("d\(number)")))
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        try folder.copyDatabase("db", to: "copy")
+        let copy = try SQLiteEventStore(path: folder.file("copy"), nowMilliseconds: 0)
+        #expect(try await copy.eventCount() == 16 * 8)
+        for number in 0..<16 {
+            let timeline = try await copy.timeline(of: DriverID("d\(number)"))
+            #expect(timeline.map(\.idempotencyKey) == (0..<8).map { "k\($0)" })
+            #expect(timeline.last?.state == .sessionEnded)
+        }
+        await copy.close()
+        await store.close()
+    }
+
+    @Test func `a repeat after a restart is replayed with the same verdict`() async throws {
+        let folder = try ScratchFolder()
+        let request = AppendRequest.sample(.sample(.enteredChargerIntentZone, key: "k"), of: DriverID("d"))
+        let first = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
+        guard case .stored(let event) = try await first.append(request) else {
+            Issue.record("not stored")
+            return
+        }
+        await first.close()
+        let second = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
+        #expect(try await second.append(request) == .replayed(event))
+        await second.close()
+    }
+
+    @Test func `a closed store refuses, and closing finishes what waits`() async throws {
+        let folder = try ScratchFolder()
+        let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
+        let requests = (0..<200).map { index in
+            AppendRequest.sample(.sample(.chargerTargeted, key: "k\(index)"), of: DriverID("d"))
+        }
+        async let outcomes = store.append(requests)
+        let stored = await outcomes.filter { if case .success(.stored) = $0 { true } else { false } }
+        await store.close()
+        #expect(stored.count == 200)
+        await #expect(throws: StoreFailure.self) { try await store.append(requests[0]) }
+        await #expect(throws: StoreFailure.self) { try await store.checkWritable() }
+        await #expect(throws: StoreFailure.self) { try await store.lookUp(requests[0].submission, of: DriverID("d")) }
+        await store.close()
+    }
+
+    @Test func `a database that can be written says so`() async throws {
+        let folder = try ScratchFolder()
+        let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
+        try await store.checkWritable()
+        await store.close()
+    }
+
+    @Test func `row numbers ascend in the order of commits, late events included`() async throws {
+        let folder = try ScratchFolder()
+        let pool = try DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0)
+        let store = try SQLiteEventStore(pool: pool)
+        let events = SampleJourney.whole(prefix: "k", session: "s").reversed()
+        for submission in events { _ = try await store.append(.sample(submission, of: DriverID("d"))) }
+        let keys = try await pool.read { db in
+            try String.fetchAll(db, sql: "SELECT idempotency_key FROM event ORDER BY id")
+        }
+        #expect(keys == events.map(\.idempotencyKey))
+        await store.close()
+    }
+}
