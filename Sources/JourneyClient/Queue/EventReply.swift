@@ -1,5 +1,5 @@
-// What an answer of the server means for an event in the queue, by its status (contract, sections 3 and 5; docs/client.md,
-// "The short form"). The same rules hold for an answer alone and for one of a batch.
+// What an answer of the server means for an event in the queue, by its status (contract, sections 3 and 5;
+// docs/client.md, "The short form"). The same rules hold for an answer alone and for one of a batch.
 
 import JourneyModel
 

@@ -64,7 +64,9 @@ extension LocationFix {
     fileprivate var json: JSONValue {
         let speed = speedMetersPerSecond.flatMap { $0.isFinite ? JSONValue.double($0) : nil }
         return .members(
-            coordinate.members + [("accuracy_m", .double(horizontalAccuracyMeters)), ("speed_mps", speed), ("at", at.json)])
+            coordinate.members + [
+                ("accuracy_m", .double(horizontalAccuracyMeters)), ("speed_mps", speed), ("at", at.json),
+            ])
     }
 }
 

@@ -71,6 +71,7 @@ struct DwellDetectorTests {
     func outOfOrder() {
         #expect(completion(steps([0, 100, 40, 119])) == nil)
         #expect(completion(steps([0, 100, 40, 120])) == 120)
+        #expect(completion(steps([0, 100, 40, 290])) == 290, "the silence began at 100 s, not at 40 s")
     }
 
     @Test("a completed dwell begins anew")

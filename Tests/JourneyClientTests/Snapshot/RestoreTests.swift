@@ -151,7 +151,8 @@ struct RestoreTests {
             for _ in 0..<300 {
                 var damaged = bytes
                 for _ in 0..<Int.random(in: 1...3, using: &random) {
-                    damaged[Int.random(in: damaged.indices, using: &random)] = UInt8.random(in: 0x20...0x7E, using: &random)
+                    let place = Int.random(in: damaged.indices, using: &random)
+                    damaged[place] = UInt8.random(in: 0x20...0x7E, using: &random)
                 }
                 guard let snapshot = try? Snapshot(decoding: damaged) else { continue }
                 var (engine, _) = SessionEngine.restored(from: snapshot, at: .at(700))
