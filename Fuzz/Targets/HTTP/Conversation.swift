@@ -18,6 +18,8 @@ struct Conversation {
     private(set) var output: [UInt8] = []
     /// What `output` has to hold, in order.
     private(set) var answers: [ExpectedAnswer] = []
+    /// Where in the bytes the first request ended, and how much had been said by then; nil before that.
+    private(set) var firstEnd: (offset: Int, saidCount: Int)?
 
     private var connection: ServerConnection
     private let plan: Plan
@@ -28,6 +30,7 @@ struct Conversation {
     /// The phase in which the last wait for bytes began.
     private var waitedIn = ServerConnection.Phase.idle
     private var eventsLeft: Int
+    private var deliveredBytes = 0
 
     /// Delivers the pieces one after the other, then the end of the stream.
     init(_ pieces: [ArraySlice<UInt8>], _ plan: Plan, checksHeads: Bool = true) throws(Finding) {
@@ -38,6 +41,7 @@ struct Conversation {
         for piece in pieces {
             // Each byte may end a head, be content and end the content; more events than that are a loop.
             eventsLeft += 3 * piece.count + 3
+            deliveredBytes += piece.count
             piece.withUnsafeBytes { connection.receive($0) }
             try play()
         }
@@ -121,6 +125,7 @@ struct Conversation {
         try require(head.framing == .chunked || trailers.isEmpty, "Trailers without chunks.")
         try require(trailers.count <= plan.limits.trailerCountMax, "More trailers than the limit.")
         said.append(.end(trailers))
+        if firstEnd == nil { firstEnd = (deliveredBytes - connection.bufferedBytes, said.count) }
         try require(connection.nextEvent() == .responseDue, "No answer is due after the end.")
         try require(connection.phase == .response, "The phase after the end is not response.")
         try answer(head)

@@ -1,5 +1,6 @@
 // "The same bytes give the same events however they were cut" (ServerConnection): a stream in one piece and the same
-// stream in small ones, compared in what was said and in every byte that was answered.
+// stream in small ones, compared in what was said and in every byte that was answered. And nothing stays of a request
+// that was answered: the bytes behind the first one say the same on a connection of their own.
 //
 // Input: one byte for the Plan, four for the lengths of the pieces, used in turn, then the client's bytes.
 
@@ -15,6 +16,10 @@ func fuzzSplit(_ input: [UInt8]) throws(Finding) {
     let cut = try Conversation(pieces(of: bytes, lengths), plan, checksHeads: false)
     try require(whole.said == cut.said, "The cuts change what is said.")
     try require(whole.output == cut.output, "The cuts change what is answered.")
+
+    guard let end = whole.firstEnd, whole.said.count > end.saidCount else { return }
+    let rest = try Conversation([bytes.dropFirst(end.offset)], plan, checksHeads: false)
+    try require(rest.said[...] == whole.said[end.saidCount...], "The first request changes the second.")
 }
 
 private func pieces(of bytes: ArraySlice<UInt8>, _ lengths: [Int]) -> [ArraySlice<UInt8>] {

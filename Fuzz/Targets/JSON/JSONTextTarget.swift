@@ -1,5 +1,5 @@
-// Any bytes as a JSON text. What is accepted survives being written and read; Foundation's parser has to agree on
-// what is JSON and what it says, but for the differences that JSONValue documents and those of Foundation itself.
+// Any bytes as a JSON text. What is JSON is decided a second time, by JSONGrammar; what is accepted survives being
+// written and read; and Foundation has to accept it too and find the same in it.
 //
 // Input: the text.
 
@@ -7,17 +7,17 @@ import Foundation
 import JourneyModel
 
 func fuzzJSONText(_ input: [UInt8]) throws(Finding) {
+    let grammar = JSONGrammar(input)
     let value: JSONValue
     do {
         value = try JSONValue.parse(input)
     } catch {
         try require((0...input.count).contains(error.offset), "An error outside of the text.")
-        try require(!error.detail.isEmpty, "An error without a word.")
-        if !isDocumentedDifference(error.reason, input), !isAfterComma(error.offset, input) {
-            try require(foundationValue(input) == nil, "Foundation accepts what is refused: \(error.detail)")
-        }
-        return
+        return try check(error, grammar)
     }
+    try require(grammar.isJSON, "Accepted, and no JSON.")
+    try require(grammar.depth <= 64, "Accepted, and nested more than 64 deep.")
+    try require(String(validating: input, as: UTF8.self) != nil, "Accepted, and no UTF-8.")
     let compact = value.compact
     let again = try? JSONValue.parse(Array(compact.utf8))
     try require(again?.compact.utf8.elementsEqual(compact.utf8) == true, "Written and read, it is another text.")
@@ -30,18 +30,17 @@ func fuzzJSONText(_ input: [UInt8]) throws(Finding) {
     if !compact.unicodeScalars.contains("\u{FEFF}") { try compare(value, other) }
 }
 
-/// Refused here and, by its grammar, JSON; or read by Foundation in another encoding than UTF-8.
-private func isDocumentedDifference(_ reason: JSONError.Reason, _ input: [UInt8]) -> Bool {
-    switch reason {
-    case .duplicateName, .tooDeep, .loneSurrogate, .invalidUTF8: true
-    default: input.contains(0) || input.starts(with: [0xEF, 0xBB, 0xBF]) || input.prefix(2).contains { $0 >= 0xFE }
+/// What is refused although it is JSON is refused for one of four reasons (JSONValue.parse).
+private func check(_ error: JSONError, _ grammar: JSONGrammar) throws(Finding) {
+    switch error.reason {
+    case .duplicateName, .loneSurrogate, .invalidUTF8:
+        // Past 64 levels the grammar is no longer looked at.
+        try require(grammar.isJSON || grammar.depth > 64, "\(error.reason) in what is no JSON.")
+    case .tooDeep:
+        try require(grammar.depth > 64, "Not more than 64 deep.")
+    default:
+        try require(!grammar.isJSON, "JSON, and refused: \(error.detail)")
     }
-}
-
-/// Foundation passes over a comma before a closing bracket, which RFC 8259 section 5 does not have.
-private func isAfterComma(_ offset: Int, _ input: [UInt8]) -> Bool {
-    let before = input[..<offset].last { ![0x20, 0x09, 0x0A, 0x0D].contains($0) }
-    return before == UInt8(ascii: ",") && offset < input.count && [0x5D, 0x7D].contains(input[offset])
 }
 
 private func foundationValue(_ input: [UInt8]) -> Any? {
