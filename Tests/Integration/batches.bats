@@ -16,15 +16,16 @@ teardown_file() {
 setup() {
     recall_server
     sign_in a
+    batch_time=$(seconds_ago 0)
 }
 
 teardown() {
     end_server
 }
 
-# batch COUNT: that many events with keys b1, b2, ...
+# batch COUNT: that many events with keys b1, b2, ...; within a test the same key is the same event.
 batch() {
-    jq -cn --argjson count "$1" --arg now "$(seconds_ago 0)" \
+    jq -cn --argjson count "$1" --arg now "$batch_time" \
         '{events: [range($count) | {event_id: "b\(. + 1)", event: "chargerTargeted", occurred_at: $now}]}'
 }
 

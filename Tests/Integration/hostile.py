@@ -1,0 +1,347 @@
+#!/usr/bin/env python3
+"""Clients that mean harm, or behave as if: thousands that are idle or send a byte a second, one that pipelines and
+never reads, more than there are descriptors. What a healthy client notices, what they cost in memory, when they are
+gone."""
+
+import multiprocessing
+import os
+import resource
+import selectors
+import socket
+import time
+
+from client import Client, parsed, rendered, token
+from processes import UNLIMITED, Folder, Server, arguments, wait_until
+from report import Report
+
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def main():
+    options = arguments(__doc__).parse_args()
+    raise_descriptor_limit()
+    report = Report("hostile")
+    idle_and_slow(options, report)
+    never_reads(options, report)
+    reads_late(options, report)
+    out_of_descriptors(options, report)
+    report.exit()
+
+
+def raise_descriptor_limit():
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+class Watched(Server):
+    """A server whose memory and descriptors are looked at."""
+
+    def __init__(self, options, folder, environment=None, descriptors_max=None):
+        super().__init__(options, folder, {**UNLIMITED, **(environment or {})})
+        if descriptors_max:
+            limited = folder / "dwell-with-few-descriptors"
+            limited.write_text(f"#!/bin/sh\nulimit -n {descriptors_max}\nexec '{self.binary}' \"$@\"\n")
+            limited.chmod(0o755)
+            self.binary = limited
+
+    def resident_bytes(self):
+        with open(f"/proc/{self.process.pid}/status") as status:
+            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS:"))
+
+    def warm_up(self):
+        """What is made once and kept is not charged to what comes later."""
+        for _ in range(4):
+            with Client(self.port, None) as client:
+                for _ in range(500):
+                    client.request("GET", "/healthz")
+
+    def connect(self):
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=20)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+
+
+# --- idle and slow ------------------------------------------------------------------------------------------------
+
+def percentile(sorted_values, share):
+    return sorted_values[min(len(sorted_values) - 1, int(len(sorted_values) * share))]
+
+
+def healthy_client(port, seconds, results):
+    """In a process of its own, lest it waits for the hostile ones' interpreter: 200 requests a second."""
+    latencies = []
+    with Client(port, None) as client:
+        end = time.monotonic() + seconds
+        while (begun := time.monotonic()) < end:
+            if client.request("GET", "/healthz").status != 200:
+                latencies.append(float("inf"))
+            latencies.append(time.monotonic() - begun)
+            time.sleep(0.005)
+    results.put(sorted(latencies))
+
+
+def latencies_of_a_healthy_client(port, seconds, meanwhile):
+    """Sorted, in seconds; `meanwhile` runs here until then."""
+    results = multiprocessing.Queue()
+    process = multiprocessing.Process(target=healthy_client, args=(port, seconds, results))
+    process.start()
+    meanwhile(time.monotonic() + seconds)
+    latencies = results.get(timeout=60)
+    process.join()
+    return latencies
+
+
+class SlowClients:
+    """Each sends a byte of a header a second."""
+
+    def __init__(self, connections):
+        self.begun = time.monotonic()
+        self.selector = selectors.DefaultSelector()
+        self.answers = {}
+        self.gone_after = {}
+        for connection in connections:
+            connection.setblocking(False)
+            self.selector.register(connection, selectors.EVENT_READ)
+            self.answers[connection] = b""
+
+    def drip(self, until):
+        next_byte = time.monotonic()
+        while time.monotonic() < until:
+            if time.monotonic() >= next_byte:
+                next_byte += 1
+                self.send_a_byte()
+            for key, _ in self.selector.select(max(0, min(next_byte, until) - time.monotonic())):
+                self.read(key.fileobj)
+
+    def send_a_byte(self):
+        for connection in self.answers.keys() - self.gone_after.keys():
+            try:
+                connection.send(b"x")
+            except OSError:
+                pass
+
+    def read(self, connection):
+        try:
+            received = connection.recv(4096)
+        except OSError:
+            received = b""
+        self.answers[connection] += received
+        if not received:
+            self.gone_after[connection] = time.monotonic() - self.begun
+            self.selector.unregister(connection)
+            connection.close()
+
+
+def is_open(connection):
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) != b""
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
+def idle_and_slow(options, report):
+    idle_count, slow_count = 2000, 500
+    timeout = max(2, round(10 * options.scale))
+    with Folder() as folder, Watched(options, folder, {"HTTP_HEADER_TIMEOUT_SECONDS": str(timeout)}) as server:
+        server.warm_up()
+        quiet = latencies_of_a_healthy_client(server.port, 3, lambda until: time.sleep(3))
+        before = server.resident_bytes()
+
+        idle = [server.connect() for _ in range(idle_count)]
+        for connection in idle[::2]:
+            connection.sendall(HEALTH)
+        for connection in idle[::2]:
+            connection.recv(4096)
+        slow = [server.connect() for _ in range(slow_count)]
+        for connection in slow:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+        clients = SlowClients(slow)
+        # The header's time begins with its first byte; as long as it lasts the healthy one is watched.
+        grown = []
+
+        def meanwhile(until):
+            clients.drip(min(until, clients.begun + timeout / 2))
+            grown.append(server.resident_bytes() - before)
+            clients.drip(until)
+
+        storm = latencies_of_a_healthy_client(server.port, timeout + 2, meanwhile)
+        clients.drip(clients.begun + timeout + 3)
+
+        each = grown[0] / (idle_count + slow_count)
+        report.note(f"{idle_count} idle and {slow_count} slow connections: {grown[0] / 1e6:.1f} MB, {each:.0f} bytes each")
+        report.check(each < 10_000, "a connection costs less than 10 KB", f"{each:.0f} bytes")
+        last = max(clients.gone_after.values(), default=0)
+        report.check(len(clients.gone_after) == slow_count, f"the slow ones are gone after {timeout} s",
+                     f"{slow_count - len(clients.gone_after)} are not")
+        report.note(f"the last slow one was gone after {last:.1f} s")
+        answered = sum(answer.startswith(b"HTTP/1.1 408 ") for answer in clients.answers.values())
+        report.check(answered == slow_count, "each of them was told 408", f"{answered} were")
+        still = sum(is_open(connection) for connection in idle)
+        report.check(still == idle_count, "the idle ones are still there", f"{still} are")
+        quiet_p99, storm_p99 = percentile(quiet, 0.99) * 1000, percentile(storm, 0.99) * 1000
+        report.note(f"a healthy client's latency, p50/p99: quiet {percentile(quiet, 0.5) * 1000:.2f}/{quiet_p99:.2f} ms, "
+                    f"storm {percentile(storm, 0.5) * 1000:.2f}/{storm_p99:.2f} ms ({storm_p99 / quiet_p99:.1f} times)")
+        # The hostile clients run on the same machine as the server, perhaps with other work: 2 is for a quiet one.
+        report.check(storm_p99 < 4 * quiet_p99 + 10, "a healthy client does not notice", f"{storm_p99:.2f} ms")
+        for connection in idle:
+            connection.close()
+        report.check(server.stop() == 0, "the server ends with 0 afterwards", server.log())
+
+
+# --- pipelining ---------------------------------------------------------------------------------------------------
+
+def send_what_is_taken(connection, data, seconds):
+    """How much was taken; returns when nothing was for half a second, or at the end of the time."""
+    connection.setblocking(False)
+    sent, deadline, taken_at = 0, time.monotonic() + seconds, time.monotonic()
+    while sent < len(data) and time.monotonic() < min(deadline, taken_at + 0.5):
+        try:
+            sent += connection.send(data[sent:sent + (1 << 20)])
+            taken_at = time.monotonic()
+        except BlockingIOError:
+            time.sleep(0.005)
+    connection.setblocking(True)
+    return sent
+
+
+def never_reads(options, report):
+    count = 100_000
+    with Folder() as folder, Watched(options, folder, {"HTTP_WRITE_STALL_TIMEOUT_SECONDS": "2"}) as server:
+        server.warm_up()
+        before = server.resident_bytes()
+        connection = server.connect()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        sent = send_what_is_taken(connection, HEALTH * count, 30)
+        grown = server.resident_bytes() - before
+        report.note(f"{count} requests pipelined, never read: {sent // len(HEALTH)} were taken before the server stopped "
+                    f"reading; resident memory grew by {grown / 1e6:.2f} MB")
+        report.check(grown < 2_000_000, "resident memory grows by less than 2 MB", f"{grown} bytes")
+        with Client(server.port, None) as client:
+            report.check(client.request("GET", "/healthz").status == 200, "others are served meanwhile")
+
+        def is_gone():
+            try:
+                return connection.send(b"x", socket.MSG_DONTWAIT) == 0
+            except BlockingIOError:
+                return False
+            except OSError:
+                return True
+
+        begun = time.monotonic()
+        wait_until(is_gone, 10, "the end of a client that never reads")
+        report.note(f"it was let go {time.monotonic() - begun:.1f} s later; HTTP_WRITE_STALL_TIMEOUT_SECONDS is 2")
+        connection.close()
+
+
+def reads_late(options, report):
+    count = 100_000
+    with Folder() as folder, Watched(options, folder) as server:
+        connection = server.connect()
+        requests = HEALTH * count
+        sent = send_what_is_taken(connection, requests, 30)
+        answers, end = 0, b"HTTP/1.1 200"
+        connection.setblocking(False)
+        tail, deadline = b"", time.monotonic() + 30
+        while answers < count and time.monotonic() < deadline:
+            try:
+                sent += connection.send(requests[sent:sent + (1 << 20)]) if sent < len(requests) else 0
+            except BlockingIOError:
+                pass
+            try:
+                received = tail + connection.recv(1 << 20)
+            except BlockingIOError:
+                time.sleep(0.001)
+                continue
+            answers += received.count(end)
+            tail = received[-len(end) + 1:]
+        report.check(answers == count, f"a client that reads late gets all of {count} answers", f"{answers} came")
+        connection.close()
+
+
+# --- descriptors --------------------------------------------------------------------------------------------------
+
+def collect_answers(connections, seconds, close=False):
+    """Those that get a whole answer with 200 in that time, and those that are closed without. `close`: each one is
+    closed as soon as it has its answer, which makes room for another one."""
+    answered, broken, received = [], [], {connection: b"" for connection in connections}
+    with selectors.DefaultSelector() as selector:
+        for connection in connections:
+            selector.register(connection, selectors.EVENT_READ)
+        deadline = time.monotonic() + seconds
+        while len(answered) + len(broken) < len(connections) and (left := deadline - time.monotonic()) > 0:
+            for key, _ in selector.select(left):
+                connection = key.fileobj
+                try:
+                    more = connection.recv(4096)
+                except OSError:
+                    more = b""
+                received[connection] += more
+                answer = parsed(received[connection])
+                if not answer and more:
+                    continue
+                selector.unregister(connection)
+                (answered if answer and answer[0].status == 200 else broken).append(connection)
+                if close:
+                    connection.close()
+    return answered, broken
+
+
+def open_descriptors(server):
+    return len(os.listdir(f"/proc/{server.process.pid}/fd"))
+
+
+def out_of_descriptors(options, report):
+    count, descriptors_max = 1000, 256
+    with Folder() as folder, Watched(options, folder, descriptors_max=descriptors_max) as server:
+        server.warm_up()
+        first = Client(server.port, token("hostile"))
+        connections = [server.connect() for _ in range(count)]
+        for connection in connections:
+            connection.sendall(HEALTH)
+        wait_until(lambda: open_descriptors(server) >= descriptors_max - 4, 10, "running out of descriptors")
+        time.sleep(1)
+        spent_before = server_cpu_seconds(server)
+        time.sleep(1)
+        spent = server_cpu_seconds(server) - spent_before
+        report.check(spent < 0.5, "it does not spin without descriptors", f"{spent:.2f} s of CPU in a second")
+
+        statuses = []
+        for index in range(20):
+            event = {"event_id": f"k{index}", "event": "chargerTargeted", "occurred_at": "2026-01-01T00:00:00Z",
+                     "timestamp": "2026-01-01T00:00:00Z"}
+            statuses.append(first.post("/native/events", event)[0])
+        report.check(statuses == [200] * 20, "open connections are served and events stored meanwhile", statuses)
+
+        served, broken = collect_answers(connections, 1)
+        report.note(f"{len(served)} of {count} connections were served at once with {descriptors_max} descriptors")
+        report.check(len(served) > descriptors_max / 2, "as many are served as there are descriptors", len(served))
+        waiting = list(set(connections) - set(served) - set(broken))
+        begun = time.monotonic()
+        for connection in served:
+            connection.close()
+        later, broken_later = collect_answers(waiting, 15, close=True)
+        report.note(f"{len(later)} of {len(waiting)} that waited were served within {time.monotonic() - begun:.1f} s "
+                    f"after the first ones closed")
+        broken += broken_later
+        report.check(not broken, "nobody is turned away", f"{len(broken)} were")
+        report.check(len(later) == len(waiting), "all that waited are served once the first ones close",
+                     f"{len(waiting) - len(later)} were not")
+        for connection in connections:
+            connection.close()
+        with Client(server.port, None) as late:
+            report.check(late.request("GET", "/healthz").status == 200, "new connections are accepted again")
+        wait_until(lambda: open_descriptors(server) < 40, 10, "closing the descriptors")
+        report.check(server.stop() == 0, "the server ends with 0 afterwards", server.log())
+
+
+def server_cpu_seconds(server):
+    with open(f"/proc/{server.process.pid}/stat") as stat:
+        fields = stat.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    main()
