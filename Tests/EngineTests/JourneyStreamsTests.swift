@@ -1,0 +1,122 @@
+// Who may listen, and who is woken: at most four streams of a driver and a thousand in all, places that come back, and
+// a wake-up that says only that there may be news.
+
+import JourneyModel
+import Logging
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Engine
+
+/// Answers news as it is told; nothing else is asked.
+private final class ScriptedNews: JourneyReader {
+    let answers: Mutex<[JourneyNews]>
+
+    init(_ answers: [JourneyNews]) {
+        self.answers = Mutex(answers)
+    }
+
+    func news(after id: Int64?) async throws(StoreFailure) -> JourneyNews {
+        answers.withLock { $0.isEmpty ? JourneyNews(newest: id ?? 0, drivers: .these([])) : $0.removeFirst() }
+    }
+
+    func journey(of driver: DriverID) async throws(StoreFailure) -> Journey { Journey() }
+
+    func changes(of driver: DriverID, after id: Int64?) async throws(StoreFailure) -> JourneyChanges { .all([]) }
+
+    func sessions(of driver: DriverID, limit: Int, after cursor: String?) async throws(StoreFailure) -> SessionPage? {
+        nil
+    }
+
+    func timeline(
+        of sessionID: String, of driver: DriverID, limit: Int, after cursor: Int64?
+    ) async throws(StoreFailure) -> TimelineOutcome { .sessionNotFound }
+}
+
+struct JourneyStreamsTests {
+    private let one = DriverID("one")
+    private let other = DriverID("other")
+    private let clock = ManualClock()
+
+    private func streams(_ news: [JourneyNews] = []) -> JourneyStreams {
+        JourneyStreams(
+            journeys: ScriptedNews(news), logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+    }
+
+    // MARK: Places
+
+    @Test func `a fifth stream of a driver waits until the oldest is a minute old, and then takes its place`() async throws {
+        let streams = streams()
+        var open: [JourneyStream] = []
+        for _ in 0..<JourneyStreams.streamsPerDriverMax {
+            open.append(try streams.open(one, at: clock.now))
+            clock.advance(bySeconds: 10)
+        }
+        #expect(throws: JourneyStreams.Refusal.driverHasEnough(retryAfterSeconds: 20)) {
+            try streams.open(one, at: clock.now)
+        }
+        open.append(try streams.open(other, at: clock.now))
+        clock.advance(bySeconds: 20)
+        open.append(try streams.open(one, at: clock.now))
+        #expect(streams.count == 5)
+        for await _ in open[0].wakes { Issue.record("the replaced stream goes on") }
+    }
+
+    @Test func `a place comes back when its stream is let go of`() throws {
+        let streams = streams()
+        for _ in 0..<20 {
+            let stream = try streams.open(one, at: clock.now)
+            #expect(streams.count == 1)
+            stream.wake()
+        }
+        #expect(streams.count == 0)
+    }
+
+    @Test func `the process has so many places`() throws {
+        let streams = streams()
+        var open: [JourneyStream] = []
+        for index in 0..<JourneyStreams.streamsMax {
+            open.append(try streams.open(DriverID("\(index)"), at: clock.now))
+        }
+        #expect(throws: JourneyStreams.Refusal.full) { try streams.open(one, at: clock.now) }
+        open.removeLast()
+        open.append(try streams.open(one, at: clock.now))
+    }
+
+    @Test func `closing ends every stream, and there is no new one`() async throws {
+        let streams = streams()
+        let open = try (0..<3).map { _ in try streams.open(one, at: clock.now) }
+        streams.close()
+        for stream in open {
+            for await _ in stream.wakes { Issue.record("a closed stream was woken") }
+        }
+        #expect(throws: JourneyStreams.Refusal.closed) { try streams.open(other, at: clock.now) }
+    }
+
+    // MARK: News
+
+    @Test(.timeLimit(.minutes(1))) func `commits wake the streams of their drivers, once however many there were`()
+        async throws
+    {
+        let streams = streams([
+            JourneyNews(newest: 7, drivers: .any), JourneyNews(newest: 8, drivers: .these([one])),
+            JourneyNews(newest: 9, drivers: .these([one])), JourneyNews(newest: 10, drivers: .these([other])),
+        ])
+        let (mine, theirs) = (try streams.open(one, at: clock.now), try streams.open(other, at: clock.now))
+        #expect(try await streams.wakeWhoHasNews(after: nil) == 7, "who came before the first look may have missed some")
+        var myWakes = mine.wakes.makeAsyncIterator()
+        var theirWakes = theirs.wakes.makeAsyncIterator()
+        #expect(await myWakes.next() != nil)
+        #expect(await theirWakes.next() != nil)
+
+        #expect(try await streams.wakeWhoHasNews(after: 7) == 8)
+        #expect(try await streams.wakeWhoHasNews(after: 8) == 9)
+        #expect(try await streams.wakeWhoHasNews(after: 9) == 10)
+        streams.close()
+        #expect(await myWakes.next() != nil, "two commits, one element")
+        #expect(await myWakes.next() == nil)
+        #expect(await theirWakes.next() != nil)
+        #expect(await theirWakes.next() == nil)
+    }
+}
