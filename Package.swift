@@ -145,7 +145,13 @@ let package = Package(
             dependencies: ["HTTPServer", "HTTP1", "Sockets", .product(name: "Logging", package: "swift-log")],
             swiftSettings: settings
         ),
-        .testTarget(name: "EngineTests", dependencies: ["Engine", "JourneyModel", "TestSupport"], swiftSettings: settings),
+        .testTarget(
+            name: "EngineTests",
+            dependencies: [
+                "Engine", "JourneyModel", "TestSupport", .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: settings
+        ),
         .testTarget(
             name: "IdentityTests",
             dependencies: [
@@ -160,6 +166,7 @@ let package = Package(
             dependencies: [
                 "SQLiteStore", "Engine", "JourneyModel", "TestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
         ),

@@ -32,8 +32,8 @@ struct StreamHandler: Sendable {
                 // nginx would collect messages otherwise.
                 ("X-Accel-Buffering", "no"),
             ])
-            // Without a body nobody holds a stream.
-            if request.method == .head { return Response(status: .ok, fields: fields) }
+            // Nobody reads the body of HEAD: it takes no place.
+            if request.method == .head { return Response(status: .ok, fields: fields, body: .stream { _ in }) }
             let stream = try open(caller.driver)
             // Read before the status is out: a store that fails is a 503.
             let first: JourneyChanges

@@ -1,0 +1,201 @@
+// Shows the stream of changes without a socket: what is written, where it begins again, how it stays alive, and what
+// ends it.
+
+import Engine
+import HTTP1
+import HTTPServer
+import Identity
+import JourneyModel
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import API
+
+@Suite(.timeLimit(.minutes(1))) struct StreamTests {
+    private let api = ScriptedAPI()
+
+    private func change(_ id: Int64, _ state: JourneyState) -> JourneyChange {
+        let cause = JourneyChange.Cause(
+            eventID: "e\(id)", name: .departedCharger, occurredAt: .sample, source: "ios_native")
+        return JourneyChange(id: id, journey: Journey(state: state, sessionID: "s1"), cause: cause)
+    }
+
+    private func message(_ id: Int64, _ state: JourneyState) -> String {
+        """
+        id: \(id)
+        data: {"state":"\(state.rawValue)","session_id":"s1","deadlines":{},"caused_by":{"event_id":"e\(id)",\
+        "event":"exitedChargerAnchorZone","occurred_at":"2026-11-16T20:00:00.000Z","source":"ios_native"}}
+
+
+        """
+    }
+
+    private func snapshot(_ id: Int64, _ state: JourneyState) -> String {
+        message(id, state).replacing("}}\n", with: "},\"snapshot\":true}\n")
+    }
+
+    // MARK: What is written
+
+    @Test func `a stream begins with the newest state, then tells each change once`() async throws {
+        api.journeys.add(change(3, .anchored))
+        let listening = Listening(await api.askSignedIn("/native/session/stream"))
+        var written = listening.written
+        #expect(await written.next() == "retry: 3000\n\n")
+        #expect(await written.next() == snapshot(3, .anchored))
+        api.journeys.add(change(5, .sessionActive))
+        api.journeys.add(change(6, .inTransit))
+        _ = try await api.streams.wakeWhoHasNews(after: 3)
+        _ = try await api.streams.wakeWhoHasNews(after: 6)
+        #expect(await written.next() == message(5, .sessionActive))
+        #expect(await written.next() == message(6, .inTransit))
+        api.journeys.add(change(7, .atMerchant))
+        _ = try await api.streams.wakeWhoHasNews(after: 6)
+        #expect(await written.next() == message(7, .atMerchant))
+        api.streams.close()
+        #expect(await written.next() == nil)
+        await listening.end()
+        #expect(api.streams.count == 0)
+    }
+
+    @Test func `Last-Event-ID goes on behind it; one that is none of ours begins anew`() async throws {
+        for id in [3, 5, 6] as [Int64] { api.journeys.add(change(id, .inTransit)) }
+        let cases: [(String, [String])] = [
+            ("3", [message(5, .inTransit), message(6, .inTransit)]), ("0", [message(3, .inTransit)]), ("6", []),
+            ("7", [snapshot(6, .inTransit)]), ("abc", [snapshot(6, .inTransit)]), ("-1", [snapshot(6, .inTransit)]),
+            ("", [snapshot(6, .inTransit)]), ("99999999999999999999", [snapshot(6, .inTransit)]),
+        ]
+        for (id, expected) in cases {
+            let api = ScriptedAPI()
+            for id in [3, 5, 6] as [Int64] { api.journeys.add(change(id, .inTransit)) }
+            let listening = Listening(await api.askSignedIn("/native/session/stream", lastEventID: id))
+            var written = listening.written
+            #expect(await written.next() == "retry: 3000\n\n")
+            for message in expected { #expect(await written.next() == message, "\(id)") }
+            api.streams.close()
+            await listening.end()
+        }
+    }
+
+    @Test func `a silent stream writes a comment at each heartbeat`() async throws {
+        let handler = StreamHandler(
+            journeys: api.journeys, streams: api.streams, tokens: api.tokens, clock: { .sample },
+            logger: ScriptedAPI.silent, heartbeat: .milliseconds(5))
+        let listening = Listening(try await handler.get(request, Caller(driver: DriverID("driver"))))
+        var written = listening.written
+        #expect(await written.next() == "retry: 3000\n\n")
+        #expect(await written.next()?.hasPrefix("id: 0\n") == true)
+        for _ in 0..<3 { #expect(await written.next() == ":\n\n") }
+
+        api.tokens.revoke()
+        while let text = await written.next() { #expect(text == ":\n\n") }
+        await listening.end()
+        #expect(api.streams.count == 0, "a token that was revoked ends the stream")
+    }
+
+    private var request: Request {
+        Request(
+            method: .get, path: "/native/session/stream", fields: Fields([("Authorization", "Bearer good")]), id: "r1",
+            receivedAtMilliseconds: Moment.sample.millisecondsSinceEpoch)
+    }
+
+    // MARK: Its end
+
+    @Test func `a store that fails ends the stream, so that the client comes back with its last id`() async throws {
+        let listening = Listening(await api.askSignedIn("/native/session/stream"))
+        var written = listening.written
+        _ = await written.next()
+        _ = await written.next()
+        _ = try await api.streams.wakeWhoHasNews(after: nil)
+        api.journeys.fail(with: .unavailable("disk"))
+        _ = try? await api.streams.wakeWhoHasNews(after: nil)
+        api.streams.close()
+        await listening.end()
+        #expect(api.streams.count == 0)
+    }
+
+    @Test func `a client that is gone gives its place back`() async throws {
+        let listening = Listening(await api.askSignedIn("/native/session/stream"), breaksAfter: 1)
+        await listening.end()
+        #expect(api.streams.count == 0)
+    }
+
+    @Test func `an answer that nobody sends gives its place back`() async throws {
+        _ = await api.askSignedIn("/native/session/stream")
+        #expect(api.streams.count == 0)
+    }
+
+    @Test func `HEAD takes no place`() async throws {
+        let response = await api.askSignedIn("/native/session/stream", method: .head)
+        #expect(response.status == .ok)
+        #expect(response.fields.first("Content-Type") == "text/event-stream")
+        #expect(api.streams.count == 0)
+    }
+
+    // MARK: Bounds
+
+    @Test func `a fifth stream of the driver is 429, a closed server 503, each with Retry-After`() async throws {
+        var responses: [Response] = []
+        for _ in 0..<4 { responses.append(await api.askSignedIn("/native/session/stream")) }
+        #expect(responses.map(\.status) == [.ok, .ok, .ok, .ok])
+        let fifth = await api.askSignedIn("/native/session/stream")
+        #expect(fifth.status == .tooManyRequests)
+        #expect(fifth.fields.first("Retry-After") == "60")
+        #expect(fifth.text.contains(#""code":"rate_limited""#))
+        responses = []
+        api.streams.close()
+        let late = await api.askSignedIn("/native/session/stream")
+        #expect(late.status == .serviceUnavailable)
+        #expect(late.fields.first("Retry-After") == "5")
+    }
+}
+
+/// Runs a streamed body; what it writes can be awaited.
+private final class Listening: Sendable {
+    struct Gone: Error {}
+
+    private struct Writer: ResponseBodyWriter {
+        let texts: AsyncStream<String>.Continuation
+        let left: WritesLeft
+
+        func write(_ bytes: [UInt8]) async throws {
+            guard left.take() else { throw Gone() }
+            texts.yield(String(decoding: bytes, as: UTF8.self))
+        }
+    }
+
+    let texts: AsyncStream<String>
+    private let task: Task<Void, Never>
+
+    var written: AsyncStream<String>.Iterator { texts.makeAsyncIterator() }
+
+    init(_ response: Response, breaksAfter writes: Int = .max) {
+        let (texts, continuation) = AsyncStream<String>.makeStream()
+        self.texts = texts
+        #expect(response.status == .ok)
+        task = Task {
+            if case .stream(let produce) = response.body {
+                try? await produce(Writer(texts: continuation, left: WritesLeft(writes)))
+            }
+            continuation.finish()
+        }
+    }
+
+    /// Returns when the body is over.
+    func end() async { await task.value }
+}
+
+private final class WritesLeft: Sendable {
+    private let left: Mutex<Int>
+
+    init(_ count: Int) { left = Mutex(count) }
+
+    /// False once there is none left.
+    func take() -> Bool {
+        left.withLock { left in
+            guard left > 0 else { return false }
+            left -= 1
+            return true
+        }
+    }
+}
