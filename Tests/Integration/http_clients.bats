@@ -215,7 +215,8 @@ through_nginx() {
     expect_problem 413 content_too_large
     post /native/events "$(event chargerTargeted n4)"
     expect_json '.status == "ok"'
-    get /healthz -H 'X-Request-Id: through-nginx' -H 'X-Forwarded-For: 6.6.6.6'
+    # From an address that is not trusted, as a phone's is not.
+    get /healthz -H 'X-Request-Id: through-nginx' -H 'X-Forwarded-For: 6.6.6.6' --interface 127.0.0.2
     expect_status 200
     local bad
     bad=$(curl -sS --parallel --parallel-max 16 -o /dev/null -w '%{http_code}\n' "$server_url/healthz?[1-500]" |
@@ -228,7 +229,7 @@ through_nginx() {
     start_nginx "127.0.0.1:$server_port"
     through_nginx
     # Who asked nginx, not who the field's sender claims to be.
-    expect_client through-nginx 127.0.0.1
+    expect_client through-nginx 127.0.0.2
     if grep -E 'upstream prematurely closed|Connection reset|no live upstreams' "$BATS_TEST_TMPDIR/nginx/error.log"; then
         return 1
     fi
@@ -258,7 +259,7 @@ PYTHON
     sign_in a
     start_nginx "unix:$path"
     through_nginx
-    expect_client through-nginx 127.0.0.1
+    expect_client through-nginx 127.0.0.2
     stop_server
 }
 
@@ -327,9 +328,9 @@ JAVASCRIPT
 @test "wrk: 64 connections, every answer is 200 and none breaks" {
     need wrk
     cat >"$BATS_TEST_TMPDIR/post.lua" <<'LUA'
-local count = 0
-local id = 0
-function setup(thread) thread:set("id", id); id = id + 1 end
+local count, threads = 0, 0
+-- Each thread runs this file for itself; what is set here becomes a global of that thread.
+function setup(thread) thread:set("id", threads); threads = threads + 1 end
 function request()
     count = count + 1
     local now = os.date("!%Y-%m-%dT%H:%M:%SZ")
@@ -342,8 +343,8 @@ LUA
     local output
     output=$(wrk -t2 -c64 -d2s --latency "$server_url/healthz")
     echo "# $(grep Requests/sec <<<"$output")" >&3
-    [[ $output != *'Non-2xx'* && $output != *'Socket errors'* ]] || fail "$output"
+    if [[ $output == *'Non-2xx'* || $output == *'Socket errors'* ]]; then echo "$output"; return 1; fi
     output=$(TOKEN=$token wrk -t2 -c64 -d2s -s "$BATS_TEST_TMPDIR/post.lua" "$server_url")
     echo "# events: $(grep Requests/sec <<<"$output")" >&3
-    [[ $output != *'Non-2xx'* && $output != *'Socket errors'* ]] || fail "$output"
+    if [[ $output == *'Non-2xx'* || $output == *'Socket errors'* ]]; then echo "$output"; return 1; fi
 }
