@@ -59,7 +59,6 @@ import Testing
     }
 
     @Test func `Last-Event-ID goes on behind it; one that is none of ours begins anew`() async throws {
-        for id in [3, 5, 6] as [Int64] { api.journeys.add(change(id, .inTransit)) }
         let cases: [(String, [String])] = [
             ("3", [message(5, .inTransit), message(6, .inTransit)]), ("0", [message(3, .inTransit)]), ("6", []),
             ("7", [snapshot(6, .inTransit)]), ("abc", [snapshot(6, .inTransit)]), ("-1", [snapshot(6, .inTransit)]),
@@ -106,11 +105,10 @@ import Testing
         var written = listening.written
         _ = await written.next()
         _ = await written.next()
-        _ = try await api.streams.wakeWhoHasNews(after: nil)
         api.journeys.fail(with: .unavailable("disk"))
-        _ = try? await api.streams.wakeWhoHasNews(after: nil)
-        api.streams.close()
+        _ = try await api.streams.wakeWhoHasNews(after: nil)
         await listening.end()
+        #expect(await written.next() == nil)
         #expect(api.streams.count == 0)
     }
 
