@@ -5,6 +5,14 @@ package import Logging
 package import Sockets
 internal import Synchronization
 
+/// An address that the server was told to listen on and cannot have.
+package struct CannotListen: Error, CustomStringConvertible {
+    package var address: SocketAddress
+    package var reason: TransportError
+
+    package var description: String { "cannot listen on \(address): \(reason)" }
+}
+
 package final class Server: Sendable {
     private let configuration: ServerConfiguration
     private let routes: [Route]
@@ -33,7 +41,7 @@ package final class Server: Sendable {
     }
 
     /// Listens on every address, and serves from then on. Answers the addresses with the ports that the system chose.
-    /// Throws a `TransportError` when one of them cannot be had; then none is kept. To be called once.
+    /// Throws `CannotListen` when one of them cannot be had; then none is kept. To be called once.
     package func start() async throws -> [SocketAddress] {
         let loops = try givenLoops ?? EventLoopGroup(count: configuration.loops)
         state.withLock { $0.loops = loops }
@@ -46,8 +54,7 @@ package final class Server: Sendable {
             connectionsPerAddressMax: configuration.connectionsPerAddressMax)
         do {
             for address in configuration.addresses {
-                let group = try await ListenerGroup.listen(
-                    on: address, loops: loops, limits: limits, backlog: configuration.backlog, handler: serving)
+                let group = try await listen(on: address, loops: loops, limits: limits, handler: serving)
                 state.withLock { $0.listening.append(group) }
                 logger.info("listening", metadata: ["address": "\(group.address)"])
             }
@@ -56,6 +63,17 @@ package final class Server: Sendable {
             throw error
         }
         return state.withLock { $0.listening.map(\.address) }
+    }
+
+    private func listen(
+        on address: SocketAddress, loops: EventLoopGroup, limits: ConnectionLimits, handler: Serving
+    ) async throws(CannotListen) -> ListenerGroup {
+        do throws(TransportError) {
+            return try await ListenerGroup.listen(
+                on: address, loops: loops, limits: limits, backlog: configuration.backlog, handler: handler)
+        } catch {
+            throw CannotListen(address: address, reason: error)
+        }
     }
 
     /// Stops accepting, answers what comes on open connections with `Connection: close`, and closes what is left after

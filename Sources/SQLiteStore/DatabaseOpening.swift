@@ -1,6 +1,7 @@
 // Opens the database file: one connection that writes, a few that read, all in WAL mode, and the one that writes in
 // `synchronous=FULL`, without which a 200 would be a promise that a power cut breaks (contract, section 3).
 
+internal import Foundation
 package import GRDB
 
 /// The database is not what acknowledgements need. The start stops here.
@@ -39,10 +40,11 @@ package enum DatabaseOpening {
         return pool
     }
 
-    /// Opens the file as it is, for `dwell migrate --status`.
+    /// Opens the file as it is, for `dwell migrate --status`. One that is not there has none applied, and is not made.
     package static func status(
         path: String, migrations: MigrationRun = MigrationRun()
     ) throws -> [MigrationStatus] {
+        guard FileManager.default.fileExists(atPath: path) else { return migrations.pending }
         var configuration = Configuration()
         configuration.readonly = true
         return try DatabaseQueue(path: path, configuration: configuration).read { db in try migrations.status(db) }

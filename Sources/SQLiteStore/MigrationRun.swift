@@ -41,6 +41,11 @@ package struct MigrationRun: Sendable {
         var atMilliseconds: Int64
     }
 
+    /// Every migration of this binary, as a database sees them that does not exist.
+    package var pending: [MigrationStatus] {
+        migrations.map { MigrationStatus(number: $0.number, name: $0.name, appliedAtMilliseconds: nil) }
+    }
+
     /// Every migration of this binary, applied or not. Reads only.
     package func status(_ db: Database) throws -> [MigrationStatus] {
         let applied = try check(db)

@@ -1,3 +1,9 @@
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Darwin)
+    internal import Darwin
+#endif
+
 /// Why bytes could not be moved. Nobody at the other end can be told: a protocol's own errors live above.
 package enum TransportError: Error, Hashable, Sendable {
     /// This side closed the connection, before the call or during it.
@@ -16,4 +22,20 @@ package enum TransportError: Error, Hashable, Sendable {
     case unresolvable
     /// Any other refusal of the system: the call's name and its errno.
     case system(call: String, errno: Int32)
+}
+
+extension TransportError: CustomStringConvertible {
+    /// For a log: what the system would say.
+    package var description: String {
+        switch self {
+        case .closed: "closed by this side"
+        case .reset: "closed by the peer"
+        case .timedOut: "timed out"
+        case .cancelled: "cancelled"
+        case .draining: "draining"
+        case .alreadyWaiting: "another task is waiting already"
+        case .unresolvable: "no such address"
+        case .system(let call, let errno): "\(call): \(String(cString: strerror(errno)))"
+        }
+    }
 }

@@ -4,7 +4,8 @@
 public enum EventBatch {
     public static let eventsMax = 500
 
-    /// One result per event, in order, 1 to 500. An event's pointers begin with its place, `/events/3/occurred_at`.
+    /// One result per event, in order, 1 to 500. An event's pointers are those of the single call, `/occurred_at`:
+    /// each result is what the single call would have answered, and its place says which event is meant.
     ///
     /// - Parameter sentAt: the header `X-Sent-At`, the send time of all of them. `Idempotency-Key` has no meaning
     ///   for a batch.
@@ -13,12 +14,10 @@ public enum EventBatch {
         _ body: [UInt8], sentAt: String? = nil
     ) throws(BodyRefusal) -> [Result<EventSubmission, BodyRefusal>] {
         let headers = EventHeaders(sentAt: sentAt)
-        return try events(in: body).enumerated().map { index, event in
+        return try events(in: body).map { event in
             event.mapError(BodyRefusal.malformedJSON).flatMap { value in
                 do throws(InvalidFields) {
-                    let pointer = "/events/\(index)"
-                    return .success(
-                        try EventSubmission.decode(value, route: .native, headers: headers, at: pointer))
+                    return .success(try EventSubmission.decode(value, route: .native, headers: headers))
                 } catch {
                     return .failure(.invalid(error))
                 }
