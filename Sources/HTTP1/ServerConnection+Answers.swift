@@ -33,7 +33,8 @@ extension ServerConnection {
         status: Status, fields: Fields = Fields(), dateText: String, close: Bool = false, into output: inout [UInt8]
     ) -> Bool {
         let framing: ResponseFraming =
-            status.forbidsContent || answersHead ? .noContent : minorVersion >= 1 ? .chunked : .untilClose
+            status.forbidsContent || answersHead
+            ? .noContent : status.isEmptyByLength ? .length(0) : minorVersion >= 1 ? .chunked : .untilClose
         return encodeHead(status, fields, dateText, close, framing, into: &output)
     }
 
@@ -81,5 +82,7 @@ extension Status {
     var forbidsContent: Bool { code == 204 || code == 304 }
 
     /// RFC 9110 section 15.3.6: 205 comes with a length of 0.
-    func body(_ body: [UInt8]) -> [UInt8] { code == 205 ? [] : body }
+    var isEmptyByLength: Bool { code == 205 }
+
+    func body(_ body: [UInt8]) -> [UInt8] { isEmptyByLength ? [] : body }
 }

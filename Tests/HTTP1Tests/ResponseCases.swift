@@ -98,6 +98,12 @@ enum ResponseCases {
         .init(
             "9112 6.1", "a stream with 304 is not one", get("/"), .stream(304, [], ["a"]),
             "HTTP/1.1 304 Not Modified\r\n\(date)\r\n"),
+        .init(
+            "9110 15.3.6", "a stream with 205 is not one", get("/"), .stream(205, [], ["a"]),
+            "HTTP/1.1 205 Reset Content\r\n\(date)Content-Length: 0\r\n\r\n"),
+        .init(
+            "9110 15.3.6", "a stream with 205 to 1.0, too", kept, .stream(205, [], ["a"]),
+            "HTTP/1.1 205 Reset Content\r\n\(date)Content-Length: 0\r\nConnection: keep-alive\r\n\r\n"),
     ]
 
     private static let connection: [ResponseCase] = [

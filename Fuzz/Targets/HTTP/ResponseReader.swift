@@ -9,10 +9,13 @@ struct ServerAnswer {
     var fields = Fields()
     var content = Array("ok".utf8)
 
+    /// Those that change how an answer ends, and those that are none.
+    private static let statuses = [200, 204, 205, 304, 400, 599, 100, 199, 600, 1000, 0, -1]
+
     init() {}
 
     init(echoing head: RequestHead, _ content: [UInt8]) {
-        if let first = content.first { status = Status(100 + 2 * Int(first)) }
+        if let first = content.first { status = Status(Self.statuses[Int(first) % Self.statuses.count]) }
         fields.append(head.query ?? "X", String(decoding: content, as: UTF8.self))
         fields.append(head.path, head.fields.all.last?.value ?? "")
         fields.append("content-length", "7")
