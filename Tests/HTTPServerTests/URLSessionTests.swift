@@ -76,7 +76,9 @@ import Testing
         }
     }
 
-    @Test func `one that is cancelled while the handler runs leaves the others alone, and the handler ends`() async throws {
+    @Test func `one that is cancelled while the handler runs leaves the others alone, and the handler ends`()
+        async throws
+    {
         let (started, starts) = AsyncStream<Void>.makeStream()
         let (finished, finishes) = AsyncStream<Void>.makeStream()
         let gate = Latch()
