@@ -96,7 +96,7 @@ need() {
     [[ $connects == '1 0 ' ]] || fail "Connections opened: $connects"
 }
 
-@test "curl: over IPv6" {
+@test "curl: over IPv6, and over both families at once" {
     forget_server
     launch_server HTTP_HOST=::1
     server_url="http://[::1]:$server_port"
@@ -104,6 +104,14 @@ need() {
     sign_in a
     post /native/events "$(event chargerTargeted k1)"
     expect_json '.status == "ok"'
+    stop_server
+    start_server HTTP_HOST=:: LOG_LEVEL=debug TRUSTED_PROXIES=127.0.0.1
+    # An IPv4 client on an IPv6 socket is an IPv4 client.
+    get /healthz -H 'X-Request-Id: from-v4' -H 'X-Forwarded-For: 192.0.2.1'
+    expect_client from-v4 192.0.2.1
+    server_url="http://[::1]:$server_port"
+    get /healthz -H 'X-Request-Id: from-v6' -H 'X-Forwarded-For: 192.0.2.1'
+    expect_client from-v6 ::1
     stop_server
 }
 
