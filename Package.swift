@@ -110,11 +110,13 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        // Scripted drivers against a running server, for `dwell simulate`.
+        .target(name: "Simulation", dependencies: ["JourneyClient", "JourneyModel"], swiftSettings: settings),
         .executableTarget(
             name: "App",
             dependencies: [
                 "API", "HTTPServer", "HTTP1", "Sockets", "Engine", "Identity", "SQLiteStore",
-                "RedisAdmission", "JourneyModel", "Telemetry",
+                "RedisAdmission", "JourneyModel", "Simulation", "Telemetry",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Logging", package: "swift-log"),

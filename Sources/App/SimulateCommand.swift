@@ -1,0 +1,139 @@
+// `dwell simulate`: the smoke test after a deploy.
+
+import ArgumentParser
+import Foundation
+import Identity
+import JourneyModel
+import Simulation
+import Telemetry
+
+struct SimulateCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "simulate",
+        abstract: "Play scripted drives against a running server and check every verdict.",
+        discussion: """
+            Each of N new drivers plays every scenario once: \(Scenario.allCases.map(\.rawValue).joined(separator: ", ")). \
+            Every answer is compared with a fold of its own; at the end every event is sent once more, and compared \
+            again. The drives lie in the past hours, so nobody waits for a deadline. What was played stays on the \
+            server, under drivers whose ids begin with simulated-.
+
+            Tokens are signed with the key that `dwell token` would use. Ends with status 0 when the server agreed \
+            about everything, else with 1, at the first divergence, with the options that play it again.
+
+            EXAMPLES
+              dwell simulate
+              dwell simulate --url https://dwell.example.org --drivers 50 --rate 200
+              dwell simulate --url https://dwell.example.org --token "$TOKEN" --scenario force-quit
+            """)
+
+    @Option(help: ArgumentHelp("The server: http[s]://host[:port]. Without it the one of these settings."))
+    var url: String?
+
+    @Option(help: ArgumentHelp("How many drivers play at once, 1 to 10000 (default: 4; 1 with --token).", valueName: "n"))
+    var drivers: Int?
+
+    @Option(help: ArgumentHelp("Events a second, over all drivers, at most 10000.", valueName: "events"))
+    var rate: Double = 100
+
+    @Option(help: ArgumentHelp("Play what this number makes (default: a random one, which is printed).", valueName: "number"))
+    var seed: UInt64?
+
+    @Option(help: "Play this scenario; may be given more than once (default: all).")
+    var scenario: [Scenario] = []
+
+    @Option(help: "Use this access token instead of one per driver; its driver must be between two journeys.")
+    var token: String?
+
+    @OptionGroup var settingsOptions: SettingsOptions
+
+    private static let driversMax = 10_000
+    private static let timeoutSeconds = 30
+    private static let connectionsMax = 64
+
+    func validate() throws {
+        guard (1...Self.driversMax).contains(drivers ?? 1) else {
+            throw ValidationError("--drivers is a whole number from 1 to \(Self.driversMax).")
+        }
+        guard rate > 0, rate <= 10_000 else { throw ValidationError("--rate is a number above 0 and up to 10000.") }
+        if token != nil, let drivers, drivers != 1 { throw ValidationError("--token is one driver's: --drivers is 1.") }
+        if let url, transport(to: url) == nil { throw ValidationError("--url is http[s]://host[:port].") }
+    }
+
+    func run() async throws {
+        let configuration = try configurationIfNeeded()
+        let url = try url ?? Self.url(of: configuration)
+        guard let transport = transport(to: url) else {
+            throw ValidationError("These settings give no URL to ask (\(url)); say it with --url.")
+        }
+        defer { transport.close() }
+        let options = options
+        writeToStandardError("playing against \(url), seed \(options.seed)\n")
+        let simulated = SimulatedDrivers(options, transport: transport, tokens: try await tokens(configuration))
+        let display = ProgressOutput()
+        let start = ContinuousClock.now
+        do {
+            let summary = try await simulated.run(progress: display.show)
+            display.end()
+            print(summary.text(seed: options.seed, seconds: (ContinuousClock.now - start) / .seconds(1)))
+        } catch {
+            display.end()
+            throw Self.report(error, url: url)
+        }
+    }
+
+    // MARK: What to play
+
+    private var options: SimulatedDrivers.Options {
+        var scenarios: [Scenario] = []
+        for scenario in scenario where !scenarios.contains(scenario) { scenarios.append(scenario) }
+        let digits = String(UInt64.random(in: 0 ... .max), radix: 36)
+        return SimulatedDrivers.Options(
+            seed: seed ?? UInt64.random(in: 0..<1_000_000_000), drivers: drivers ?? (token == nil ? 4 : 1),
+            eventsPerSecond: rate, scenarios: scenarios.isEmpty ? Scenario.allCases : scenarios,
+            runID: "simulated-\(digits)")
+    }
+
+    // MARK: Against whom
+
+    /// Nil when nothing is left that settings would have to say.
+    private func configurationIfNeeded() throws -> Configuration? {
+        if url != nil, token != nil { return nil }
+        return try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides)).required()
+    }
+
+    private static func url(of configuration: Configuration?) throws -> String {
+        guard let http = configuration?.http, http.unixSocketPath == nil else {
+            throw ValidationError("The server of these settings listens on a Unix socket: say --url.")
+        }
+        return "http://\(HealthQuestion(http: http).address)"
+    }
+
+    private func transport(to url: String) -> URLSessionTransport? {
+        URLSessionTransport(url: url, timeoutSeconds: Self.timeoutSeconds, connectionsMax: Self.connectionsMax)
+    }
+
+    private func tokens(_ configuration: Configuration?) async throws -> SimulatedDrivers.Tokens {
+        if let token { return .one(token) }
+        guard let tokens = configuration?.tokens else { throw ExitCode.badConfiguration }
+        let issuer = await AccessTokenIssuer(key: try tokens.signingKey(), scope: tokens.scope)
+        return .perDriver { driver in
+            // A day: longer than any run that somebody waits for.
+            try await issuer.mint(driver: driver, role: nil, ttlSeconds: 86_400, now: millisecondsSince1970() / 1000)
+        }
+    }
+
+    // MARK: What came of it
+
+    private static func report(_ error: any Error, url: String) -> any Error {
+        switch error {
+        case let divergence as Divergence:
+            writeToStandardError("\(divergence)\nreplay it: dwell simulate --url \(url) \(divergence.replay)\n")
+        case let failure as SimulationFailure:
+            writeToStandardError("\(url): \(failure)\n")
+        default: return error
+        }
+        return ExitCode.failure
+    }
+}
+
+extension Scenario: ExpressibleByArgument {}

@@ -1,0 +1,39 @@
+// One answer against what it must be, word for word (contract, section 3, "200 answer").
+
+import JourneyModel
+
+struct Comparison {
+    var expected: ExpectedAnswer
+    var eventID: String
+    /// `ok`, `already_processed`, or both when a lost answer may have been the first.
+    var statuses: [EventAnswer.Status]
+
+    /// What differs, one sentence each; empty when nothing does.
+    func differences(from answer: Answer) -> [String] {
+        guard answer.statusCode == 200 else {
+            return ["answered \(answer.statusCode)\(answer.code.map { " \($0)" } ?? "") instead of 200"]
+        }
+        let reason = expected.verdict.reason?.rawValue
+        let implied = expected.verdict.impliesReset ? "reset" : nil
+        return [
+            difference("status", statuses.map(\.rawValue), answer.status),
+            difference("event_id", [eventID], answer.eventID),
+            difference("state", expected.states.map(\.rawValue), answer.state),
+            difference("transition", [expected.verdict.transition.rawValue], answer.transition),
+            difference("reason", [reason], answer.reason),
+            difference("implied", [implied], answer.implied.isEmpty ? nil : answer.implied.joined(separator: ", ")),
+        ].compactMap(\.self)
+    }
+
+    private func difference(_ member: String, _ expected: [String?], _ found: String?) -> String? {
+        guard !expected.contains(found) else { return nil }
+        var words: [String] = []
+        for word in expected.map({ $0 ?? "none" }) where !words.contains(word) { words.append(word) }
+        return "\(member) is \(found.map(Self.shown) ?? "missing") instead of \(words.joined(separator: " or "))"
+    }
+
+    /// What a stranger's server says goes to a terminal.
+    private static func shown(_ text: String) -> String {
+        String(text.unicodeScalars.prefix(64).map { $0.value < 0x20 || $0.value > 0x7E ? "?" : Character($0) })
+    }
+}

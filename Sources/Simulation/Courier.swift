@@ -1,0 +1,105 @@
+// Gets a request answered: waits when the server asks to, and sends again what may or may not have arrived, as a
+// phone's retry queue does (contract, section 5).
+
+import JourneyClient
+import JourneyModel
+
+/// An answer with what a comparison has to know about how it came.
+struct Carried {
+    var response: HTTPExchange.Response
+    /// By the server's clock; the answer was given at some moment of it.
+    var span: ClosedRange<Moment>
+    /// An attempt before this one may have been stored: then this answer says `already_processed`.
+    var mayBeRepeat: Bool
+}
+
+struct Courier {
+    let transport: any Transport
+    let pace: Pace
+    let clock: ServerClock
+    let tally: Tally
+
+    /// A server that is restarted is back within a minute of 1, 2, 4 ... 16 s pauses.
+    static let attemptsMax = 8
+    /// Each put off by the limiter for at most an hour (contract, section 5); this many times says that a limit of
+    /// the server is too small for the run.
+    static let limitedMax = 20
+    /// Either side of the span: the server reads its clock in milliseconds, and `Date`, by which ours was set, in
+    /// seconds.
+    private static let clockToleranceMilliseconds: Int64 = 2_000
+
+    /// - Parameter request: made anew for each attempt, with the moment by the server's clock at which it is sent.
+    /// - Throws: `SimulationFailure` when there is no answer to be had.
+    func carry(
+        events count: Int, _ request: (_ sentAt: Moment) -> HTTPExchange.Request
+    ) async throws -> Carried {
+        var (failures, limited, mayBeRepeat) = (0, 0, false)
+        while true {
+            try await pace.wait(forEvents: count)
+            let (outcome, span) = await attempt(request)
+            guard case .response(let response) = outcome else {
+                (failures, mayBeRepeat) = (failures + 1, true)
+                try await pause(after: failures, "does not answer")
+                continue
+            }
+            switch response.status {
+            case 429:
+                limited += 1
+                guard limited <= Self.limitedMax else {
+                    throw SimulationFailure("the server limits this driver again and again; try a lower --rate")
+                }
+                tally.change { $0.limited += 1 }
+                try await Task.sleep(for: .seconds(response.retryAfterSeconds ?? 1))
+            case 500...:
+                failures += 1
+                mayBeRepeat = mayBeRepeat || response.status != 503
+                try await pause(
+                    after: failures, "answers \(response.status)", atLeastSeconds: response.retryAfterSeconds ?? 0)
+            case 401, 403:
+                throw SimulationFailure("the server does not accept the token: it answers \(response.status)")
+            default: return Carried(response: response, span: span, mayBeRepeat: mayBeRepeat)
+            }
+        }
+    }
+
+    private func attempt(
+        _ request: (Moment) -> HTTPExchange.Request
+    ) async -> (HTTPExchange.Outcome, ClosedRange<Moment>) {
+        let (sentAt, start) = (clock.now, ContinuousClock.now)
+        let outcome = await transport.send(request(sentAt))
+        let microseconds = (ContinuousClock.now - start) / .microseconds(1)
+        tally.change { summary in
+            summary.requests += 1
+            if case .response = outcome { summary.latencies.add(microseconds: Int(microseconds)) }
+        }
+        let earliest = sentAt.advanced(byMilliseconds: -Self.clockToleranceMilliseconds)
+        let latest = max(clock.now, sentAt).advanced(byMilliseconds: Self.clockToleranceMilliseconds)
+        return (outcome, earliest...latest)
+    }
+
+    private func pause(after failures: Int, _ what: String, atLeastSeconds: Int = 0) async throws {
+        guard failures < Self.attemptsMax else {
+            throw SimulationFailure("the server \(what), \(failures) times in a row")
+        }
+        tally.change { $0.repeatedRequests += 1 }
+        try await Task.sleep(for: .seconds(max(1 << min(failures - 1, 4), atLeastSeconds)))
+    }
+}
+
+extension HTTPExchange.Response {
+    /// `Retry-After`, or for a batch the longest `t` of a `RateLimit` with nothing left; 1 to 3600.
+    var retryAfterSeconds: Int? {
+        let asked = field("Retry-After").flatMap { Int($0) } ?? field("RateLimit").flatMap(Self.exhaustedSeconds)
+        return asked.map { min(max($0, 1), 3600) }
+    }
+
+    private static func exhaustedSeconds(_ value: String) -> Int? {
+        value.split(separator: ",").compactMap { limit in
+            let parameters = limit.split(separator: ";").map { $0.filter { $0 != " " } }
+            guard parameters.contains("r=0") else { return nil }
+            return parameters.first { $0.hasPrefix("t=") }.flatMap { Int($0.dropFirst(2)) }
+        }.max()
+    }
+
+    var json: JSONValue? { try? JSONValue.parse(body) }
+}

@@ -1,0 +1,60 @@
+// A scripted drive as a value: what happens to a phone, and how it is told to the server. No time of day, no
+// identity: times are offsets from the start of the drive, and ids get the prefix of the run when they are played.
+
+package import JourneyModel
+
+/// One event of a drive.
+package struct ScriptedEvent: Hashable, Sendable {
+    /// Unique within one driver's drives.
+    package var id: String
+    package var name: EventName
+    /// Canonical, or that of shipped v1 clients.
+    package var spelling: String
+    package var sessionID: String?
+    package var chargerID: String?
+    package var merchantID: String?
+    /// By a right clock.
+    package var offsetMilliseconds: Int64
+    /// How far the phone's clock was ahead when the event happened.
+    package var clockErrorMilliseconds: Int64
+    package var sequence: Int64?
+    /// For an event that is sent alone; batches have their own.
+    package var route: EventRoute
+}
+
+/// What a phone sends at once.
+package struct Delivery: Hashable, Sendable {
+    package enum Form: Hashable, Sendable {
+        /// One request with one event.
+        case alone
+        /// One request with all of `events`.
+        case batch
+        /// As many copies of one event as `events` names, each a request of its own, all in flight together.
+        case together
+    }
+
+    package var form: Form
+    /// Indexes into the drive's events; for `.together` one and the same.
+    package var events: [Int]
+    /// How far the phone's clock is ahead when it sends.
+    package var clockErrorMilliseconds: Int64
+}
+
+package struct Drive: Hashable, Sendable {
+    package var scenario: Scenario
+    /// In the order in which they happen.
+    package var events: [ScriptedEvent]
+    package var deliveries: [Delivery]
+    /// Until every deadline that the drive can have started has passed.
+    package var durationMilliseconds: Int64
+}
+
+extension EventRoute {
+    var path: String {
+        switch self {
+        case .native: "/native/events"
+        case .v1Session: "/v1/native/session-events"
+        case .v1PreSession: "/v1/native/pre-session-events"
+        }
+    }
+}

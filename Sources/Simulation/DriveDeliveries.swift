@@ -1,0 +1,63 @@
+// In what order, how often and in what requests the phone tells what happened, by scenario.
+
+extension DriveScript {
+    /// Every event at least once.
+    func deliveries() -> [Delivery] {
+        var random = random
+        let all = Array(events.indices)
+        switch scenario {
+        case .happyPath, .clockJump: return all.map(alone)
+        case .offlineGap: return offlineGap(all, &random)
+        case .duplicates: return all.flatMap { duplicates(of: $0, &random) } + repeats(all, &random)
+        case .shuffledDelivery: return shuffled(all, &random)
+        case .forceQuit:
+            let told = toldBeforeQuit ?? all.count
+            return all.prefix(told).map(alone) + (told < all.count ? [batch(all.suffix(all.count - told))] : [])
+        }
+    }
+
+    private func alone(_ event: Int) -> Delivery {
+        Delivery(form: .alone, events: [event], clockErrorMilliseconds: events[event].clockErrorMilliseconds)
+    }
+
+    private func batch(_ indexes: some Sequence<Int>) -> Delivery {
+        Delivery(form: .batch, events: Array(indexes), clockErrorMilliseconds: 0)
+    }
+
+    /// The event before the gap is in the batch too when its answer was the first thing that got lost.
+    private func offlineGap(_ all: [Int], _ random: inout ScriptRandom) -> [Delivery] {
+        let first = Int.random(in: 1..<(all.count - 1), using: &random)
+        let end = Int.random(in: (first + 1)...all.count, using: &random)
+        let lostAnswers = random.happens(inPercent: 50) ? 1 : 0
+        return all[..<first].map(alone) + [batch(all[(first - lostAnswers)..<end])] + all[end...].map(alone)
+    }
+
+    private func duplicates(of event: Int, _ random: inout ScriptRandom) -> [Delivery] {
+        switch Int.random(in: 0..<3, using: &random) {
+        case 0: return [alone(event)]
+        case 1: return [alone(event), alone(event)]
+        default:
+            let copies = Int.random(in: 2...4, using: &random)
+            return [
+                Delivery(form: .together, events: Array(repeating: event, count: copies), clockErrorMilliseconds: 0)
+            ]
+        }
+    }
+
+    /// Long after.
+    private func repeats(_ all: [Int], _ random: inout ScriptRandom) -> [Delivery] {
+        all.shuffled(using: &random).prefix(3).map(alone)
+    }
+
+    private func shuffled(_ all: [Int], _ random: inout ScriptRandom) -> [Delivery] {
+        let twice = all.filter { _ in random.happens(inPercent: 25) }
+        var left = (all + twice).shuffled(using: &random)[...]
+        var deliveries: [Delivery] = []
+        while let event = left.first {
+            let count = random.happens(inPercent: 20) ? min(3, left.count) : 1
+            deliveries.append(count > 1 ? batch(left.prefix(count)) : alone(event))
+            left = left.dropFirst(count)
+        }
+        return deliveries
+    }
+}

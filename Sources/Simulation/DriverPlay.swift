@@ -1,0 +1,171 @@
+// Plays one driver's day: every delivery of every drive, one after the other, each answer compared; then every event
+// once more, for the verdicts that stand when all is told.
+
+import JourneyClient
+import JourneyModel
+
+struct DriverPlay {
+    private let day: DriverDay
+    private let driver: String
+    private let requests: DriverRequests
+    private let courier: Courier
+    /// One array per drive.
+    private let messages: [[EventMessage]]
+    private var expected: ExpectedJourney
+    private var registered: Set<String> = []
+
+    init(
+        _ day: DriverDay, driver: String, runID: String, token: String, start: Journey, settings: Settings,
+        courier: Courier
+    ) {
+        self.day = day
+        self.driver = driver
+        self.courier = courier
+        requests = DriverRequests(token: token)
+        messages = day.scheduled(endingAt: courier.clock.now).map { drive, startsAt in
+            drive.events.map { EventMessage($0, driveStartsAt: startsAt, runID: runID, settings: settings) }
+        }
+        expected = ExpectedJourney(start: start)
+    }
+
+    /// - Throws: `Divergence`, `SimulationFailure`, `CancellationError`.
+    mutating func run() async throws {
+        for (index, drive) in day.drives.enumerated() {
+            for delivery in drive.deliveries { try await deliver(delivery, of: index) }
+            courier.tally.change { $0.drives[drive.scenario, default: 0] += 1 }
+        }
+        for index in day.drives.indices {
+            for message in messages[index] { try await deliverAlone(message, of: index, "final delivery") }
+        }
+    }
+
+    // MARK: Deliveries
+
+    private mutating func deliver(_ delivery: Delivery, of drive: Int) async throws {
+        let messages = delivery.events.map { self.messages[drive][$0] }
+        switch delivery.form {
+        case .alone:
+            for message in messages {
+                try await deliverAlone(message, of: drive, "sent alone", delivery.clockErrorMilliseconds)
+            }
+        case .batch: try await deliverBatch(messages, of: drive)
+        case .together: try await deliverTogether(messages, of: drive)
+        }
+    }
+
+    private mutating func deliverAlone(
+        _ message: EventMessage, of drive: Int, _ how: String, _ clockErrorMilliseconds: Int64 = 0
+    ) async throws {
+        let carried = try await carry(message, clockErrorMilliseconds)
+        let answer = Answer(statusCode: carried.response.status, json: carried.response.json)
+        if answer.isSessionUnknown, try await register(message) {
+            return try await deliverAlone(message, of: drive, how, clockErrorMilliseconds)
+        }
+        try compare(answer, carried, with: message, of: drive, how)
+    }
+
+    private func carry(_ message: EventMessage, _ clockErrorMilliseconds: Int64) async throws -> Carried {
+        try await courier.carry(events: 1) { sentAt in
+            requests.event(message, sentAt: sentAt.advanced(byMilliseconds: clockErrorMilliseconds))
+        }
+    }
+
+    /// What the limiter put off, and what an unregistered session kept out, is sent again alone.
+    private mutating func deliverBatch(_ messages: [EventMessage], of drive: Int) async throws {
+        let carried = try await courier.carry(events: messages.count) { requests.batch(messages, sentAt: $0) }
+        guard carried.response.status == 200,
+            let answers = Answer.all(inBatch: carried.response.json, count: messages.count)
+        else {
+            throw SimulationFailure(
+                "a batch of \(messages.count) is answered \(carried.response.status), and not with so many results")
+        }
+        var left: [EventMessage] = []
+        for (message, answer) in zip(messages, answers) {
+            if answer.statusCode == 429 || answer.statusCode == 503 || answer.isSessionUnknown {
+                left.append(message)
+            } else {
+                try compare(answer, carried, with: message, of: drive, "sent in a batch of \(messages.count)")
+            }
+        }
+        if !left.isEmpty, let seconds = carried.response.retryAfterSeconds {
+            courier.tally.change { $0.limited += 1 }
+            try await Task.sleep(for: .seconds(seconds))
+        }
+        for message in left { try await deliverAlone(message, of: drive, "left over from a batch") }
+    }
+
+    /// Copies of one event at the same moment: stored once, whichever comes first (contract, section 3).
+    private mutating func deliverTogether(_ messages: [EventMessage], of drive: Int) async throws {
+        guard let message = messages.first else { return }
+        let wasNew = !expected.contains(message.id)
+        // Only what the copies need: `self` changes when their answers are compared.
+        let (courier, requests) = (courier, requests)
+        let all = try await withThrowingTaskGroup(of: Carried.self) { tasks in
+            for _ in messages {
+                tasks.addTask { try await courier.carry(events: 1) { requests.event(message, sentAt: $0) } }
+            }
+            return try await tasks.reduce(into: [Carried]()) { $0.append($1) }
+        }
+        let how = "\(messages.count) copies at once"
+        let answers = all.map { Answer(statusCode: $0.response.status, json: $0.response.json) }
+        if answers.contains(where: \.isSessionUnknown), try await register(message) {
+            return try await deliverTogether(messages, of: drive)
+        }
+        let firsts = answers.filter { $0.status == EventAnswer.Status.ok.rawValue }.count
+        let mayBeLost = all.contains(where: \.mayBeRepeat)
+        if firsts > (wasNew ? 1 : 0) || (firsts == 0 && wasNew && !mayBeLost && answers.allSatisfy(\.isOK)) {
+            throw divergence(message, of: drive, how, ["\(firsts) of them are answered as the first"])
+        }
+        for (answer, carried) in zip(answers, all) {
+            let statuses: [EventAnswer.Status] = wasNew ? [.ok, .alreadyProcessed] : [.alreadyProcessed]
+            try compare(answer, carried, with: message, of: drive, how, statuses: statuses)
+        }
+    }
+
+    // MARK: Sessions
+
+    /// Where registration is required, an unknown session is registered once. False when it was already.
+    private mutating func register(_ message: EventMessage) async throws -> Bool {
+        guard let sessionID = message.placed.sessionID, registered.insert(sessionID).inserted else { return false }
+        let carried = try await courier.carry(events: 0) { _ in requests.register(sessionID) }
+        guard (200...201).contains(carried.response.status) else {
+            throw SimulationFailure("registering a session is answered \(carried.response.status)")
+        }
+        return true
+    }
+
+    // MARK: Comparison
+
+    private mutating func compare(
+        _ answer: Answer, _ carried: Carried, with message: EventMessage, of drive: Int, _ how: String,
+        statuses: [EventAnswer.Status]? = nil
+    ) throws {
+        let isRepeat = expected.contains(message.id)
+        let firstStatuses: [EventAnswer.Status] = carried.mayBeRepeat ? [.ok, .alreadyProcessed] : [.ok]
+        expected.add(message.placed)
+        guard let answerExpected = expected.answer(about: message.id, within: carried.span) else { return }
+        let comparison = Comparison(
+            expected: answerExpected, eventID: message.id,
+            statuses: statuses ?? (isRepeat ? [.alreadyProcessed] : firstStatuses))
+        let differences = comparison.differences(from: answer)
+        guard differences.isEmpty else { throw divergence(message, of: drive, how, differences) }
+        courier.tally.delivered(isRepeat: isRepeat)
+    }
+
+    private func divergence(
+        _ message: EventMessage, of drive: Int, _ how: String, _ differences: [String]
+    ) -> Divergence {
+        Divergence(
+            seed: day.seed, scenarios: day.drives.map(\.scenario), scenario: day.drives[drive].scenario,
+            driver: driver, eventID: message.id, event: message.event.spelling, delivery: how,
+            differences: differences)
+    }
+}
+
+extension Answer {
+    fileprivate var isOK: Bool { statusCode == 200 }
+
+    fileprivate var isSessionUnknown: Bool {
+        statusCode == 404 && code == ProblemCode.sessionNotFound.rawValue
+    }
+}

@@ -1,0 +1,45 @@
+// How long answers took, as a histogram: its size does not grow with the run.
+
+/// Times in microseconds, kept to within 1 %.
+package struct Latencies: Hashable, Sendable {
+    /// 64 buckets for each doubling, from 1 microsecond to 2^40, which is twelve days.
+    private static let bucketsPerDoubling = 64
+    private var counts: [Int] = Array(repeating: 0, count: 40 * Latencies.bucketsPerDoubling)
+    package private(set) var count = 0
+    /// Exact.
+    package private(set) var maxMicroseconds = 0
+
+    package init() {}
+
+    package mutating func add(microseconds: Int) {
+        let microseconds = max(microseconds, 1)
+        counts[Self.bucket(of: microseconds)] += 1
+        count += 1
+        maxMicroseconds = max(maxMicroseconds, microseconds)
+    }
+
+    /// The least time that `share` (0 to 1) of all stayed within, within 1 %; 0 before the first.
+    package func microseconds(at share: Double) -> Int {
+        let wanted = Int((share * Double(count)).rounded(.up))
+        guard wanted > 0 else { return 0 }
+        var seen = 0
+        for (bucket, count) in counts.enumerated() {
+            seen += count
+            if seen >= wanted { return min(Self.upperBound(of: bucket), maxMicroseconds) }
+        }
+        return maxMicroseconds
+    }
+
+    /// Linear within a doubling: the highest bit chooses the doubling, the six bits below it the bucket.
+    private static func bucket(of value: Int) -> Int {
+        let doubling = min(Int.bitWidth - 1 - value.leadingZeroBitCount, 39)
+        let below = min(value, (1 << 40) - 1) - (1 << doubling)
+        return doubling * bucketsPerDoubling + (below * bucketsPerDoubling) >> doubling
+    }
+
+    private static func upperBound(of bucket: Int) -> Int {
+        let (doubling, place) = (bucket / bucketsPerDoubling, bucket % bucketsPerDoubling)
+        let base = 1 << doubling
+        return base + max(((place + 1) * base) / bucketsPerDoubling, 1) - 1
+    }
+}

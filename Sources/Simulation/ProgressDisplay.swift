@@ -1,0 +1,25 @@
+// How far a run is, in words: a bar for a terminal, a line now and then for a log.
+
+package enum ProgressDisplay {
+    /// One line without its end, at most 79 columns: `[#####.....]  50 %  120 of 240 events`.
+    package static func bar(_ progress: DeliveryProgress) -> String {
+        let width = 40
+        let filled = progress.total > 0 ? min(progress.delivered * width / progress.total, width) : width
+        let bar = String(repeating: "#", count: filled) + String(repeating: ".", count: width - filled)
+        let percent = String(percent(progress))
+        return "[\(bar)] \(String(repeating: " ", count: 3 - percent.count))\(percent) %  \(events(progress))"
+    }
+
+    package static func line(_ progress: DeliveryProgress) -> String {
+        "\(percent(progress)) %: \(events(progress))"
+    }
+
+    /// 0 to 100.
+    package static func percent(_ progress: DeliveryProgress) -> Int {
+        progress.total > 0 ? min(max(progress.delivered * 100 / progress.total, 0), 100) : 100
+    }
+
+    private static func events(_ progress: DeliveryProgress) -> String {
+        "\(progress.delivered) of \(progress.total) events"
+    }
+}

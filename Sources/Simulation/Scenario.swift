@@ -1,0 +1,17 @@
+// What kinds of drives there are to play.
+
+package enum Scenario: String, Hashable, Sendable, CaseIterable {
+    /// Every event sent as it happens.
+    case happyPath = "happy-path"
+    /// No signal for a while; what happened meanwhile comes later, as a batch.
+    case offlineGap = "offline-gap"
+    /// The phone's clock is wrong by up to three hours until it is set, or from then on.
+    case clockJump = "clock-jump"
+    /// Events sent two and more times, one after the other and at the same moment.
+    case duplicates
+    /// Events in any order.
+    case shuffledDelivery = "shuffled-delivery"
+    /// The app is killed with a session in progress: the server keeps the time, and what the phone tells after its
+    /// restart counts at its own moment.
+    case forceQuit = "force-quit"
+}

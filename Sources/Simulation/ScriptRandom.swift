@@ -1,0 +1,24 @@
+// The randomness of scripts. A printed seed promises the same drives for as long as this file and DriveScript.swift
+// stay as they are.
+
+/// SplitMix64 (Steele, Lea, Flood 2014): any seed is good, 0 too.
+struct ScriptRandom: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) {
+        state = seed
+    }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+
+    /// True in so many of a hundred.
+    mutating func happens(inPercent percent: Int) -> Bool {
+        Int.random(in: 0..<100, using: &self) < percent
+    }
+}

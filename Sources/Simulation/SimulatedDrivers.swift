@@ -1,0 +1,152 @@
+// A whole run: learns the server's settings and clock, lets N drivers play at once, and ends at the first divergence.
+
+import JourneyClient
+package import JourneyModel
+
+package struct SimulatedDrivers: Sendable {
+    package struct Options: Sendable {
+        /// Of the first driver; the others' follow it.
+        package var seed: UInt64
+        package var drivers: Int
+        package var eventsPerSecond: Double
+        /// Each at most once, in the order of play.
+        package var scenarios: [Scenario]
+        /// Goes before every id, new for each run, printable ASCII.
+        package var runID: String
+
+        package init(seed: UInt64, drivers: Int, eventsPerSecond: Double, scenarios: [Scenario], runID: String) {
+            self.seed = seed
+            self.drivers = drivers
+            self.eventsPerSecond = eventsPerSecond
+            self.scenarios = scenarios
+            self.runID = runID
+        }
+    }
+
+    package enum Tokens: Sendable {
+        /// Each driver is a new one; the function gives its token.
+        case perDriver(@Sendable (DriverID) async throws -> String)
+        /// One driver who has a life of their own.
+        case one(String)
+    }
+
+    private let options: Options
+    private let transport: any Transport
+    private let tokens: Tokens
+    private let localClock: @Sendable () -> Moment
+
+    /// More would only wait for `--rate`.
+    private static let driversAtOnceMax = 256
+    private static let progressInterval = Duration.milliseconds(200)
+
+    package init(
+        _ options: Options, transport: any Transport, tokens: Tokens,
+        clock: @escaping @Sendable () -> Moment = ServerClock.system
+    ) {
+        self.options = options
+        self.transport = transport
+        self.tokens = tokens
+        localClock = clock
+    }
+
+    /// - Parameter progress: called now and then from one task, and once at the end.
+    /// - Throws: the first `Divergence`, or a `SimulationFailure`.
+    package func run(progress: @escaping @Sendable (DeliveryProgress) -> Void) async throws -> Summary {
+        let settings = try await serverSettings()
+        let days = (0..<options.drivers).map { index in
+            DriverDay(seed: options.seed &+ UInt64(index), scenarios: options.scenarios, settings: settings.settings)
+        }
+        let tally = Tally(total: days.reduce(0) { $0 + $1.deliveredCount })
+        let courier = Courier(
+            transport: transport, pace: Pace(eventsPerSecond: options.eventsPerSecond), clock: settings.clock,
+            tally: tally)
+        let start = try await startingJourney(days: days, courier)
+        let watching = Task {
+            while !Task.isCancelled {
+                progress(tally.progress)
+                try? await Task.sleep(for: Self.progressInterval)
+            }
+        }
+        defer { watching.cancel() }
+        try await playAll(days, start: start, settings: settings.settings, courier)
+        watching.cancel()
+        await watching.value
+        progress(tally.progress)
+        return tally.summary
+    }
+
+    private func playAll(_ days: [DriverDay], start: Journey, settings: Settings, _ courier: Courier) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            for (index, day) in days.enumerated() {
+                if index >= Self.driversAtOnceMax { try await tasks.next() }
+                tasks.addTask { try await play(day, index, start: start, settings: settings, courier) }
+            }
+            // The first that throws cancels the others.
+            try await tasks.waitForAll()
+        }
+    }
+
+    private func play(
+        _ day: DriverDay, _ index: Int, start: Journey, settings: Settings, _ courier: Courier
+    ) async throws {
+        let driver = driverID(index)
+        var play = DriverPlay(
+            day, driver: driver.rawValue, runID: "\(options.runID)-\(index)", token: try await token(of: driver),
+            start: start, settings: settings, courier: courier)
+        try await play.run()
+    }
+
+    // MARK: Who drives
+
+    private func driverID(_ index: Int) -> DriverID { DriverID("\(options.runID)-driver-\(index)") }
+
+    private func token(of driver: DriverID) async throws -> String {
+        switch tokens {
+        case .perDriver(let mint): try await mint(driver)
+        case .one(let token): token
+        }
+    }
+
+    // MARK: Before the first event
+
+    private func serverSettings() async throws -> (settings: Settings, clock: ServerClock) {
+        let request = DriverRequests(token: try await token(of: driverID(0))).get("/native/config")
+        guard case .response(let response) = await transport.send(request) else {
+            throw SimulationFailure("the server does not answer")
+        }
+        guard response.status == 200 else {
+            let isToken = response.status == 401 || response.status == 403
+            throw SimulationFailure(
+                "GET /native/config is answered \(response.status)\(isToken ? ": the token is not accepted" : "")")
+        }
+        guard let settings = response.json.flatMap(Settings.init(configJSON:)) else {
+            throw SimulationFailure("GET /native/config is answered with something else than the eight settings")
+        }
+        return (settings, ServerClock(local: localClock, date: response.field("Date")))
+    }
+
+    /// IDLE for new drivers. One who is not new must be between two journeys, and must have had no session in the
+    /// time into which the drives are put.
+    private func startingJourney(days: [DriverDay], _ courier: Courier) async throws -> Journey {
+        guard case .one(let token) = tokens else { return Journey() }
+        let requests = DriverRequests(token: token)
+        let standing = try await courier.carry(events: 0) { _ in requests.get("/native/session") }.response.json
+        let page = try await courier.carry(events: 0) { _ in requests.get("/native/sessions?limit=1") }.response.json
+        guard let state = standing?["state"]?.text.flatMap(JourneyState.init(rawValue:)) else {
+            throw SimulationFailure("GET /native/session does not tell where the driver stands")
+        }
+        guard state == .idle || state == .sessionEnded else {
+            throw SimulationFailure("the driver of the token is in the middle of a journey: \(state.rawValue)")
+        }
+        let begin = courier.clock.now.advanced(byMilliseconds: -(days.first?.durationMilliseconds ?? 0))
+        let opened = page?["sessions"]?.elements?.first?["opened_at"]?.text.flatMap(RFC3339.moment(from:))
+        if let opened, opened >= begin {
+            throw SimulationFailure(
+                "the driver of the token had a session after \(RFC3339.text(of: begin)), where the drives would go")
+        }
+        return Journey(
+            state: state, sessionID: standing?["session_id"]?.text,
+            targetChargerID: standing?["target_charger_id"]?.text,
+            nextTargetChargerID: standing?["next_target_charger_id"]?.text)
+    }
+}

@@ -1,0 +1,35 @@
+// What a run did, for a person.
+
+extension Summary {
+    /// Lines without a last end of line.
+    package func text(seed: UInt64, seconds: Double) -> String {
+        let played = Scenario.allCases.compactMap { scenario in drives[scenario].map { "\(scenario.rawValue) \($0)" } }
+        var lines = [
+            ("drives", played.joined(separator: ", ")),
+            ("events", "\(events) stored, \(duplicates) duplicates recognised"),
+            ("requests", "\(requests) in \(Self.decimal(seconds)) s"),
+            (
+                "latency",
+                "p50 \(milliseconds(0.5)) ms, p99 \(milliseconds(0.99)) ms, max \(milliseconds(1)) ms"
+            ),
+            ("seed", "\(seed)"),
+            ("divergences", "0"),
+        ]
+        if limited > 0 { lines.insert(("put off", "\(limited) requests by the rate limiter"), at: 3) }
+        if repeatedRequests > 0 { lines.insert(("sent again", "\(repeatedRequests) requests"), at: 3) }
+        return lines.map { name, value in
+            name + String(repeating: " ", count: max(1, 13 - name.count)) + value
+        }.joined(separator: "\n")
+    }
+
+    private func milliseconds(_ share: Double) -> String {
+        let microseconds = share < 1 ? latencies.microseconds(at: share) : latencies.maxMicroseconds
+        return Self.decimal(Double(microseconds) / 1000)
+    }
+
+    /// One digit after the point.
+    private static func decimal(_ value: Double) -> String {
+        let tenths = Int((value * 10).rounded())
+        return "\(tenths / 10).\(tenths % 10)"
+    }
+}

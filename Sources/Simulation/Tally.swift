@@ -1,0 +1,55 @@
+// What a run counts. Drivers report as they go; whoever shows progress looks when it likes.
+
+import Synchronization
+
+/// How far a run is.
+package struct DeliveryProgress: Hashable, Sendable {
+    /// Events that were sent and compared, copies included.
+    package var delivered: Int
+    package var total: Int
+}
+
+/// What a run did.
+package struct Summary: Hashable, Sendable {
+    /// Drives of each scenario that were played to their end.
+    package var drives: [Scenario: Int] = [:]
+    /// Different ones.
+    package var events = 0
+    /// Deliveries of events that the server had already.
+    package var duplicates = 0
+    package var requests = 0
+    /// Requests that the rate limiter put off.
+    package var limited = 0
+    /// Requests that had to be repeated for another reason.
+    package var repeatedRequests = 0
+    package var latencies = Latencies()
+}
+
+final class Tally: Sendable {
+    private struct State {
+        var summary = Summary()
+        var delivered = 0
+    }
+
+    private let total: Int
+    private let state = Mutex(State())
+
+    init(total: Int) {
+        self.total = total
+    }
+
+    func change(_ body: (inout Summary) -> Void) {
+        state.withLock { body(&$0.summary) }
+    }
+
+    func delivered(isRepeat: Bool) {
+        state.withLock { state in
+            state.delivered += 1
+            if isRepeat { state.summary.duplicates += 1 } else { state.summary.events += 1 }
+        }
+    }
+
+    var progress: DeliveryProgress { state.withLock { DeliveryProgress(delivered: $0.delivered, total: total) } }
+
+    var summary: Summary { state.withLock(\.summary) }
+}
