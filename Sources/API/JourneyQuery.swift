@@ -1,8 +1,9 @@
 // The query of a page: `limit` and `cursor`. A cursor is opaque to clients: base64url (RFC 4648, section 5) of what it
 // names, which means nothing to another driver.
 
-import struct Foundation.Data
 import JourneyModel
+
+import struct Foundation.Data
 
 enum PageCursor: Hashable {
     case session(String)

@@ -69,7 +69,8 @@ package final class JourneyStreams: Sendable {
             if ids.count >= Self.streamsPerDriverMax, let oldest = ids.first, let stream = state.streams[oldest] {
                 let left = Self.secureMilliseconds - now.milliseconds(since: stream.since)
                 guard left <= 0 else {
-                    return .failure(.driverHasEnough(retryAfterSeconds: Int(min(left, Self.secureMilliseconds) + 999) / 1000))
+                    let seconds = (min(left, Self.secureMilliseconds) + 999) / 1000
+                    return .failure(.driverHasEnough(retryAfterSeconds: Int(seconds)))
                 }
                 replaced = state.remove(oldest)
             }

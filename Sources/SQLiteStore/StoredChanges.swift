@@ -1,9 +1,10 @@
 // A driver's row as readers see it: where the driver stands, and what changed lately. Plain SQL, read through GRDB.
 
 import Engine
-import struct Foundation.Data
 import GRDB
 import JourneyModel
+
+import struct Foundation.Data
 
 enum StoredChanges {
     struct Standing {

@@ -16,9 +16,11 @@ struct PageQueryTests {
         try PageQuery(query, limitDefault: 20, limitMax: 100)
     }
 
-    @Test(arguments: [
-        (nil, 20), ("", 20), ("limit=1", 1), ("limit=100", 100), ("other=x&limit=7", 7), ("limit=007", 7), ("&&", 20),
-    ] as [(String?, Int)])
+    @Test(
+        arguments: [
+            (nil, 20), ("", 20), ("limit=1", 1), ("limit=100", 100), ("other=x&limit=7", 7), ("limit=007", 7),
+            ("&&", 20),
+        ] as [(String?, Int)])
     func `limits from 1 to 100 pass, and unknown parameters`(_ query: String?, _ limit: Int) throws {
         #expect(try read(query).limit == limit)
     }
@@ -31,7 +33,9 @@ struct PageQueryTests {
         #expect(pointers(query) == ["/limit"])
     }
 
-    @Test(arguments: ["x", "", "e", "e0", "s", "czE", "ZTU=", "%00", "ZQ", "ZTA", "ZS0x", String(repeating: "A", count: 800)])
+    @Test(arguments: [
+        "x", "", "e", "e0", "s", "czE", "ZTU=", "%00", "ZQ", "ZTA", "ZS0x", String(repeating: "A", count: 800),
+    ])
     func `a cursor that was never given out is 400 with a pointer`(_ text: String) {
         let given = ["czE"]
         #expect(pointers("cursor=\(text)") == (given.contains(text) ? [] : ["/cursor"]))

@@ -26,10 +26,11 @@ final class ScriptedAPI: Sendable {
         streams = JourneyStreams(journeys: journeys, logger: Self.silent)
         let limits = RateLimits()
         let ingest = Ingest(store: store, admission: InProcessAdmission(limits: limits), settings: settings)
-        routes = API(
-            ingest: ingest, store: store, journeys: journeys, streams: streams, settings: settings, limits: limits,
-            tokens: tokens, clock: { [clock] in clock.now }, logger: Self.silent
-        ).routes
+        routes =
+            API(
+                ingest: ingest, store: store, journeys: journeys, streams: streams, settings: settings, limits: limits,
+                tokens: tokens, clock: { [clock] in clock.now }, logger: Self.silent
+            ).routes
     }
 
     func askSignedIn(_ target: String, method: HTTP1.Method = .get, lastEventID: String? = nil) async -> Response {

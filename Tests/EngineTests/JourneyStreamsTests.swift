@@ -46,7 +46,7 @@ struct JourneyStreamsTests {
 
     // MARK: Places
 
-    @Test func `a fifth stream of a driver waits until the oldest is a minute old, and then takes its place`() async throws {
+    @Test func `a fifth stream of a driver waits for the oldest to be a minute old, and replaces it`() async throws {
         let streams = streams()
         var open: [JourneyStream] = []
         for _ in 0..<JourneyStreams.streamsPerDriverMax {
@@ -104,7 +104,7 @@ struct JourneyStreamsTests {
             JourneyNews(newest: 9, drivers: .these([one])), JourneyNews(newest: 10, drivers: .these([other])),
         ])
         let (mine, theirs) = (try streams.open(one, at: clock.now), try streams.open(other, at: clock.now))
-        #expect(try await streams.wakeWhoHasNews(after: nil) == 7, "who came before the first look may have missed some")
+        #expect(try await streams.wakeWhoHasNews(after: nil) == 7, "whoever came before it may have missed some")
         var myWakes = mine.wakes.makeAsyncIterator()
         var theirWakes = theirs.wakes.makeAsyncIterator()
         #expect(await myWakes.next() != nil)

@@ -131,7 +131,8 @@ struct ChangeTests {
 struct RecentChangesTests {
     private func change(_ random: inout SeededRandom) -> RecentChanges.Change {
         let moment = { (random: inout SeededRandom) -> Moment? in
-            Bool.random(using: &random) ? Moment(millisecondsSinceEpoch: .random(in: .min ... .max, using: &random)) : nil
+            guard Bool.random(using: &random) else { return nil }
+            return Moment(millisecondsSinceEpoch: .random(in: .min ... .max, using: &random))
         }
         return RecentChanges.Change(
             event: .random(in: 1 ... .max, using: &random),

@@ -65,7 +65,7 @@ struct SessionReadingTests {
         await store.close()
     }
 
-    @Test func `a timeline is in the contract's order with the verdicts that stand now, in pages of any size`() async throws {
+    @Test func `a timeline is in the contract's order with today's verdicts, in pages of any size`() async throws {
         let store = try open()
         let events = SampleJourney.whole(prefix: "k", session: "s")
         // Within one millisecond a sequence decides, an absent one first.
