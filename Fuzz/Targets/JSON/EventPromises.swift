@@ -53,18 +53,24 @@ extension EventSubmission {
 
 extension BodyRefusal {
     /// The problem that it becomes is JSON, with every field error in its place.
-    func checkCanBeTold(at pointer: String = "") throws(Finding) {
+    func checkCanBeTold() throws(Finding) {
         let problem = try? JSONValue.parse(Problem(self, requestID: "r").encoded())
         guard let problem, case .string(let detail) = problem["detail"], !detail.isEmpty else {
             throw Finding("A refusal that cannot be told.")
         }
-        guard case .invalid(let fields) = self else { return }
-        try require(!fields.errors.isEmpty, "A refusal without a field error.")
-        let pointers = fields.errors.map(\.pointer)
+        if case .invalid(let fields) = self { try fields.checkPlaces() }
+    }
+}
+
+extension InvalidFields {
+    /// Each error in a place of its own, inside of the body or at a header.
+    func checkPlaces() throws(Finding) {
+        try require(!errors.isEmpty, "A refusal without a field error.")
+        let pointers = errors.map(\.pointer)
         try require(Set(pointers).count == pointers.count, "Two errors in one place.")
         let headers = ["Idempotency-Key", "X-Sent-At"]
-        let areInPlace = pointers.allSatisfy { $0.hasPrefix(pointer) || headers.contains($0) }
-        try require(areInPlace, "A field error outside of the event.")
+        let areInPlace = pointers.allSatisfy { $0.isEmpty || $0.hasPrefix("/") || headers.contains($0) }
+        try require(areInPlace, "A field error nowhere.")
     }
 }
 
