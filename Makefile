@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test test-unit test-integration build debug lint format clean
+.PHONY: help run test test-unit test-integration build debug lint format fuzz bench-fields clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,10 +28,16 @@ debug: ## the debug binary: .build/debug/dwell
 	@scripts/build debug
 
 lint: ## complain about formatting
-	swift format lint --strict --recursive Sources Tests
+	swift format lint --strict --recursive Package.swift Sources Tests Fuzz Benchmarks
 
 format: ## mend formatting
-	swift format --in-place --recursive Sources Tests
+	swift format --in-place --recursive Package.swift Sources Tests Fuzz Benchmarks
+
+fuzz: ## each fuzz target for SECONDS (60) of libFuzzer
+	@SECONDS=$(or $(SECONDS),60) scripts/fuzz
+
+bench-fields: ## what header fields cost: ours against swift-http-types
+	DWELL_BENCHMARKS=1 swift run -c release HeaderFields
 
 clean: ## remove what was built; var/, the database, stays
 	rm -rf .build

@@ -25,7 +25,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
-        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     ],
     targets: [
@@ -42,15 +41,14 @@ let package = Package(
         .target(
             name: "Telemetry",
             dependencies: [
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "Logging", package: "swift-log")
             ],
             swiftSettings: settings
         ),
         .target(
             name: "HTTPServer",
             dependencies: [
-                "HTTP1", "Sockets", "Telemetry",
+                "HTTP1", "Sockets",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
@@ -60,7 +58,7 @@ let package = Package(
         .target(
             name: "Engine",
             dependencies: [
-                "JourneyModel", "Telemetry",
+                "JourneyModel",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
@@ -71,7 +69,6 @@ let package = Package(
                 "JourneyModel", "Telemetry",
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
         ),
@@ -82,8 +79,8 @@ let package = Package(
             dependencies: [
                 "Engine", "JourneyModel",
                 .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "GRDBSQLite", package: "GRDB.swift"),
                 .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "Logging", package: "swift-log"),
             ],
             // A link to migrations/ at the top: the binary carries them and runs from any folder.
             resources: [.embedInCode("Migrations")],
@@ -104,8 +101,7 @@ let package = Package(
         .target(
             name: "API",
             dependencies: [
-                "HTTPServer", "HTTP1", "Engine", "Identity", "JourneyModel", "Telemetry", "CZlib",
-                .product(name: "Crypto", package: "swift-crypto"),
+                "HTTPServer", "HTTP1", "Engine", "Identity", "JourneyModel", "CZlib",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
@@ -126,6 +122,11 @@ let package = Package(
             swiftSettings: settings
         ),
 
+        // What libFuzzer drives and `swift test` replays.
+        .target(
+            name: "FuzzTargets", dependencies: ["HTTP1", "JourneyModel"], path: "Fuzz/Targets",
+            swiftSettings: settings),
+
         // Tests, one folder beside each module.
         .target(
             name: "TestSupport",
@@ -134,7 +135,9 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(name: "JourneyModelTests", dependencies: ["JourneyModel", "TestSupport"], swiftSettings: settings),
-        .testTarget(name: "JourneyClientTests", dependencies: ["JourneyClient", "JourneyModel"], swiftSettings: settings),
+        .testTarget(name: "FuzzCorpusTests", dependencies: ["FuzzTargets"], swiftSettings: settings),
+        .testTarget(
+            name: "JourneyClientTests", dependencies: ["JourneyClient", "JourneyModel"], swiftSettings: settings),
         .testTarget(name: "HTTP1Tests", dependencies: ["HTTP1"], swiftSettings: settings),
         .testTarget(name: "SocketsTests", dependencies: ["Sockets"], swiftSettings: settings),
         .testTarget(
@@ -168,6 +171,7 @@ let package = Package(
             dependencies: [
                 "SQLiteStore", "Engine", "JourneyModel", "TestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "GRDBSQLite", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
@@ -199,6 +203,14 @@ let package = Package(
         ),
     ]
 )
+
+// libFuzzer is linked only when asked for (`make fuzz`).
+if Context.environment["DWELL_FUZZ"] != nil {
+    package.targets.append(
+        .executableTarget(
+            name: "Fuzz", dependencies: ["FuzzTargets"], path: "Fuzz/Entry",
+            swiftSettings: settings + [.unsafeFlags(["-parse-as-library"])]))
+}
 
 // Benchmarks are built only when asked for (`make bench-fields`): what they compare with is no dependency of Dwell.
 if Context.environment["DWELL_BENCHMARKS"] != nil {

@@ -38,7 +38,8 @@ struct HeaderFields {
     }
 
     static let wanted: [HTTPField.Name] = [
-        HTTPField.Name("Host")!, .contentType, .contentLength, .authorization, HTTPField.Name("Idempotency-Key")!, .expect,
+        HTTPField.Name("Host")!, .contentType, .contentLength, .authorization, HTTPField.Name("Idempotency-Key")!,
+        .expect,
     ]
 
     @inline(never) static func libraryFields() -> Int {

@@ -4,12 +4,14 @@ import HTTP1
 import HTTPServer
 import Identity
 import JourneyModel
+import Logging
 
 /// A handler behind a token: it is told who is calling.
 typealias CallerHandler = @Sendable (Request, Caller) async throws(ProblemAnswer) -> Response
 
 struct Access: Sendable {
     let tokens: any TokenVerifier
+    let logger: Logger
 
     /// Anyone; for what must answer without a credential, such as `/healthz`.
     func anyone(_ handler: @escaping @Sendable (Request) async throws(ProblemAnswer) -> Response)
@@ -40,6 +42,7 @@ struct Access: Sendable {
         do throws(TokenRefusal) {
             return try await tokens.verify(token, atSecondsSince1970: request.receivedAtMilliseconds / 1000)
         } catch {
+            logger.info("a token was refused", metadata: ["request_id": "\(request.id)", "reason": "\(error)"])
             throw unauthorized(
                 "The token is not valid. Sign in again.",
                 challenge: "Bearer realm=\"dwell\", error=\"invalid_token\"")

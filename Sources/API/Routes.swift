@@ -23,7 +23,7 @@ package struct API: Sendable {
         settings: SettingsInForce, limits: RateLimits, tokens: any TokenVerifier,
         clock: @escaping @Sendable () -> Moment, logger: Logger
     ) {
-        access = Access(tokens: tokens)
+        access = Access(tokens: tokens, logger: logger)
         events = EventHandlers(ingest: ingest, logger: logger)
         sessions = SessionsHandler(store: store)
         self.journeys = JourneyHandlers(journeys: journeys, settings: settings, logger: logger)
