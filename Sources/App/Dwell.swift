@@ -23,7 +23,7 @@ struct Dwell: AsyncParsableCommand {
         version: version,
         subcommands: [
             ServeCommand.self, CheckConfigCommand.self, TokenCommand.self, MigrateCommand.self,
-            HealthcheckCommand.self, SimulateCommand.self,
+            HealthcheckCommand.self, ExplainCommand.self, SimulateCommand.self,
         ],
         defaultSubcommand: ServeCommand.self)
 }

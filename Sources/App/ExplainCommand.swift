@@ -1,0 +1,90 @@
+// `dwell explain`: what the server made of each event, and why.
+
+import ArgumentParser
+import Foundation
+import JourneyModel
+import SQLiteStore
+
+struct ExplainCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "explain",
+        abstract: "Show what became of each event of a session.",
+        discussion: """
+            Every event of the journey, in the order in which the server folds them: its clocks, the verdict with its \
+            reason, the settings in force, and the state before and after. The events of the driver that led to the \
+            session are there too. Reads the database file and nothing else, so it works beside a running server and \
+            without one. Metadata can hold coordinates, so it is only shown when you say so.
+
+            EXAMPLES
+              dwell explain --session 6c8f1f0a
+              dwell explain --driver jonas --last 20
+              dwell explain --database backup.sqlite3 --session 6c8f1f0a --json | jq '.events[].state'
+            """)
+
+    @Option(help: ArgumentHelp("The session to explain.", valueName: "id"))
+    var session: String?
+
+    @Option(help: ArgumentHelp("Explain the last events of this driver instead.", valueName: "id"))
+    var driver: String?
+
+    @Option(help: ArgumentHelp("How many events of the driver, 1 to 10000 (default: 50).", valueName: "n"))
+    var last: Int?
+
+    @Flag(help: "One JSON document instead of text.")
+    var json = false
+
+    @Flag(help: "Show the metadata of events too. It can hold coordinates.")
+    var metadata = false
+
+    @OptionGroup var settingsOptions: SettingsOptions
+
+    private static let lastDefault = 50
+
+    func validate() throws {
+        guard (session == nil) != (driver == nil) else { throw ValidationError("Say either --session or --driver.") }
+        if session != nil, last != nil { throw ValidationError("--last goes with --driver.") }
+        guard (1...EventRecords.eventsMax).contains(last ?? 1) else {
+            throw ValidationError("--last is a whole number from 1 to \(EventRecords.eventsMax).")
+        }
+    }
+
+    func run() async throws {
+        let input = ConfigurationInput(overrides: settingsOptions.overrides)
+        let path = try Configuration.report(from: input).required().databasePath
+        guard let events = try Self.reading(path, read) else {
+            let what = session.map { "an event of session \($0)" } ?? "an event of driver \(driver ?? "")"
+            writeToStandardError("\(path) has not \(what).\n")
+            throw ExitCode.failure
+        }
+        if json {
+            print(ExplanationJSON(showsMetadata: metadata).text(of: events, session: session))
+        } else {
+            let text = ExplanationText(isColored: Self.isColored, showsMetadata: metadata)
+            print(text.lines(of: events, session: session).joined(separator: "\n"))
+        }
+    }
+
+    private func read(_ records: EventRecords) throws(RecordsUnreadable) -> RecordedEvents? {
+        if let session { return try records.events(ofSession: session) }
+        return try records.events(of: DriverID(driver ?? ""), last: last ?? Self.lastDefault)
+    }
+
+    private static func reading(
+        _ path: String, _ body: (EventRecords) throws(RecordsUnreadable) -> RecordedEvents?
+    ) throws -> RecordedEvents? {
+        do {
+            let records = try EventRecords(path: path)
+            defer { records.close() }
+            return try body(records)
+        } catch {
+            writeToStandardError("\(path): \(error)\n")
+            throw ExitCode.failure
+        }
+    }
+
+    /// See https://no-color.org.
+    private static var isColored: Bool {
+        let environment = ProcessInfo.processInfo.environment
+        return isatty(STDOUT_FILENO) == 1 && (environment["NO_COLOR"] ?? "").isEmpty && environment["TERM"] != "dumb"
+    }
+}

@@ -1,0 +1,63 @@
+// What follows from a recorded event, for both forms in which it is shown. It decides nothing: the verdict is the
+// stored one.
+
+import JourneyModel
+import SQLiteStore
+
+/// What an event did to a deadline.
+struct DeadlineChange: Hashable {
+    enum Kind: String {
+        case started
+        case cleared
+        /// Its session ended.
+        case ended
+    }
+
+    /// The name of the setting it comes from.
+    var deadline: String
+    var kind: Kind
+    var at: Moment
+}
+
+extension RecordedEvent {
+    /// What was added to `occurred_at` to have it on the server's clock.
+    var correctionMilliseconds: Int64 { times.corrected.milliseconds(since: times.occurredAt) }
+
+    var deadlineChanges: [DeadlineChange] {
+        change(of: "grace period", from: before.graceDeadline, to: after.graceDeadline)
+            + change(of: "hard timeout", from: before.hardDeadline, to: after.hardDeadline)
+    }
+
+    private func change(of deadline: String, from old: Moment?, to new: Moment?) -> [DeadlineChange] {
+        guard old != new else { return [] }
+        let kind: DeadlineChange.Kind = after.state == .sessionEnded ? .ended : .cleared
+        return [
+            old.map { DeadlineChange(deadline: deadline, kind: kind, at: $0) },
+            new.map { DeadlineChange(deadline: deadline, kind: .started, at: $0) },
+        ].compactMap(\.self)
+    }
+
+    /// Why the event moved nothing; nil when it moved the state, or never moves one.
+    var why: String? {
+        switch verdict.reason {
+        case .notAnchored: return "a session is activated in ANCHORED only"
+        case .notAtMerchant: return "a visit is verified in AT_MERCHANT only"
+        case .mustDepartFirst: return "the driver has not departed from the charger"
+        case .noSuchTransition:
+            if let running = sessionInProgress, let sessionID, !running.utf8.elementsEqual(sessionID.utf8) {
+                return "session \(running) is in progress"
+            }
+            return "nothing leads from \(before.state.rawValue) by this event"
+        case nil:
+            let isStale = origin == .server && verdict.transition == .none
+            return isStale ? "a late event has moved or cleared this deadline" : nil
+        }
+    }
+
+    private var sessionInProgress: String? {
+        switch before.state {
+        case .sessionActive, .inTransit, .atMerchant: before.sessionID
+        case .idle, .nearCharger, .anchored, .sessionEnded: nil
+        }
+    }
+}

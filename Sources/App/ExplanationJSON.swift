@@ -1,0 +1,95 @@
+// Recorded events for a program. Members are named as in GET /native/sessions/{session_id}: `occurred_at` is the
+// corrected time, `occurred_at_sent` the text as sent. A member without a value is left out.
+
+import JourneyModel
+import SQLiteStore
+
+struct ExplanationJSON {
+    /// Metadata can hold coordinates.
+    var showsMetadata: Bool
+
+    func text(of events: RecordedEvents, session: String?) -> String {
+        var writer = JSONWriter(reservingBytes: 256 + 1024 * events.events.count)
+        writer.beginObject()
+        writer.member("driver_id", events.driver.rawValue)
+        writer.member("session_id", session)
+        writer.name("is_cut")
+        writer.bool(events.isCut)
+        writer.name("events")
+        writer.beginArray()
+        for event in events.events { write(event, to: &writer) }
+        writer.endArray()
+        writer.endObject()
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+
+    private func write(_ event: RecordedEvent, to writer: inout JSONWriter) {
+        writer.beginObject()
+        identity(event, &writer)
+        writer.member("occurred_at_sent", event.times.occurredAtText)
+        writer.member("occurred_at", event.times.corrected)
+        writer.member("correction_ms", event.correctionMilliseconds)
+        writer.member("sent_at", event.times.sentAt)
+        writer.member("received_at", event.times.receivedAt)
+        writer.member("skew_ms", event.times.sentAt == nil ? nil : event.times.skewMilliseconds)
+        verdict(event, &writer)
+        writer.name("settings")
+        writer.beginObject()
+        writer.member("version", event.settings.version)
+        writer.member("gracePeriodSeconds", Int64(event.settings.gracePeriodSeconds))
+        writer.member("hardTimeoutSeconds", Int64(event.settings.hardTimeoutSeconds))
+        writer.endObject()
+        if showsMetadata, let metadata = event.metadata {
+            writer.name("metadata")
+            writer.raw(metadata)
+        }
+        writer.endObject()
+    }
+
+    private func identity(_ event: RecordedEvent, _ writer: inout JSONWriter) {
+        writer.member("event_id", event.eventID)
+        writer.member("idempotency_key", event.idempotencyKey)
+        writer.member("event", event.name.canonical)
+        writer.member("spelling", event.spelling)
+        writer.member("session_id", event.sessionID)
+        writer.member("charger_id", event.chargerID)
+        writer.member("merchant_id", event.merchantID)
+        writer.member("source", event.source)
+        writer.member("app_state", event.appState)
+        writer.member("sequence", event.sequence)
+    }
+
+    private func verdict(_ event: RecordedEvent, _ writer: inout JSONWriter) {
+        writer.member("transition", event.verdict.transition.rawValue)
+        writer.member("reason", event.verdict.reason?.rawValue)
+        if event.verdict.impliesReset {
+            writer.name("implied")
+            writer.beginArray()
+            writer.string("reset")
+            writer.endArray()
+        }
+        writer.member("why", event.why)
+        writer.member("state_before", event.before.state.rawValue)
+        writer.member("state", event.after.state.rawValue)
+        writer.member("grace_deadline", event.after.graceDeadline)
+        writer.member("hard_deadline", event.after.hardDeadline)
+    }
+}
+
+extension JSONWriter {
+    fileprivate mutating func member(_ name: String, _ text: String?) {
+        guard let text else { return }
+        self.name(name)
+        string(text)
+    }
+
+    fileprivate mutating func member(_ name: String, _ moment: Moment?) {
+        member(name, moment.map(RFC3339.text(of:)))
+    }
+
+    fileprivate mutating func member(_ name: String, _ number: Int64?) {
+        guard let number else { return }
+        self.name(name)
+        integer(number)
+    }
+}

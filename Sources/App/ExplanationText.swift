@@ -1,0 +1,182 @@
+// Recorded events for a person at a terminal: a headline and aligned lines for each, within 100 columns.
+
+import JourneyModel
+import SQLiteStore
+
+struct ExplanationText {
+    var isColored: Bool
+    /// Metadata can hold coordinates.
+    var showsMetadata: Bool
+
+    static let columnsMax = 100
+    private static let nameWidth = 26
+    private static let labelWidth = 11
+    private static let indent = 4
+
+    private enum Color: String {
+        case good = "32"
+        case bad = "31"
+        case faint = "2"
+    }
+
+    func lines(of events: RecordedEvents, session: String?) -> [String] {
+        var lines = title(of: events, session: session)
+        if events.isCut { lines += wrapped("Earlier events are left out.", indent: 0) }
+        for (index, event) in events.events.enumerated() {
+            lines.append("")
+            lines += self.lines(of: event, number: index + 1, session: session)
+        }
+        if let last = events.events.last { lines += ["", "Afterwards: \(standing(last.after))"] }
+        return lines
+    }
+
+    private func title(of events: RecordedEvents, session: String?) -> [String] {
+        let subject = session.map { "Session \($0) of driver \(events.driver)" } ?? "Driver \(events.driver)"
+        let count = events.events.count == 1 ? "1 event" : "\(events.events.count) events"
+        return wrapped("\(subject): \(count), in the order of the fold", indent: 0)
+    }
+
+    private func standing(_ journey: Journey) -> String {
+        let deadlines = [
+            journey.graceDeadline.map { "grace period until \(RFC3339.text(of: $0))" },
+            journey.hardDeadline.map { "hard timeout at \(RFC3339.text(of: $0))" },
+        ].compactMap(\.self)
+        return ([journey.state.rawValue] + deadlines).joined(separator: ", ")
+    }
+
+    // MARK: One event
+
+    private func lines(of event: RecordedEvent, number: Int, session: String?) -> [String] {
+        var lines = [headline(event, number)]
+        func line(_ label: String, _ value: String?) {
+            if let value { lines += labelled(label, value) }
+        }
+        line("state", state(event))
+        line("why", event.why)
+        for change in event.deadlineChanges {
+            line("deadline", "\(change.deadline) \(RFC3339.text(of: change.at)) \(change.kind.rawValue)")
+        }
+        line("occurred", "\(event.times.occurredAtText) as sent")
+        line("corrected", corrected(event))
+        line("sent", event.times.sentAt.map(RFC3339.text(of:)) ?? (event.origin == .server ? nil : "not said"))
+        line("received", received(event))
+        line("from", from(event))
+        line("place", place(event))
+        if event.sessionID != session { line("session", event.sessionID) }
+        line("event id", event.eventID)
+        if event.idempotencyKey != event.eventID { line("key", event.idempotencyKey) }
+        line("settings", settings(event.settings))
+        line("metadata", event.metadata.map(metadata))
+        return lines
+    }
+
+    private func headline(_ event: RecordedEvent, _ number: Int) -> String {
+        let number = String(number)
+        let name = event.name.canonical
+        let padding = String(repeating: " ", count: max(2, Self.nameWidth - name.count))
+        let indent = String(repeating: " ", count: max(0, 2 - number.count))
+        return "\(indent)\(number)  \(name)\(padding)\(verdict(event.verdict))"
+    }
+
+    private func verdict(_ verdict: Verdict) -> String {
+        let word = verdict.transition.rawValue
+        switch verdict.transition {
+        case .applied: return colored(word, .good) + (verdict.impliesReset ? ", reset implied" : "")
+        case .none: return colored(word, .faint)
+        case .rejected: return colored("\(word): \(verdict.reason?.rawValue ?? "")", .bad)
+        }
+    }
+
+    private func state(_ event: RecordedEvent) -> String {
+        let (before, after) = (event.before.state.rawValue, event.after.state.rawValue)
+        return before == after ? "\(after), as before" : "\(before) -> \(after)"
+    }
+
+    private func corrected(_ event: RecordedEvent) -> String {
+        let correction = event.correctionMilliseconds
+        let text = RFC3339.text(of: event.times.corrected)
+        return correction == 0 ? text : "\(text), by \(Self.seconds(correction))"
+    }
+
+    private func received(_ event: RecordedEvent) -> String {
+        let text = RFC3339.text(of: event.times.receivedAt)
+        return event.times.sentAt == nil ? text : "\(text), skew \(Self.seconds(event.times.skewMilliseconds))"
+    }
+
+    private func from(_ event: RecordedEvent) -> String {
+        [
+            event.source, event.appState, event.sequence.map { "sequence \($0)" },
+            event.spelling == event.name.canonical ? nil : "spelled \(event.spelling)",
+        ].compactMap(\.self).joined(separator: ", ")
+    }
+
+    private func place(_ event: RecordedEvent) -> String? {
+        let places = [event.chargerID.map { "charger \($0)" }, event.merchantID.map { "merchant \($0)" }]
+        let text = places.compactMap(\.self).joined(separator: ", ")
+        return text.isEmpty ? nil : text
+    }
+
+    private func settings(_ settings: RecordedEvent.SettingsUsed) -> String {
+        "\(settings.version): grace period \(settings.gracePeriodSeconds) s, "
+            + "hard timeout \(settings.hardTimeoutSeconds) s"
+    }
+
+    private func metadata(_ text: String) -> String {
+        showsMetadata ? text : "\(text.utf8.count) bytes, shown with --metadata"
+    }
+
+    /// `+7200.004 s`
+    private static func seconds(_ milliseconds: Int64) -> String {
+        let digits = String(milliseconds.magnitude % 1000)
+        let fraction = String(repeating: "0", count: 3 - digits.count) + digits
+        return "\(milliseconds < 0 ? "-" : "+")\(milliseconds.magnitude / 1000).\(fraction) s"
+    }
+
+    // MARK: Lines
+
+    private func labelled(_ label: String, _ value: String) -> [String] {
+        let padded = label + String(repeating: " ", count: max(1, Self.labelWidth - label.count))
+        let head = String(repeating: " ", count: Self.indent) + colored(padded, .faint)
+        let rest = wrapped(value, indent: Self.indent + Self.labelWidth)
+        return rest.enumerated().map { index, line in
+            index == 0 ? head + line.dropFirst(Self.indent + Self.labelWidth) : line
+        }
+    }
+
+    /// Lines of at most `columnsMax`, broken at spaces where there are some, without control characters.
+    private func wrapped(_ text: String, indent: Int) -> [String] {
+        let width = Self.columnsMax - indent
+        var lines: [String] = []
+        var line = ""
+        for word in Self.printable(text).split(separator: " ", omittingEmptySubsequences: false) {
+            var word = word
+            if !line.isEmpty && line.count + 1 + word.count > width {
+                lines.append(line)
+                line = ""
+            }
+            while word.count > width {
+                lines.append(String(word.prefix(width)))
+                word = word.dropFirst(width)
+            }
+            line += (line.isEmpty ? "" : " ") + word
+        }
+        return (lines + [line]).map { String(repeating: " ", count: indent) + $0 }
+    }
+
+    /// What phones sent goes to a terminal: no control characters, and none that turn the direction of writing.
+    private static func printable(_ text: String) -> String {
+        var shown = String.UnicodeScalarView()
+        for scalar in text.unicodeScalars {
+            switch scalar.properties.generalCategory {
+            case .control, .format, .lineSeparator, .paragraphSeparator, .surrogate:
+                shown.append(contentsOf: "\\u{\(String(scalar.value, radix: 16))}".unicodeScalars)
+            default: shown.append(scalar)
+            }
+        }
+        return String(shown)
+    }
+
+    private func colored(_ text: String, _ color: Color) -> String {
+        isColored ? "\u{1B}[\(color.rawValue)m\(text)\u{1B}[0m" : text
+    }
+}

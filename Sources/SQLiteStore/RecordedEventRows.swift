@@ -1,0 +1,130 @@
+// The rows behind EventRecords. Plain SQL, read through GRDB.
+
+import GRDB
+import JourneyModel
+
+enum RecordedEventRows {
+    private static let sql = """
+        SELECT event.id, coalesce(event_id, idempotency_key), idempotency_key, name, has_session, spelling, origin,
+            source, app_state, (SELECT session_id FROM session WHERE session.id = event.session),
+            (SELECT place_id FROM place WHERE place.id = event.charger),
+            (SELECT place_id FROM place WHERE place.id = event.merchant),
+            occurred_at, occurred_at_ms, corrected_at_ms, sent_at_ms, received_at_ms, skew_ms, sequence, metadata,
+            version, grace_period_seconds, hard_timeout_seconds, transition, reason, implies_reset,
+            after_state, (SELECT session_id FROM session WHERE session.id = after_session),
+            (SELECT place_id FROM place WHERE place.id = after_target_charger),
+            (SELECT place_id FROM place WHERE place.id = after_next_target_charger),
+            after_grace_deadline_ms, after_hard_deadline_ms
+        FROM event
+        CROSS JOIN event_kind ON event_kind.id = event.kind
+        CROSS JOIN settings_version ON settings_version.id = event.settings_version
+        """
+    /// The contract's order backwards, as PlacedEvent's `<`.
+    private static let newestFirst = """
+        ORDER BY corrected_at_ms DESC, origin DESC, sequence DESC, lifecycle_rank DESC,
+            coalesce(event_id, idempotency_key) DESC, idempotency_key DESC
+        """
+
+    // MARK: A session
+
+    static func events(ofSession sessionID: String, limit: Int, _ db: Database) throws -> RecordedEvents? {
+        let row = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT session.id, driver.id, driver_id,
+                    (SELECT max(corrected_at_ms) FROM event WHERE event.session = session.id)
+                FROM session JOIN driver ON driver.id = session.driver WHERE session_id = ?
+                """,
+            arguments: [sessionID])
+        guard let row, let last: Int64 = row[3] else { return nil }
+        let driver: Int64 = row[1]
+        // The events of the session that are still to come, so that the walk knows when it is before the first.
+        var left = try Int.fetchOne(db, sql: "SELECT count(*) FROM event WHERE session = ?", arguments: [row[0]]) ?? 0
+        let cursor = try backwards(from: last, of: driver, db)
+        var isWithin = false
+        return try collect(cursor, of: DriverID(row[2]), limit: limit) { event in
+            if left == 0 && event.endsJourney { return .stop }
+            if event.sessionID.map({ $0.utf8.elementsEqual(sessionID.utf8) }) ?? false {
+                left -= 1
+                isWithin = true
+            }
+            return isWithin ? .take : .skip
+        }
+    }
+
+    // MARK: A driver
+
+    static func events(of driver: DriverID, last: Int, _ db: Database) throws -> RecordedEvents? {
+        let id = try Int64.fetchOne(db, sql: "SELECT id FROM driver WHERE driver_id = ?", arguments: [driver.rawValue])
+        guard let id else { return nil }
+        let cursor = try backwards(from: .max, of: id, db)
+        let events = try collect(cursor, of: driver, limit: last) { _ in .take }
+        return events.events.isEmpty ? nil : events
+    }
+
+    // MARK: Walking back
+
+    private enum Step {
+        case take
+        case skip
+        case stop
+    }
+
+    private static func backwards(from last: Int64, of driver: Int64, _ db: Database) throws -> RowCursor {
+        try Row.fetchCursor(
+            db, sql: "\(sql) WHERE driver = ? AND corrected_at_ms <= ? \(newestFirst)", arguments: [driver, last])
+    }
+
+    /// An event's journey before is the one after its predecessor, which is the next row.
+    private static func collect(
+        _ cursor: RowCursor, of driver: DriverID, limit: Int, _ step: (RecordedEvent) -> Step
+    ) throws -> RecordedEvents {
+        var events: [RecordedEvent] = []
+        while let row = try cursor.next() {
+            let event = try event(row)
+            if let last = events.indices.last { events[last].before = event.after }
+            let step = step(event)
+            if step == .stop { break }
+            if step == .skip { continue }
+            if events.count == limit { return RecordedEvents(driver: driver, events: events.reversed(), isCut: true) }
+            events.append(event)
+        }
+        return RecordedEvents(driver: driver, events: events.reversed(), isCut: false)
+    }
+
+    // MARK: One row
+
+    private static func event(_ row: Row) throws -> RecordedEvent {
+        guard let origin = UInt8(exactly: row[6] as Int64).flatMap(PlacedEvent.Origin.init(rawValue:)) else {
+            throw SQLiteError.unreadable("origin")
+        }
+        return RecordedEvent(
+            id: row[0], eventID: row[1], idempotencyKey: row[2], name: try StoredEvents.name(row, 3), spelling: row[5],
+            origin: origin, source: row[7], appState: row[8], sessionID: row[9], chargerID: row[10],
+            merchantID: row[11], times: times(row, 12), sequence: row[18], metadata: row[19],
+            settings: RecordedEvent.SettingsUsed(
+                version: row[20], gracePeriodSeconds: row[21], hardTimeoutSeconds: row[22]),
+            verdict: try StoredEvents.verdict(row, 23), before: Journey(), after: try journey(row, 26))
+    }
+
+    private static func times(_ row: Row, _ first: Int) -> RecordedEvent.Times {
+        RecordedEvent.Times(
+            occurredAtText: row[first], occurredAt: Moment(millisecondsSinceEpoch: row[first + 1]),
+            corrected: Moment(millisecondsSinceEpoch: row[first + 2]), sentAt: StoredEvents.moment(row[first + 3]),
+            receivedAt: Moment(millisecondsSinceEpoch: row[first + 4]), skewMilliseconds: row[first + 5])
+    }
+
+    private static func journey(_ row: Row, _ first: Int) throws -> Journey {
+        Journey(
+            state: try StoredEvents.state(row, first), sessionID: row[first + 1], targetChargerID: row[first + 2],
+            nextTargetChargerID: row[first + 3], graceDeadline: StoredEvents.moment(row[first + 4]),
+            hardDeadline: StoredEvents.moment(row[first + 5]))
+    }
+}
+
+extension RecordedEvent {
+    /// Whatever comes next, a choice of a charger or a diagnostic too, belongs to the journey that follows.
+    fileprivate var endsJourney: Bool {
+        verdict.transition == .applied && (after.state == .idle || after.state == .sessionEnded)
+    }
+}
