@@ -44,7 +44,10 @@ enum BodyDecoding {
         switch codings {
         case [], ["identity"]: return .identity
         case ["gzip"], ["x-gzip"]: return .gzip
-        default: throw ProblemAnswer(.unsupportedMediaType, "The only Content-Encoding understood is gzip.")
+        default:  // RFC 9110 section 15.5.16: says which codings would have been.
+            throw ProblemAnswer(
+                .unsupportedMediaType, "The only Content-Encoding understood is gzip.",
+                fields: Fields([("Accept-Encoding", "gzip")]))
         }
     }
 

@@ -15,8 +15,15 @@ struct ProblemAnswer: Error {
         self.fields = fields
     }
 
-    init(_ code: ProblemCode, _ detail: String, errors: [FieldError] = [], fields: Fields = Fields()) {
-        self.init(Problem(code, detail: detail, errors: errors), fields: fields)
+    init(_ code: ProblemCode, _ detail: String, fields: Fields = Fields()) {
+        self.init(Problem(code, detail: detail), fields: fields)
+    }
+
+    /// One that asks for the same request again after so many seconds.
+    init(_ code: ProblemCode, _ detail: String, retryAfterSeconds: Int) {
+        self.init(
+            Problem(code, detail: detail, retryAfterSeconds: retryAfterSeconds),
+            fields: Fields([("Retry-After", String(retryAfterSeconds))]))
     }
 
     func response(requestID: String) -> Response {

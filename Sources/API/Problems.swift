@@ -15,7 +15,7 @@ extension ProblemAnswer {
         let seconds = RateLimitFields.retryAfterSeconds(quota)
         return ProblemAnswer(
             .rateLimited, "Too many events in \(quota.windowSeconds) seconds. Send again in \(seconds) s.",
-            fields: Fields([("Retry-After", String(seconds))]))
+            retryAfterSeconds: seconds)
     }
 
     static let keyReused = ProblemAnswer(
@@ -30,7 +30,7 @@ extension ProblemAnswer {
         case .unavailable:
             self.init(
                 .storeUnavailable, "The event was not stored. Send it again later.",
-                fields: Fields([("Retry-After", String(storeRetryAfterSeconds))]))
+                retryAfterSeconds: storeRetryAfterSeconds)
         case .unknown:
             self.init(.internalError, "The event may or may not be stored. Send it again with the same key.")
         }
@@ -40,7 +40,7 @@ extension ProblemAnswer {
     init(reading failure: StoreFailure) {
         self.init(
             .storeUnavailable, "The database cannot be read now. Ask again later.",
-            fields: Fields([("Retry-After", String(storeRetryAfterSeconds))]))
+            retryAfterSeconds: storeRetryAfterSeconds)
     }
 
     init(_ refusal: JourneyStreams.Refusal) {
@@ -49,11 +49,11 @@ extension ProblemAnswer {
             self.init(
                 .rateLimited,
                 "There are \(JourneyStreams.streamsPerDriverMax) streams of this driver. Ask again in \(seconds) s.",
-                fields: Fields([("Retry-After", String(seconds))]))
+                retryAfterSeconds: seconds)
         case .full, .closed:
             self.init(
                 .serviceUnavailable, "The server takes no more streams now.",
-                fields: Fields([("Retry-After", String(StreamHandler.retryAfterSeconds))]))
+                retryAfterSeconds: StreamHandler.retryAfterSeconds)
         }
     }
 

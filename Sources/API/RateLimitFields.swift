@@ -18,10 +18,16 @@ enum RateLimitFields {
     /// How the driver stands after these answers, the last of each class: `"session";r=59;t=60`. `t` is the
     /// seconds, rounded up, until one more fits.
     static func standing(_ answers: [Ingested]) -> String? {
-        list(
+        standing(
             RateLimitClass.allCases.compactMap { limitClass in
-                guard let quota = answers.last(where: { $0.limitClass == limitClass })?.quota, quota.limit > 0
-                else { return nil }
+                answers.last { $0.limitClass == limitClass }.map { (limitClass, $0.quota) }
+            })
+    }
+
+    static func standing(_ quotas: [(limitClass: RateLimitClass, quota: Quota)]) -> String? {
+        list(
+            quotas.compactMap { limitClass, quota in
+                guard quota.limit > 0 else { return nil }
                 return "\"\(limitClass.rawValue)\";r=\(quota.remaining);t=\(seconds(quota.resetMilliseconds))"
             })
     }

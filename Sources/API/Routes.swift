@@ -58,13 +58,28 @@ package struct API: Sendable {
         { refused in ProblemAnswer(refused).response(requestID: refused.requestID) }
     }
 
-    /// A rate-limited route: every answer names the policy (contract, section 4).
+    /// A rate-limited route: every answer names the policy, and how the driver stands once it is known who that is
+    /// (contract, section 4).
     private func event(
         _ method: Method, _ template: String, _ handler: @escaping CallerHandler,
         bodyBytesMax: Int = RequestLimits.eventBytesMax
     ) -> Route {
         let policy = RateLimitFields.policy(limits)
-        let admitted = access.driver(handler)
+        let ingest = events.ingest
+        let admitted = access.driver { request, caller throws(ProblemAnswer) in
+            var response: Response
+            do throws(ProblemAnswer) {
+                response = try await handler(request, caller)
+            } catch {
+                response = error.response(requestID: request.id)
+            }
+            if response.fields.first("RateLimit") == nil,
+                let standing = RateLimitFields.standing(ingest.standing(of: caller.driver))
+            {
+                response.fields.append("RateLimit", standing)
+            }
+            return response
+        }
         return Route(method, template, bodyBytesMax: bodyBytesMax) { request in
             var response = await admitted(request)
             if let policy { response.fields.append("RateLimit-Policy", policy) }

@@ -21,6 +21,8 @@ struct ConfigurationReport: Sendable {
     var problems: [ConfigurationProblem]
     /// What is no reason to stop: names in the environment file that look like mistyped ones.
     var warnings: [String]
+    /// An environment file was read.
+    var hasFile: Bool
 }
 
 extension Configuration {
@@ -32,7 +34,7 @@ extension Configuration {
         let problems = fileProblems + reading.problems
         return ConfigurationReport(
             configuration: problems.isEmpty ? configuration : nil, variables: reading.variables,
-            problems: problems, warnings: file.map(warnings) ?? [])
+            problems: problems, warnings: file.map(warnings) ?? [], hasFile: file != nil)
     }
 
     private init(_ reading: inout ConfigurationReading) {

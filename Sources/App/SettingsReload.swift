@@ -9,9 +9,23 @@ struct SettingsReload: Sendable {
     let input: ConfigurationInput
     let settings: SettingsInForce
     let logger: Logger
+    /// Whether there was an environment file at the start. One that is gone since is being replaced, and must not
+    /// put every setting back to its default.
+    let hadFile: Bool
+
+    init(input: ConfigurationInput, settings: SettingsInForce, logger: Logger) {
+        self.input = input
+        self.settings = settings
+        self.logger = logger
+        hadFile = Configuration.report(from: input).hasFile
+    }
 
     func run() {
         let report = Configuration.report(from: input)
+        guard report.hasFile || !hadFile else {
+            logger.error("settings not reloaded: the environment file is gone, the old ones stay in force")
+            return
+        }
         guard let configuration = report.configuration else {
             logger.error(
                 "settings not reloaded: the old ones stay in force",

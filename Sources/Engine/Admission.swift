@@ -10,6 +10,9 @@ package protocol Admission: Sendable {
     /// The same for each of many, in order: the first ones get what is left of a window. One decision per claim.
     func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision]
 
+    /// How the driver stands with one limit, as far as this process knows. Charges nothing and asks nobody.
+    func standing(of driver: DriverID, in limitClass: RateLimitClass) -> Quota
+
     /// The event is on disk: a later claim with its key is `.known` and costs nothing. Does not wait.
     func recordStored(_ claim: AdmissionClaim)
 

@@ -2,7 +2,7 @@
 // Redis, and beside it otherwise, where it counts along so that it is warm when Redis stops answering.
 // Refuses to know Redis, and what became of an event other than what it is told.
 
-import JourneyModel
+package import JourneyModel
 
 /// An exact sliding window log per driver and class, in bounded memory. Safe from any thread, never suspends.
 ///
@@ -60,6 +60,12 @@ package final class InProcessAdmission: Admission {
     package func decide(_ claim: AdmissionClaim) -> AdmissionDecision {
         if limits.isOff(claim.limitClass) { return limits.unlimited }
         return shard(of: claim).decide(claim, at: clock())
+    }
+
+    package func standing(of driver: DriverID, in limitClass: RateLimitClass) -> Quota {
+        if limits.isOff(limitClass) { return limits.unlimited.quota }
+        let claim = AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: "")
+        return shard(of: claim).standing(claim, at: clock())
     }
 
     package func recordStored(_ claim: AdmissionClaim) {

@@ -66,6 +66,11 @@ package struct Ingest: Sendable {
         return answers
     }
 
+    /// How a driver stands with both limits who is refused before any was asked.
+    package func standing(of driver: DriverID) -> [(limitClass: RateLimitClass, quota: Quota)] {
+        RateLimitClass.allCases.map { ($0, admission.standing(of: driver, in: $0)) }
+    }
+
     /// Which of the two windows an event falls in: with a session_id it is a session event.
     private static func claim(for submission: EventSubmission, of driver: DriverID) -> AdmissionClaim {
         AdmissionClaim(

@@ -48,6 +48,10 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
+    func standing(_ claim: AdmissionClaim, at time: Int64) -> Quota {
+        withWindow(of: claim, at: time) { window, _, now in quota(claim, window, at: now) }
+    }
+
     func recordStored(_ claim: AdmissionClaim, at time: Int64) {
         state.withLock { state in
             state.latest = max(state.latest, time)

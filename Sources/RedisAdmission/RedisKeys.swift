@@ -15,8 +15,9 @@ enum RedisKeys {
         "dwell:{\(tag(claim.driver))}:stored:\(claim.idempotencyKey)"
     }
 
-    /// Written to by probes; no driver has it, since a tag of theirs comes in braces.
-    static let probe = "dwell:probe"
+    /// Written to by probes. In braces, so that the keys of a probe share a slot too; no driver has this tag, because
+    /// a percent sign of theirs is encoded.
+    static let probe = "dwell:{%probe}"
 
     /// The driver's id, percent-encoded where it is not a word: a brace in it would move its keys apart.
     private static func tag(_ driver: DriverID) -> String {

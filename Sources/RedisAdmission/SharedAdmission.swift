@@ -6,6 +6,7 @@
 // forgotten (restarted empty, flushed, failed over) - the process corrects it. Nothing is ever thrown.
 
 package import Engine
+package import JourneyModel
 package import Logging
 package import Sockets
 internal import Synchronization
@@ -64,6 +65,11 @@ package final class SharedAdmission: Admission {
             }
             return settled(claim, answer.decision, askedAt: askedAt)
         }
+    }
+
+    /// By the window of the process, which counts along: no request waits on Redis only to be refused.
+    package func standing(of driver: DriverID, in limitClass: RateLimitClass) -> Quota {
+        fallback.standing(of: driver, in: limitClass)
     }
 
     package func recordStored(_ claim: AdmissionClaim) {

@@ -32,6 +32,15 @@ struct InProcessAdmissionTests {
         InProcessAdmission(limits: limits, capacity: capacity, clock: { [clock] in clock.now })
     }
 
+    @Test func standingChargesNothing() async {
+        let admission = InProcessAdmission(limits: RateLimits(sessionEvents: 2), clock: { 1000 })
+        let driver = DriverID("d")
+        _ = await admission.admit(AdmissionClaim(driver: driver, limitClass: .sessionEvents, idempotencyKey: "k"))
+        for _ in 0..<5 { #expect(admission.standing(of: driver, in: .sessionEvents).remaining == 1) }
+        #expect(admission.standing(of: DriverID("other"), in: .sessionEvents).remaining == 2)
+        #expect(admission.standing(of: driver, in: .preSessionEvents).remaining == 30)
+    }
+
     @Test func sixtyPerMinuteAndTheNextOneWaitsForTheOldest() async {
         let admission = admission(RateLimits())
         for number in 0..<60 {

@@ -77,6 +77,8 @@ final class ScriptedAdmission: Admission {
         }
     }
 
+    func standing(of driver: DriverID, in limitClass: RateLimitClass) -> Quota { Self.quota }
+
     func recordStored(_ claim: AdmissionClaim) {
         state.withLock { $0.calls.append(.recordStored(claim.idempotencyKey)) }
     }

@@ -200,3 +200,16 @@ EDGES
     expect_stored a 20
     stop_server
 }
+
+@test "SIGHUP with a file that is gone keeps the old settings" {
+    echo NATIVE_CHARGER_DWELL_SECONDS=100 >"$server_folder/.env"
+    cd "$server_folder"
+    start_server
+    sign_in a
+    rm "$server_folder/.env"
+    kill -HUP "$server_pid"
+    wait_for_log 'the environment file is gone'
+    get /native/config
+    expect_json '.chargerDwellSeconds == 100'
+    stop_server
+}

@@ -109,7 +109,8 @@ private struct EventReader {
         let rule = "must be 1 to 128 printable ASCII characters"
         let eventID = members.text("event_id", rule, where: Self.isKey)
         let inBody = members.text("idempotency_key", rule, where: Self.isKey)
-        let inHeader = headers.idempotencyKey.map(Self.unquoted)
+        // Quotes may be the header's own notation or part of the key: the body tells, where it has one.
+        let inHeader = headers.idempotencyKey.map { $0 == inBody ? $0 : Self.unquoted($0) }
         if let inHeader {
             if !Self.isKey(inHeader) {
                 members.note(FieldError(pointer: EventHeaders.idempotencyKeyName, detail: rule))

@@ -9,8 +9,14 @@ public struct Problem: Error, Hashable, Sendable {
     public var requestID: String?
     /// Empty unless the code is `validation_failed`; then it is left out.
     public var errors: [FieldError]
+    /// The seconds of `Retry-After`, for an answer inside a batch, which has no fields of its own.
+    public var retryAfterSeconds: Int?
 
-    public init(_ code: ProblemCode, detail: String, requestID: String? = nil, errors: [FieldError] = []) {
+    public init(
+        _ code: ProblemCode, detail: String, requestID: String? = nil, errors: [FieldError] = [],
+        retryAfterSeconds: Int? = nil
+    ) {
+        self.retryAfterSeconds = retryAfterSeconds
         self.code = code
         self.detail = detail
         self.requestID = requestID
@@ -65,6 +71,10 @@ public struct Problem: Error, Hashable, Sendable {
             writer.endArray()
         }
         member("error", detail)
+        if let retryAfterSeconds {
+            writer.name("retry_after")
+            writer.integer(retryAfterSeconds)
+        }
         writer.name("retryable")
         writer.bool(code.isRetryable)
         writer.endObject()

@@ -166,6 +166,9 @@ struct EventDecodingTests {
         #expect(agreeing.idempotencyKey == "h")
         let quoted = try Self.decode(["idempotency_key": "\"h\""], headers: EventHeaders(idempotencyKey: "\"h\""))
         #expect(quoted.idempotencyKey == "h")
+        let quotesInTheKey = try Self.decode(
+            ["idempotency_key": #""\"h\"""#], headers: EventHeaders(idempotencyKey: "\"h\""))
+        #expect(quotesInTheKey.idempotencyKey == "\"h\"")
         #expect(Self.pointers(["event_id": none]) == ["/idempotency_key"])
     }
 

@@ -1,0 +1,71 @@
+// Shows what the event routes answer beside the event itself: how the driver stands on every answer, refused ones
+// included, and how long to wait inside a batch (contract, sections 3 to 5). No socket.
+
+import HTTP1
+import HTTPServer
+import JourneyModel
+import TestSupport
+import Testing
+
+@testable import API
+
+struct EventRouteTests {
+    private static let json = [("Authorization", "Bearer good"), ("Content-Type", "application/json")]
+    private static let event =
+        #"{"event_id":"e1","event":"chargerTargeted","occurred_at":"2026-11-16T12:00:00Z"}"#
+
+    private func post(
+        _ body: String, to template: String = "/native/events", fields: [(String, String)] = json,
+        _ api: ScriptedAPI = ScriptedAPI()
+    ) async -> Response {
+        guard let route = api.routes.first(where: { $0.method == .post && $0.template == template }) else {
+            return Response(status: .notFound)
+        }
+        return await route.handler(
+            Request(
+                method: .post, path: template, fields: Fields(fields), body: Array(body.utf8), id: "r1",
+                receivedAtMilliseconds: api.clock.now.millisecondsSinceEpoch))
+    }
+
+    @Test func anEventIsStoredOnceAndAnsweredTwice() async {
+        let api = ScriptedAPI()
+        let first = await post(Self.event, api)
+        #expect(first.status == .ok)
+        #expect(
+            first.text == #"{"status":"ok","event_id":"e1","session":{"state":"IDLE","transition":"none"}}"#)
+        let second = await post(Self.event, api)
+        #expect(second.fields.first("Idempotent-Replayed") == "true")
+        #expect(second.text.hasPrefix(#"{"status":"already_processed""#))
+        #expect(second.fields.first("RateLimit") == #""presession";r=29;t=60"#)
+    }
+
+    @Test(
+        arguments: [
+            ("{", [], 400), (#"{"event":"reset"}"#, [], 400), (event, [("Content-Encoding", "br")], 415),
+            (event, [("Idempotency-Key", "a"), ("Idempotency-Key", "b")], 400),
+        ] as [(String, [(String, String)], Int)])
+    func aRefusalSaysHowTheDriverStands(_ body: String, _ fields: [(String, String)], _ status: Int) async {
+        let response = await post(body, fields: Self.json + fields)
+        #expect(response.status.code == status)
+        #expect(response.fields.first("RateLimit-Policy") == #""session";q=60;w=60, "presession";q=30;w=60"#)
+        #expect(response.fields.first("RateLimit") == #""session";r=60;t=0, "presession";r=30;t=0"#)
+    }
+
+    @Test func whoIsNotSignedInHasNoStanding() async {
+        let response = await post(Self.event, fields: [("Content-Type", "application/json")])
+        #expect(response.status == .unauthorized)
+        #expect(response.fields.first("RateLimit") == nil)
+        #expect(response.fields.first("WWW-Authenticate") == #"Bearer realm="dwell""#)
+    }
+
+    @Test func aLimitedEventOfABatchSaysHowLongToWait() async {
+        let events = (1...31).map {
+            #"{"event_id":"e\#($0)","event":"chargerTargeted","occurred_at":"2026-11-16T12:00:00Z"}"#
+        }
+        let response = await post(
+            #"{"events":[\#(events.joined(separator: ","))]}"#, to: "/native/events/batch")
+        #expect(response.status == .ok)
+        #expect(response.text.contains(#""code":"rate_limited""#))
+        #expect(response.text.contains(#""retry_after":60"#))
+    }
+}
