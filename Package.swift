@@ -193,6 +193,9 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(
+            name: "SimulationTests", dependencies: ["Simulation", "JourneyClient", "JourneyModel"],
+            swiftSettings: settings),
+        .testTarget(
             name: "AppTests",
             dependencies: [
                 "App", "Engine", "Identity", "RedisAdmission", "Sockets", "Telemetry", "JourneyModel",

@@ -9,7 +9,9 @@ struct DeadlineChange: Hashable {
     enum Kind: String {
         case started
         case cleared
-        /// Its session ended.
+        /// It ended the session.
+        case passed
+        /// Its session ended otherwise.
         case ended
     }
 
@@ -30,7 +32,8 @@ extension RecordedEvent {
 
     private func change(of deadline: String, from old: Moment?, to new: Moment?) -> [DeadlineChange] {
         guard old != new else { return [] }
-        let kind: DeadlineChange.Kind = after.state == .sessionEnded ? .ended : .cleared
+        let hasPassed = origin == .server && old == times.corrected
+        let kind: DeadlineChange.Kind = after.state != .sessionEnded ? .cleared : hasPassed ? .passed : .ended
         return [
             old.map { DeadlineChange(deadline: deadline, kind: kind, at: $0) },
             new.map { DeadlineChange(deadline: deadline, kind: .started, at: $0) },

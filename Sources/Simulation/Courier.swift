@@ -18,6 +18,8 @@ struct Courier {
     let pace: Pace
     let clock: ServerClock
     let tally: Tally
+    /// What a wait does; `Task.sleep` unless a test says otherwise.
+    let sleep: @Sendable (Duration) async throws -> Void
 
     /// A server that is restarted is back within a minute of 1, 2, 4 ... 16 s pauses.
     static let attemptsMax = 8
@@ -49,7 +51,7 @@ struct Courier {
                     throw SimulationFailure("the server limits this driver again and again; try a lower --rate")
                 }
                 tally.change { $0.limited += 1 }
-                try await Task.sleep(for: .seconds(response.retryAfterSeconds ?? 1))
+                try await sleep(.seconds(response.retryAfterSeconds ?? 1))
             case 500...:
                 failures += 1
                 mayBeRepeat = mayBeRepeat || response.status != 503
@@ -82,7 +84,7 @@ struct Courier {
             throw SimulationFailure("the server \(what), \(failures) times in a row")
         }
         tally.change { $0.repeatedRequests += 1 }
-        try await Task.sleep(for: .seconds(max(1 << min(failures - 1, 4), atLeastSeconds)))
+        try await sleep(.seconds(max(1 << min(failures - 1, 4), atLeastSeconds)))
     }
 }
 

@@ -42,6 +42,8 @@ package struct Delivery: Hashable, Sendable {
 
 package struct Drive: Hashable, Sendable {
     package var scenario: Scenario
+    /// Of the session that the drive opens in the end.
+    package var sessionID: String
     /// In the order in which they happen.
     package var events: [ScriptedEvent]
     package var deliveries: [Delivery]

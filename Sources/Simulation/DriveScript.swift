@@ -6,8 +6,6 @@ import JourneyModel
 struct DriveScript {
     let scenario: Scenario
     private let settings: Settings
-    /// What ids begin with: the place of the drive in its driver's day.
-    private let prefix: String
     private let isV1: Bool
     private(set) var random: ScriptRandom
 
@@ -21,27 +19,28 @@ struct DriveScript {
 
     private var hardMilliseconds: Int64 { Int64(settings.hardTimeoutSeconds) * 1000 }
     private var graceMilliseconds: Int64 { Int64(settings.gracePeriodSeconds) * 1000 }
+    /// A driver plays a scenario once, so ids that begin with it are the driver's only ones.
+    private var prefix: String { scenario.rawValue }
     private var sessionID: String { "\(prefix)-session" }
 
     /// Between the last deadline of a drive and the next drive, or the present.
     private static let restMilliseconds: Int64 = 600_000
 
-    init(_ scenario: Scenario, seed: UInt64, prefix: String, settings: Settings) {
+    private init(_ scenario: Scenario, seed: UInt64, settings: Settings) {
         self.scenario = scenario
         self.settings = settings
-        self.prefix = prefix
         random = ScriptRandom(seed: seed)
         isV1 = random.happens(inPercent: 40)
     }
 
     /// - Parameter previousSession: of the drive before, for a reset; nil for the driver's first.
     static func drive(
-        _ scenario: Scenario, seed: UInt64, prefix: String, settings: Settings, previousSession: String?
+        _ scenario: Scenario, seed: UInt64, settings: Settings, previousSession: String?
     ) -> Drive {
-        var script = DriveScript(scenario, seed: seed, prefix: prefix, settings: settings)
+        var script = DriveScript(scenario, seed: seed, settings: settings)
         script.write(previousSession: previousSession)
         return Drive(
-            scenario: scenario, events: script.events, deliveries: script.deliveries(),
+            scenario: scenario, sessionID: script.sessionID, events: script.events, deliveries: script.deliveries(),
             durationMilliseconds: script.activatedAt + script.hardMilliseconds + restMilliseconds)
     }
 
@@ -49,7 +48,8 @@ struct DriveScript {
         let jumpMilliseconds = scenario == .clockJump ? clockJump() : 0
         let isRightAtFirst = random.happens(inPercent: 50)
         clockErrorMilliseconds = isRightAtFirst ? 0 : jumpMilliseconds
-        if let previousSession, random.happens(inPercent: 30) { add(.reset, session: previousSession) }
+        let isReset = random.happens(inPercent: 30)
+        if let previousSession, isReset { add(.reset, session: previousSession) }
         approach()
         pass(seconds: 30...300)
         clockErrorMilliseconds = isRightAtFirst ? jumpMilliseconds : 0

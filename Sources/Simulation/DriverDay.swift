@@ -8,16 +8,17 @@ package struct DriverDay: Hashable, Sendable {
     package var drives: [Drive]
 
     /// A function of its arguments: the same for as long as DriveScript.swift stays as it is.
+    ///
+    /// - Parameter scenarios: each at most once.
     package init(seed: UInt64, scenarios: [Scenario], settings: Settings) {
         self.seed = seed
         var previousSession: String?
-        drives = scenarios.enumerated().map { index, scenario in
-            // By scenario, so that leaving some out changes none of the others.
+        drives = scenarios.map { scenario in
+            // By scenario, so that leaving some out changes nothing about the others but whose session they reset.
             let place = UInt64(Scenario.allCases.firstIndex(of: scenario) ?? 0)
             let drive = DriveScript.drive(
-                scenario, seed: seed &* 0x1_0000 &+ place, prefix: "drive-\(index + 1)", settings: settings,
-                previousSession: previousSession)
-            previousSession = "drive-\(index + 1)-session"
+                scenario, seed: seed &* 0x1_0000 &+ place, settings: settings, previousSession: previousSession)
+            previousSession = drive.sessionID
             return drive
         }
     }

@@ -89,7 +89,7 @@ struct DriverPlay {
         }
         if !left.isEmpty, let seconds = carried.response.retryAfterSeconds {
             courier.tally.change { $0.limited += 1 }
-            try await Task.sleep(for: .seconds(seconds))
+            try await courier.sleep(.seconds(seconds))
         }
         for message in left { try await deliverAlone(message, of: drive, "left over from a batch") }
     }

@@ -34,19 +34,25 @@ package struct SimulatedDrivers: Sendable {
     private let transport: any Transport
     private let tokens: Tokens
     private let localClock: @Sendable () -> Moment
+    private let sleep: @Sendable (Duration) async throws -> Void
 
     /// More would only wait for `--rate`.
     private static let driversAtOnceMax = 256
     private static let progressInterval = Duration.milliseconds(200)
 
+    /// - Parameters:
+    ///   - clock: this machine's, right or wrong.
+    ///   - sleep: waits as long as the server asked for, or before something is sent again.
     package init(
         _ options: Options, transport: any Transport, tokens: Tokens,
-        clock: @escaping @Sendable () -> Moment = ServerClock.system
+        clock: @escaping @Sendable () -> Moment = ServerClock.system,
+        sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }
     ) {
         self.options = options
         self.transport = transport
         self.tokens = tokens
         localClock = clock
+        self.sleep = sleep
     }
 
     /// - Parameter progress: called now and then from one task, and once at the end.
@@ -59,7 +65,7 @@ package struct SimulatedDrivers: Sendable {
         let tally = Tally(total: days.reduce(0) { $0 + $1.deliveredCount })
         let courier = Courier(
             transport: transport, pace: Pace(eventsPerSecond: options.eventsPerSecond), clock: settings.clock,
-            tally: tally)
+            tally: tally, sleep: sleep)
         let start = try await startingJourney(days: days, courier)
         let watching = Task {
             while !Task.isCancelled {

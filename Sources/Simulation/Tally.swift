@@ -7,6 +7,11 @@ package struct DeliveryProgress: Hashable, Sendable {
     /// Events that were sent and compared, copies included.
     package var delivered: Int
     package var total: Int
+
+    package init(delivered: Int, total: Int) {
+        self.delivered = delivered
+        self.total = total
+    }
 }
 
 /// What a run did.
@@ -23,6 +28,8 @@ package struct Summary: Hashable, Sendable {
     /// Requests that had to be repeated for another reason.
     package var repeatedRequests = 0
     package var latencies = Latencies()
+
+    package init() {}
 }
 
 final class Tally: Sendable {

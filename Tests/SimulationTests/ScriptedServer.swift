@@ -1,0 +1,143 @@
+// A server in memory with the contract's fold, which lies when a test wants it to.
+
+import JourneyClient
+import JourneyModel
+import Simulation
+import Synchronization
+
+/// Takes what real clients send through the module that the real server decodes with, and answers in its form.
+final class ScriptedServer: Transport {
+    /// What it does to the answers of events; by their number, from 1 on, as they arrive.
+    typealias Lie = @Sendable (_ number: Int, inout EventAnswer) -> Void
+    /// What it answers instead, before it looks at the event; nil to be honest.
+    typealias Refusal = @Sendable (_ requestNumber: Int) -> HTTPExchange.Outcome?
+
+    fileprivate struct Driver {
+        var events: [PlacedEvent] = []
+        var lastCorrectionMilliseconds: Int64?
+    }
+
+    private struct State {
+        var drivers: [String: Driver] = [:]
+        var answeredCount = 0
+        var requestCount = 0
+        var bodies: [[UInt8]] = []
+    }
+
+    private let state = Mutex(State())
+    private let clock: @Sendable () -> Moment
+    private let lie: Lie
+    private let refusal: Refusal
+    private let losesAnswer: @Sendable (Int) -> Bool
+
+    init(
+        clock: @escaping @Sendable () -> Moment = ServerClock.system, lie: @escaping Lie = { _, _ in },
+        refusal: @escaping Refusal = { _ in nil }, losesAnswer: @escaping @Sendable (Int) -> Bool = { _ in false }
+    ) {
+        self.clock = clock
+        self.lie = lie
+        self.refusal = refusal
+        self.losesAnswer = losesAnswer
+    }
+
+    /// Bodies of all requests that carried events, in order of arrival.
+    var bodies: [[UInt8]] { state.withLock(\.bodies) }
+
+    func send(_ request: HTTPExchange.Request) async -> HTTPExchange.Outcome {
+        if request.path == "/native/config" { return .response(configuration) }
+        return state.withLock { state in
+            state.requestCount += 1
+            if let outcome = refusal(state.requestCount) { return outcome }
+            state.bodies.append(request.body)
+            let answer = answer(to: request, &state)
+            return losesAnswer(state.requestCount) ? .noResponse : .response(answer)
+        }
+    }
+
+    private var configuration: HTTPExchange.Response {
+        HTTPExchange.Response(
+            status: 200, fields: [HTTPExchange.Field("Date", Self.date(clock()))], body: Settings().wireJSON)
+    }
+
+    /// `Mon, 16 Nov 2026 20:00:00 GMT`; the name of the day is not looked at by anyone.
+    private static func date(_ moment: Moment) -> String {
+        let text = RFC3339.text(of: moment)
+        let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+        let month = months[(Int(text.dropFirst(5).prefix(2)) ?? 1) - 1]
+        return "Mon, \(text.dropFirst(8).prefix(2)) \(month) \(text.prefix(4)) \(text.dropFirst(11).prefix(8)) GMT"
+    }
+
+    private func answer(to request: HTTPExchange.Request, _ state: inout State) -> HTTPExchange.Response {
+        let token = request.fields.first { $0.name == "Authorization" }?.value ?? ""
+        let sentAt = request.fields.first { $0.name == "X-Sent-At" }?.value
+        do throws(BodyRefusal) {
+            if request.path.hasSuffix("/batch") {
+                let results = try EventBatch.decode(request.body, sentAt: sentAt).map { result in
+                    switch result {
+                    case .success(let submission): BatchResult.answer(take(submission, from: token, &state))
+                    case .failure(let refusal): BatchResult.problem(Problem(refusal))
+                    }
+                }
+                return HTTPExchange.Response(status: 200, body: BatchResult.encode(results))
+            }
+            let submission = try EventSubmission.decode(
+                request.body, route: Self.route(request.path), headers: EventHeaders(sentAt: sentAt))
+            return HTTPExchange.Response(status: 200, body: take(submission, from: token, &state).encoded())
+        } catch {
+            return HTTPExchange.Response(status: 400, body: Problem(error).encoded())
+        }
+    }
+
+    private static func route(_ path: String) -> EventRoute {
+        switch path {
+        case "/v1/native/session-events": .v1Session
+        case "/v1/native/pre-session-events": .v1PreSession
+        default: .native
+        }
+    }
+
+    private func take(_ submission: EventSubmission, from token: String, _ state: inout State) -> EventAnswer {
+        var driver = state.drivers[token] ?? Driver()
+        let isRepeat = driver.events.contains { $0.idempotencyKey == submission.idempotencyKey }
+        let now = clock()
+        if !isRepeat { driver.take(submission, at: now) }
+        state.drivers[token] = driver
+        let folded = Fold.replay(driver.events)
+        let index = driver.events.firstIndex { $0.idempotencyKey == submission.idempotencyKey } ?? 0
+        var answer = EventAnswer(
+            status: isRepeat ? .alreadyProcessed : .ok, eventID: submission.eventID,
+            state: folded[folded.count - 1].journey.advanced(to: now).state, verdict: folded[index].verdict)
+        state.answeredCount += 1
+        lie(state.answeredCount, &answer)
+        return answer
+    }
+}
+
+extension ScriptedServer.Driver {
+    fileprivate mutating func take(_ submission: EventSubmission, at now: Moment) {
+        let clock = ClockCorrection(
+            occurredAt: submission.occurredAt, sentAt: submission.sentAt, receivedAt: now,
+            lastCorrectionMilliseconds: lastCorrectionMilliseconds)
+        lastCorrectionMilliseconds = clock.lastCorrectionMilliseconds
+        events.append(
+            PlacedEvent(
+                name: submission.name, sessionID: submission.sessionID, chargerID: submission.chargerID,
+                occurredAt: clock.corrected, sequence: submission.sequence, eventID: submission.eventID,
+                idempotencyKey: submission.idempotencyKey, origin: .client,
+                gracePeriodSeconds: Settings().gracePeriodSeconds, hardTimeoutSeconds: Settings().hardTimeoutSeconds))
+        events.sort()
+    }
+}
+
+/// A run against it, as fast as it goes.
+func simulate(
+    _ server: ScriptedServer, seed: UInt64 = 1, drivers: Int = 1, scenarios: [Scenario] = Scenario.allCases,
+    clock: @escaping @Sendable () -> Moment = ServerClock.system,
+    sleep: @escaping @Sendable (Duration) async throws -> Void = { _ in }
+) async throws -> Summary {
+    let options = SimulatedDrivers.Options(
+        seed: seed, drivers: drivers, eventsPerSecond: 1_000_000, scenarios: scenarios, runID: "run-1")
+    return try await SimulatedDrivers(
+        options, transport: server, tokens: .perDriver { "token of \($0)" }, clock: clock, sleep: sleep
+    ).run { _ in }
+}
