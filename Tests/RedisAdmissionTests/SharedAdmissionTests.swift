@@ -108,7 +108,7 @@ extension WithRedis {
                     admission.recordStored(claim("a"))
                     admission.refund(claim("a"))
                     #expect(await admission.admit(claim("p", .preSessionEvents)).verdict == .admitted)
-                    let keys = try await server.command("KEYS", "dwell:{*")
+                    let keys = try await server.command("KEYS", "dwell:{[^%]*")
                     #expect(keys == .array([.string("dwell:{ann}:presession")]))
                 }
             }
