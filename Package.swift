@@ -196,9 +196,18 @@ let package = Package(
             name: "SimulationTests", dependencies: ["Simulation", "JourneyClient", "JourneyModel"],
             swiftSettings: settings),
         .testTarget(
+            name: "EndToEndTests",
+            dependencies: [
+                "API", "Engine", "HTTPServer", "Identity", "JourneyClient", "JourneyModel", "SQLiteStore", "Simulation",
+                "Sockets", "Telemetry", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
             name: "AppTests",
             dependencies: [
-                "App", "Engine", "Identity", "RedisAdmission", "Sockets", "Telemetry", "JourneyModel",
+                "App", "Engine", "Identity", "RedisAdmission", "SQLiteStore", "Sockets", "Telemetry", "JourneyModel",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],

@@ -1,0 +1,73 @@
+// A drive second by second: where the phone is, what its receiver says of it, and when there is a network. Seeded.
+
+import Foundation
+import JourneyClient
+import JourneyModel
+import TestSupport
+
+/// By car to the charger, five minutes of charging, on foot to the merchant a kilometre away.
+struct Drive {
+    static let charger = place("charger-1", east: 0)
+    static let merchant = place("merchant-1", east: 1000)
+    static let activatedAt = 400
+    static let departsAt = 500
+    static let seconds = 1500
+
+    private var random: SeededRandom
+    /// Seconds without a network, and among the others those in which answers get lost.
+    private var outages: [Range<Int>] = []
+
+    init(seed: UInt64) {
+        random = SeededRandom(seed: seed)
+        for start in stride(from: 100, to: Self.seconds - 100, by: 200) where Bool.random(using: &random) {
+            outages.append(start..<(start + Int.random(in: 20...150, using: &random)))
+        }
+    }
+
+    mutating func network(at second: Int) -> SimulatedPhone.Network {
+        // The last minutes have one, so that all gets told in the end.
+        guard second < Self.seconds - 120 else { return .up }
+        if outages.contains(where: { $0.contains(second) }) { return .down }
+        return Int.random(in: 0..<10, using: &random) == 0 ? .losesAnswer : .up
+    }
+
+    /// Noise as wide as the accuracy says, every seventh fix hopeless, silence for twenty seconds of each hundred.
+    mutating func fix(at second: Int, phoneClock: Moment) -> LocationFix? {
+        let (east, speed) = Self.position(at: second)
+        let isHopeless = Int.random(in: 0..<7, using: &random) == 0
+        let accuracy = isHopeless ? 150 : Double.random(in: 4...15, using: &random)
+        let noise = Double.random(in: -accuracy...accuracy, using: &random) * (isHopeless ? 5 : 1)
+        let heard = max(0, speed + Double.random(in: -0.4...0.4, using: &random))
+        guard second % 100 <= 80 else { return nil }
+        return LocationFix(
+            coordinate: Self.coordinate(east: east + noise), horizontalAccuracyMeters: accuracy,
+            speedMetersPerSecond: heard, at: phoneClock)
+    }
+
+    private static func position(at second: Int) -> (east: Double, speed: Double) {
+        switch second {
+        case ..<200: (-2000 + Double(second) * 10, 10)
+        case ..<departsAt: (0, 0)
+        case ..<1214: (Double(second - departsAt) * 1.4, 1.4)
+        default: (1000, 0)
+        }
+    }
+
+    private static func place(_ id: String, east: Double) -> Place {
+        Place(id: identifier(id), coordinate: coordinate(east: east))
+    }
+
+    static func identifier(_ text: String) -> Identifier {
+        guard let identifier = Identifier(text) else { preconditionFailure("a test's own id") }
+        return identifier
+    }
+
+    private static func coordinate(east: Double) -> Coordinate {
+        let metersPerDegree = 6_371_008.8 * Double.pi / 180
+        let longitude = 13.4 + east / (metersPerDegree * cos(52.5 * .pi / 180))
+        guard let coordinate = Coordinate(latitudeDegrees: 52.5, longitudeDegrees: longitude) else {
+            preconditionFailure("a test's own place")
+        }
+        return coordinate
+    }
+}

@@ -1,0 +1,188 @@
+// A phone and a server, both real, over HTTP: a drive with noise, gaps, a lost network, lost answers, a wrong clock and
+// a killed app. Whenever the phone has told all that it knows, both ends name the same state, session and deadlines;
+// when the drive is over, they agree on every transition that there was.
+
+import Foundation
+import JourneyClient
+import JourneyModel
+import Simulation
+import SQLiteStore
+import TestSupport
+import Testing
+
+@Suite struct PhoneAndServerTests {
+    /// The clock that tells no difference, and one that is two hours behind.
+    private static let clockErrors: [Int64] = [0, -7_200_000]
+
+    @Test("the whole day: both ends agree after every step", arguments: [1, 2, 3] as [UInt64], clockErrors)
+    func wholeDay(seed: UInt64, clockErrorMilliseconds: Int64) async throws {
+        try await Bench.with(seed, clockErrorMilliseconds) { bench in
+            try await bench.drive(through: 0..<Drive.seconds)
+            try await bench.tell(.visitVerified(sessionID: Bench.session))
+            #expect(bench.agreements > 500, "seed \(seed): compared only \(bench.agreements) times")
+            #expect(bench.phone.transitions.map(\.to) == Bench.wholeWay, "seed \(seed)")
+            try await bench.expectSameTransitions()
+        }
+    }
+
+    @Test("killed on the way and started again two minutes later, the app goes on where the server is", arguments: 1...3)
+    func restartsOnTheWay(seed: Int) async throws {
+        try await Bench.with(UInt64(seed)) { bench in
+            try await bench.drive(through: 0..<700)
+            // The phone was in a pocket, the app dead; the server hears nothing.
+            bench.pass(seconds: 120)
+            try await bench.restart(at: 820)
+            try await bench.drive(through: 820..<Drive.seconds)
+            try await bench.tell(.visitVerified(sessionID: Bench.session))
+            #expect(bench.phone.transitions.map(\.to) == Bench.wholeWay, "seed \(seed)")
+            try await bench.expectSameTransitions()
+        }
+    }
+
+    @Test("killed on the way for good, the server ends the session at the deadline; the app hears of it", arguments: 1...3)
+    func deadlinePassesWhileDead(seed: Int) async throws {
+        try await Bench.with(UInt64(seed)) { bench in
+            try await bench.drive(through: 0..<700)
+            let deadline = try #require(bench.phone.engine.journey.graceDeadline)
+            bench.pass(seconds: 1800)
+            try await bench.server.storeWhatIsDue()
+            #expect(try await bench.serverState() == "SESSION_ENDED")
+            try await bench.restart(at: 2500)
+            try await bench.flush(until: 600)
+            #expect(bench.phone.state == .sessionEnded)
+            #expect(bench.phone.transitions.last?.at == deadline)
+            try await bench.expectSameTransitions()
+        }
+    }
+}
+
+/// One phone, one server, one clock.
+final class Bench {
+    static let session = Drive.identifier("session-1")
+    static let wholeWay: [JourneyState] = [
+        .nearCharger, .anchored, .sessionActive, .inTransit, .atMerchant, .sessionEnded,
+    ]
+
+    let server: ServedDwell
+    private(set) var phone: SimulatedPhone
+    /// How often both ends were compared and agreed.
+    private(set) var agreements = 0
+    private var route: Drive
+    private let clock: ManualClock
+    private let seed: UInt64
+    private let clockErrorMilliseconds: Int64
+    private let driver = DriverID("jonas")
+
+    /// Everything is stopped and removed afterwards, whatever happened.
+    static func with(
+        _ seed: UInt64, _ clockErrorMilliseconds: Int64 = 0, _ body: (Bench) async throws -> Void
+    ) async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("phone-\(UUID().uuidString)").path
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        let clock = ManualClock()
+        let server = try await ServedDwell.start(clock: clock)
+        let outcome: Result<Void, any Error>
+        do {
+            let bench = try await Bench(server, clock, folder, seed, clockErrorMilliseconds)
+            outcome = .success(try await body(bench))
+        } catch {
+            outcome = .failure(error)
+        }
+        await server.stop()
+        try outcome.get()
+    }
+
+    private init(
+        _ server: ServedDwell, _ clock: ManualClock, _ folder: String, _ seed: UInt64, _ clockErrorMilliseconds: Int64
+    ) async throws {
+        self.server = server
+        self.clock = clock
+        self.seed = seed
+        self.clockErrorMilliseconds = clockErrorMilliseconds
+        route = Drive(seed: seed)
+        let transport = try #require(URLSessionTransport(url: server.url, timeoutSeconds: 10, connectionsMax: 4))
+        phone = try SimulatedPhone(
+            driver: driver, token: try await server.token(of: driver), transport: transport, folder: folder,
+            settings: server.settings, seed: seed)
+    }
+
+    private var phoneNow: Moment { clock.now.advanced(byMilliseconds: clockErrorMilliseconds) }
+
+    func pass(seconds: Int) {
+        clock.advance(bySeconds: seconds)
+    }
+
+    /// A second a step: the phone sees, decides, sends; then both ends are compared.
+    func drive(through seconds: Range<Int>) async throws {
+        for second in seconds {
+            if second == 0 { try phone.take(.targeted(Drive.charger), at: phoneNow) }
+            if second == Drive.activatedAt {
+                try phone.take(.activated(sessionID: Self.session, merchant: Drive.merchant), at: phoneNow)
+            }
+            if let fix = route.fix(at: second, phoneClock: phoneNow) { try phone.take(.fixes([fix]), at: phoneNow) }
+            try await send(over: route.network(at: second), at: second)
+            pass(seconds: 1)
+        }
+    }
+
+    func tell(_ input: EngineInput) async throws {
+        try phone.take(input, at: phoneNow)
+        try await send(over: .up, at: Drive.seconds)
+    }
+
+    func restart(at second: Int) async throws {
+        try phone.restart(at: phoneNow, fix: route.fix(at: second, phoneClock: phoneNow))
+    }
+
+    /// With a network, until the queue is empty.
+    func flush(until seconds: Int) async throws {
+        for second in 0..<seconds {
+            try await send(over: .up, at: second)
+            if phone.unsentCount == 0 { return }
+            pass(seconds: 1)
+        }
+        Issue.record("seed \(seed): \(phone.unsentCount) events are still unsent after \(seconds) s")
+    }
+
+    private func send(over network: SimulatedPhone.Network, at second: Int) async throws {
+        let dropped = await phone.flush(at: phoneNow, over: network)
+        #expect(dropped.isEmpty, "seed \(seed), second \(second): \(dropped)")
+        if network == .up && phone.unsentCount == 0 { try await compare(at: second) }
+    }
+
+    // MARK: Agreement
+
+    private func compare(at second: Int) async throws {
+        let standing = try #require(await phone.askServer(), "seed \(seed), second \(second): no answer")
+        let journey = phone.engine.journey
+        func agrees(_ what: String, _ server: JSONValue?, _ phone: String?) {
+            #expect(server == phone.map(JSONValue.string), "seed \(seed), second \(second): \(what)")
+        }
+        agrees("state", standing["state"], journey.state.rawValue)
+        agrees("session", standing["session_id"], journey.sessionID)
+        agrees("grace deadline", standing["deadlines"]?["grace"]?["at"], onServersClock(journey.graceDeadline))
+        agrees("hard deadline", standing["deadlines"]?["hard"]?["at"], onServersClock(journey.hardDeadline))
+        agreements += 1
+    }
+
+    private func onServersClock(_ moment: Moment?) -> String? {
+        moment.map { RFC3339.text(of: $0.advanced(byMilliseconds: -clockErrorMilliseconds)) }
+    }
+
+    func serverState() async throws -> String? {
+        guard case .string(let state)? = await phone.askServer()?["state"] else { return nil }
+        return state
+    }
+
+    /// The events that the server's fold was moved by are the phone's transitions, in order, each at its own moment.
+    /// An expiry that both ends noticed is in the list once.
+    func expectSameTransitions() async throws {
+        let applied = try await server.store.timeline(of: driver).filter { $0.verdict.transition == .applied }
+        #expect(applied.map(\.name) == phone.transitions.map(\.event), "seed \(seed)")
+        #expect(applied.map(\.state) == phone.transitions.map(\.to), "seed \(seed)")
+        #expect(
+            applied.map(\.correctedAt)
+                == phone.transitions.map { $0.at.advanced(byMilliseconds: -clockErrorMilliseconds) }, "seed \(seed)")
+    }
+}
