@@ -202,9 +202,11 @@ EDGES
 }
 
 @test "SIGHUP with a file that is gone keeps the old settings" {
+    prepare_server
+    # The default file, in the folder where the server runs: one that was named must be there anyway.
     echo NATIVE_CHARGER_DWELL_SECONDS=100 >"$server_folder/.env"
-    cd "$server_folder"
-    start_server
+    launch_prepared serve
+    wait_until_ready
     sign_in a
     rm "$server_folder/.env"
     kill -HUP "$server_pid"

@@ -70,6 +70,8 @@ extension JSONParser {
         try elements { parser throws(JSONError) in
             parser.refusal = nil
             let value = try parser.value(depth: 2)
+            // One more than allowed is enough to refuse the batch; a megabyte of commas shall not become a list.
+            guard results.count <= EventBatch.eventsMax else { return }
             results.append(parser.refusal.map { .failure($0) } ?? .success(value))
         }
         refusal = refusalOfEnvelope
