@@ -26,7 +26,7 @@ struct ExplanationText {
             lines.append("")
             lines += self.lines(of: event, number: index + 1, session: session)
         }
-        if let last = events.events.last { lines += ["", "Afterwards: \(standing(last.after))"] }
+        if let last = events.events.last { lines += [""] + wrapped("Afterwards: \(standing(last.after))", indent: 0) }
         return lines
     }
 

@@ -29,13 +29,13 @@ struct SimulateCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The server: http[s]://host[:port]. Without it the one of these settings."))
     var url: String?
 
-    @Option(help: ArgumentHelp("How many drivers play at once, 1 to 10000 (default: 4; 1 with --token).", valueName: "n"))
+    @Option(help: ArgumentHelp("How many drivers play, 1 to 10000 (default: 4; 1 with --token).", valueName: "n"))
     var drivers: Int?
 
     @Option(help: ArgumentHelp("Events a second, over all drivers, at most 10000.", valueName: "events"))
     var rate: Double = 100
 
-    @Option(help: ArgumentHelp("Play what this number makes (default: a random one, which is printed).", valueName: "number"))
+    @Option(help: ArgumentHelp("Play what this number makes (default: a random one, shown).", valueName: "number"))
     var seed: UInt64?
 
     @Option(help: "Play this scenario; may be given more than once (default: all).")

@@ -74,7 +74,9 @@ struct DriveScript {
             add(.exitedChargerIntentZone, after: 20...120)
             add(.enteredChargerIntentZone, after: 20...120)
         }
-        if random.happens(inPercent: 30) { add(.exclusiveActivatedByWeb, after: 5...30, session: "\(prefix)-too-early") }
+        if random.happens(inPercent: 30) {
+            add(.exclusiveActivatedByWeb, after: 5...30, session: "\(prefix)-too-early")
+        }
         if random.happens(inPercent: 20) { add(.activationRejected, after: 5...30) }
         add(.anchorDwellComplete, after: 120...300)
         if random.happens(inPercent: 30) {

@@ -5,8 +5,8 @@
 import Foundation
 import JourneyClient
 import JourneyModel
-import Simulation
 import SQLiteStore
+import Simulation
 import TestSupport
 import Testing
 
@@ -25,7 +25,7 @@ import Testing
         }
     }
 
-    @Test("killed on the way and started again two minutes later, the app goes on where the server is", arguments: 1...3)
+    @Test("killed on the way and started two minutes later, the app goes on where the server is", arguments: 1...3)
     func restartsOnTheWay(seed: Int) async throws {
         try await Bench.with(UInt64(seed)) { bench in
             try await bench.drive(through: 0..<700)
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test("killed on the way for good, the server ends the session at the deadline; the app hears of it", arguments: 1...3)
+    @Test("killed on the way for half an hour: the server ends the session, the app agrees", arguments: 1...3)
     func deadlinePassesWhileDead(seed: Int) async throws {
         try await Bench.with(UInt64(seed)) { bench in
             try await bench.drive(through: 0..<700)

@@ -61,7 +61,8 @@ struct DriverDayTests {
             let drive = try Self.drive(seed, .happyPath)
             let states = Set(Fold.replay(drive.placed.sorted()).map(\.journey.state))
             #expect(
-                states.isSuperset(of: [.nearCharger, .anchored, .sessionActive, .inTransit, .atMerchant, .sessionEnded]),
+                states.isSuperset(of: [.nearCharger, .anchored, .sessionActive, .inTransit, .atMerchant, .sessionEnded]
+                ),
                 "seed \(seed)")
         }
     }
@@ -89,13 +90,15 @@ struct DriverDayTests {
             let killed = try Self.drive(seed, .forceQuit)
             #expect(killed.events.contains { $0.name == .exclusiveActivatedByWeb }, "seed \(seed)")
         }
-        #expect(try (UInt64(0)..<50).contains { seed in
-            let order = try Self.drive(seed, .shuffledDelivery).deliveries.flatMap(\.events)
-            return order != order.sorted()
-        })
-        #expect(try (UInt64(0)..<50).contains { seed in
-            try Self.drive(seed, .duplicates).deliveries.contains { $0.form == .together }
-        })
+        #expect(
+            try (UInt64(0)..<50).contains { seed in
+                let order = try Self.drive(seed, .shuffledDelivery).deliveries.flatMap(\.events)
+                return order != order.sorted()
+            })
+        #expect(
+            try (UInt64(0)..<50).contains { seed in
+                try Self.drive(seed, .duplicates).deliveries.contains { $0.form == .together }
+            })
     }
 
     @Test("leaving out other scenarios leaves a drive as it was, but for the session that it resets")

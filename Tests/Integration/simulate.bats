@@ -1,0 +1,119 @@
+#!/usr/bin/env bats
+# dwell simulate: an honest server passes, also one with tight limits and one that is killed on the way; a server that
+# lies once does not, and the seed that is printed catches it again.
+
+load lib
+
+setup() {
+    forget_server
+}
+
+teardown() {
+    if [[ -n ${liar_pid:-} ]]; then kill "$liar_pid" 2>/dev/null || true; fi
+    end_server
+}
+
+# simulate ARGUMENT...: sets ended, out and err.
+simulate() {
+    ended=0
+    dwell simulate "$@" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" </dev/null || ended=$?
+    out=$(<"$BATS_TEST_TMPDIR/out")
+    err=$(<"$BATS_TEST_TMPDIR/err")
+    printf '%s\n' "$err" "$out"
+}
+
+# start_liar: a proxy to the server that turns one verdict of the force-quit drive around. Sets liar_url, liar_pid.
+start_liar() {
+    local port
+    port=$(free_port)
+    python3 "$BATS_TEST_DIRNAME/liar.py" "$port" "$server_port" 3>&- &
+    liar_pid=$!
+    liar_url=http://127.0.0.1:$port
+    curl -fsS -o /dev/null --retry 40 --retry-delay 1 --retry-connrefused "$liar_url/healthz"
+}
+
+@test "a server that does what the contract says passes every scenario" {
+    start_server
+    simulate --drivers 6 --rate 1000 --seed 42
+    [[ $ended == 0 ]]
+    grep -qE '^divergences +0$' <<<"$out"
+    grep -qE '^seed +42$' <<<"$out"
+    grep -qE '^latency +p50 [0-9.]+ ms, p99 [0-9.]+ ms, max [0-9.]+ ms$' <<<"$out"
+    local scenario
+    for scenario in happy-path offline-gap clock-jump duplicates shuffled-delivery force-quit; do
+        grep -qE "^drives .*$scenario 6" <<<"$out"
+    done
+    # Lines, not a bar, where there is no terminal.
+    grep -qE '^100 %: ([0-9]+) of \1 events$' <<<"$err"
+    if grep -q $'\r' <<<"$err"; then return 1; fi
+    [[ $(sql "SELECT count(*) FROM event_kind WHERE origin = 1") -ge 1 ]]
+}
+
+@test "it waits when the limiter says so, and registers sessions where that is required" {
+    start_server RATE_LIMIT_SESSION_EVENTS=5 RATE_LIMIT_PRESESSION_EVENTS=5 RATE_LIMIT_WINDOW_SECONDS=1 \
+        SESSION_REGISTRATION=required
+    simulate --drivers 2 --rate 1000 --seed 7
+    [[ $ended == 0 ]]
+    grep -qE '^put off +[1-9][0-9]* requests by the rate limiter$' <<<"$out"
+}
+
+@test "a server that is killed and started again loses nothing" {
+    start_server
+    dwell simulate --drivers 4 --rate 100 --seed 9 >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" 3>&- &
+    local simulation=$!
+    until grep -q '^[2-9]. %' "$BATS_TEST_TMPDIR/err"; do
+        kill -0 "$simulation" || { cat "$BATS_TEST_TMPDIR/err"; return 1; }
+        sleep 0.05
+    done
+    kill -KILL "$server_pid"
+    wait "$server_pid" || true
+    launch_prepared serve
+    wait_until_ready
+    wait "$simulation" || { cat "$BATS_TEST_TMPDIR/err"; return 1; }
+    grep -qE '^sent again +[1-9]' "$BATS_TEST_TMPDIR/out"
+}
+
+@test "one verdict turned around: status 1, what differs, and a seed that finds it again" {
+    start_server
+    start_liar
+    simulate --url "$liar_url" --drivers 3 --rate 1000 --seed 100
+    [[ $ended == 1 && -z $out ]]
+    grep -q '^divergence in force-quit: ' <<<"$err"
+    grep -qE '^  transition is ' <<<"$err"
+    local replay
+    replay=$(sed -n 's/^replay it: dwell simulate //p' <<<"$err")
+    grep -qE -- '--seed 10[0-2] --drivers 1 --scenario happy-path ' <<<"$replay"
+    # shellcheck disable=SC2086
+    simulate $replay
+    [[ $ended == 1 ]]
+    grep -q '^divergence in force-quit: ' <<<"$err"
+}
+
+@test "one driver with a token of their own, and only once in the same hours" {
+    start_server
+    local token
+    token=$(dwell token --driver operator)
+    simulate --token "$token" --scenario happy-path --rate 1000 --seed 5
+    [[ $ended == 0 ]]
+    simulate --token "$token" --scenario happy-path --rate 1000 --seed 5
+    [[ $ended == 1 && $err == *"had a session after"* ]]
+}
+
+@test "a token that is not accepted and a server that is not there: status 1 and a sentence" {
+    start_server
+    simulate --token nonsense
+    [[ $ended == 1 && $err == *"the token is not accepted"* ]]
+    simulate --url "http://127.0.0.1:$(free_port)"
+    [[ $ended == 1 && $err == *"does not answer"* ]]
+}
+
+@test "wrong usage is 64" {
+    prepare_server
+    local arguments
+    for arguments in "--drivers 0" "--rate 0" "--rate nan" "--scenario no-such" "--url ftp://x" "--seed -1" \
+        "--token x --drivers 2"; do
+        # shellcheck disable=SC2086
+        simulate $arguments
+        [[ $ended == 64 ]] || { echo "dwell simulate $arguments ended with $ended"; return 1; }
+    done
+}
