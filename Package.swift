@@ -224,7 +224,7 @@ if Context.environment["DWELL_FUZZ"] != nil {
             swiftSettings: settings + [.unsafeFlags(["-parse-as-library"])]))
 }
 
-// Benchmarks are built only when asked for (`make bench-fields`): what they compare with is no dependency of Dwell.
+// Benchmarks are built only when asked for (`make bench-fields`, `make bench-journeys`): what they compare with is no dependency of Dwell.
 if Context.environment["DWELL_BENCHMARKS"] != nil {
     package.dependencies.append(.package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"))
     package.targets.append(
@@ -232,6 +232,13 @@ if Context.environment["DWELL_BENCHMARKS"] != nil {
             name: "HeaderFields",
             dependencies: ["HTTP1", .product(name: "HTTPTypes", package: "swift-http-types")],
             path: "Benchmarks/HeaderFields",
+            swiftSettings: settings
+        ))
+    package.targets.append(
+        .executableTarget(
+            name: "JourneyLength",
+            dependencies: ["SQLiteStore", "Engine", "JourneyModel"],
+            path: "Benchmarks/JourneyLength",
             swiftSettings: settings
         ))
 }
