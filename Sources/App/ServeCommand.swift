@@ -17,11 +17,12 @@ struct ServeCommand: AsyncParsableCommand {
 
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides.merging(listenOptions.overrides) { $1 })
-        let configuration = try Configuration.report(from: input).required()
+        let report = Configuration.report(from: input)
+        let configuration = try report.required()
         let logger = configuration.log.logger(label: "dwell")
         DescriptorLimit.raise(forConnections: configuration.http.connectionsMax, logger)
         do {
-            try await Wiring(configuration, logger: logger).run(input)
+            try await Wiring(configuration, logger: logger).run(input, hadFile: report.hasFile)
         } catch {
             logger.critical("the server cannot run", metadata: ["reason": "\(error)"])
             throw ExitCode.failure

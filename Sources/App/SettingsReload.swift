@@ -13,13 +13,6 @@ struct SettingsReload: Sendable {
     /// put every setting back to its default.
     let hadFile: Bool
 
-    init(input: ConfigurationInput, settings: SettingsInForce, logger: Logger) {
-        self.input = input
-        self.settings = settings
-        self.logger = logger
-        hadFile = Configuration.report(from: input).hasFile
-    }
-
     func run() {
         let report = Configuration.report(from: input)
         guard report.hasFile || !hadFile else {

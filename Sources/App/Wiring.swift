@@ -65,8 +65,8 @@ struct Wiring {
 
     /// Serves until a signal ends it. What starts last ends first: the server drains while the store still takes
     /// events, and the store closes when nobody can ask it any more.
-    func run(_ input: ConfigurationInput) async throws {
-        let reload = SettingsReload(input: input, settings: settings, logger: logger)
+    func run(_ input: ConfigurationInput, hadFile: Bool) async throws {
+        let reload = SettingsReload(input: input, settings: settings, logger: logger, hadFile: hadFile)
         var services: [any Service] = [
             SignalService(reload: reload.run, logger: logger),
             ClosingService { [store, loops] in

@@ -42,13 +42,11 @@ extension EventSubmission {
         do { return try decode(value, route: route, headers: headers) } catch { throw .invalid(error) }
     }
 
-    /// Decodes one event that was parsed already.
-    ///
-    /// - Parameter pointer: where the event lies in its body, for example `/events/3`; empty for the body itself.
+    /// Decodes one event that was parsed already. Pointers begin at the event, also where it came in a batch.
     public static func decode(
-        _ value: JSONValue, route: EventRoute, headers: EventHeaders = EventHeaders(), at pointer: String = ""
+        _ value: JSONValue, route: EventRoute, headers: EventHeaders = EventHeaders()
     ) throws(InvalidFields) -> EventSubmission {
-        var reader = EventReader(value, route: route, headers: headers, at: pointer)
+        var reader = EventReader(value, route: route, headers: headers)
         return try reader.submission()
     }
 }
@@ -58,13 +56,11 @@ private struct EventReader {
     private var members: MemberReader
     private let route: EventRoute
     private let headers: EventHeaders
-    private let pointer: String
 
-    init(_ value: JSONValue, route: EventRoute, headers: EventHeaders, at pointer: String) {
-        members = MemberReader(value, at: pointer)
+    init(_ value: JSONValue, route: EventRoute, headers: EventHeaders) {
+        members = MemberReader(value)
         self.route = route
         self.headers = headers
-        self.pointer = pointer
     }
 
     mutating func submission() throws(InvalidFields) -> EventSubmission {
@@ -152,7 +148,7 @@ private struct EventReader {
         guard let spelling = members.text("event", "must be a string", where: { _ in true }) else { return nil }
         do {
             let hasSession = members.value("session_id") != nil
-            return (try EventName(spelling: spelling, hasSession: hasSession, at: pointer), spelling)
+            return (try EventName(spelling: spelling, hasSession: hasSession), spelling)
         } catch {
             members.note(error)
             return nil
