@@ -17,6 +17,8 @@ package struct FuzzTarget: Sendable {
         FuzzTarget("Split", fuzzSplit),
         FuzzTarget("ChunkedContent", fuzzChunkedContent),
         FuzzTarget("RequestTarget", fuzzRequestTarget),
+        FuzzTarget("GzipBody", fuzzGzipBody),
+        FuzzTarget("TrustedProxies", fuzzTrustedProxies),
         FuzzTarget("JSONText", fuzzJSONText),
         FuzzTarget("EventDoor", fuzzEventDoor),
         FuzzTarget("RFC3339", fuzzRFC3339),

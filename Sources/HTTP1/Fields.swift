@@ -17,7 +17,7 @@ package struct Fields: Hashable, Sendable {
     package private(set) var all: [Field] = []
 
     package init(_ fields: [(String, String)] = []) {
-        all = fields.map { Field(name: $0.0, value: $0.1) }
+        for (name, value) in fields { append(name, value) }
     }
 
     package var count: Int { all.count }
@@ -25,13 +25,22 @@ package struct Fields: Hashable, Sendable {
 
     /// The first value under that name; nil when there is none.
     package func first(_ name: String) -> String? {
-        for field in all where Fields.sameName(field.name, name) { return field.value }
+        for index in all.indices where Fields.sameName(all[index].name, name) { return all[index].value }
         return nil
+    }
+
+    /// How often that name is there. Of two there is often no telling which one counts.
+    package func count(of name: String) -> Int {
+        var count = 0
+        for index in all.indices where Fields.sameName(all[index].name, name) { count += 1 }
+        return count
     }
 
     /// Every value under that name, in order.
     package func values(_ name: String) -> [String] {
-        all.filter { Fields.sameName($0.name, name) }.map(\.value)
+        var values: [String] = []
+        for index in all.indices where Fields.sameName(all[index].name, name) { values.append(all[index].value) }
+        return values
     }
 
     package mutating func append(_ name: String, _ value: String) {
@@ -52,8 +61,10 @@ package struct Fields: Hashable, Sendable {
     /// A phone's request has six to ten fields; one allocation then holds them.
     private static let usualCount = 10
 
+    /// Lengths tell most names apart, and most senders write a name as we do.
     static func sameName(_ one: String, _ other: String) -> Bool {
         one.utf8.count == other.utf8.count
-            && one.utf8.elementsEqual(other.utf8) { Grammar.lowercased($0) == Grammar.lowercased($1) }
+            && (one == other
+                || one.utf8.elementsEqual(other.utf8) { Grammar.lowercased($0) == Grammar.lowercased($1) })
     }
 }

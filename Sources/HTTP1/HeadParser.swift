@@ -11,11 +11,13 @@ struct HeadParser: Sendable {
     private(set) var method: Method?
     private var target = RequestTarget(path: "")
     private var minorVersion = 0
-    private var fields = Fields()
+    private(set) var fields = Fields()
     private var framing = FramingFields()
     private var options = ConnectionOptions()
     private var host: String?
     private var expectsContinue = false
+    /// What is wrong with the target. Told after the fields, which say under which id.
+    private var targetRefusal: Refusal?
 
     // MARK: Request line
 
@@ -33,7 +35,11 @@ struct HeadParser: Sendable {
         guard let secondSpace = Grammar.firstIndex(of: Grammar.space, bytes, (space + 1)..<line.upperBound)
         else { throw Self.malformedRequestLine }
         try readVersion(bytes, (secondSpace + 1)..<line.upperBound)
-        target = try RequestTarget.parse(bytes, (space + 1)..<secondSpace, method: method)
+        do throws(Refusal) {
+            target = try RequestTarget.parse(bytes, (space + 1)..<secondSpace, method: method)
+        } catch {
+            targetRefusal = error
+        }
     }
 
     /// `HTTP-version = "HTTP" "/" DIGIT "." DIGIT`, case-sensitive (RFC 9112 section 2.3).
@@ -111,6 +117,7 @@ struct HeadParser: Sendable {
 
     /// The head, once the empty line was read.
     func finish() throws(Refusal) -> RequestHead {
+        if let targetRefusal { throw targetRefusal }
         guard minorVersion == 0 || host != nil else {
             throw Refusal(.badRequest, "A request of HTTP/1.1 needs a Host field.")
         }

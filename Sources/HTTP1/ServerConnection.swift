@@ -163,6 +163,18 @@ package struct ServerConnection: Sendable {
     /// Received and not interpreted yet: the rest of this request, or the next ones.
     package var bufferedBytes: Int { input.available.count }
 
+    /// The field lines of the request in hand, as far as they were read; of a refused one, those before the fault.
+    package var receivedFields: Fields { head.fields }
+
+    /// What was received of the request in hand names a method that changes nothing (RFC 9110 section 9.2.1).
+    package var isSafeRequest: Bool {
+        let method =
+            head.method
+            ?? Grammar.firstIndex(of: Grammar.space, input.bytes, input.available)
+            .map { Method(Grammar.text(input.bytes, input.available.lowerBound..<$0)) }
+        return method == .get || method == .head || method == .options
+    }
+
     /// The memory that the input buffer takes, what was interpreted already included.
     package var inputCapacityBytes: Int { input.bytes.capacity }
 

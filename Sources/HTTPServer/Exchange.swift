@@ -25,8 +25,8 @@ struct Exchange {
         return false
     }
 
-    var routeTemplate: String? {
-        if case .handler(let route, _) = destination { return route.template }
+    var route: Route? {
+        if case .handler(let route, _) = destination { return route }
         return nil
     }
 }

@@ -1,6 +1,12 @@
+internal import HTTP1
 internal import Synchronization
 
 enum RequestID {
+    /// The client's own, when there is one that may be taken over, else a new one.
+    static func of(_ fields: Fields) -> String {
+        fields.first("X-Request-Id").flatMap { isWellFormed($0) ? $0 : nil } ?? make()
+    }
+
     /// A client's own id is taken over when it can do no harm in a log or a field: `[A-Za-z0-9._-]{1,128}`.
     static func isWellFormed(_ text: String) -> Bool {
         (1...128).contains(text.utf8.count) && text.utf8.allSatisfy(isAllowed)

@@ -19,6 +19,21 @@ package struct AnsweredRequest: Sendable {
     package var remoteAddress: String
     /// The traceparent field as it came, unchecked.
     package var traceParent: String?
+
+    package init(
+        requestID: String, method: Method?, routeTemplate: String?, status: Status, durationNanoseconds: UInt64,
+        bytesIn: Int, bytesOut: Int, remoteAddress: String, traceParent: String? = nil
+    ) {
+        self.requestID = requestID
+        self.method = method
+        self.routeTemplate = routeTemplate
+        self.status = status
+        self.durationNanoseconds = durationNanoseconds
+        self.bytesIn = bytesIn
+        self.bytesOut = bytesOut
+        self.remoteAddress = remoteAddress
+        self.traceParent = traceParent
+    }
 }
 
 package protocol RequestObserver: Sendable {

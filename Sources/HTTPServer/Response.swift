@@ -24,4 +24,12 @@ package struct Response: Sendable {
 package protocol ResponseBodyWriter: Sendable {
     /// Hands over the next bytes; returns when the connection can take more. Throws when the client is gone.
     func write(_ bytes: [UInt8]) async throws
+
+    /// Calls the closure once when the client has sent its last byte; at once, if it has. It may be gone, or only have
+    /// nothing more to say: the next write finds out. Must not block; not called after the stream's end.
+    func whenClientEndsSending(_ body: @escaping @Sendable () -> Void)
+}
+
+extension ResponseBodyWriter {
+    package func whenClientEndsSending(_ body: @escaping @Sendable () -> Void) {}
 }

@@ -8,6 +8,8 @@ package struct Route: Sendable {
     /// A longer body is refused with 413 before it is read (or as soon as it is longer).
     package var bodyBytesMax: Int
     package var handler: @Sendable (Request) async -> Response
+    /// Its place among the routes of the server, by which its figures are kept; the router says it.
+    var place = 0
 
     package init(
         _ method: Method, _ template: String, bodyBytesMax: Int = 64 * 1024,

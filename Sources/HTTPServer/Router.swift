@@ -3,10 +3,10 @@
 //
 // A path that is some template word for word is found by one lookup and never reaches the `{name}` templates.
 
-internal import HTTP1
+package import HTTP1
 
-struct Router: Sendable {
-    enum Match: Sendable {
+package struct Router: Sendable {
+    package enum Match: Sendable {
         case route(Route, parameters: [String: String])
         case notFound
         /// `allow`: what the path takes, as the Allow field lists it.
@@ -31,10 +31,12 @@ struct Router: Sendable {
 
     /// Of two routes with the same method and template the first one counts. Templates with `{name}` are tried in the
     /// order in which they first appear.
-    init(_ routes: [Route]) {
+    package init(_ routes: [Route]) {
         var order: [String] = []
         var resources: [String: Resource] = [:]
-        for route in routes {
+        for (place, given) in routes.enumerated() {
+            var route = given
+            route.place = place
             if resources[route.template] == nil { order.append(route.template) }
             resources[route.template, default: Resource()].routes.append(route)
         }
@@ -51,7 +53,7 @@ struct Router: Sendable {
     }
 
     /// HEAD is answered by the route for GET, unless it has one of its own.
-    func match(_ method: Method, _ path: String) -> Match {
+    package func match(_ method: Method, _ path: String) -> Match {
         if path == "*" { return .options(allow: allowOfServer) }
         if let resource = literal[path] { return choose(resource, method, [:]) }
         if templates.isEmpty { return .notFound }

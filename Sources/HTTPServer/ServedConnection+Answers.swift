@@ -8,7 +8,8 @@ extension ServedConnection {
     /// The request in hand, as it was decided when its head came.
     nonisolated(nonsending) func answer() async throws(TransportError) {
         if let (handler, request) = handling() {
-            // It runs to its end whatever becomes of the client: what it commits must not depend on that.
+            // A client that goes away cancels this task (ListenerGroup): what the handler waits for ends at once, what
+            // it commits does not depend on who is still there.
             let response = await handler(request)
             if case .stream(let produce) = response.body {
                 try await flush()
@@ -49,7 +50,8 @@ extension ServedConnection {
         let exchange =
             exchange
             ?? Exchange(
-                id: RequestID.make(), destination: .refusal(status, detail: detail, fields: fields), head: nil,
+                id: RequestID.of(http.receivedFields), destination: .refusal(status, detail: detail, fields: fields),
+                head: nil,
                 remoteAddress: connection.remoteAddress, receivedAtMilliseconds: LoopClock.nowMilliseconds)
         self.exchange = exchange
         var refusal = (status: status, detail: detail, fields: fields)
@@ -96,12 +98,16 @@ extension ServedConnection {
 
     private func observe(_ exchange: Exchange, _ status: Status, _ bytesOut: Int) {
         let bytesTaken = bytesRead - http.bufferedBytes
+        let bytesIn = max(0, bytesTaken - bytesTakenBefore)
         let duration = Deadline.now.nanoseconds &- exchange.startedAt.nanoseconds
+        let route = exchange.route
+        serving.metrics.answered(
+            route?.place, exchange.head?.method, status, nanoseconds: duration, bytesIn: bytesIn, bytesOut: bytesOut)
         serving.observer.answered(
             AnsweredRequest(
-                requestID: exchange.id, method: exchange.head?.method, routeTemplate: exchange.routeTemplate,
-                status: status, durationNanoseconds: duration, bytesIn: max(0, bytesTaken - bytesTakenBefore),
-                bytesOut: bytesOut, remoteAddress: exchange.remoteAddress,
+                requestID: exchange.id, method: exchange.head?.method, routeTemplate: route?.template,
+                status: status, durationNanoseconds: duration, bytesIn: bytesIn, bytesOut: bytesOut,
+                remoteAddress: exchange.remoteAddress,
                 traceParent: exchange.head?.fields.first("traceparent")))
         bytesTakenBefore = bytesTaken
     }
@@ -115,6 +121,7 @@ extension ServedConnection {
         guard let exchange = beginStream(response) else { return }
         try await flush()
         if exchange.head?.method != .head {
+            defer { connection.whenPeerEndsSending(nil) }
             do {
                 try await produce(StreamedBody(served: self))
             } catch {
@@ -153,7 +160,13 @@ extension ServedConnection {
         // False after the stream's closure returned: the writer outlived it.
         guard http.encodeChunk(bytes, into: &output) else { throw .closed }
         streamedBytes += output.count
-        try await flush()
+        do throws(TransportError) {
+            try await flush()
+        } catch {
+            // Whoever writes is told; closing tells who only waits: it cancels the task.
+            connection.close()
+            throw error
+        }
     }
 }
 
@@ -163,5 +176,9 @@ private struct StreamedBody: ResponseBodyWriter {
 
     func write(_ bytes: [UInt8]) async throws {
         try await served.writeChunk(bytes)
+    }
+
+    func whenClientEndsSending(_ body: @escaping @Sendable () -> Void) {
+        served.connection.whenPeerEndsSending(body)
     }
 }

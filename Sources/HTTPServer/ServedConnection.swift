@@ -126,9 +126,8 @@ final class ServedConnection: @unchecked Sendable {
             let fields = Fields([("Allow", allow)])
             destination = .refusal(.methodNotAllowed, detail: "This path does not take this method.", fields: fields)
         }
-        let known = head.fields.first("X-Request-Id").flatMap { RequestID.isWellFormed($0) ? $0 : nil }
         exchange = Exchange(
-            id: known ?? RequestID.make(), destination: destination, head: head,
+            id: RequestID.of(head.fields), destination: destination, head: head,
             remoteAddress: serving.configuration.trustedProxies.clientAddress(
                 peer: connection.remoteAddress, head.fields),
             receivedAtMilliseconds: LoopClock.nowMilliseconds)
@@ -230,10 +229,21 @@ final class ServedConnection: @unchecked Sendable {
         case .timedOut where phase == .idle:
             return .close
         case .timedOut:
-            refuse(.requestTimeout, "The request did not arrive in time.")
+            refuseLateRequest()
             return .linger
         default:
             throw error
+        }
+    }
+
+    /// 408 is for who only asks. Shipped phones drop an event for every status of 4xx but three, and a bad network is
+    /// no reason to lose one: what may be an event is answered 503 (docs/decisions/late-requests.md).
+    private func refuseLateRequest() {
+        let detail = "The request did not arrive in time. Send it again."
+        if http.isSafeRequest {
+            refuse(.requestTimeout, detail)
+        } else {
+            refuse(.serviceUnavailable, detail, retryAfterSeconds: 1)
         }
     }
 

@@ -1,5 +1,6 @@
 // The server: what it is made of, its start and its end.
 
+package import CoreMetrics
 internal import HTTP1
 package import Logging
 package import Sockets
@@ -20,6 +21,9 @@ package final class Server: Sendable {
     private let observer: any RequestObserver
     private let logger: Logger
     private let givenLoops: EventLoopGroup?
+    private let metrics: RequestMetrics
+    private let bufferBudget: BufferBudget
+    private let census: ConnectionCensus
 
     private struct State {
         var loops: EventLoopGroup?
@@ -27,10 +31,12 @@ package final class Server: Sendable {
     }
     private let state = Mutex(State())
 
-    /// `loops`: to run on; the server makes its own, and ends them with itself, when there are none.
+    /// `loops`: to run on; the server makes its own, and ends them with itself, when there are none. `metrics`: where
+    /// requests are counted.
     package init(
         configuration: ServerConfiguration, routes: [Route], refusals: @escaping RefusalRenderer,
-        observer: any RequestObserver, logger: Logger, loops: EventLoopGroup? = nil
+        observer: any RequestObserver, logger: Logger, loops: EventLoopGroup? = nil,
+        metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) {
         self.configuration = configuration
         self.routes = routes
@@ -38,6 +44,12 @@ package final class Server: Sendable {
         self.observer = observer
         self.logger = logger
         givenLoops = loops
+        self.metrics = RequestMetrics(routes, metrics)
+        bufferBudget = BufferBudget(bytesMax: configuration.bufferedBytesMax)
+        census = ConnectionCensus(
+            ConnectionLimits(
+                connectionsMax: configuration.connectionsMax,
+                connectionsPerAddressMax: configuration.connectionsPerAddressMax))
     }
 
     /// Listens on every address, and serves from then on. Answers the addresses with the ports that the system chose.
@@ -47,14 +59,11 @@ package final class Server: Sendable {
         state.withLock { $0.loops = loops }
         let serving = Serving(
             configuration: configuration, router: Router(routes), refusals: refusals, observer: observer,
-            logger: logger, bufferBudget: BufferBudget(bytesMax: configuration.bufferedBytesMax),
+            logger: logger, bufferBudget: bufferBudget, metrics: metrics,
             clocks: loops.loops.map { _ in LoopClock() })
-        let limits = ConnectionLimits(
-            connectionsMax: configuration.connectionsMax,
-            connectionsPerAddressMax: configuration.connectionsPerAddressMax)
         do {
             for address in configuration.addresses {
-                let group = try await listen(on: address, loops: loops, limits: limits, handler: serving)
+                let group = try await listen(on: address, loops: loops, census: census, handler: serving)
                 state.withLock { $0.listening.append(group) }
                 logger.info("listening", metadata: ["address": "\(group.address)"])
             }
@@ -66,11 +75,11 @@ package final class Server: Sendable {
     }
 
     private func listen(
-        on address: SocketAddress, loops: EventLoopGroup, limits: ConnectionLimits, handler: Serving
+        on address: SocketAddress, loops: EventLoopGroup, census: ConnectionCensus, handler: Serving
     ) async throws(CannotListen) -> ListenerGroup {
         do throws(TransportError) {
             return try await ListenerGroup.listen(
-                on: address, loops: loops, limits: limits, backlog: configuration.backlog, handler: handler)
+                on: address, loops: loops, census: census, backlog: configuration.backlog, handler: handler)
         } catch {
             throw CannotListen(address: address, reason: error)
         }
@@ -91,4 +100,23 @@ package final class Server: Sendable {
         }
         if givenLoops == nil { await loops?.shutdown() }
     }
+
+    /// For `/metrics`: what is open and held now, and what there was since the start.
+    package var standing: ServerStanding {
+        let connections = census.connections
+        return ServerStanding(
+            connectionsOpen: connections.open, connectionsServed: connections.served,
+            connectionsTurnedAway: connections.turnedAway, bytesHeld: bufferBudget.bytesHeld,
+            bytesHeldMax: bufferBudget.bytesMax)
+    }
+}
+
+package struct ServerStanding: Hashable, Sendable {
+    package var connectionsOpen: Int
+    /// Since the start.
+    package var connectionsServed: Int
+    /// Since the start, over a limit.
+    package var connectionsTurnedAway: Int
+    package var bytesHeld: Int
+    package var bytesHeldMax: Int
 }

@@ -7,7 +7,7 @@ package struct ServerConfiguration: Sendable {
     package var addresses: [SocketAddress]
     /// Event loops when the server makes its own; at least 1.
     package var loops = 2
-    /// Open connections in all; one more is answered 503.
+    /// Open connections in all, over all addresses; one more is answered 503.
     package var connectionsMax = 10_000
     /// Open connections from one address; 0 is off, which is right behind a proxy.
     package var connectionsPerAddressMax = 0
@@ -19,9 +19,9 @@ package struct ServerConfiguration: Sendable {
     package var trustedProxies = TrustedProxies()
 
     /// From the first byte of a request to the end of its head. A phone's head is one packet; nginx waits 60 s,
-    /// Apache's mod_reqtimeout 20 s. Over it: 408.
+    /// Apache's mod_reqtimeout 20 s. Over it: 408 or 503.
     package var headTimeoutMilliseconds = 10_000
-    /// A body may take this long, and so much longer as its bytes at `bodyBytesPerSecondMin` do. Over it: 408.
+    /// A body may take this long, and so much longer as its bytes at `bodyBytesPerSecondMin` do. Over it: 503, of GET 408.
     package var bodyTimeoutMilliseconds = 20_000
     /// The slowest sender that is waited for; mod_reqtimeout's number.
     package var bodyBytesPerSecondMin = 500

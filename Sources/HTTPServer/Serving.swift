@@ -17,6 +17,7 @@ struct Serving: ConnectionHandler {
     let observer: any RequestObserver
     let logger: Logger
     let bufferBudget: BufferBudget
+    let metrics: RequestMetrics
     /// One for each loop, at the loop's index.
     let clocks: [LoopClock]
 

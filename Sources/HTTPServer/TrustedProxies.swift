@@ -1,7 +1,7 @@
 // Who the client is when proxies are in between. A field that anybody can send is believed only as far as the chain
 // of known proxies reaches: from the right, each address is that of who talked to the proxy before.
 
-internal import HTTP1
+package import HTTP1
 internal import Sockets
 
 /// The networks whose Forwarded and X-Forwarded-For are believed. Empty: nobody's.
@@ -32,7 +32,9 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
             guard let first = parts.first, parts.count <= 2, let number = IPNumber(String(first)) else { return nil }
             var prefixBits = number.bytes.count * 8
             if parts.count == 2 {
-                guard let bits = Int(parts[1]), (0...prefixBits).contains(bits) else { return nil }
+                guard parts[1].utf8.count <= 3, parts[1].utf8.allSatisfy({ (48...57).contains($0) }),
+                    let bits = Int(parts[1]), bits <= prefixBits
+                else { return nil }
                 prefixBits = bits
             }
             networks.append(Network(number: number, prefixBits: prefixBits))
@@ -43,7 +45,7 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
     ///
     /// A proxy writes one of the two fields and passes the other one on as it came, so that a client can put anything
     /// there. Where both are there and name different clients, neither is believed: the answer is the peer.
-    func clientAddress(peer: String, _ fields: Fields) -> String {
+    package func clientAddress(peer: String, _ fields: Fields) -> String {
         guard trusts(peer) else { return peer }
         let chains = [ForwardedAddresses.xForwardedFor(fields), ForwardedAddresses.forwarded(fields)]
         let clients = Set(chains.filter { !$0.isEmpty }.map { client(peer: peer, $0) })

@@ -33,6 +33,29 @@ struct Binding {
         return binding
     }
 
+    /// One socket that listens already; all loops share it, and so may other processes. Throws `.system` with EINVAL
+    /// when it does not listen.
+    static func adopt(_ descriptor: Int32, _ syscalls: Syscalls) throws(TransportError) -> Binding {
+        let owned = syscalls.makeOwn(descriptor)
+        if owned < 0 { throw .system(call: "fcntl", errno: Int32(clamping: -owned)) }
+        var listens: Int32 = 0
+        let answer = syscalls.getOption(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens)
+        if answer < 0 { throw .system(call: "getsockopt", errno: Int32(clamping: -answer)) }
+        if listens == 0 { throw .system(call: "listen", errno: EINVAL) }
+        return Binding(endpoint: try Socket.localEndpoint(descriptor, syscalls), descriptors: [descriptor])
+    }
+
+    /// What is listened on, with the port that the system chose.
+    func address(askedFor asked: SocketAddress) -> SocketAddress {
+        switch asked {
+        case .ip(let host, _): .ip(host: host, port: endpoint.port)
+        case .unix: asked
+        case .inherited:
+            endpoint.family == AF_UNIX
+                ? .unix(path: endpoint.unixPath) : .ip(host: endpoint.text, port: endpoint.port)
+        }
+    }
+
     /// With SO_REUSEPORT a second server on the same port would quietly get half of the connections. A socket
     /// without it is refused while anybody listens there.
     private static func refuseSharing(_ endpoint: Endpoint, _ syscalls: Syscalls) throws(TransportError) {

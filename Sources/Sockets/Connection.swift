@@ -32,6 +32,11 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
     private let writing: Waiting
     /// The poller reported the peer's end, or a failure.
     private var peerEnded = false
+    /// It failed, or is down in both directions.
+    private var peerIsGone = false
+    /// Cancelled when there is nobody left to serve.
+    private var server: Task<Void, Never>?
+    private var peerEndsSending: (@Sendable () -> Void)?
     private var callsWithoutWait = 0
 
     /// After so many reads and writes without a wait the other connections of the loop have a turn.
@@ -108,7 +113,7 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
             return count
         }
         if count == 0 {
-            peerEnded = true
+            peerEnds()
             return 0
         }
         guard count == Int(-EAGAIN) else { throw failure("recv", count) }
@@ -196,9 +201,11 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
 
     func becameReady(_ readiness: Readiness) {
         let ended = !readiness.isDisjoint(with: .ended)
-        if ended { peerEnded = true }
+        if ended { peerEnds() }
         if ended || readiness.contains(.readable) { reading.becameReady() }
         if ended || readiness.contains(.writable) { writing.becameReady() }
+        // After the waits were ended: what the kernel still has of the peer is read and served.
+        if !readiness.isDisjoint(with: .gone) { peerLeaves() }
     }
 
     /// Until it can be written to: a connect has ended, well or badly.
@@ -208,10 +215,43 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
 
     private func failure(_ call: String, _ answer: Int) -> TransportError {
         let errno = Int32(clamping: -answer)
+        peerLeaves()
         switch errno {
         case ECONNRESET, EPIPE, ECONNABORTED, ENOTCONN, ETIMEDOUT, EHOSTUNREACH, ENETUNREACH, ENETDOWN: return .reset
         default: return .system(call: call, errno: errno)
         }
+    }
+
+    // MARK: - The peer's end
+
+    /// On the loop. The task is cancelled as soon as nobody would hear its answer: the peer is gone, or this side
+    /// closed the connection. A peer that only ended its own side is still there, and cancels nothing.
+    func isServed(by task: Task<Void, Never>) {
+        if isClosed || peerIsGone { return task.cancel() }
+        server = task
+    }
+
+    /// Calls the closure once, on the loop, when the peer has sent its last byte; now, if it has. That is all that
+    /// can be seen of a peer that closed its socket: only what is written to it then finds out whether it still reads.
+    /// nil: nobody wants to know any more.
+    package func whenPeerEndsSending(_ body: (@Sendable () -> Void)?) {
+        loop.execute { [self] in
+            peerEndsSending = body
+            if peerEnded { peerEnds() }
+        }
+    }
+
+    private func peerEnds() {
+        peerEnded = true
+        guard let body = peerEndsSending else { return }
+        peerEndsSending = nil
+        body()
+    }
+
+    private func peerLeaves() {
+        peerIsGone = true
+        server?.cancel()
+        server = nil
     }
 
     // MARK: - The end
@@ -235,6 +275,8 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
         descriptor = -1
         reading.end()
         writing.end()
+        peerEndsSending = nil
+        peerLeaves()
     }
 
     func loopShutsDown() {

@@ -14,8 +14,17 @@ package struct ConnectionLimits: Hashable, Sendable {
     }
 }
 
-/// Counts the connections of all loops.
-final class ConnectionCensus: Sendable {
+/// How many connections there are, and were.
+package struct ConnectionCounts: Hashable, Sendable {
+    /// Now, those that are being turned away included.
+    package var open = 0
+    /// Since the start.
+    package var served = 0
+    package var turnedAway = 0
+}
+
+/// Counts the connections of all loops, and of all listeners that share it.
+package final class ConnectionCensus: Sendable {
     enum Admission: Equatable {
         case served
         case turnedAway(TurnedAway)
@@ -27,26 +36,35 @@ final class ConnectionCensus: Sendable {
         var served = 0
         var turnedAway = 0
         var byAddress: [[UInt8]: Int] = [:]
+        var ever = ConnectionCounts()
     }
     private let limits: ConnectionLimits
     private let counts = Mutex(Counts())
     /// Telling a client that it is turned away costs a descriptor too; beyond so many at once they are just closed.
     private static let turnedAwayMax = 64
 
-    init(_ limits: ConnectionLimits) {
+    package init(_ limits: ConnectionLimits) {
         self.limits = limits
     }
 
-    var isEmpty: Bool { counts.withLock { $0.served == 0 && $0.turnedAway == 0 } }
+    package var connections: ConnectionCounts {
+        counts.withLock { counts in
+            var connections = counts.ever
+            connections.open = counts.served + counts.turnedAway
+            return connections
+        }
+    }
 
     func enter(_ endpoint: Endpoint) -> Admission {
         let address = countedAddress(endpoint)
         return counts.withLock { counts in
             guard let reason = objection(address, counts) else {
                 counts.served += 1
+                counts.ever.served += 1
                 if let address { counts.byAddress[address, default: 0] += 1 }
                 return .served
             }
+            counts.ever.turnedAway += 1
             if counts.turnedAway >= ConnectionCensus.turnedAwayMax { return .closedAtOnce }
             counts.turnedAway += 1
             return .turnedAway(reason)

@@ -3,7 +3,8 @@
 
 package protocol ConnectionHandler: Sendable {
     /// Called once per accepted connection, in a task of its own that runs on the connection's loop. The connection
-    /// is closed when this returns, if it was not before.
+    /// is closed when this returns, if it was not before. The task is cancelled when the peer is gone or the connection
+    /// was closed from elsewhere, but not when the peer has only ended its own side.
     func serve(_ connection: Connection) async
 
     /// Called instead of `serve` for a connection over a limit, so that it can be told; it is closed when this

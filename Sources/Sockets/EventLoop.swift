@@ -1,9 +1,9 @@
-// An event loop: one serial DispatchQueue, one poller, one DispatchSource that wakes the queue when the poller has
-// something to report. It is a TaskExecutor: a task that prefers it runs on its queue, and a job enqueued from the
-// queue itself runs in the same batch instead of going through Dispatch again.
+// An event loop: one serial DispatchQueue whose one work item waits on the poller for as long as the loop lives. It is
+// a TaskExecutor: a task that prefers it runs on its queue, and a job enqueued from the queue itself runs in the next
+// round.
 //
-// A batch: take ready descriptors and due timers, which make tasks runnable; run what is runnable; look again, until
-// there is nothing, or the bound is reached and Dispatch gets its turn.
+// A round: wait for ready descriptors, for the first timer, or for jobs from other threads; take what is there, which
+// makes tasks runnable; run what is runnable. While anything is, the wait is none.
 
 internal import Dispatch
 internal import Synchronization
@@ -22,7 +22,7 @@ protocol ReadinessReceiver: AnyObject {
 }
 
 /// Safe to share: `inbox` is behind its lock, everything else that changes is touched only on `queue`
-/// (`assertOnLoop` marks the doors), and the poller's add and remove are thread-safe in the kernel.
+/// (`assertOnLoop` marks the doors), and the poller's add, remove and wake are thread-safe in the kernel.
 package final class EventLoop: TaskExecutor, @unchecked Sendable {
     package let syscalls: Syscalls
     /// Where in its group.
@@ -30,29 +30,29 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     private let queue: DispatchQueue
     private let poller: Poller
-    private let wakeSource: any DispatchSourceRead
-    private let timerSource: any DispatchSourceTimer
 
     private struct Inbox {
         /// As many as there are tasks: a task has one job at a time.
         var jobs: [UnownedJob] = []
-        var wakePending = false
+        var calls: [@Sendable () -> Void] = []
+        /// Waits, or is about to: who puts something in wakes it.
+        var sleeps = false
+        /// Shut down, and the poller closed. Tasks run on to their end all the same.
+        var hasEnded = false
+
+        var isEmpty: Bool { jobs.isEmpty && calls.isEmpty }
     }
-    /// Jobs from other threads.
+    /// What comes from other threads.
     private let inbox = Mutex(Inbox())
     private var runnable: [UnownedJob] = []
     private var running: [UnownedJob] = []
     private var yielded: [UnsafeContinuation<Void, Never>] = []
     private var timers = TimerQueue()
-    /// What the Dispatch timer is set to.
-    private var timerSetTo = Deadline.never
     private var receivers = ReceiverTable()
     private var isShutDown = false
     /// Reached when the poller's descriptor is closed.
     private let end = Latch()
 
-    /// Rounds in one batch before Dispatch gets its turn (its timers and foreign wake-ups share the queue).
-    private static let roundsMax = 64
     /// One buffer for every read of this loop: a read hands it out and has it back before the next one starts.
     let readBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 64)
 
@@ -62,21 +62,20 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         self.syscalls = syscalls
         self.poller = poller
         queue = DispatchQueue(label: "dwell.loop.\(index)", qos: .userInitiated)
-        wakeSource = DispatchSource.makeReadSource(fileDescriptor: poller.descriptor, queue: queue)
-        timerSource = DispatchSource.makeTimerSource(queue: queue)
-        wakeSource.setEventHandler { [weak self] in self?.runBatch() }
-        wakeSource.setCancelHandler { [poller, end] in
+        queue.async { [weak self, poller, end] in
+            var timeout: Int32? = 0
+            while let milliseconds = timeout {
+                let ready = poller.wait(milliseconds)
+                // Not held while waiting: a loop that nobody holds any more ends.
+                timeout = self?.runRound(ready)
+            }
             poller.close()
             end.reach()
         }
-        timerSource.setEventHandler { [weak self] in self?.timerFired() }
-        wakeSource.activate()
-        timerSource.activate()
     }
 
     deinit {
-        wakeSource.cancel()
-        timerSource.cancel()
+        if !isShutDown { poller.wake() }
         readBuffer.deallocate()
     }
 
@@ -111,20 +110,26 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
             runnable.append(job)
             return
         }
-        let mustWake = inbox.withLock { inbox in
-            inbox.jobs.append(job)
-            defer { inbox.wakePending = true }
-            return !inbox.wakePending
-        }
-        if mustWake { queue.async { self.runBatch() } }
+        put { $0.jobs.append(job) }
     }
 
     /// Runs the closure on the loop: now when called there, else as soon as the loop comes to it.
     package func execute(_ body: @escaping @Sendable () -> Void) {
         if isCurrent { return body() }
-        queue.async {
-            self.onThisThread { body() }
-            self.runBatch()
+        put { $0.calls.append(body) }
+    }
+
+    /// Under the lock the poller is not closed, and a wake goes to whoever sleeps now.
+    private func put(_ change: (inout Inbox) -> Void) {
+        inbox.withLock { inbox in
+            let wasEmpty = inbox.isEmpty
+            change(&inbox)
+            if inbox.sleeps {
+                inbox.sleeps = false
+                poller.wake()
+            } else if inbox.hasEnded && wasEmpty {
+                queue.async { self.runAfterEnd() }
+            }
         }
     }
 
@@ -155,24 +160,51 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         pthread_setspecific(EventLoop.currentKey, previous)
     }
 
-    private func runBatch() {
+    /// What is ready was just reported. Answers how many milliseconds to wait for more, -1 for no limit; nil when the
+    /// loop was shut down.
+    private func runRound(_ ready: Int) -> Int32? {
         onThisThread {
-            for _ in 0..<EventLoop.roundsMax {
-                let ready = takeReady()
+            if !isShutDown {
+                poller.takeReady(ready) { token, readiness in receivers[token]?.becameReady(readiness) }
                 fireDueTimers()
-                takeYielded()
-                takeInbox()
-                if ready == 0 && runnable.isEmpty { break }
-                runRunnable()
             }
-            setTimer()
-            if !runnable.isEmpty || !yielded.isEmpty { queue.async { self.runBatch() } }
+            takeYielded()
+            takeInbox()
+            runRunnable()
+        }
+        if isShutDown {
+            end(isIdle: runnable.isEmpty && yielded.isEmpty)
+            return nil
+        }
+        if !runnable.isEmpty || !yielded.isEmpty || !fallAsleep() { return 0 }
+        return timers.earliest == .never ? -1 : Int32(clamping: timers.earliest.remainingMilliseconds)
+    }
+
+    /// False when there is something in the inbox.
+    private func fallAsleep() -> Bool {
+        inbox.withLock { inbox in
+            inbox.sleeps = inbox.isEmpty
+            return inbox.sleeps
         }
     }
 
-    private func takeReady() -> Int {
-        if isShutDown { return 0 }
-        return poller.takeReady { token, readiness in receivers[token]?.becameReady(readiness) }
+    /// From now on the inbox wakes nobody: what is put in runs as work of its own.
+    private func end(isIdle: Bool) {
+        let mustRun = inbox.withLock { inbox in
+            inbox.hasEnded = true
+            return !isIdle || !inbox.isEmpty
+        }
+        if mustRun { queue.async { self.runAfterEnd() } }
+    }
+
+    private func runAfterEnd() {
+        onThisThread {
+            repeat {
+                takeYielded()
+                takeInbox()
+                runRunnable()
+            } while !runnable.isEmpty || !yielded.isEmpty
+        }
     }
 
     private func takeYielded() {
@@ -183,12 +215,14 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     }
 
     private func takeInbox() {
-        inbox.withLock { inbox in
-            inbox.wakePending = false
-            if inbox.jobs.isEmpty { return }
+        let calls = inbox.withLock { inbox in
+            inbox.sleeps = false
             runnable.append(contentsOf: inbox.jobs)
             inbox.jobs.removeAll(keepingCapacity: true)
+            defer { inbox.calls = [] }
+            return inbox.calls
         }
+        for call in calls { call() }
     }
 
     /// Only what is runnable now: what these jobs make runnable waits for the next round, after the descriptors.
@@ -219,19 +253,6 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         if timers.earliest == .never { return }
         let now = Deadline.now
         while let timer = timers.takeDue(now) { timer.fire() }
-    }
-
-    private func timerFired() {
-        timerSetTo = .never
-        runBatch()
-    }
-
-    private func setTimer() {
-        let earliest = timers.earliest
-        if earliest >= timerSetTo { return }
-        timerSetTo = earliest
-        let milliseconds = earliest.remainingMilliseconds
-        timerSource.schedule(deadline: .now() + .milliseconds(milliseconds), leeway: .milliseconds(1))
     }
 
     // MARK: - Descriptors
@@ -279,7 +300,5 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         if isShutDown { return }
         for receiver in receivers.all { receiver.loopShutsDown() }
         isShutDown = true
-        timerSource.cancel()
-        wakeSource.cancel()
     }
 }

@@ -19,6 +19,7 @@ final class Listener: @unchecked Sendable, ReadinessReceiver {
     /// When to stop hoping that descriptors come back; nil while there are any.
     private var patienceEnds: Deadline?
     private let patienceMilliseconds: Int
+    private let isShared: Bool
 
     /// Accepted in one turn; the rest comes with the next one, after the connections had theirs.
     private static let acceptedPerTurnMax = 64
@@ -29,12 +30,14 @@ final class Listener: @unchecked Sendable, ReadinessReceiver {
 
     /// Takes the descriptor, which listens, over. `patienceMilliseconds`: without descriptors, who waits to be accepted
     /// is left waiting for so long, since others close; then one is turned away with every pause, rather than that
-    /// all wait for time-outs of their own. 10 s is shorter than those.
+    /// all wait for time-outs of their own. 10 s is shorter than those. `isShared`: the socket stays open in another
+    /// process when this one closes it.
     init(
-        _ descriptor: Int32, on loop: EventLoop, patienceMilliseconds: Int = 10_000,
+        _ descriptor: Int32, on loop: EventLoop, patienceMilliseconds: Int = 10_000, isShared: Bool = false,
         accepted: @escaping @Sendable (Int32, Endpoint) -> Void
     ) {
         self.patienceMilliseconds = patienceMilliseconds
+        self.isShared = isShared
         self.descriptor = descriptor
         self.loop = loop
         self.accepted = accepted
@@ -52,15 +55,17 @@ final class Listener: @unchecked Sendable, ReadinessReceiver {
         token = try loop.add(self, descriptor, .listener)
     }
 
-    /// On the loop. What the kernel has accepted already is taken first: closing would reset it.
+    /// On the loop. What the kernel has accepted already is taken first: closing would reset it. Of a shared socket it
+    /// is left to whoever serves next.
     func stop() {
         if descriptor < 0 { return }
-        if token != nil { for _ in 0..<Listener.acceptedAtStopMax where acceptOne() != .took { break } }
+        if token != nil, !isShared { for _ in 0..<Listener.acceptedAtStopMax where acceptOne() != .took { break } }
         close()
     }
 
     private func close() {
-        if let token { loop.remove(token, descriptor, stillOpen: false) }
+        // A poller forgets a descriptor by itself only when nobody else has the socket open.
+        if let token { loop.remove(token, descriptor, stillOpen: isShared) }
         token = nil
         if let timer { loop.remove(timer) }
         timer = nil

@@ -10,7 +10,12 @@ package final class ListenerGroup: Sendable {
 
     private let loops: EventLoopGroup
     private let handler: any ConnectionHandler
+    /// Perhaps shared with other groups.
     private let census: ConnectionCensus
+    /// Of this group, those that are turned away included.
+    private let openCount = Atomic<Int>(0)
+    /// Another process opened the socket, and keeps it.
+    private let isInherited: Bool
     /// One for each loop, at the loop's index.
     private let rosters: [Roster]
     private let listeners = Mutex<[(Listener, EventLoop)]>([])
@@ -21,38 +26,56 @@ package final class ListenerGroup: Sendable {
     private static let turnAwayMilliseconds = 2_000
 
     private init(
-        _ address: SocketAddress, _ loops: EventLoopGroup, _ limits: ConnectionLimits, _ handler: any ConnectionHandler
+        _ address: SocketAddress, isInherited: Bool, _ loops: EventLoopGroup, _ census: ConnectionCensus,
+        _ handler: any ConnectionHandler
     ) {
         self.address = address
+        self.isInherited = isInherited
         self.loops = loops
         self.handler = handler
-        census = ConnectionCensus(limits)
+        self.census = census
         rosters = loops.loops.map { Roster($0) }
     }
 
     // MARK: - Listening
 
-    /// Binds, listens, and serves until `drain`. `backlog`: connections that the kernel holds ready, per listener; it
-    /// clamps the number to its own maximum. Throws when the address cannot be had: taken (`.system` with
-    /// EADDRINUSE), not of this machine, not permitted.
+    /// Binds, listens, and serves until `drain`. `census`: who counts the connections; shared by groups whose limits
+    /// are meant for all of them. `backlog`: connections that the kernel holds ready, per listener; it clamps the number
+    /// to its own maximum. Throws when the address cannot be had: taken (`.system` with EADDRINUSE), not of this
+    /// machine, not permitted.
+    package static func listen(
+        on address: SocketAddress, loops: EventLoopGroup, census: ConnectionCensus, backlog: Int = 4096,
+        handler: any ConnectionHandler
+    ) async throws(TransportError) -> ListenerGroup {
+        let syscalls = loops.loops[0].syscalls
+        let binding: Binding
+        var isInherited = false
+        if case .inherited(let descriptor) = address {
+            binding = try Binding.adopt(descriptor, syscalls)
+            isInherited = true
+        } else {
+            guard let endpoint = try await Resolver.resolve(address, until: .never).first else { throw .unresolvable }
+            binding = try Binding.bind(endpoint, address, loops: loops.loops.count, backlog: backlog, syscalls)
+        }
+        let group = ListenerGroup(
+            binding.address(askedFor: address), isInherited: isInherited, loops, census, handler)
+        try await group.start(binding.descriptors)
+        return group
+    }
+
+    /// The same with limits of its own.
     package static func listen(
         on address: SocketAddress, loops: EventLoopGroup, limits: ConnectionLimits = ConnectionLimits(),
         backlog: Int = 4096, handler: any ConnectionHandler
     ) async throws(TransportError) -> ListenerGroup {
-        let syscalls = loops.loops[0].syscalls
-        guard let endpoint = try await Resolver.resolve(address, until: .never).first else { throw .unresolvable }
-        let binding = try Binding.bind(endpoint, address, loops: loops.loops.count, backlog: backlog, syscalls)
-        var bound = address
-        if case .ip(let host, _) = address { bound = .ip(host: host, port: binding.endpoint.port) }
-        let group = ListenerGroup(bound, loops, limits, handler)
-        try await group.start(binding.descriptors)
-        return group
+        try await listen(
+            on: address, loops: loops, census: ConnectionCensus(limits), backlog: backlog, handler: handler)
     }
 
     private func start(_ descriptors: [Int32]) async throws(TransportError) {
         let spreads = descriptors.count == 1
         let listeners = zip(descriptors, loops.loops).map { descriptor, loop in
-            let listener = Listener(descriptor, on: loop) { [self] descriptor, endpoint in
+            let listener = Listener(descriptor, on: loop, isShared: isInherited) { [self] descriptor, endpoint in
                 accepted(descriptor, endpoint, on: spreads ? loops.next() : loop)
             }
             return (listener, loop)
@@ -74,7 +97,7 @@ package final class ListenerGroup: Sendable {
             return listeners
         }
         for (listener, loop) in listeners { await loop.run { listener.stop() } }
-        if case .unix(let path) = address, !listeners.isEmpty { _ = loops.loops[0].syscalls.unlink(path) }
+        if case .unix(let path) = address, !isInherited, !listeners.isEmpty { _ = loops.loops[0].syscalls.unlink(path) }
     }
 
     // MARK: - Serving
@@ -86,13 +109,15 @@ package final class ListenerGroup: Sendable {
             _ = loop.syscalls.close(descriptor)
             return
         }
+        openCount.add(1, ordering: .relaxed)
         Socket.sendAtOnce(descriptor, endpoint, loop.syscalls)
         let connection = Connection(descriptor, on: loop, remoteAddress: endpoint.text)
-        Task(executorPreference: loop) {
+        let task = Task(executorPreference: loop) {
             await self.serve(connection, admission)
             connection.close()
             self.leave(endpoint, admission)
         }
+        loop.execute { connection.isServed(by: task) }
     }
 
     private func serve(_ connection: Connection, _ admission: ConnectionCensus.Admission) async {
@@ -111,9 +136,12 @@ package final class ListenerGroup: Sendable {
         roster.remove(connection)
     }
 
+    private var isEmpty: Bool { openCount.load(ordering: .sequentiallyConsistent) == 0 }
+
     private func leave(_ endpoint: Endpoint, _ admission: ConnectionCensus.Admission) {
         census.leave(endpoint, admission)
-        if acceptingEnded.load(ordering: .acquiring) && census.isEmpty { everyoneLeft.reach() }
+        let left = openCount.subtract(1, ordering: .sequentiallyConsistent).newValue
+        if left == 0 && acceptingEnded.load(ordering: .sequentiallyConsistent) { everyoneLeft.reach() }
     }
 
     // MARK: - The end
@@ -123,16 +151,16 @@ package final class ListenerGroup: Sendable {
     @discardableResult
     package func drain(until deadline: Deadline) async -> Bool {
         await stopListening()
-        acceptingEnded.store(true, ordering: .releasing)
+        acceptingEnded.store(true, ordering: .sequentiallyConsistent)
         for roster in rosters { await roster.loop.run { roster.beginDrain() } }
-        if census.isEmpty { everyoneLeft.reach() }
+        if isEmpty { everyoneLeft.reach() }
         let limit = Task {
             try? await loops.loops[0].sleep(until: deadline)
             everyoneLeft.reach()
         }
         await everyoneLeft.wait()
         limit.cancel()
-        let allLeft = census.isEmpty
+        let allLeft = isEmpty
         for roster in rosters { await roster.loop.run { roster.closeAll() } }
         return allLeft
     }

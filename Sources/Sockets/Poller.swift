@@ -1,4 +1,4 @@
-// Which descriptors are ready: epoll, and the one file that knows so. A kqueue form would have the same five members.
+// Which descriptors are ready: epoll, and the one file that knows so. A kqueue form would have the same members.
 //
 // Connections are registered once, for both directions, edge-triggered, and never touched again until they are
 // closed. Level-triggered was the alternative: it would report a client that pipelines while its handler waits for a
@@ -18,23 +18,41 @@ struct Readiness: OptionSet {
     static let readable = Readiness(rawValue: EPOLLIN.rawValue)
     static let writable = Readiness(rawValue: EPOLLOUT.rawValue)
     /// The peer sent its last byte (EPOLLRDHUP), or the connection is down (EPOLLHUP), or failed (EPOLLERR).
-    static let ended = Readiness(rawValue: EPOLLRDHUP.rawValue | EPOLLHUP.rawValue | EPOLLERR.rawValue)
+    static let ended = Readiness(rawValue: EPOLLRDHUP.rawValue | gone.rawValue)
+    /// The connection is down or failed: nobody takes an answer any more. epoll reports these two unasked, also while
+    /// nothing is read.
+    static let gone = Readiness(rawValue: EPOLLHUP.rawValue | EPOLLERR.rawValue)
 }
 
-struct Poller {
-    /// Readable itself while a registered descriptor has something to report.
-    let descriptor: Int32
+/// Safe to share: `events` is touched by the one thread that waits, everything else does not change.
+struct Poller: @unchecked Sendable {
+    private let descriptor: Int32
+    /// An eventfd: ends a wait from another thread.
+    private let waker: Int32
     private let syscalls: Syscalls
     private let events: UnsafeMutablePointer<epoll_event>
     /// Events taken in one call; the rest is reported by the next one.
     private static let eventsMax = 256
+    /// No receiver has it.
+    private static let wakerToken = UInt64.max
 
     init(_ syscalls: Syscalls) throws(TransportError) {
         let answer = syscalls.pollerCreate()
         if answer < 0 { throw .system(call: "epoll_create1", errno: Int32(-answer)) }
-        self.descriptor = Int32(answer)
+        let waker = dwell_eventfd()
+        // Edge-triggered: each write is reported once, and nobody has to read it away.
+        var event = epoll_event(
+            events: EPOLLIN.rawValue | EPOLLET.rawValue, data: epoll_data_t(u64: Poller.wakerToken))
+        guard waker >= 0, epoll_ctl(Int32(answer), EPOLL_CTL_ADD, waker, &event) == 0 else {
+            let failure = TransportError.system(call: "eventfd", errno: errno)
+            if waker >= 0 { Glibc.close(waker) }
+            _ = syscalls.close(Int32(answer))
+            throw failure
+        }
+        descriptor = Int32(answer)
+        self.waker = waker
         self.syscalls = syscalls
-        self.events = .allocate(capacity: Poller.eventsMax)
+        events = .allocate(capacity: Poller.eventsMax)
     }
 
     func addConnection(_ descriptor: Int32, token: UInt64) throws(TransportError) {
@@ -55,20 +73,30 @@ struct Poller {
         _ = syscalls.pollerRemove(self.descriptor, descriptor)
     }
 
-    /// Hands over what is ready now, without waiting, and says how many that were.
+    /// Waits until something is ready, `wake` is called, or so many milliseconds have passed (-1: without limit), and
+    /// says how many events there are to take.
+    func wait(_ milliseconds: Int32) -> Int {
+        max(0, Int(epoll_wait(descriptor, events, Int32(Poller.eventsMax), milliseconds)))
+    }
+
+    /// Hands over what the last wait found.
     @inline(__always)
-    func takeReady(_ body: (_ token: UInt64, Readiness) -> Void) -> Int {
-        let count = Int(epoll_wait(descriptor, events, Int32(Poller.eventsMax), 0))
-        if count <= 0 { return 0 }
-        for index in 0..<count {
+    func takeReady(_ count: Int, _ body: (_ token: UInt64, Readiness) -> Void) {
+        for index in 0..<count where events[index].data.u64 != Poller.wakerToken {
             body(events[index].data.u64, Readiness(rawValue: events[index].events))
         }
-        return count
+    }
+
+    /// Ends the wait, now or the next one. From any thread.
+    func wake() {
+        var one: UInt64 = 1
+        _ = Glibc.write(waker, &one, MemoryLayout<UInt64>.size)
     }
 
     /// After this nothing may be called.
     func close() {
         _ = syscalls.close(descriptor)
+        Glibc.close(waker)
         events.deallocate()
     }
 }

@@ -19,6 +19,7 @@ enum Resolver {
     /// Without asking anybody; nil when the host is a name.
     static func resolveNow(_ address: SocketAddress) throws(TransportError) -> Endpoint? {
         switch address {
+        case .inherited: throw .unresolvable
         case .unix(let path):
             guard let endpoint = Endpoint(unixPath: path) else { throw .unresolvable }
             return endpoint

@@ -10,11 +10,14 @@ package enum SocketAddress: Hashable, Sendable, CustomStringConvertible {
     case ip(host: String, port: Int)
     /// A Unix socket's file; at most 107 bytes.
     case unix(path: String)
+    /// Only for listening: a socket that listens already, opened by whoever started this process.
+    case inherited(descriptor: Int32)
 
     package var description: String {
         switch self {
         case .ip(let host, let port): host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]:\(port)" : "\(host):\(port)"
         case .unix(let path): "unix:\(path)"
+        case .inherited(let descriptor): "descriptor \(descriptor)"
         }
     }
 }
@@ -87,6 +90,14 @@ struct Endpoint: Sendable {
             case AF_INET6: Array(bytes[8..<24])
             default: []
             }
+        }
+    }
+
+    /// "" for what is no Unix socket, or one without a file.
+    var unixPath: String {
+        guard family == AF_UNIX else { return "" }
+        return withUnsafeBytes(of: storage) { bytes in
+            String(decoding: bytes[2..<max(2, Int(length))].prefix { $0 != 0 }, as: UTF8.self)
         }
     }
 

@@ -25,6 +25,8 @@ package struct Syscalls: Sendable {
     package var getOption: @Sendable (_ descriptor: Int32, _ level: Int32, _ name: Int32, inout Int32) -> Int
     package var setOption: @Sendable (_ descriptor: Int32, _ level: Int32, _ name: Int32, _ value: Int32) -> Int
     package var localName: @Sendable (_ descriptor: Int32, UnsafeMutablePointer<sockaddr>, inout socklen_t) -> Int
+    /// For a socket that another process opened: O_NONBLOCK and FD_CLOEXEC, which those opened here have from the start.
+    package var makeOwn: @Sendable (_ descriptor: Int32) -> Int
     /// A descriptor on /dev/null, held in reserve by a listener.
     package var openSpare: @Sendable () -> Int
     /// The st_mode of the path itself, symbolic links not followed.
@@ -68,6 +70,11 @@ package struct Syscalls: Sendable {
                 return answered(Int(setsockopt(descriptor, level, name, &value, length)))
             },
             localName: { answered(Int(getsockname($0, $1, &$2))) },
+            makeOwn: { descriptor in
+                let flags = fcntl(descriptor, F_GETFL)
+                if flags < 0 || fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) < 0 { return Int(-errno) }
+                return answered(Int(fcntl(descriptor, F_SETFD, FD_CLOEXEC)))
+            },
             openSpare: { answered(Int(Glibc.open("/dev/null", O_RDONLY | O_CLOEXEC))) },
             fileMode: { path in
                 var status = stat()

@@ -139,6 +139,61 @@ extension SocketsSuite {
             await loops.shutdown()
         }
 
+        @Test func `groups that share a census share its limits, and drain each for itself`() async throws {
+            let loops = try EventLoopGroup(count: 2)
+            let census = ConnectionCensus(ConnectionLimits(connectionsMax: 2))
+            let one = try await ListenerGroup.listen(on: Self.anyPort, loops: loops, census: census, handler: Echo())
+            let other = try await ListenerGroup.listen(on: Self.anyPort, loops: loops, census: census, handler: Echo())
+            let first = try await exchange(one.address, loops)
+            let second = try await exchange(other.address, loops)
+            await #expect(throws: (any Error).self) { try await exchange(other.address, loops) }
+            first.close()
+            #expect(await one.drain(until: .inSeconds(5)), "the other group's connection is none of its business")
+            second.close()
+            #expect(await other.drain(until: .inSeconds(5)))
+            await loops.shutdown()
+        }
+
+        @Test func `an inherited socket is served, and outlives who served it with all that waits`() async throws {
+            let loops = try EventLoopGroup(count: 2)
+            let loopback = try #require(try await Resolver.resolve(Self.anyPort, until: .inSeconds(5)).first)
+            let opened = try Socket.listen(on: loopback, backlog: 8, sharesPort: false, .system)
+            let port = try Socket.localEndpoint(opened, .system).port
+            // As another process would have it: blocking, and with a second descriptor.
+            _ = fcntl(opened, F_SETFL, 0)
+            for _ in 0..<2 {
+                let listening = try await ListenerGroup.listen(
+                    on: .inherited(descriptor: dup(opened)), loops: loops, handler: Echo())
+                #expect(listening.address == .ip(host: "127.0.0.1", port: port))
+                let client = try await exchange(listening.address, loops)
+                client.close()
+                #expect(await listening.drain(until: .inSeconds(5)))
+            }
+            // Nobody serves: the kernel lets the client wait, and the next one has it.
+            let waiting = try await Connection.connect(to: .ip(host: "127.0.0.1", port: port), on: loops.next())
+            try await waiting.write([7])
+            let listening = try await ListenerGroup.listen(
+                on: .inherited(descriptor: opened), loops: loops, handler: Echo())
+            #expect(try await waiting.read(until: .inSeconds(5)) == [7])
+            waiting.close()
+            #expect(await listening.drain(until: .inSeconds(5)))
+            await loops.shutdown()
+        }
+
+        @Test func `an inherited descriptor that does not listen is refused`() async throws {
+            let loops = try EventLoopGroup(count: 1)
+            let descriptor = try Socket.open(family: AF_INET, .system)
+            defer { close(descriptor) }
+            await #expect(throws: TransportError.system(call: "listen", errno: EINVAL)) {
+                _ = try await ListenerGroup.listen(
+                    on: .inherited(descriptor: descriptor), loops: loops, handler: Echo())
+            }
+            await #expect(throws: TransportError.system(call: "fcntl", errno: EBADF)) {
+                _ = try await ListenerGroup.listen(on: .inherited(descriptor: 9999), loops: loops, handler: Echo())
+            }
+            await loops.shutdown()
+        }
+
         @Test func `a stale socket file is replaced, a live one and a plain file are not`() async throws {
             let loops = try EventLoopGroup(count: 1)
             let path = "/tmp/dwell-stale-\(getpid()).sock"

@@ -1,4 +1,4 @@
-// The Glibc module leaves out epoll and accept4; this target is how Swift reaches them.
+// The Glibc module leaves out epoll, accept4 and eventfd; this target is how Swift reaches them.
 #ifndef DWELL_CEPOLL_H
 #define DWELL_CEPOLL_H
 #ifdef __linux__
@@ -6,5 +6,7 @@
 #include <sys/epoll.h>
 // accept4 with SOCK_NONBLOCK and SOCK_CLOEXEC; -1 and errno when it fails. `address` is a struct sockaddr.
 int dwell_accept4(int listener, void *address, unsigned int *length);
+// A new eventfd with EFD_NONBLOCK and EFD_CLOEXEC; -1 and errno when it fails.
+int dwell_eventfd(void);
 #endif
 #endif

@@ -1,0 +1,67 @@
+// Any bytes as a gzip body, inflated by zlib as the server asks it to and by GzipReference; and any bytes as content,
+// compressed by zlib in one or two members, whole, cut and over the limit.
+//
+// Input: two bytes for the limit and the level of compression, then the body.
+
+import CZlib
+import GzipCoding
+
+func fuzzGzipBody(_ input: [UInt8]) throws(Finding) {
+    guard input.count >= 2 else { return }
+    let body = Array(input.dropFirst(2))
+    // From nothing to 64 KiB, so that both ends of the limit are met with bodies of a few bytes.
+    let bytesMax = 1 << Int(input[0] % 17) - 1
+    let reference = GzipReference(body, bytesMax: bytesMax)
+    switch (inflated(body, bytesMax), reference.end) {
+    case (.success(let output), .whole):
+        try require(output == reference.output, "Inflated to other content.")
+    case (.failure(.malformed), .malformed), (.failure(.tooLong), .tooLong): break
+    case (let outcome, let end): throw Finding("\(outcome) where the reference is \(end).")
+    }
+    // Compressing takes ten times as long as all else.
+    if input[1] < 20 { try roundTrip(body, level: Int32(input[1] % 10)) }
+}
+
+private func inflated(_ body: [UInt8], _ bytesMax: Int) -> Result<[UInt8], GzipError> {
+    do throws(GzipError) {
+        return .success(try Gzip.inflate(body, bytesMax: bytesMax))
+    } catch {
+        return .failure(error)
+    }
+}
+
+private func roundTrip(_ content: [UInt8], level: Int32) throws(Finding) {
+    guard let member = compressed(content, level: level) else { throw Finding("zlib does not compress.") }
+    func expect(_ body: [UInt8], _ bytesMax: Int, _ expected: Result<[UInt8], GzipError>) throws(Finding) {
+        let outcome = inflated(body, bytesMax)
+        try require(outcome == expected, "\(outcome), not \(expected), of what zlib compressed.")
+    }
+    try expect(member, content.count, .success(content))
+    try expect(member + member, content.count * 2, .success(content + content))
+    try expect(Array(member.dropLast()), content.count, .failure(.malformed))
+    try expect(member + [0], content.count, .failure(.malformed))
+    if !content.isEmpty { try expect(member, content.count - 1, .failure(.tooLong)) }
+}
+
+/// One gzip member.
+private func compressed(_ content: [UInt8], level: Int32) -> [UInt8]? {
+    var stream = z_stream()
+    guard
+        deflateInit2_(
+            &stream, level, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION,
+            Int32(MemoryLayout<z_stream>.size)) == Z_OK
+    else { return nil }
+    defer { deflateEnd(&stream) }
+    var input = content
+    var output = [UInt8](repeating: 0, count: Int(deflateBound(&stream, uLong(content.count))) + 32)
+    let written = input.withUnsafeMutableBufferPointer { input in
+        output.withUnsafeMutableBufferPointer { output in
+            stream.next_in = input.baseAddress
+            stream.avail_in = UInt32(input.count)
+            stream.next_out = output.baseAddress
+            stream.avail_out = UInt32(output.count)
+            return deflate(&stream, Z_FINISH) == Z_STREAM_END ? output.count - Int(stream.avail_out) : nil
+        }
+    }
+    return written.map { Array(output[..<$0]) }
+}

@@ -1,0 +1,59 @@
+// Content-Encoding: gzip of request bodies (RFC 9110 section 8.4.1.3, RFC 1952), inflated by zlib into a
+// bound: the limit on a body holds for what it inflates to and is checked while inflating, so that a small
+// bomb never becomes a large buffer.
+
+import CZlib
+
+package enum GzipError: Error {
+    /// Not gzip, cut short, or a wrong checksum.
+    case malformed
+    /// Inflates to more than the limit.
+    case tooLong
+}
+
+package enum Gzip {
+    /// The decompressed bytes, at most `bytesMax` of them. Several gzip members one after another are one
+    /// body (RFC 1952 section 2.2); anything after the last member is malformed.
+    package static func inflate(_ compressed: [UInt8], bytesMax: Int) throws(GzipError) -> [UInt8] {
+        var stream = z_stream()
+        // 15 bits of window; 16 more: a gzip header and trailer, not zlib's.
+        guard inflateInit2_(&stream, 15 + 16, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size)) == Z_OK else {
+            throw .malformed
+        }
+        defer { inflateEnd(&stream) }
+
+        // zlib only reads through this pointer; its type is not const for historical reasons.
+        var input = compressed
+        let result = input.withUnsafeMutableBufferPointer { bytes -> Result<[UInt8], GzipError> in
+            stream.next_in = bytes.baseAddress
+            stream.avail_in = UInt32(clamping: bytes.count)
+            return inflateAll(&stream, bytesMax: bytesMax)
+        }
+        return try result.get()
+    }
+
+    private static func inflateAll(_ stream: inout z_stream, bytesMax: Int) -> Result<[UInt8], GzipError> {
+        var output: [UInt8] = []
+        var piece = [UInt8](repeating: 0, count: 16 * 1024)
+        while true {
+            let (code, written) = piece.withUnsafeMutableBufferPointer { room in
+                stream.next_out = room.baseAddress
+                stream.avail_out = UInt32(room.count)
+                let code = CZlib.inflate(&stream, Z_NO_FLUSH)
+                return (code, room.count - Int(stream.avail_out))
+            }
+            guard output.count + written <= bytesMax else { return .failure(.tooLong) }
+            output.append(contentsOf: piece[..<written])
+            switch code {
+            case Z_STREAM_END where stream.avail_in == 0:
+                return .success(output)
+            case Z_STREAM_END:
+                guard inflateReset(&stream) == Z_OK else { return .failure(.malformed) }
+            case Z_OK where written > 0 || stream.avail_in > 0:
+                continue
+            default:
+                return .failure(.malformed)
+            }
+        }
+    }
+}

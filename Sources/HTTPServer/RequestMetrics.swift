@@ -1,0 +1,64 @@
+// The figures of answered requests. A route, a method and a status each have a place, found without comparing texts
+// beyond the method's; what a client sends cannot make a new series: unknown methods and statuses share one.
+
+internal import CoreMetrics
+internal import HTTP1
+internal import Telemetry
+
+struct RequestMetrics: Sendable {
+    private let counts: CounterTable
+    /// By route; the last one is of requests that reached none.
+    private let durations: [any TimerHandler]
+    private let bytesIn: any CounterHandler
+    private let bytesOut: any CounterHandler
+
+    private static let knownMethods: [Method] = [.get, .head, .post, .put, .patch, .delete, .options]
+    private static let knownStatuses = [
+        200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 406, 408, 409, 410, 412, 413, 414, 415, 416, 417, 422, 426,
+        428, 429, 431, 500, 501, 502, 503, 504, 505,
+    ]
+    /// At a status less 100 its place in `knownStatuses`; of others the one after the last.
+    private static let statusPlaces: [Int] = (100..<600).map { status in
+        knownStatuses.firstIndex(of: status) ?? knownStatuses.count
+    }
+    private static let statusesMax = knownStatuses.count + 1
+    private static let methodsMax = knownMethods.count + 1
+
+    init(_ routes: [Route], _ factory: any MetricsFactory) {
+        let templates = routes.map(\.template) + ["none"]
+        counts = CounterTable(
+            MetricFamilies.requests, count: templates.count * Self.methodsMax * Self.statusesMax, factory: factory
+        ) { place in
+            let (rest, status) = place.quotientAndRemainder(dividingBy: Self.statusesMax)
+            let (route, method) = rest.quotientAndRemainder(dividingBy: Self.methodsMax)
+            return [
+                ("route", templates[route]),
+                ("method", method < Self.knownMethods.count ? Self.knownMethods[method].rawValue : "other"),
+                ("status", status < Self.knownStatuses.count ? String(Self.knownStatuses[status]) : "other"),
+            ]
+        }
+        durations = templates.map { factory.timer(MetricFamilies.requestSeconds, [("route", $0)]) }
+        bytesIn = factory.counter(MetricFamilies.requestBytes)
+        bytesOut = factory.counter(MetricFamilies.responseBytes)
+    }
+
+    /// `route`: nil for none. `method`: nil when the request was refused before it was known.
+    func answered(
+        _ route: Int?, _ method: Method?, _ status: Status, nanoseconds: UInt64, bytesIn: Int, bytesOut: Int
+    ) {
+        let route = route ?? durations.count - 1
+        guard durations.indices.contains(route) else { return }
+        counts.count((route * Self.methodsMax + place(of: method)) * Self.statusesMax + place(of: status))
+        durations[route].recordNanoseconds(Int64(clamping: nanoseconds))
+        self.bytesIn.increment(by: Int64(bytesIn))
+        self.bytesOut.increment(by: Int64(bytesOut))
+    }
+
+    private func place(of method: Method?) -> Int {
+        method.flatMap { Self.knownMethods.firstIndex(of: $0) } ?? Self.knownMethods.count
+    }
+
+    private func place(of status: Status) -> Int {
+        (100..<600).contains(status.code) ? Self.statusPlaces[status.code - 100] : Self.knownStatuses.count
+    }
+}
