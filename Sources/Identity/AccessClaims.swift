@@ -6,7 +6,7 @@ import JWTKit
 import JourneyModel
 
 /// The claims of RFC 7519, section 4.1, and two of our own (`sid`, `role`). All optional, so that a missing one is
-/// told from a token that is no JSON at all; the rules are in `caller(...)`.
+/// told from a token that is no JSON at all; the rules are in `verified(...)`.
 struct AccessClaims: JWTPayload {
     var sub: String?
     var sid: String?
@@ -19,7 +19,7 @@ struct AccessClaims: JWTPayload {
     var nbf: Double?
     var exp: Double?
 
-    /// Times are judged in `caller(...)`, against a clock that is told.
+    /// Times are judged in `verified(...)`, against a clock that is told.
     func verify(using algorithm: some JWTAlgorithm) {}
 }
 
@@ -71,18 +71,22 @@ extension AccessClaims {
     static let idLengthMax = 128
     static let roleLengthMax = 64
 
-    /// Who the token is about, when every claim is in order at that time.
-    func caller(in scope: TokenScope, atSecondsSince1970 now: Int64) throws(TokenRefusal) -> (Caller, expiry: Double) {
+    /// Who the token is about, when every claim is in order at that time. `pastExpirySeconds`: how long after its
+    /// `exp` it is taken all the same.
+    func verified(
+        in scope: TokenScope, atSecondsSince1970 now: Int64, pastExpirySeconds: Int64 = 0
+    ) throws(TokenRefusal) -> VerifiedToken {
         guard let iss, let aud, let iat, let exp, iat.isFinite, exp.isFinite else { throw .claims }
         guard iss == scope.issuer else { throw .wrongIssuer }
         guard aud.names.contains(scope.audience) else { throw .wrongAudience }
-        guard Double(now) < exp else { throw .expired }
+        guard Double(now) < exp + Double(pastExpirySeconds) else { throw .expired }
         guard iat <= Double(now) + Self.aheadSecondsMax else { throw .notYetValid }
         if let nbf, !(nbf <= Double(now) + Self.aheadSecondsMax) { throw .notYetValid }
         guard let sub, Self.isUsable(sub, lengthMax: Self.idLengthMax) else { throw .claims }
         if let sid, !Self.isUsable(sid, lengthMax: Self.idLengthMax) { throw .claims }
         if let role, !Self.isUsable(role, lengthMax: Self.roleLengthMax) { throw .claims }
-        return (Caller(driver: DriverID(sub), signInSession: sid, role: role), expiry: exp)
+        return VerifiedToken(
+            caller: Caller(driver: DriverID(sub), signInSession: sid, role: role), issuedAt: iat, expiry: exp)
     }
 
     /// Characters are Unicode scalars here: what a person sees as one may be any number of them. Controls (Cc) and

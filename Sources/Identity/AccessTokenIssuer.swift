@@ -6,24 +6,30 @@ package import JourneyModel
 /// Signs access tokens with one key. Safe to use from every thread.
 package struct AccessTokenIssuer: Sendable {
     private let keys: JWTKeyCollection
+    /// `kid` of the header, when others may know the key by it.
+    private let header: JWTHeader
     private let scope: TokenScope
 
     package init(key: SigningKey, scope: TokenScope) async {
         keys = await key.collection()
+        header = JWTHeader(fields: key.keyID.map { ["kid": .string($0)] } ?? [:])
         self.scope = scope
     }
 
-    /// A compact JWT for that driver, good from `now` (seconds since 1970) for `ttlSeconds`. Without `sid`, so there
-    /// is no sign-in session to revoke; a verifier takes it as one of another service. Throws `claims` when the
-    /// driver or the role is one that no verifier would accept, or when there would be no time to use it.
-    package func mint(driver: DriverID, role: String?, ttlSeconds: Int64, now: Int64) async throws -> String {
+    /// A compact JWT for that driver, good from `now` (seconds since 1970) for `ttlSeconds`. Without `sid` there is
+    /// no sign-in session to revoke, and a verifier takes it as one of another service. Throws `claims` when driver,
+    /// session or role are such as no verifier would accept, or when there would be no time to use it.
+    package func mint(
+        driver: DriverID, sid: String? = nil, role: String?, ttlSeconds: Int64, now: Int64
+    ) async throws -> String {
         let (expiry, overflow) = now.addingReportingOverflow(ttlSeconds)
-        guard !overflow, ttlSeconds > 0, Self.acceptsDriver(driver.rawValue), role.map(Self.acceptsRole) ?? true
+        guard !overflow, ttlSeconds > 0, Self.acceptsDriver(driver.rawValue), role.map(Self.acceptsRole) ?? true,
+            sid.map(Self.acceptsDriver) ?? true
         else { throw TokenRefusal.claims }
         let claims = AccessClaims(
-            sub: driver.rawValue, role: role, jti: Self.randomID(), iss: scope.issuer,
+            sub: driver.rawValue, sid: sid, role: role, jti: Self.randomID(), iss: scope.issuer,
             aud: Audience(names: [scope.audience]), iat: Double(now), exp: Double(expiry))
-        return try await keys.sign(claims)
+        return try await keys.sign(claims, header: header)
     }
 
     /// 1 to 128 characters, none of them a control character: what a verifier takes for a `sub`.

@@ -4,13 +4,14 @@
 
 import Foundation
 import JWTKit
-package import JourneyModel
+import JourneyModel
 
-/// The port by which the verifier asks whether a sign-in session may still be used.
+/// The port by which the verifier asks what may change while a token is good.
 package protocol SignInSessions: Sendable {
-    /// False for a session that is unknown, revoked, another driver's, or whose driver is deleted. Asked for every
-    /// request with a `sid`, so it must answer from memory or nearly so.
-    func isLive(_ sid: String, of driver: DriverID) async -> Bool
+    /// Returns when a token of that caller, issued then (`iat`, seconds since 1970), may be used: its sign-in session
+    /// lives and is the driver's, or it has none and the driver was not deleted since. Else throws `revoked`, or
+    /// `undecided` when it cannot be found out. Asked for every request, so it must answer from memory or nearly so.
+    func admit(_ caller: Caller, issuedAt: Double) async throws(TokenRefusal)
 }
 
 /// Verifies access tokens with one key. Safe to use from every thread.
@@ -26,8 +27,8 @@ package final class AccessTokenVerifier: TokenVerifier {
     private let signInSessions: (any SignInSessions)?
     private let remembered: VerifiedTokens
 
-    /// `signInSessions` nil: every `sid` is unknown. `trustExternal` false refuses tokens without one
-    /// (`JWT_TRUST_EXTERNAL`).
+    /// `signInSessions` nil: every `sid` is unknown, and nobody was ever deleted. `trustExternal` false refuses tokens
+    /// without one (`JWT_TRUST_EXTERNAL`).
     package init(
         key: SigningKey, scope: TokenScope, trustExternal: Bool, signInSessions: (any SignInSessions)?,
         rememberedMax: Int = 65_536
@@ -48,34 +49,54 @@ package final class AccessTokenVerifier: TokenVerifier {
                 remembered.forget(digest)
                 throw .expired
             }
-            return try await admitted(known.caller)
+            return try await admitted(known)
         }
-        let (caller, expiry) = try await claims(of: token).caller(in: scope, atSecondsSince1970: now)
-        let admitted = try await admitted(caller)
-        remembered.remember(digest, VerifiedToken(caller: caller, expiry: expiry))
+        let verified = try await claims(of: token).verified(in: scope, atSecondsSince1970: now)
+        let admitted = try await admitted(verified)
+        remembered.remember(digest, verified)
         return admitted
     }
 
+    /// The same for a token that may have expired up to that many seconds ago, as long as its sign-in session lives:
+    /// what a client with a single token renews it with. One without `sid` is `external` here.
+    package func verifyForRenewal(
+        _ token: String, atSecondsSince1970 now: Int64, pastExpirySeconds: Int64
+    ) async throws(TokenRefusal) -> Caller {
+        guard token.utf8.count <= Self.tokenBytesMax else { throw .malformed }
+        let verified = try await claims(of: token).verified(
+            in: scope, atSecondsSince1970: now, pastExpirySeconds: pastExpirySeconds)
+        guard verified.caller.signInSession != nil else { throw .external }
+        return try await admitted(verified)
+    }
+
     /// The part of the judgement that may change while a token is good, and so is not remembered.
-    private func admitted(_ caller: Caller) async throws(TokenRefusal) -> Caller {
-        guard let sid = caller.signInSession else {
-            guard trustsExternal else { throw .external }
-            return caller
+    private func admitted(_ token: VerifiedToken) async throws(TokenRefusal) -> Caller {
+        let isExternal = token.caller.signInSession == nil
+        guard trustsExternal || !isExternal else { throw .external }
+        if let signInSessions {
+            try await signInSessions.admit(token.caller, issuedAt: token.issuedAt)
+        } else if !isExternal {
+            throw .revoked
         }
-        guard let signInSessions, await signInSessions.isLive(sid, of: caller.driver) else { throw .revoked }
-        return caller
+        return token.caller
     }
 
     /// The claims, once form, algorithm and signature are in order, in that order.
     private func claims(of token: String) async throws(TokenRefusal) -> AccessClaims {
         guard Self.isCompactForm(token) else { throw .malformed }
         let bytes = Array(token.utf8)
+        let parts = token.split(separator: ".")
+        guard Self.isJSONObject(parts[0]) else { throw .malformed }
         guard let header = try? DefaultJWTParser().parse(bytes, as: AnyClaims.self).header else { throw .malformed }
         guard header.alg == algorithm.rawValue else { throw .wrongAlgorithm }
         // RFC 7515, section 4.1.11: extensions that we do not understand, and we understand none.
         guard header.fields["crit"] == nil else { throw .malformed }
         do {
-            return try await keys.verify(bytes, as: AccessClaims.self)
+            let claims = try await keys.verify(bytes, as: AccessClaims.self)
+            guard Self.isJSONObject(parts[1]) else { throw TokenRefusal.claims }
+            return claims
+        } catch let refusal as TokenRefusal {
+            throw refusal
         } catch let error as JWTError where error.errorType == .malformedToken {
             // The signature was good and the JSON is JSON: a claim has the wrong type.
             throw .claims
@@ -84,22 +105,26 @@ package final class AccessTokenVerifier: TokenVerifier {
         }
     }
 
+    /// An object that has one reading. JWTKit's decoder takes one of two members of a name, another service's may take
+    /// the other (RFC 7519, section 4; RFC 8725, section 2.4).
+    private static func isJSONObject(_ part: Substring) -> Bool {
+        guard let text = Base64URL.bytes(of: part), case .object = try? JSONValue.parse(text) else { return false }
+        return true
+    }
+
     /// Three parts in base64url without padding (RFC 7515, section 7.1), none of them empty. Foundation's decoder is
     /// more generous, and JWTKit takes what it cannot decode for nothing.
     static func isCompactForm(_ token: String) -> Bool {
         var dots = 0
         var partLength = 0
         for byte in token.utf8 {
-            switch byte {
-            case UInt8(ascii: "."):
+            if byte == UInt8(ascii: ".") {
                 guard partLength > 0, dots < 2 else { return false }
                 dots += 1
                 partLength = 0
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+            } else {
+                guard Base64URL.isInAlphabet(byte) else { return false }
                 partLength += 1
-            default:
-                return false
             }
         }
         return dots == 2 && partLength > 0

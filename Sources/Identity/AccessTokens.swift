@@ -35,4 +35,7 @@ package enum TokenRefusal: Error, Hashable, Sendable {
     case revoked
     /// `JWT_TRUST_EXTERNAL=false` and the token has no `sid`.
     case external
+    /// Nobody can say now whether the session lives: the token may well be good. Not a 401, which would sign a driver
+    /// out because a disk is full, but a 503.
+    case undecided
 }

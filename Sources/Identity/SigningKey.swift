@@ -15,7 +15,8 @@ package struct SigningKey: Sendable {
 
     enum Material: Sendable {
         case hmac(Secret<SymmetricKey>)
-        case ecdsa(Secret<ES256PrivateKey>)
+        /// The same key as JWTKit and as swift-crypto know it.
+        case ecdsa(Secret<ES256PrivateKey>, Secret<P256.Signing.PrivateKey>)
     }
 
     /// HMAC with SHA-256 wants a key of at least the hash's size (RFC 7518, section 3.2).
@@ -35,20 +36,30 @@ package struct SigningKey: Sendable {
     /// ES256 with a P-256 private key in PEM (PKCS #8 or SEC 1). Throws `notAPrivateKey` for everything else.
     package init(privateKeyPEM: Secret<String>) throws(SigningKeyError) {
         do {
-            material = .ecdsa(Secret(try ES256PrivateKey(pem: privateKeyPEM.reveal())))
+            let key = try P256.Signing.PrivateKey(pemRepresentation: privateKeyPEM.reveal())
+            material = .ecdsa(Secret(try ES256PrivateKey(backing: key)), Secret(key))
             algorithm = .es256
         } catch {
             throw .notAPrivateKey
         }
     }
 
-    /// JWTKit's collection with this key alone: whatever `kid` a token names, there is no other to choose.
+    /// JWTKit's collection with this key alone, and that without a name: whatever `kid` a token names, there is no
+    /// other to choose.
     func collection() async -> JWTKeyCollection {
         switch material {
         case .hmac(let key):
             await JWTKeyCollection().add(hmac: HMACKey(key: key.reveal()), digestAlgorithm: .sha256)
-        case .ecdsa(let key):
+        case .ecdsa(let key, _):
             await JWTKeyCollection().add(ecdsa: key.reveal())
+        }
+    }
+
+    /// What keys for other purposes are derived from: as secret as the key itself.
+    var secretBytes: Secret<SymmetricKey> {
+        switch material {
+        case .hmac(let key): key
+        case .ecdsa(_, let key): Secret(SymmetricKey(data: key.reveal().rawRepresentation))
         }
     }
 }

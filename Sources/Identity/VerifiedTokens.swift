@@ -30,6 +30,8 @@ struct TokenDigest: Hashable, Sendable {
 
 struct VerifiedToken: Sendable {
     var caller: Caller
+    /// `iat`, in seconds since 1970.
+    var issuedAt: Double
     /// `exp`, in seconds since 1970.
     var expiry: Double
 }

@@ -212,4 +212,47 @@ import Testing
         #expect(await refusal(verifier, token) == .revoked)
         #expect(sessions.asked == 3)
     }
+
+    // MARK: One reading
+
+    @Test(arguments: [
+        #"{"sub":"driver-1","sub":"driver-2","iss":"dwell","aud":"dwell","iat":1,"exp":9999999999}"#,
+        #"{"sub":"driver-1","iss":"dwell","aud":"dwell","iat":1,"exp":1,"exp":9999999999}"#,
+        #"{"sub":"driver-1","iss":"dwell","aud":"dwell","iat":1,"exp":9999999999,"x":{"a":1,"a":2}}"#,
+        #"{"sub":"driver-1","iss":"dwell","aud":"dwell","iat":1,"exp":9999999999,"\u0073ub":"driver-2"}"#,
+    ])
+    func aClaimThatComesTwiceIsRefused(payload: String) async throws {
+        #expect(await refusal(verifier(try hmacKey()), crafted(payload: payload)) == .claims)
+    }
+
+    @Test func aHeaderMemberThatComesTwiceIsRefused() async throws {
+        let header = #"{"alg":"none","alg":"HS256"}"#
+        let token = crafted(header: header, payload: try payload())
+        #expect(await refusal(verifier(try hmacKey()), token) == .malformed)
+    }
+
+    // MARK: Renewal
+
+    @Test func anExpiredTokenIsGoodForItsRenewalWhileItsSessionLives() async throws {
+        let sessions = ScriptedSessions(live: ["s-1"])
+        let verifier = await verifier(try hmacKey(), sessions: sessions)
+        func refusal(_ changes: [String: (any Sendable)?]) async throws -> TokenRefusal? {
+            do throws(TokenRefusal) {
+                _ = try await verifier.verifyForRenewal(
+                    crafted(payload: (try? payload(changes)) ?? ""), atSecondsSince1970: now, pastExpirySeconds: 100)
+                return nil
+            } catch {
+                return error
+            }
+        }
+        #expect(try await refusal(["sid": "s-1"]) == nil)
+        #expect(try await refusal(["sid": "s-1", "exp": now - 99]) == nil)
+        #expect(try await refusal(["sid": "s-1", "exp": now - 100]) == .expired)
+        #expect(try await refusal(["sid": "s-2", "exp": now - 1]) == .revoked)
+        #expect(try await refusal([:]) == .external)
+        sessions.revoke("s-1")
+        #expect(try await refusal(["sid": "s-1"]) == .revoked)
+        // What was good for a renewal is good for nothing else.
+        #expect(await IdentityTests.refusal(verifier, crafted(payload: try payload(["exp": now - 1]))) == .expired)
+    }
 }

@@ -13,11 +13,12 @@ final class ScriptedSessions: SignInSessions {
     func revoke(_ sid: String) { _ = state.withLock { $0.live.remove(sid) } }
     var asked: Int { state.withLock { $0.asked } }
 
-    func isLive(_ sid: String, of driver: DriverID) async -> Bool {
-        state.withLock { state in
+    func admit(_ caller: Caller, issuedAt: Double) async throws(TokenRefusal) {
+        let isLive = state.withLock { state in
             state.asked += 1
-            return state.live.contains(sid)
+            return caller.signInSession.map { state.live.contains($0) } ?? true
         }
+        guard isLive else { throw .revoked }
     }
 }
 

@@ -37,9 +37,9 @@ import Testing
         let memory = VerifiedTokens(countMax: 100)
         let favourite = TokenDigest(of: "favourite")
         let caller = Caller(driver: DriverID("d"))
-        memory.remember(favourite, VerifiedToken(caller: caller, expiry: 1))
+        memory.remember(favourite, VerifiedToken(caller: caller, issuedAt: 0, expiry: 1))
         for index in 0..<10_000 {
-            memory.remember(TokenDigest(of: "\(index)"), VerifiedToken(caller: caller, expiry: 1))
+            memory.remember(TokenDigest(of: "\(index)"), VerifiedToken(caller: caller, issuedAt: 0, expiry: 1))
             #expect(memory.count <= 100)
             if index.isMultiple(of: 20) { #expect(memory.find(favourite) != nil, "after \(index)") }
         }
@@ -49,7 +49,7 @@ import Testing
 
     @Test func rememberingAgainOrForgettingLeavesOneOrNone() {
         let memory = VerifiedTokens(countMax: 4)
-        let token = VerifiedToken(caller: Caller(driver: DriverID("d")), expiry: 1)
+        let token = VerifiedToken(caller: Caller(driver: DriverID("d")), issuedAt: 0, expiry: 1)
         let digest = TokenDigest(of: "a")
         for _ in 0..<10 { memory.remember(digest, token) }
         #expect(memory.count == 1)

@@ -1,0 +1,139 @@
+// The rules of accounts and sign-in sessions that need no state: pure functions, called by the store inside the
+// transaction that read what they judge. No time is read here and nothing is random.
+
+package import JourneyModel
+
+package enum AccountRules {
+    /// What a client may call itself. Everything else (`ops`, `admin`) is not given by asking for it.
+    static let roles: Set<String> = [roleDefault]
+    package static let roleDefault = "driver"
+
+    static let nameLengthMax = 200
+    /// RFC 5321, section 4.5.3.1.3, less the angle brackets.
+    static let emailBytesMax = 254
+    /// Of `User-Agent`, in characters.
+    static let clientNameLengthMax = 128
+    /// Live sign-in sessions of one driver; the one used longest ago makes room.
+    package static let sessionsPerDriverMax = 100
+    package static let devicesPerDriverMax = 100
+
+    static func acceptsName(_ name: String) -> Bool {
+        AccessClaims.isUsable(name, lengthMax: nameLengthMax)
+    }
+
+    /// One `@` with something on both sides, no spaces, nothing invisible. Whether it is somebody's is not known
+    /// anyway.
+    static func acceptsEmail(_ email: String) -> Bool {
+        let parts = email.split(separator: "@", omittingEmptySubsequences: false)
+        return email.utf8.count <= emailBytesMax && parts.count == 2 && !parts[0].isEmpty && !parts[1].isEmpty
+            && AccessClaims.isUsable(email, lengthMax: emailBytesMax) && !email.contains(where: \.isWhitespace)
+    }
+
+    /// What is kept of a `User-Agent`: printable, and not too long to be shown in a list.
+    static func clientName(_ userAgent: String?) -> String? {
+        guard let userAgent else { return nil }
+        let shown = userAgent.unicodeScalars.filter { AccessClaims.isUsable(String($0), lengthMax: 1) }
+        let name = String(String.UnicodeScalarView(shown.prefix(clientNameLengthMax)))
+        return name.isEmpty ? nil : name
+    }
+
+    /// Whether a token issued then is one from before the erasure: all of that second are.
+    package static func isErased(issuedAt: Double, erasedAtSeconds: Int64) -> Bool {
+        issuedAt < Double(erasedAtSeconds) + 1
+    }
+
+    /// How long a request may still be under way that was admitted before its driver was erased. Until then nobody of
+    /// that id comes into being again.
+    static let erasureSettlesMilliseconds: Int64 = 60_000
+
+    package static func isSettling(erasedAt: Moment, at now: Moment) -> Bool {
+        now.milliseconds(since: erasedAt) < erasureSettlesMilliseconds
+    }
+}
+
+/// A refresh token as it is stored, with what its session says.
+package struct StoredRefreshToken: Hashable, Sendable {
+    package var expiresAt: Moment
+    /// Nil: never presented.
+    package var spentAt: Moment?
+
+    package init(expiresAt: Moment, spentAt: Moment?) {
+        self.expiresAt = expiresAt
+        self.spentAt = spentAt
+    }
+}
+
+/// What presenting a refresh token means (contract, section 6).
+package enum RefreshRule: Hashable, Sendable {
+    /// A fresh pair of the same session. `isRepeat`: its first answer was lost, or two requests raced.
+    case rotate(isRepeat: Bool)
+    /// Somebody has a copy: the whole session ends.
+    case reuse
+    case expired
+
+    package static let repeatMilliseconds: Int64 = 10_000
+
+    package static func judge(_ token: StoredRefreshToken, at now: Moment) -> RefreshRule {
+        guard now < token.expiresAt else { return .expired }
+        guard let spentAt = token.spentAt else { return .rotate(isRepeat: false) }
+        return now.milliseconds(since: spentAt) <= repeatMilliseconds ? .rotate(isRepeat: true) : .reuse
+    }
+}
+
+/// A one-time code as it is stored.
+package struct StoredCode: Hashable, Sendable {
+    package var digest: [UInt8]
+    package var expiresAt: Moment
+
+    package init(digest: [UInt8], expiresAt: Moment) {
+        self.digest = digest
+        self.expiresAt = expiresAt
+    }
+}
+
+package enum CodeRule: String, Hashable, Sendable {
+    case right
+    case wrong
+    case expired
+    case tooManyGuesses = "too_many_guesses"
+
+    package static let lifetimeSeconds = 600
+    /// Wrong guesses of one number within `guessWindowMilliseconds`, whichever code they were for.
+    package static let guessesMax = 5
+    package static let guessWindowMilliseconds: Int64 = 600_000
+
+    /// `stored` nil: no code was sent, or it was used. The same work is done then.
+    package static func judge(
+        _ stored: StoredCode?, guess digest: [UInt8], recentGuessCount: Int, at now: Moment
+    ) -> CodeRule {
+        guard recentGuessCount < guessesMax else { return .tooManyGuesses }
+        let expected = stored?.digest ?? [UInt8](repeating: 0, count: 32)
+        let isRight = expected.equalsInConstantTime(digest)
+        guard let stored, isRight else { return .wrong }
+        return now < stored.expiresAt ? .right : .expired
+    }
+}
+
+/// How many codes may be sent within an hour; 0 is no limit.
+package struct CodeSendLimits: Hashable, Sendable {
+    package var perNumber: Int
+    package var perAddress: Int
+    package var total: Int
+
+    package static let windowMilliseconds: Int64 = 3_600_000
+
+    package init(perNumber: Int = 5, perAddress: Int = 20, total: Int = 1000) {
+        self.perNumber = perNumber
+        self.perAddress = perAddress
+        self.total = total
+    }
+
+    /// `places[n]`: when the `limit`-th last send within the window was, for number, address and all; nil while there
+    /// were fewer. The seconds until the last of them makes room; nil: one more may be sent.
+    package static func retryAfterSeconds(_ places: [Moment?], at now: Moment) -> Int64? {
+        let milliseconds = places.compactMap { $0 }
+            .map { windowMilliseconds - now.milliseconds(since: $0) }.max()
+        guard let milliseconds else { return nil }
+        return min(max(1, (milliseconds + 999) / 1000), windowMilliseconds / 1000)
+    }
+}

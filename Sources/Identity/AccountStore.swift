@@ -1,0 +1,140 @@
+// The stores' ports of accounts. Every method that changes something is one transaction, decided by the rules in
+// AccountRules.swift on the rows that it read, and answers once it is on disk. Everything random, and the time, comes
+// with the request. A refusal that counts (a guess, a reuse) is an outcome, not an error: what it wrote stays.
+//
+// All of them write their own line of the audit in the same transaction.
+
+package import JourneyModel
+
+/// A sign-in session about to be made.
+package struct NewSignIn: Sendable {
+    package var sid: String
+    package var kind: SignInKind
+    package var method: SignInMethod
+    package var clientName: String?
+    /// Until then it can be used without being renewed; after that it is over.
+    package var expiresAt: Moment
+    /// Nil for a single token.
+    package var refreshToken: NewRefreshToken?
+    /// Becomes the driver's id when the person is new.
+    package var newDriver: DriverID
+    package var origin: RequestOrigin
+}
+
+package struct NewRefreshToken: Hashable, Sendable {
+    /// `plainDigest` of the token.
+    package var digest: [UInt8]
+    package var expiresAt: Moment
+
+    package init(digest: [UInt8], expiresAt: Moment) {
+        self.digest = digest
+        self.expiresAt = expiresAt
+    }
+}
+
+package enum SignInOutcome: Hashable, Sendable {
+    case signedIn(User)
+    /// The nonce was used, or the code is not good.
+    case refused
+}
+
+package protocol SignInStore: Sendable {
+    /// Uses up the nonce, finds or makes the account, makes the session.
+    func signIn(
+        _ identity: AppleIdentity, profile: FirstProfile, _ new: NewSignIn
+    ) async throws(AccountFailure) -> SignInOutcome
+
+    /// Keeps a sealed token with the identity; one whose identity is gone by now goes to the queue of revocations. A
+    /// failed exchange is audited.
+    func keep(
+        _ outcome: AppleCodeExchangeOutcome, of identity: AppleIdentity, driver: DriverID, from origin: RequestOrigin
+    ) async throws(AccountFailure)
+
+    /// Replaces the number's code by a new one, unless a limit says no.
+    func issueCode(_ new: NewCode, limits: CodeSendLimits) async throws(AccountFailure) -> CodeIssue
+
+    /// Counts the guess before it is compared. A right code is used up, and signs in.
+    func signIn(
+        _ number: PhoneNumber, guess digest: [UInt8], _ new: NewSignIn
+    ) async throws(AccountFailure) -> SignInOutcome
+
+    /// A line of the audit about nobody who is known.
+    func recordRefusal(_ action: AuditAction, reason: String, from origin: RequestOrigin) async throws(AccountFailure)
+}
+
+package struct NewCode: Sendable {
+    package var number: PhoneNumber
+    package var digest: [UInt8]
+    package var expiresAt: Moment
+    package var origin: RequestOrigin
+}
+
+package enum CodeIssue: Hashable, Sendable {
+    case issued
+    case limited(retryAfterSeconds: Int64)
+}
+
+package protocol SignInSessionStore: Sendable {
+    /// Spends the token of that digest and stores a new one of the same session. A reuse ends the session.
+    func rotate(
+        _ digest: [UInt8], to new: NewRefreshToken, from origin: RequestOrigin
+    ) async throws(AccountFailure) -> RenewalOutcome
+
+    /// A single token's session goes on until `expiresAt`. Refused for a session of another kind.
+    func renew(
+        _ sid: String, of driver: DriverID, until expiresAt: Moment, from origin: RequestOrigin
+    ) async throws(AccountFailure) -> RenewalOutcome
+
+    /// Ends that session of the driver; false when there is none.
+    func end(
+        _ sid: String, of driver: DriverID, as action: AuditAction, from origin: RequestOrigin
+    ) async throws(AccountFailure) -> Bool
+
+    func endAll(of driver: DriverID, from origin: RequestOrigin) async throws(AccountFailure)
+
+    /// The session of a refresh token, spent or not, when it is this driver's.
+    func session(ofToken digest: [UInt8], of driver: DriverID) async throws(AccountFailure) -> String?
+
+    func sessions(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> [SignInSession]
+}
+
+package enum RenewalOutcome: Hashable, Sendable {
+    case renewed(User, sid: String)
+    case refused
+    /// Refused, and the session has ended.
+    case ended
+}
+
+package protocol AccountRecordStore: Sendable {
+    func user(_ driver: DriverID) async throws(AccountFailure) -> User?
+
+    /// Makes the account when there is none, as for a driver of another service.
+    func change(
+        _ change: ProfileChange, of caller: Caller, from origin: RequestOrigin
+    ) async throws(AccountFailure) -> User
+
+    func erase(
+        _ driver: DriverID, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin
+    ) async throws(AccountFailure)
+
+    /// Audited, then read in one snapshot.
+    func export(of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> [UInt8]
+
+    func take(
+        _ notice: AppleNotice, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin
+    ) async throws(AccountFailure)
+}
+
+package protocol DeviceStore: Sendable {
+    func put(_ device: Device, of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> DevicePut
+    func remove(pushToken: String, of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure)
+}
+
+package enum DevicePut: Hashable, Sendable {
+    case added
+    case replaced
+    /// The caller's sign-in session has ended meanwhile.
+    case sessionEnded
+}
+
+package typealias AccountStore = SignInStore & SignInSessionStore & AccountRecordStore & DeviceStore

@@ -1,0 +1,83 @@
+// A driver's own account: shown, changed, exported, deleted; their devices; and what Apple's server says about them.
+
+import JourneyModel
+
+package struct Accounts: AccountKeeping, AppleNoticeTaking {
+    private let store: any AccountRecordStore
+    private let memory: SignInMemory
+
+    package init(store: any AccountRecordStore, memory: SignInMemory) {
+        self.store = store
+        self.memory = memory
+    }
+
+    package func user(of caller: Caller) async throws(AccountFailure) -> User {
+        try await store.user(caller.driver) ?? User(id: caller.driver, role: caller.role)
+    }
+
+    package func change(
+        _ change: ProfileChange, of caller: Caller, from origin: RequestOrigin
+    ) async throws(AccountFailure) -> User {
+        var errors: [FieldError] = []
+        if case .set(let name?) = change.name, !AccountRules.acceptsName(name) {
+            errors.append(
+                FieldError(
+                    pointer: "/name",
+                    detail: "must be 1 to \(AccountRules.nameLengthMax) characters without control characters, or null")
+            )
+        }
+        if case .set(let email?) = change.email, !AccountRules.acceptsEmail(email) {
+            errors.append(FieldError(pointer: "/email", detail: "must be an email address, or null"))
+        }
+        guard errors.isEmpty else { throw .invalid(errors) }
+        return try await store.change(change, of: caller, from: origin)
+    }
+
+    package func erase(_ caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> ErasureReceipt {
+        let receipt = Self.receipt(at: origin.at)
+        try await store.erase(caller.driver, receipt: receipt, pseudonym: Self.pseudonym(), from: origin)
+        await memory.catchUp()
+        return receipt
+    }
+
+    package func export(of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> [UInt8] {
+        try await store.export(of: caller, from: origin)
+    }
+
+    package func take(_ notice: AppleNotice, from origin: RequestOrigin) async throws(AccountFailure) {
+        try await store.take(
+            notice, receipt: Self.receipt(at: origin.at), pseudonym: Self.pseudonym(), from: origin)
+        await memory.catchUp()
+    }
+
+    private static func receipt(at now: Moment) -> ErasureReceipt {
+        ErasureReceipt(id: RandomID.text(prefix: "rcp_"), deletedAt: now)
+    }
+
+    /// What stands in the place of everything that named the person.
+    private static func pseudonym() -> String { RandomID.text(prefix: "erased-") }
+}
+
+package struct Devices: DeviceKeeping {
+    private let store: any DeviceStore
+
+    package init(store: any DeviceStore) {
+        self.store = store
+    }
+
+    package func put(
+        _ device: Device, of caller: Caller, from origin: RequestOrigin
+    ) async throws(AccountFailure) -> Bool {
+        switch try await store.put(device, of: caller, from: origin) {
+        case .added: return true
+        case .replaced: return false
+        case .sessionEnded: throw .unauthorized
+        }
+    }
+
+    package func remove(
+        pushToken: String, of caller: Caller, from origin: RequestOrigin
+    ) async throws(AccountFailure) {
+        try await store.remove(pushToken: pushToken, of: caller, from: origin)
+    }
+}

@@ -1,0 +1,41 @@
+// What Apple's token endpoint knows us by: a JWT that the team's key signs for one call. It refuses to know HTTP.
+
+import JWTKit
+package import Telemetry
+
+package struct AppleClientSecret: Sendable {
+    /// Apple allows six months. One call needs seconds, and a clock that is off some more.
+    static let timeToLiveSeconds: Int64 = 300
+    static let audience = "https://appleid.apple.com"
+
+    private let keys: JWTKeyCollection
+    private let header: JWTHeader
+    private let teamID: String
+
+    /// `key` is the one of `APPLE_PRIVATE_KEY_FILE`, which Apple knows as `keyID`.
+    package init(teamID: String, keyID: String, key: SigningKey) async {
+        keys = await key.collection()
+        header = JWTHeader(fields: ["kid": .string(keyID)])
+        self.teamID = teamID
+    }
+
+    /// For one of the team's client ids.
+    package func text(for clientID: String, atSecondsSince1970 now: Int64) async throws -> Secret<String> {
+        Secret(
+            try await keys.sign(
+                Claims(
+                    iss: teamID, sub: clientID, aud: Self.audience, iat: now, exp: now + Self.timeToLiveSeconds),
+                header: header))
+    }
+
+    private struct Claims: JWTPayload {
+        var iss: String
+        var sub: String
+        var aud: String
+        var iat: Int64
+        var exp: Int64
+
+        /// We sign these and verify none.
+        func verify(using algorithm: some JWTAlgorithm) {}
+    }
+}

@@ -1,0 +1,61 @@
+// Keys of a published key set (RFC 7517), as far as they can verify RS256. Everything else in such a set is passed over.
+// It refuses to know from where the set comes and how long it is good.
+
+import Crypto
+import CryptoExtras
+import Foundation
+import JourneyModel
+
+/// A public RSA key of at least 2048 bits.
+struct RSAVerificationKey: Sendable {
+    static let bitsMin = 2048
+    /// Verifying costs the square of it.
+    static let bitsMax = 8192
+
+    private let key: _RSA.Signing.PublicKey
+
+    /// Modulus and exponent, big-endian. Nil for numbers that are no such key.
+    init?(modulus: [UInt8], exponent: [UInt8]) {
+        guard modulus.count * 8 <= Self.bitsMax, (1...8).contains(exponent.count),
+            let key = try? _RSA.Signing.PublicKey(n: modulus, e: exponent),
+            (Self.bitsMin...Self.bitsMax).contains(key.keySizeInBits)
+        else { return nil }
+        self.key = key
+    }
+
+    /// RSASSA-PKCS1-v1_5 (RFC 7518, section 3.3). `insecure` in the library's name is about other uses of that padding.
+    func verifies(_ signature: [UInt8], of digest: SHA256.Digest) -> Bool {
+        key.isValidSignature(
+            _RSA.Signing.RSASignature(rawRepresentation: signature), for: digest, padding: .insecurePKCS1v1_5)
+    }
+}
+
+enum AppleKeys {
+    /// Apple publishes three or four.
+    static let countMax = 64
+
+    /// The usable keys by `kid`, the first of those that share one. Nil when the text is no key set, or one without a
+    /// usable key: no keys are no reason to forget others.
+    static func parse(_ text: [UInt8]) -> [String: RSAVerificationKey]? {
+        guard case .array(let members)? = (try? JSONValue.parse(text))?["keys"] else { return nil }
+        var keys: [String: RSAVerificationKey] = [:]
+        for member in members.prefix(countMax) {
+            guard let (name, key) = key(member), keys[name] == nil else { continue }
+            keys[name] = key
+        }
+        return keys.isEmpty ? nil : keys
+    }
+
+    /// Sections 4.1, 4.2, 4.4 and 4.5 of RFC 7517, and section 6.3.1 of RFC 7518. `use` and `alg` are optional there; one
+    /// that is present must say that the key is for this.
+    private static func key(_ member: JSONValue) -> (name: String, key: RSAVerificationKey)? {
+        guard member["kty"]?.text == "RSA",
+            let name = member["kid"]?.text, (1...SignedToken.keyNameBytesMax).contains(name.utf8.count),
+            member["use"].map({ $0.text == "sig" }) ?? true, member["alg"].map({ $0.text == "RS256" }) ?? true,
+            let modulus = member["n"]?.text.flatMap({ Base64URL.bytes(of: $0) }),
+            let exponent = member["e"]?.text.flatMap({ Base64URL.bytes(of: $0) }),
+            let key = RSAVerificationKey(modulus: modulus, exponent: exponent)
+        else { return nil }
+        return (name, key)
+    }
+}

@@ -1,0 +1,31 @@
+// What Apple's token endpoint answers (RFC 6749, sections 5.1 and 5.2), as far as it is used.
+
+import Foundation
+import JourneyModel
+package import Telemetry
+
+package struct AppleTokenAnswer: Sendable {
+    package static let refreshTokenBytesMax = 4096
+
+    package var refreshToken: Secret<String>
+    /// Whom Apple says it is about: `sub` of `id_token`. Its signature is not looked at, because it comes over TLS from
+    /// Apple itself.
+    package var subject: String
+
+    /// Nil when anything of it is missing.
+    package init?(_ body: [UInt8]) {
+        guard let json = try? JSONValue.parse(body),
+            let refreshToken = json["refresh_token"]?.text,
+            (1...Self.refreshTokenBytesMax).contains(refreshToken.utf8.count),
+            let token = json["id_token"]?.text,
+            let subject = SignedToken.claimsOfTrustedSender(token)?["sub"]?.text
+        else { return nil }
+        self.refreshToken = Secret(refreshToken)
+        self.subject = subject
+    }
+
+    /// `error` of an answer that says no.
+    package static func errorCode(_ body: [UInt8]) -> String? {
+        (try? JSONValue.parse(body))?["error"]?.text
+    }
+}

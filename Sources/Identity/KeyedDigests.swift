@@ -1,0 +1,64 @@
+// Digests of what has few values (phone numbers, six digits, addresses) or must not be found again by whoever holds the
+// database alone: HMAC-SHA256 under keys that are derived from the signing key and never stored. Each purpose has its
+// own key, so that no digest says anything about one of another purpose.
+
+package import Crypto
+import Foundation
+package import JourneyModel
+import Telemetry
+
+package struct KeyedDigests: Sendable {
+    private let phoneKey: SymmetricKey
+    private let codeKey: SymmetricKey
+    private let addressKey: SymmetricKey
+    private let driverKey: SymmetricKey
+
+    /// From the signing key and not from `DATA_KEY`: a tombstone has to last as long as the tokens that it refuses,
+    /// and those end with the signing key.
+    package init(signingKey: SigningKey) {
+        self.init(secret: signingKey.secretBytes.reveal())
+    }
+
+    package init(secret: SymmetricKey) {
+        // RFC 5869; `info` names the purpose.
+        func key(_ purpose: String) -> SymmetricKey {
+            HKDF<SHA256>.deriveKey(
+                inputKeyMaterial: secret, info: Data("dwell \(purpose) v1".utf8), outputByteCount: 32)
+        }
+        phoneKey = key("phone number")
+        codeKey = key("one-time code")
+        addressKey = key("client address")
+        driverKey = key("erased driver")
+    }
+
+    /// 32 bytes each.
+    package func phone(_ number: PhoneNumber) -> [UInt8] { Self.digest(number.e164, phoneKey) }
+
+    /// Of a code for that number: the same digits for another number are another digest.
+    package func code(_ code: String, for number: PhoneNumber) -> [UInt8] {
+        // No number has a colon.
+        Self.digest("\(number.e164):\(code)", codeKey)
+    }
+
+    /// IPv6 by its /64 network, which is one household's or one attacker's.
+    package func address(_ address: String) -> [UInt8] { Self.digest(AddressGroup.name(of: address), addressKey) }
+
+    package func driver(_ driver: DriverID) -> [UInt8] { Self.digest(driver.rawValue, driverKey) }
+
+    private static func digest(_ text: String, _ key: SymmetricKey) -> [UInt8] {
+        Array(HMAC<SHA256>.authenticationCode(for: Data(text.utf8), using: key))
+    }
+}
+
+extension [UInt8] {
+    /// In a time that depends on the lengths alone.
+    package func equalsInConstantTime(_ other: [UInt8]) -> Bool {
+        guard count == other.count else { return false }
+        return zip(self, other).reduce(0 as UInt8) { $0 | ($1.0 ^ $1.1) } == 0
+    }
+}
+
+/// SHA-256 of a value that nobody can guess: a refresh token, a nonce. 32 bytes.
+package func plainDigest(_ text: String) -> [UInt8] {
+    Array(SHA256.hash(data: Data(text.utf8)))
+}

@@ -1,0 +1,65 @@
+// The public half of the signing key as others read it (RFC 7517), so that they can verify our tokens. It refuses to
+// know the route.
+
+import Crypto
+import Foundation
+import JourneyModel
+import Telemetry
+
+extension SigningKey {
+    /// The body of `GET /.well-known/jwks.json`. An HMAC key has no public half: the set is empty then.
+    package var publicKeySet: [UInt8] {
+        var json = JSONWriter()
+        json.beginObject()
+        json.name("keys")
+        json.beginArray()
+        if case .ecdsa(_, let key) = material {
+            let point = PublicPoint(key.reveal().publicKey)
+            json.beginObject()
+            for (name, value) in point.members { json.member(name, value) }
+            json.member("use", "sig")
+            json.member("alg", Algorithm.es256.rawValue)
+            json.member("kid", point.thumbprint)
+            json.endObject()
+        }
+        json.endArray()
+        json.endObject()
+        return json.bytes
+    }
+
+    /// `kid` in the headers of our tokens; nil for an HMAC key.
+    var keyID: String? {
+        guard case .ecdsa(_, let key) = material else { return nil }
+        return PublicPoint(key.reveal().publicKey).thumbprint
+    }
+}
+
+/// RFC 7518, section 6.2.1: the members that every P-256 public key has, in the order of RFC 7638, section 3.2.
+private struct PublicPoint {
+    let members: [(name: String, value: String)]
+
+    init(_ key: P256.Signing.PublicKey) {
+        // x and y, 32 bytes each.
+        let point = key.rawRepresentation
+        members = [
+            ("crv", "P-256"), ("kty", "EC"), ("x", Base64URL.text(of: point.prefix(32))),
+            ("y", Base64URL.text(of: point.suffix(32))),
+        ]
+    }
+
+    /// RFC 7638: the same key has the same name everywhere, and another key another.
+    var thumbprint: String {
+        var json = JSONWriter()
+        json.beginObject()
+        for (name, value) in members { json.member(name, value) }
+        json.endObject()
+        return Base64URL.text(of: Data(SHA256.hash(data: json.bytes)))
+    }
+}
+
+extension JSONWriter {
+    fileprivate mutating func member(_ name: String, _ value: String) {
+        self.name(name)
+        string(value)
+    }
+}

@@ -1,0 +1,164 @@
+// The memory of which tokens may still be used, asked for every request (contract, section 6: a revoked session or a
+// deleted driver is refused at once). It asks the store once per session and remembers the answer until the store's
+// feed of revocations says otherwise: this process's own before whoever revoked is answered, another's when it is
+// polled. Bounded; it refuses to know why a session ended.
+
+package import JourneyModel
+import Synchronization
+
+/// What the memory asks of the store.
+package protocol SignInStandings: Sendable {
+    func standing(ofSession sid: String, of driver: DriverID) async throws(AccountFailure) -> SignInStanding
+    /// Of the tokens without `sid`.
+    func standing(ofTokensOf driver: DriverID) async throws(AccountFailure) -> SignInStanding
+
+    /// What was revoked after that number; from now on for nil.
+    func revocations(after id: Int64?) async throws(AccountFailure) -> RevocationNews
+}
+
+package enum SignInStanding: Hashable, Sendable {
+    case live
+    /// Live, if issued after that second.
+    case erased(atSeconds: Int64)
+    /// Unknown, ended, or another driver's.
+    case revoked
+}
+
+package struct RevocationNews: Hashable, Sendable {
+    /// The last one's number, to ask after next.
+    package var last: Int64
+    /// The sessions that ended.
+    package var sids: [String]
+    /// Whoever was deleted, or more than can be told: forget all.
+    package var concernsAll: Bool
+
+    package init(last: Int64, sids: [String], concernsAll: Bool) {
+        self.last = last
+        self.sids = sids
+        self.concernsAll = concernsAll
+    }
+}
+
+package final class SignInMemory: SignInSessions {
+    private enum Key: Hashable {
+        case session(String)
+        case tokensOf(DriverID)
+
+        init(_ caller: Caller) {
+            self = caller.signInSession.map(Key.session) ?? .tokensOf(caller.driver)
+        }
+    }
+
+    private struct Known {
+        /// Whose the session was said to be.
+        var driver: DriverID
+        var standing: SignInStanding
+    }
+
+    private struct State {
+        var young: [Key: Known] = [:]
+        var old: [Key: Known] = [:]
+        /// Goes up with everything that is forgotten. What was read before may be older than a revocation.
+        var epoch = 0
+        /// Nil until the feed was read once: nothing is remembered before.
+        var lastRevocation: Int64?
+    }
+
+    private let store: any SignInStandings
+    private let generationCountMax: Int
+    private let pollMilliseconds: Int
+    private let state = Mutex(State())
+
+    /// Another process's revocations are heard of within `pollMilliseconds`, and what a read takes.
+    package init(store: any SignInStandings, rememberedMax: Int = 65_536, pollMilliseconds: Int = 200) {
+        self.store = store
+        generationCountMax = max(1, rememberedMax / 2)
+        self.pollMilliseconds = pollMilliseconds
+    }
+
+    package func admit(_ caller: Caller, issuedAt: Double) async throws(TokenRefusal) {
+        let key = Key(caller)
+        let (known, epoch) = state.withLock { state in (Self.find(key, in: &state, generationCountMax), state.epoch) }
+        if let known, known.driver == caller.driver { return try Self.admit(known.standing, issuedAt: issuedAt) }
+        let standing: SignInStanding
+        do throws(AccountFailure) {
+            standing =
+                if let sid = caller.signInSession {
+                    try await store.standing(ofSession: sid, of: caller.driver)
+                } else { try await store.standing(ofTokensOf: caller.driver) }
+        } catch {
+            throw .undecided
+        }
+        state.withLock { state in
+            guard state.epoch == epoch, state.lastRevocation != nil else { return }
+            Self.insert(Known(driver: caller.driver, standing: standing), for: key, in: &state, generationCountMax)
+        }
+        try Self.admit(standing, issuedAt: issuedAt)
+    }
+
+    private static func admit(_ standing: SignInStanding, issuedAt: Double) throws(TokenRefusal) {
+        switch standing {
+        case .live: return
+        case .erased(let second):
+            guard !AccountRules.isErased(issuedAt: issuedAt, erasedAtSeconds: second) else { throw .revoked }
+        case .revoked: throw .revoked
+        }
+    }
+
+    /// Takes in what was revoked up to now, by whichever process. Called after every revocation of this one, before it
+    /// is answered, and by the poll. When the feed cannot be read all is forgotten: what is asked of a store that
+    /// cannot answer is `undecided`, and never what was true a while ago.
+    package func catchUp() async {
+        let last = state.withLock { $0.lastRevocation }
+        do throws(AccountFailure) {
+            let news = try await store.revocations(after: last)
+            state.withLock { state in
+                state.lastRevocation = max(state.lastRevocation ?? news.last, news.last)
+                // What was read before the feed was may be older than its first number.
+                if news.concernsAll || last == nil { return Self.forgetAll(&state) }
+                guard !news.sids.isEmpty else { return }
+                state.epoch += 1
+                for sid in news.sids {
+                    state.young[.session(sid)] = nil
+                    state.old[.session(sid)] = nil
+                }
+            }
+        } catch {
+            state.withLock { Self.forgetAll(&$0) }
+        }
+    }
+
+    /// Polls until the task is cancelled.
+    package func run() async {
+        while !Task.isCancelled {
+            await catchUp()
+            try? await Task.sleep(for: .milliseconds(pollMilliseconds))
+        }
+    }
+
+    /// How many are remembered now.
+    var count: Int { state.withLock { $0.young.count + $0.old.count } }
+
+    // MARK: Two generations, as in VerifiedTokens
+
+    private static func find(_ key: Key, in state: inout State, _ countMax: Int) -> Known? {
+        if let known = state.young[key] { return known }
+        guard let known = state.old.removeValue(forKey: key) else { return nil }
+        insert(known, for: key, in: &state, countMax)
+        return known
+    }
+
+    private static func insert(_ known: Known, for key: Key, in state: inout State, _ countMax: Int) {
+        if state.young.count >= countMax {
+            state.old = state.young
+            state.young = [:]
+        }
+        state.young[key] = known
+    }
+
+    private static func forgetAll(_ state: inout State) {
+        state.epoch += 1
+        state.young = [:]
+        state.old = [:]
+    }
+}

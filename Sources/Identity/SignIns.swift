@@ -1,0 +1,126 @@
+// Signing in: with a verified Apple identity, or with a one-time code. It makes what is random and what is dated; the
+// store decides in one transaction.
+
+import JourneyModel
+package import Telemetry
+
+package struct SignIns: SigningIn {
+    private let store: any SignInStore
+    private let tokens: TokenMint
+    private let digests: KeyedDigests
+    private let sendLimits: CodeSendLimits
+    private let delivery: any CodeDelivery
+    private let exchange: (any AppleCodeExchange)?
+
+    /// `exchange` nil: authorization codes are not exchanged.
+    package init(
+        store: any SignInStore, tokens: TokenMint, digests: KeyedDigests, sendLimits: CodeSendLimits,
+        delivery: any CodeDelivery, exchange: (any AppleCodeExchange)?
+    ) {
+        self.store = store
+        self.tokens = tokens
+        self.digests = digests
+        self.sendLimits = sendLimits
+        self.delivery = delivery
+        self.exchange = exchange
+    }
+
+    // MARK: Apple
+
+    package func signIn(
+        _ identity: AppleIdentity, authorizationCode: Secret<String>?, profile: FirstProfile, from origin: RequestOrigin
+    ) async throws(AccountFailure) -> TokenPair {
+        let refreshToken = RefreshToken()
+        let new = tokens.newSignIn(.pair, by: .apple, refreshToken: refreshToken, from: origin)
+        guard case .signedIn(let user) = try await store.signIn(identity, profile: profile.usable, new) else {
+            throw .unauthorized
+        }
+        if let authorizationCode { await exchange(authorizationCode, of: identity, driver: user.id, from: origin) }
+        return try await tokens.pair(of: user, sid: new.sid, refreshToken: refreshToken, at: origin.at)
+    }
+
+    package func signInWithSingleToken(
+        _ identity: AppleIdentity, profile: FirstProfile, from origin: RequestOrigin
+    ) async throws(AccountFailure) -> SingleToken {
+        let new = tokens.newSignIn(.legacy, by: .apple, refreshToken: nil, from: origin)
+        guard case .signedIn(let user) = try await store.signIn(identity, profile: profile.usable, new) else {
+            throw .unauthorized
+        }
+        return try await tokens.singleToken(of: user, sid: new.sid, at: origin.at)
+    }
+
+    /// The person is signed in already: whatever happens here is audited and no more. A failure to write even that is
+    /// the store's, and the next request will say so.
+    private func exchange(
+        _ authorizationCode: Secret<String>, of identity: AppleIdentity, driver: DriverID, from origin: RequestOrigin
+    ) async {
+        guard let exchange else { return }
+        // In a task of its own: the code works once, and a phone that hangs up must not cancel what keeps its outcome.
+        await Task { [store] in
+            let outcome = await exchange.exchange(authorizationCode, of: identity)
+            try? await store.keep(outcome, of: identity, driver: driver, from: origin)
+        }.value
+    }
+
+    package func identityTokenRefused(reason: String, from origin: RequestOrigin) async {
+        try? await store.recordRefusal(.signInApple, reason: reason, from: origin)
+    }
+
+    // MARK: One-time codes
+
+    package func sendCode(to phone: String, from origin: RequestOrigin) async throws(AccountFailure) {
+        let number = try number(phone)
+        let code = OneTimeCode.random()
+        let expiresAt = origin.at.advanced(bySeconds: CodeRule.lifetimeSeconds)
+        let new = NewCode(
+            number: number, digest: digests.code(code.reveal(), for: number), expiresAt: expiresAt, origin: origin)
+        switch try await store.issueCode(new, limits: sendLimits) {
+        case .issued:
+            delivery.deliver(
+                OutgoingCode(phone: Secret(number.e164), code: code, issuedAt: origin.at, expiresAt: expiresAt))
+        case .limited(let seconds): throw .limited(retryAfterSeconds: seconds)
+        }
+    }
+
+    package func signIn(
+        phone: String, code: Secret<String>, from origin: RequestOrigin
+    ) async throws(AccountFailure) -> TokenPair {
+        let number = try number(phone)
+        let refreshToken = RefreshToken()
+        let new = tokens.newSignIn(.pair, by: .otp, refreshToken: refreshToken, from: origin)
+        let guess = digests.code(code.reveal(), for: number)
+        guard case .signedIn(let user) = try await store.signIn(number, guess: guess, new) else {
+            throw .unauthorized
+        }
+        return try await tokens.pair(of: user, sid: new.sid, refreshToken: refreshToken, at: origin.at)
+    }
+
+    private func number(_ phone: String) throws(AccountFailure) -> PhoneNumber {
+        guard let number = PhoneNumber(phone) else {
+            throw .invalid([
+                FieldError(
+                    pointer: "/phone",
+                    detail: "must be a phone number with its country, in E.164: + and 8 to 15 digits")
+            ])
+        }
+        return number
+    }
+}
+
+enum OneTimeCode {
+    /// 000000 to 999999, each as likely as the others, from the system's random source.
+    static func random() -> Secret<String> {
+        let digits = String(UInt32.random(in: 0..<1_000_000))
+        return Secret(String(repeating: "0", count: 6 - digits.utf8.count) + digits)
+    }
+}
+
+extension FirstProfile {
+    /// Without what would not be accepted later either: an odd name keeps nobody from signing in.
+    var usable: FirstProfile {
+        FirstProfile(
+            name: name.flatMap { AccountRules.acceptsName($0) ? $0 : nil },
+            email: email.flatMap { AccountRules.acceptsEmail($0) ? $0 : nil },
+            role: role.flatMap { AccountRules.roles.contains($0) ? $0 : nil } ?? AccountRules.roleDefault)
+    }
+}

@@ -1,0 +1,103 @@
+// What tokens a sign-in gives: identifiers, secrets and their times. It refuses to know who may have them.
+
+import JourneyModel
+import Telemetry
+
+/// How long tokens are good.
+package struct TokenLifetimes: Hashable, Sendable {
+    package var accessSeconds: Int64
+    package var refreshSeconds: Int64
+    /// Of a single token.
+    package var legacySeconds: Int64
+
+    package init(accessSeconds: Int64 = 3600, refreshDays: Int64 = 60, legacyDays: Int64 = 30) {
+        self.accessSeconds = accessSeconds
+        refreshSeconds = refreshDays * 86_400
+        legacySeconds = legacyDays * 86_400
+    }
+
+    /// How long after its expiry a single token can still be renewed (contract, section 6).
+    static let legacyRenewalSeconds: Int64 = 30 * 86_400
+}
+
+package struct TokenMint: Sendable {
+    private let issuer: AccessTokenIssuer
+    private let lifetimes: TokenLifetimes
+
+    package init(issuer: AccessTokenIssuer, lifetimes: TokenLifetimes) {
+        self.issuer = issuer
+        self.lifetimes = lifetimes
+    }
+
+    func newSignIn(
+        _ kind: SignInKind, by method: SignInMethod, refreshToken: RefreshToken?, from origin: RequestOrigin
+    ) -> NewSignIn {
+        NewSignIn(
+            sid: RandomID.text(prefix: "sid_"), kind: kind, method: method,
+            clientName: AccountRules.clientName(origin.userAgent),
+            expiresAt: kind == .pair ? refreshExpiry(at: origin.at) : legacyExpiry(at: origin.at),
+            refreshToken: refreshToken.map { newRefreshToken($0, at: origin.at) },
+            newDriver: DriverID(RandomID.text(prefix: "drv_")), origin: origin)
+    }
+
+    func newRefreshToken(_ token: RefreshToken, at now: Moment) -> NewRefreshToken {
+        NewRefreshToken(digest: token.digest, expiresAt: refreshExpiry(at: now))
+    }
+
+    /// Not before the access token that came with it.
+    private func refreshExpiry(at now: Moment) -> Moment {
+        now.advanced(byMilliseconds: max(lifetimes.refreshSeconds, lifetimes.accessSeconds) * 1000)
+    }
+
+    func legacyExpiry(at now: Moment) -> Moment {
+        now.advanced(byMilliseconds: (lifetimes.legacySeconds + TokenLifetimes.legacyRenewalSeconds) * 1000)
+    }
+
+    func pair(
+        of user: User, sid: String, refreshToken: RefreshToken, at now: Moment
+    ) async throws(AccountFailure) -> TokenPair {
+        let access = try await accessToken(of: user, sid: sid, seconds: lifetimes.accessSeconds, at: now)
+        return TokenPair(
+            accessToken: access, refreshToken: refreshToken.text, expiresInSeconds: lifetimes.accessSeconds, user: user)
+    }
+
+    func singleToken(of user: User, sid: String, at now: Moment) async throws(AccountFailure) -> SingleToken {
+        SingleToken(
+            token: try await accessToken(of: user, sid: sid, seconds: lifetimes.legacySeconds, at: now), user: user)
+    }
+
+    private func accessToken(
+        of user: User, sid: String, seconds: Int64, at now: Moment
+    ) async throws(AccountFailure) -> Secret<String> {
+        do {
+            return Secret(
+                try await issuer.mint(
+                    driver: user.id, sid: sid, role: user.role, ttlSeconds: seconds,
+                    now: now.millisecondsSinceEpoch / 1000))
+        } catch {
+            throw .unknown("no access token could be signed")
+        }
+    }
+}
+
+/// 256 random bits in base64url. The text goes to the client, the digest to the store.
+package struct RefreshToken: Sendable {
+    let text: Secret<String>
+    let digest: [UInt8]
+
+    init() {
+        let text = Base64URL.text(of: (0..<32).map { _ in UInt8.random(in: 0 ... .max) })
+        self.text = Secret(text)
+        digest = plainDigest(text)
+    }
+}
+
+package enum RandomID {
+    /// 130 random bits in the 32 letters of RFC 4648, section 6, in lower case: 26 of them.
+    package static func text(prefix: String) -> String {
+        let letters = Array("abcdefghijklmnopqrstuvwxyz234567".unicodeScalars)
+        var text = prefix
+        for _ in 0..<26 { text.unicodeScalars.append(letters[Int.random(in: 0..<letters.count)]) }
+        return text
+    }
+}

@@ -1,0 +1,56 @@
+// Reads Apple's key set over HTTP. It refuses to know what a key is and when it is asked.
+
+package import Foundation
+package import Identity
+package import Logging
+
+package struct AppleKeySetFetch: AppleKeySetSource {
+    /// Somebody waits for it at sign-in.
+    static let timeoutMilliseconds = 5_000
+    /// Apple's set has about 2 KiB.
+    static let answerBytesMax = 262_144
+
+    private let http: OutgoingHTTP
+    private let url: URL
+    private let logger: Logger
+
+    /// `url` as in `APPLE_JWKS_URL`.
+    package init(http: OutgoingHTTP, url: URL, logger: Logger) {
+        self.http = http
+        self.url = url
+        self.logger = logger
+    }
+
+    package func fetch() async -> FetchedKeySet? {
+        do throws(OutgoingFailure) {
+            let answer = try await http.send(
+                OutgoingRequest(.get, url, fields: [("Accept", "application/json")]),
+                timeoutMilliseconds: Self.timeoutMilliseconds, answerBytesMax: Self.answerBytesMax)
+            guard answer.status == 200 else {
+                logger.warning("Apple's key set is not to be had", metadata: ["status": "\(answer.status)"])
+                return nil
+            }
+            return FetchedKeySet(
+                body: answer.body, maxAgeSeconds: answer.cacheControl.flatMap(CacheControl.maxAgeSeconds))
+        } catch {
+            logger.warning("Apple's key set is not to be had", metadata: ["failure": "\(error.rawValue)"])
+            return nil
+        }
+    }
+}
+
+enum CacheControl {
+    /// `max-age` of RFC 9111, section 5.2.2.1, the first one; nil when there is none that is a number. One that says
+    /// more than a century says a century.
+    static func maxAgeSeconds(_ field: String) -> Int? {
+        for directive in field.split(separator: ",") {
+            let parts = directive.split(separator: "=", maxSplits: 1).map { $0.filter { $0 != " " && $0 != "\t" } }
+            guard parts.count == 2, parts[0].lowercased() == "max-age" else { continue }
+            let digits = parts[1].filter { $0 != "\"" }
+            guard !digits.isEmpty, digits.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
+            else { return nil }
+            return min(Int(digits) ?? .max, 3_155_760_000)
+        }
+        return nil
+    }
+}

@@ -1,0 +1,131 @@
+// Apple's token endpoint and its revoke endpoint: an authorization code becomes a sealed refresh token, and a refresh token
+// is revoked. It refuses to know where sealed tokens are kept and when a failed call is repeated.
+
+import Crypto
+package import Foundation
+package import Identity
+package import JourneyModel
+package import Telemetry
+
+package struct AppleTokenEndpoint: AppleCodeExchange {
+    /// Somebody waits for it at sign-in, and does without it afterwards.
+    static let exchangeTimeoutMilliseconds = 5_000
+    static let revokeTimeoutMilliseconds = 10_000
+    /// Three tokens and a number.
+    static let answerBytesMax = 32_768
+
+    private let http: OutgoingHTTP
+    private let tokenURL: URL
+    private let revokeURL: URL
+    private let clientSecret: AppleClientSecret
+    private let seal: DataSeal
+    private let clock: @Sendable () -> Moment
+
+    /// The URLs as in `APPLE_TOKEN_URL` and `APPLE_REVOKE_URL`.
+    package init(
+        http: OutgoingHTTP, tokenURL: URL, revokeURL: URL, clientSecret: AppleClientSecret, seal: DataSeal,
+        clock: @escaping @Sendable () -> Moment
+    ) {
+        self.http = http
+        self.tokenURL = tokenURL
+        self.revokeURL = revokeURL
+        self.clientSecret = clientSecret
+        self.seal = seal
+        self.clock = clock
+    }
+
+    // MARK: Exchanging
+
+    package func exchange(
+        _ authorizationCode: Secret<String>, of identity: AppleIdentity
+    ) async -> AppleCodeExchangeOutcome {
+        let form = [("grant_type", "authorization_code"), ("code", authorizationCode.reveal())]
+        do {
+            let answer = try await post(
+                form, to: tokenURL, as: identity.clientID, timeoutMilliseconds: Self.exchangeTimeoutMilliseconds)
+            guard answer.status == 200 else {
+                return .failed(reason: answer.status < 500 ? "refused" : "unreachable")
+            }
+            return sealed(answer.body, of: identity)
+        } catch OutgoingFailure.answerTooLong {
+            return .failed(reason: "malformed_answer")
+        } catch {
+            return .failed(reason: "unreachable")
+        }
+    }
+
+    /// The refresh token of a token answer (RFC 6749, section 5.1), when its `id_token` is about the same person: a code
+    /// of somebody else's must not put their token into this account, whose deletion would sign them out.
+    private func sealed(_ body: [UInt8], of identity: AppleIdentity) -> AppleCodeExchangeOutcome {
+        guard let answer = AppleTokenAnswer(body) else { return .failed(reason: "malformed_answer") }
+        guard answer.subject == identity.subject else { return .failed(reason: "other_subject") }
+        guard let sealed = seal.seal(answer.refreshToken, of: Self.owner(identity.subject)) else {
+            return .failed(reason: "not_sealed")
+        }
+        return .sealed(sealed)
+    }
+
+    /// The associated data of a seal (`AppleRevocation.subjectDigest`).
+    private static func owner(_ subject: String) -> [UInt8] {
+        Array(SHA256.hash(data: Data(subject.utf8)))
+    }
+
+    // MARK: Revoking
+
+    enum Revoked: Equatable {
+        case done
+        /// Apple knows no such token: it was revoked before, or has expired.
+        case unknownToken
+        /// To be tried again. A word for the log.
+        case failed(reason: String)
+    }
+
+    func revoke(_ revocation: AppleRevocation) async -> Revoked {
+        guard let token = seal.open(revocation.sealedRefreshToken, of: revocation.subjectDigest) else {
+            return .failed(reason: "sealed_with_another_DATA_KEY")
+        }
+        let form = [("token", token.reveal()), ("token_type_hint", "refresh_token")]
+        do {
+            let answer = try await post(
+                form, to: revokeURL, as: revocation.clientID, timeoutMilliseconds: Self.revokeTimeoutMilliseconds)
+            switch (answer.status, AppleTokenAnswer.errorCode(answer.body)) {
+            case (200, _): return .done
+            // RFC 6749, section 5.2. Everything else that is 400 is a fault of ours, the client secret's for example.
+            case (400, "invalid_grant"?), (400, "invalid_token"?): return .unknownToken
+            case (let status, _): return .failed(reason: "status_\(status)")
+            }
+        } catch let failure as OutgoingFailure {
+            return .failed(reason: failure.rawValue)
+        } catch {
+            return .failed(reason: "no_client_secret")
+        }
+    }
+
+    private func post(
+        _ form: [(String, String)], to url: URL, as clientID: String, timeoutMilliseconds: Int
+    ) async throws -> OutgoingAnswer {
+        let secret = try await clientSecret.text(
+            for: clientID, atSecondsSince1970: clock().millisecondsSinceEpoch / 1000)
+        let body = FormBody.text([("client_id", clientID), ("client_secret", secret.reveal())] + form)
+        return try await http.send(
+            OutgoingRequest(
+                .post, url,
+                fields: [("Content-Type", "application/x-www-form-urlencoded"), ("Accept", "application/json")],
+                body: Array(body.utf8)),
+            timeoutMilliseconds: timeoutMilliseconds, answerBytesMax: Self.answerBytesMax)
+    }
+}
+
+enum FormBody {
+    /// application/x-www-form-urlencoded (URL Standard, section 5.2): all but letters, digits and `*-._` in percents.
+    static func text(_ members: [(name: String, value: String)]) -> String {
+        members.map { "\(encoded($0.name))=\(encoded($0.value))" }.joined(separator: "&")
+    }
+
+    private static let plain = CharacterSet(
+        charactersIn: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789*-._")
+
+    private static func encoded(_ text: String) -> String {
+        text.addingPercentEncoding(withAllowedCharacters: plain) ?? ""
+    }
+}

@@ -1,0 +1,81 @@
+// One call of the code webhook (contract, section 6): its body, its signature, and what the answer means. It refuses to
+// know when it is repeated.
+
+import Crypto
+package import Foundation
+import Identity
+import JourneyModel
+package import Telemetry
+
+package struct CodeWebhook: Sendable {
+    static let timeoutMilliseconds = 10_000
+    /// Nothing in an answer but its status is looked at.
+    static let answerBytesMax = 65_536
+
+    enum Outcome: Equatable {
+        case delivered
+        /// Not now: no answer, 5xx, 408, 429, or a redirection, which is not followed. A word for the log.
+        case tryAgain(reason: String)
+        /// It says that this call is wrong, and the same call would be wrong again.
+        case refused(status: Int)
+    }
+
+    private let http: OutgoingHTTP
+    private let url: URL
+    private let key: Secret<SymmetricKey>
+
+    /// As in `OTP_WEBHOOK_URL` and `OTP_WEBHOOK_SECRET`.
+    package init(http: OutgoingHTTP, url: URL, secret: Secret<String>) {
+        self.http = http
+        self.url = url
+        key = Secret(SymmetricKey(data: Data(secret.reveal().utf8)))
+    }
+
+    func post(_ code: OutgoingCode, at now: Moment) async -> Outcome {
+        let body = Self.body(code, at: now)
+        let request = OutgoingRequest(
+            .post, url,
+            fields: [
+                ("Content-Type", "application/json"),
+                ("X-Dwell-Signature", signature(of: body, atSecondsSince1970: now.millisecondsSinceEpoch / 1000)),
+            ],
+            body: body)
+        do throws(OutgoingFailure) {
+            let answer = try await http.send(
+                request, timeoutMilliseconds: Self.timeoutMilliseconds, answerBytesMax: Self.answerBytesMax)
+            switch answer.status {
+            case 200..<300: return .delivered
+            case 400..<500 where answer.status != 408 && answer.status != 429: return .refused(status: answer.status)
+            default: return .tryAgain(reason: "status_\(answer.status)")
+            }
+        } catch {
+            return .tryAgain(reason: error.rawValue)
+        }
+    }
+
+    /// `expires_in`: whole seconds that the code has left, so that a late message does not promise too much.
+    static func body(_ code: OutgoingCode, at now: Moment) -> [UInt8] {
+        var json = JSONWriter()
+        json.beginObject()
+        json.name("phone")
+        json.string(code.phone.reveal())
+        json.name("code")
+        json.string(code.code.reveal())
+        json.name("expires_in")
+        json.integer(max(1, code.expiresAt.milliseconds(since: now) / 1000))
+        json.endObject()
+        return json.bytes
+    }
+
+    /// The value of `X-Dwell-Signature`: the second is signed too, so that a call that somebody recorded grows old.
+    func signature(of body: [UInt8], atSecondsSince1970 now: Int64) -> String {
+        var hmac = HMAC<SHA256>(key: key.reveal())
+        hmac.update(data: Data("\(now).".utf8))
+        hmac.update(data: body)
+        let hexadecimal = hmac.finalize().map { byte in
+            let digits = String(byte, radix: 16)
+            return digits.utf8.count == 1 ? "0" + digits : digits
+        }.joined()
+        return "t=\(now),v1=\(hexadecimal)"
+    }
+}

@@ -1,0 +1,159 @@
+// One HTTP exchange by libcurl, from the first option to the last byte. It blocks its thread, and is made, used and let go
+// on that one thread; only whether it is still wanted is asked across threads. It refuses to know who waits.
+
+import CCurl
+import Foundation
+
+/// Not Sendable: libcurl's handle belongs to one thread at a time.
+final class CurlTransfer {
+    /// Of all head lines together. Apple's have about 1 KiB.
+    static let headBytesMax = 65_536
+
+    private let bytesMax: Int
+    private let isWanted: () -> Bool
+    private var headBytes = 0
+    /// Filled as it comes; its status at the end.
+    private var answer = OutgoingAnswer(status: 0, body: [])
+    private var isTooLong = false
+
+    private init(bytesMax: Int, isWanted: @escaping () -> Bool) {
+        self.bytesMax = bytesMax
+        self.isWanted = isWanted
+    }
+
+    /// Returns at latest after the time-out, and about a second after `isWanted` became false.
+    static func perform(
+        _ request: OutgoingRequest, timeoutMilliseconds: Int, answerBytesMax: Int, isWanted: @escaping () -> Bool
+    ) -> Result<OutgoingAnswer, OutgoingFailure> {
+        guard isReady, let handle = curl_easy_init() else { return .failure(.unreachable) }
+        defer { curl_easy_cleanup(handle) }
+        let transfer = CurlTransfer(bytesMax: answerBytesMax, isWanted: isWanted)
+        return withExtendedLifetime(transfer) {
+            transfer.run(handle, request, timeoutMilliseconds: timeoutMilliseconds)
+        }
+    }
+
+    /// Once in a process, before any handle; nobody ever undoes it.
+    private static let isReady = curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK
+
+    private func run(
+        _ handle: UnsafeMutableRawPointer, _ request: OutgoingRequest, timeoutMilliseconds: Int
+    ) -> Result<OutgoingAnswer, OutgoingFailure> {
+        // libcurl reads the list and the body until the exchange has ended, which is within this function.
+        var fields: UnsafeMutablePointer<curl_slist>?
+        defer { curl_slist_free_all(fields) }
+        // `Expect:` without a value is not sent: a body of ours needs no permission.
+        for (name, value) in [("User-Agent", "dwell"), ("Connection", "close"), ("Expect", "")] + request.fields {
+            guard let longer = curl_slist_append(fields, value.isEmpty ? "\(name):" : "\(name): \(value)") else {
+                return .failure(.unreachable)
+            }
+            fields = longer
+        }
+        let code = request.body.withUnsafeBytes { body in
+            guard
+                setBounds(handle, timeoutMilliseconds: timeoutMilliseconds), setReceivers(handle),
+                curl_shim_set_string(handle, CURLOPT_URL, request.url.absoluteString) == CURLE_OK,
+                curl_shim_set_list(handle, CURLOPT_HTTPHEADER, fields) == CURLE_OK,
+                request.method == .get || setBody(handle, body)
+            else { return CURLE_FAILED_INIT }
+            return curl_easy_perform(handle)
+        }
+        var status = 0
+        guard code == CURLE_OK, curl_shim_get_status(handle, &status) == CURLE_OK else {
+            return .failure(failure(code))
+        }
+        guard ![301, 302, 303, 307, 308].contains(status) else { return .failure(.redirected) }
+        answer.status = status
+        return .success(answer)
+    }
+
+    // MARK: Options
+
+    /// Redirections are not followed, cookies and credentials not kept, content not decompressed: that is how libcurl is
+    /// when nobody asks for more. What its defaults say about TLS is said again, because so much hangs on it.
+    private func setBounds(_ handle: UnsafeMutableRawPointer, timeoutMilliseconds: Int) -> Bool {
+        let numbers: [(CURLoption, Int)] = [
+            (CURLOPT_TIMEOUT_MS, timeoutMilliseconds), (CURLOPT_CONNECTTIMEOUT_MS, timeoutMilliseconds),
+            (CURLOPT_SSL_VERIFYPEER, 1), (CURLOPT_SSL_VERIFYHOST, 2), (CURLOPT_FOLLOWLOCATION, 0),
+            (CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1)), (CURLOPT_NOPROGRESS, 0),
+            // No signals in a process with threads.
+            (CURLOPT_NOSIGNAL, 1),
+        ]
+        return numbers.allSatisfy { curl_shim_set_long(handle, $0, $1) == CURLE_OK }
+            && curl_shim_set_string(handle, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK
+            && curl_shim_set_offset(handle, CURLOPT_MAXFILESIZE_LARGE, curl_off_t(bytesMax)) == CURLE_OK
+    }
+
+    private func setBody(_ handle: UnsafeMutableRawPointer, _ body: UnsafeRawBufferPointer) -> Bool {
+        // An empty text where there are no bytes: without any pointer libcurl would ask for a body.
+        curl_shim_set_long(handle, CURLOPT_POST, 1) == CURLE_OK
+            && curl_shim_set_offset(handle, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(body.count)) == CURLE_OK
+            && (body.baseAddress.map {
+                curl_shim_set_pointer(handle, CURLOPT_POSTFIELDS, UnsafeMutableRawPointer(mutating: $0))
+            } ?? curl_shim_set_string(handle, CURLOPT_COPYPOSTFIELDS, "")) == CURLE_OK
+    }
+
+    /// The callbacks get this object unretained: `perform` keeps it alive for as long as libcurl may call them.
+    private func setReceivers(_ handle: UnsafeMutableRawPointer) -> Bool {
+        let this = Unmanaged.passUnretained(self).toOpaque()
+        return curl_shim_set_pointer(handle, CURLOPT_WRITEDATA, this) == CURLE_OK
+            && curl_shim_set_pointer(handle, CURLOPT_HEADERDATA, this) == CURLE_OK
+            && curl_shim_set_pointer(handle, CURLOPT_XFERINFODATA, this) == CURLE_OK
+            && curl_shim_set_receiver(handle, CURLOPT_WRITEFUNCTION) { bytes, size, count, this in
+                CurlTransfer.of(this)?.receive(UnsafeRawBufferPointer(start: bytes, count: size * count)) ?? 0
+            } == CURLE_OK
+            && curl_shim_set_receiver(handle, CURLOPT_HEADERFUNCTION) { bytes, size, count, this in
+                CurlTransfer.of(this)?.receiveLine(UnsafeRawBufferPointer(start: bytes, count: size * count)) ?? 0
+            } == CURLE_OK
+            && curl_shim_set_progress(handle) { this, _, _, _, _ in
+                CurlTransfer.of(this)?.isWanted() == true ? 0 : 1
+            } == CURLE_OK
+    }
+
+    private static func of(_ this: UnsafeMutableRawPointer?) -> CurlTransfer? {
+        this.map { Unmanaged<CurlTransfer>.fromOpaque($0).takeUnretainedValue() }
+    }
+
+    // MARK: What arrives
+
+    /// How many bytes were taken; another number than were there ends the exchange.
+    private func receive(_ bytes: UnsafeRawBufferPointer) -> Int {
+        guard answer.body.count + bytes.count <= bytesMax else {
+            isTooLong = true
+            return 0
+        }
+        answer.body += bytes
+        return bytes.count
+    }
+
+    private func receiveLine(_ line: UnsafeRawBufferPointer) -> Int {
+        headBytes += line.count
+        guard headBytes <= Self.headBytesMax else {
+            isTooLong = true
+            return 0
+        }
+        let text = String(decoding: line, as: UTF8.self)
+        // Interim answers have a head of their own.
+        if text.hasPrefix("HTTP/") { answer = OutgoingAnswer(status: 0, body: []) }
+        let parts = text.split(separator: ":", maxSplits: 1)
+        guard parts.count == 2 else { return line.count }
+        let value = parts[1].trimmingCharacters(in: .whitespacesAndNewlines)
+        switch parts[0].lowercased() {
+        case "cache-control": answer.cacheControl = value
+        case "retry-after": answer.retryAfterSeconds = Int(value)
+        default: break
+        }
+        return line.count
+    }
+
+    private func failure(_ code: CURLcode) -> OutgoingFailure {
+        if isTooLong { return .answerTooLong }
+        return switch code {
+        case CURLE_FILESIZE_EXCEEDED: .answerTooLong
+        case CURLE_OPERATION_TIMEDOUT: .timedOut
+        case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_ISSUER_ERROR: .notTrusted
+        case CURLE_ABORTED_BY_CALLBACK: .cancelled
+        default: .unreachable
+        }
+    }
+}

@@ -1,0 +1,30 @@
+// Content-Encoding: gzip of what is sent (RFC 1952), by zlib.
+
+import CZlib
+
+enum GzipEncoding {
+    /// Nil when there is no memory for it: the caller sends the plain bytes.
+    static func deflate(_ plain: [UInt8]) -> [UInt8]? {
+        var stream = z_stream()
+        // 15 bits of window; 16 more: a gzip header and trailer, not zlib's.
+        let code = deflateInit2_(
+            &stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION,
+            Int32(MemoryLayout<z_stream>.size))
+        guard code == Z_OK else { return nil }
+        defer { deflateEnd(&stream) }
+        // zlib only reads through the first pointer; its type is not const for historical reasons.
+        var input = plain
+        var output = [UInt8](repeating: 0, count: Int(deflateBound(&stream, UInt(plain.count))))
+        let written = input.withUnsafeMutableBufferPointer { bytes in
+            output.withUnsafeMutableBufferPointer { room -> Int? in
+                stream.next_in = bytes.baseAddress
+                stream.avail_in = UInt32(clamping: bytes.count)
+                stream.next_out = room.baseAddress
+                stream.avail_out = UInt32(clamping: room.count)
+                guard CZlib.deflate(&stream, Z_FINISH) == Z_STREAM_END else { return nil }
+                return room.count - Int(stream.avail_out)
+            }
+        }
+        return written.map { Array(output[..<$0]) }
+    }
+}

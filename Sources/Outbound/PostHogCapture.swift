@@ -1,0 +1,130 @@
+// `AnalyticsCapture` on PostHog's capture protocol: POST HOST/batch/ with a key and a list of events, gzip. PostHog
+// drops what it has already by uuid, timestamp, name and distinct_id, so that a batch may be sent twice.
+
+import Crypto
+package import Engine
+package import Foundation
+import JourneyModel
+package import Telemetry
+
+package struct PostHogCapture: AnalyticsCapture {
+    /// For a batch of two hundred events, on a slow day of the service.
+    static let timeoutMilliseconds = 20_000
+    /// Its answer is a word or two; a page of an error in between may be longer.
+    static let answerBytesMax = 64 * 1024
+
+    private let http: OutgoingHTTP
+    private let url: URL
+    private let key: Secret<String>
+
+    /// `host`: as in `POSTHOG_HOST`, with or without a path before the service's own.
+    package init(http: OutgoingHTTP, host: URL, key: Secret<String>) {
+        self.http = http
+        url = host.appending(path: "batch/", directoryHint: .isDirectory)
+        self.key = key
+    }
+
+    package func capture(_ events: [FeedEvent]) async -> CaptureOutcome {
+        let body = Self.body(events, key: key)
+        var fields = [(name: "Content-Type", value: "application/json")]
+        let compressed = GzipEncoding.deflate(body)
+        if compressed != nil { fields.append((name: "Content-Encoding", value: "gzip")) }
+        let request = OutgoingRequest(.post, url, fields: fields, body: compressed ?? body)
+        do throws(OutgoingFailure) {
+            let answer = try await http.send(
+                request, timeoutMilliseconds: Self.timeoutMilliseconds, answerBytesMax: Self.answerBytesMax)
+            return Self.outcome(of: answer)
+        } catch {
+            return .unavailable(reason: error.rawValue, retryAfterSeconds: nil)
+        }
+    }
+
+    /// 400, 413 and 422 are about the events, and no other try of them will do; a credential that is refused (401,
+    /// 403) is for the operator to mend, and until then the events wait.
+    static func outcome(of answer: OutgoingAnswer) -> CaptureOutcome {
+        switch answer.status {
+        case 200..<300: .taken
+        case 400, 413, 422: .refused(reason: "status \(answer.status)")
+        default: .unavailable(reason: "status \(answer.status)", retryAfterSeconds: answer.retryAfterSeconds)
+        }
+    }
+
+    // MARK: The body
+
+    static func body(_ events: [FeedEvent], key: Secret<String>) -> [UInt8] {
+        var writer = JSONWriter(reservingBytes: 128 + 640 * events.count)
+        writer.beginObject()
+        writer.member("api_key", key.reveal())
+        writer.name("batch")
+        writer.beginArray()
+        for event in events { writer.event(event) }
+        writer.endArray()
+        writer.endObject()
+        return writer.bytes
+    }
+
+    /// The event_id when it is a UUID already, in lower case; else the first 16 bytes of a digest of driver and
+    /// event_id, as a UUID of version 8 (RFC 9562, section 5.8): the same event has the same one for ever.
+    static func uuid(of event: FeedEvent) -> String {
+        if let uuid = UUID(uuidString: event.eventID) { return uuid.uuidString.lowercased() }
+        var bytes = Array(
+            SHA256.hash(
+                data: Array("\(event.driver.rawValue.utf8.count):\(event.driver.rawValue)\(event.eventID)".utf8)
+            )
+            .prefix(16))
+        bytes[6] = bytes[6] & 0x0F | 0x80
+        bytes[8] = bytes[8] & 0x3F | 0x80
+        let digits = bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        var text = ""
+        for (index, digit) in digits.enumerated() {
+            if [8, 12, 16, 20].contains(index) { text.append("-") }
+            text.append(digit)
+        }
+        return text
+    }
+}
+
+extension JSONWriter {
+    fileprivate mutating func member(_ name: String, _ text: String?) {
+        guard let text else { return }
+        self.name(name)
+        string(text)
+    }
+
+    fileprivate mutating func event(_ event: FeedEvent) {
+        beginObject()
+        member("event", event.name.analyticsName(hasSession: event.sessionID != nil))
+        member("distinct_id", event.driver.rawValue)
+        member("uuid", PostHogCapture.uuid(of: event))
+        member("timestamp", RFC3339.text(of: event.occurredAt))
+        name("properties")
+        beginObject()
+        // Both places are read, by different versions of the service.
+        member("distinct_id", event.driver.rawValue)
+        // Where the server stands says nothing about the driver.
+        name("$geoip_disable")
+        bool(true)
+        member("$lib", "dwell")
+        member("event_id", event.eventID)
+        member("session_id", event.sessionID)
+        member("charger_id", event.chargerID)
+        member("merchant_id", event.merchantID)
+        member("source", event.source)
+        member("app_state", event.appState)
+        if let sequence = event.sequence {
+            name("sequence")
+            integer(sequence)
+        }
+        member("received_at", RFC3339.text(of: event.receivedAt))
+        member("settings_version", event.settingsVersion)
+        member("state", event.state.rawValue)
+        member("transition", event.verdict.transition.rawValue)
+        member("reason", event.verdict.reason?.rawValue)
+        if let metadata = event.metadata {
+            name("metadata")
+            raw(metadata)
+        }
+        endObject()
+        endObject()
+    }
+}

@@ -1,0 +1,156 @@
+// One-time codes on their way to the webhook: off the request, each tried again with growing pauses for as long as it
+// lives. It refuses to know HTTP and signatures. Nothing that it logs tells a code or a number.
+
+package import Identity
+package import JourneyModel
+package import Logging
+import Synchronization
+import Telemetry
+
+/// Safe to use from every thread. Delivers while `run` runs.
+package final class WebhookCodeDelivery: CodeDelivery {
+    /// Codes on their way, and those that wait to be: as many as OTP_SENDS_TOTAL lets through in an hour, unless that
+    /// was raised. What comes beyond it is dropped, and the phone asks again.
+    static let codesMax = 1_000
+    /// Twice as long after each failure, up to this.
+    static let pauseMillisecondsMax: Int64 = 15_000
+    /// A pause is waited for in pieces, so that the end of the server finds nobody asleep for long.
+    static let pieceMilliseconds: Int64 = 250
+    /// The server waits so long at its end for codes under way, unless it has less time.
+    package static let drainSeconds = 3
+    /// A failure that lasts is told once in this time, however many codes wait.
+    static let failureLogIntervalMilliseconds: Int64 = 60_000
+
+    private struct State {
+        var count = 0
+        /// The last code of each number that is on its way: an older one has become worthless, and would confuse.
+        var newest: [String: Int] = [:]
+        var lastNumber = 0
+        var isDraining = false
+        var lastLog: Moment?
+    }
+
+    private struct Job: Sendable {
+        var code: OutgoingCode
+        var number: Int
+    }
+
+    private let webhook: CodeWebhook
+    private let clock: @Sendable () -> Moment
+    private let logger: Logger
+    private let drainSeconds: Int
+    private let firstPauseMilliseconds: Int64
+    private let state = Mutex(State())
+    private let jobs: AsyncStream<Job>
+    private let feed: AsyncStream<Job>.Continuation
+
+    package init(
+        webhook: CodeWebhook, clock: @escaping @Sendable () -> Moment, logger: Logger,
+        drainSeconds: Int = drainSeconds, firstPauseMilliseconds: Int64 = 1_000
+    ) {
+        self.firstPauseMilliseconds = firstPauseMilliseconds
+        self.webhook = webhook
+        self.clock = clock
+        self.logger = logger
+        self.drainSeconds = drainSeconds
+        // Bounded by `codesMax` below.
+        (jobs, feed) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(Self.codesMax))
+    }
+
+    package func deliver(_ code: OutgoingCode) {
+        let number: Int? = state.withLock { state in
+            guard state.count < Self.codesMax, !state.isDraining else { return nil }
+            state.count += 1
+            state.lastNumber += 1
+            state.newest[code.phone.reveal()] = state.lastNumber
+            return state.lastNumber
+        }
+        guard let number else { return logger.error("a one-time code was dropped: too many are on their way") }
+        feed.yield(Job(code: code, number: number))
+    }
+
+    /// Until the task is cancelled; then for `drainSeconds` at most, in which each code that is left is tried once more.
+    package func run() async {
+        // Not a child: cancelling this task must not break calls off.
+        let work = Task { await deliverAll() }
+        do {
+            while true { try await Task.sleep(for: .seconds(3600)) }
+        } catch {
+            state.withLock { $0.isDraining = true }
+            feed.finish()
+        }
+        let patience = Task { [drainSeconds] in
+            try await Task.sleep(for: .seconds(drainSeconds))
+            work.cancel()
+        }
+        await work.value
+        patience.cancel()
+        let left = state.withLock { $0.count }
+        if left > 0 { logger.error("one-time codes were not delivered at the end", metadata: ["codes": "\(left)"]) }
+    }
+
+    private func deliverAll() async {
+        await withDiscardingTaskGroup { group in
+            for await job in jobs { group.addTask { await self.deliver(job) } }
+        }
+    }
+
+    // MARK: One code
+
+    private func deliver(_ job: Job) async {
+        var pause = firstPauseMilliseconds
+        while !Task.isCancelled {
+            let now = clock()
+            guard isNewest(job) else { return end(job) }
+            guard now < job.code.expiresAt else {
+                end(job)
+                return logger.error("a one-time code expired before it could be delivered")
+            }
+            let isLast = state.withLock { $0.isDraining }
+            switch await webhook.post(job.code, at: now) {
+            case .delivered: return end(job)
+            case .refused(let status):
+                end(job)
+                return logger.error("the code webhook refused a call", metadata: ["status": "\(status)"])
+            case .tryAgain(let reason):
+                tell(reason, at: now)
+            }
+            if isLast { return }
+            await wait(milliseconds: pause)
+            pause = min(pause * 2, Self.pauseMillisecondsMax)
+        }
+    }
+
+    private func tell(_ reason: String, at now: Moment) {
+        let isDue = state.withLock { state in
+            if let last = state.lastLog, last <= now,
+                now.milliseconds(since: last) < Self.failureLogIntervalMilliseconds
+            {
+                return false
+            }
+            state.lastLog = now
+            return true
+        }
+        if isDue { logger.warning("one-time codes are not delivered yet", metadata: ["failure": "\(reason)"]) }
+    }
+
+    private func isNewest(_ job: Job) -> Bool {
+        state.withLock { $0.newest[job.code.phone.reveal()] == job.number }
+    }
+
+    private func end(_ job: Job) {
+        state.withLock { state in
+            state.count -= 1
+            let phone = job.code.phone.reveal()
+            if state.newest[phone] == job.number { state.newest[phone] = nil }
+        }
+    }
+
+    private func wait(milliseconds: Int64) async {
+        var left = milliseconds
+        while left > 0, !state.withLock({ $0.isDraining }) {
+            do { try await Task.sleep(for: .milliseconds(min(left, Self.pieceMilliseconds))) } catch { return }
+            left -= Self.pieceMilliseconds
+        }
+    }
+}

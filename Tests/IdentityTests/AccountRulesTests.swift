@@ -1,0 +1,126 @@
+// The rules of accounts, without a store.
+
+import Crypto
+import Foundation
+import JourneyModel
+import Telemetry
+import Testing
+
+@testable import Identity
+
+struct AccountRulesTests {
+    private let at = Moment(millisecondsSinceEpoch: 1_000_000)
+
+    @Test(arguments: [
+        (nil, 0, RefreshRule.rotate(isRepeat: false)), (0, 0, .rotate(isRepeat: true)),
+        (0, 10_000, .rotate(isRepeat: true)), (0, 10_001, .reuse), (0, 99_999, .reuse), (0, 100_000, .expired),
+        (nil, 100_000, .expired), (nil, 99_999, .rotate(isRepeat: false)),
+        // The clock was set back.
+        (50, 0, .rotate(isRepeat: true)),
+    ])
+    func `a refresh token`(spentAfter: Int64?, presentedAfter: Int64, expected: RefreshRule) {
+        let token = StoredRefreshToken(
+            expiresAt: at.advanced(byMilliseconds: 100_000),
+            spentAt: spentAfter.map { at.advanced(byMilliseconds: $0) })
+        #expect(RefreshRule.judge(token, at: at.advanced(byMilliseconds: presentedAfter)) == expected)
+    }
+
+    @Test func `a code is right once all of it is, in time, and not after five wrong ones`() {
+        let right = [UInt8](repeating: 7, count: 32)
+        let code = StoredCode(digest: right, expiresAt: at.advanced(bySeconds: 600))
+        func judge(_ stored: StoredCode?, _ guess: [UInt8], guesses: Int = 0, after seconds: Int = 0) -> CodeRule {
+            CodeRule.judge(stored, guess: guess, recentGuessCount: guesses, at: at.advanced(bySeconds: seconds))
+        }
+        #expect(judge(code, right) == .right)
+        #expect(judge(code, right, guesses: 4) == .right)
+        #expect(judge(code, right, guesses: 5) == .tooManyGuesses)
+        #expect(judge(code, right, after: 600) == .expired)
+        #expect(judge(code, Array(right.dropLast()) + [8]) == .wrong)
+        #expect(judge(code, []) == .wrong)
+        // No code, and a guess whose digest is what the comparison is made with then.
+        #expect(judge(nil, [UInt8](repeating: 0, count: 32)) == .wrong)
+        #expect(judge(nil, right) == .wrong)
+    }
+
+    @Test func `when one more code may be sent`() {
+        func seconds(_ ages: [Int64?]) -> Int64? {
+            CodeSendLimits.retryAfterSeconds(ages.map { $0.map { at.advanced(byMilliseconds: -$0) } }, at: at)
+        }
+        #expect(seconds([nil, nil, nil]) == nil)
+        #expect(seconds([0, nil, nil]) == 3600)
+        #expect(seconds([3_599_999, nil, nil]) == 1)
+        #expect(seconds([3_599_999, 1_000, nil]) == 3599)
+        #expect(seconds([-5_000, nil, nil]) == 3600)
+    }
+
+    @Test(arguments: [
+        ("+4915112345678", "+4915112345678"), ("004915112345678", "+4915112345678"),
+        (" +1 (415) 555-26.71 ", "+14155552671"), ("+12345678", "+12345678"), ("+123456789012345", "+123456789012345"),
+        ("+1234567", nil), ("+1234567890123456", nil), ("+0123456789", nil), ("00 0123456789", nil),
+        ("0151123456", nil),
+        ("15112345678", nil), ("", nil), ("+", nil), ("00", nil), ("++4915112345678", nil), ("+49/15112345678", nil),
+        ("+49\u{0}15112345678", nil), ("+４９15112345678", nil), ("+4915112345678\n", nil),
+        ("+" + String(repeating: " ", count: 70) + "4915112345678", nil),
+    ])
+    func `a phone number`(text: String, e164: String?) {
+        #expect(PhoneNumber(text)?.e164 == e164)
+    }
+
+    @Test func `a phone number is not shown`() throws {
+        let number = try #require(PhoneNumber("+4915112345678"))
+        var dumped = ""
+        dump(number, to: &dumped)
+        #expect(!"\(number) \(String(reflecting: number)) \(dumped)".contains("4915"))
+    }
+
+    @Test(arguments: [
+        ("192.0.2.1", "192.0.2.1"), ("::ffff:192.0.2.1", "192.0.2.1"), ("2001:db8:1:2:3:4:5:6", "20010db800010002/64"),
+        ("2001:0db8:1:2::", "20010db800010002/64"), ("unix", "unix"), ("", ""),
+    ])
+    func `which addresses are one`(address: String, name: String) {
+        #expect(AddressGroup.name(of: address) == name)
+    }
+
+    @Test func `digests depend on their key, on their purpose and on all that they are of`() throws {
+        let one = KeyedDigests(secret: SymmetricKey(data: Data(repeating: 1, count: 32)))
+        let other = KeyedDigests(secret: SymmetricKey(data: Data(repeating: 2, count: 32)))
+        let number = try #require(PhoneNumber("+4915112345678"))
+        let neighbour = try #require(PhoneNumber("+4915112345679"))
+        let digests = [
+            one.phone(number), other.phone(number), one.phone(neighbour), one.code("123456", for: number),
+            one.code("123456", for: neighbour), one.code("123457", for: number), one.driver(DriverID(number.e164)),
+            one.address(number.e164),
+        ]
+        #expect(Set(digests).count == digests.count)
+        #expect(digests.allSatisfy { $0.count == 32 })
+        #expect(one.phone(number) == one.phone(number))
+    }
+
+    @Test func `one-time codes are six digits, any of them`() {
+        var seen: [Set<Character>] = Array(repeating: [], count: 6)
+        for _ in 0..<2000 {
+            let code = OneTimeCode.random().reveal()
+            #expect(code.utf8.count == 6)
+            for (place, digit) in code.enumerated() { seen[place].insert(digit) }
+        }
+        // A digit that misses from one of the places in 2000 codes: one run in 10^90.
+        #expect(seen.allSatisfy { $0 == Set("0123456789") })
+    }
+
+    @Test(arguments: [
+        ("DwellApp/7 (iPhone)", "DwellApp/7 (iPhone)"), ("a\u{0}b\nc", "abc"), ("", nil), ("\n", nil),
+        (String(repeating: "x", count: 200), String(repeating: "x", count: 128)),
+    ])
+    func `what is kept of a User-Agent`(userAgent: String, name: String?) {
+        #expect(AccountRules.clientName(userAgent) == name)
+    }
+
+    @Test func `identifiers and refresh tokens do not come twice`() {
+        let ids = (0..<1000).map { _ in RandomID.text(prefix: "drv_") }
+        #expect(Set(ids).count == 1000)
+        #expect(ids.allSatisfy { $0.count == 30 && $0.hasPrefix("drv_") })
+        let tokens = (0..<1000).map { _ in RefreshToken().text.reveal() }
+        #expect(Set(tokens).count == 1000)
+        #expect(tokens.allSatisfy { Base64URL.bytes(of: $0)?.count == 32 })
+    }
+}

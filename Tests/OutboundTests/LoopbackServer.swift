@@ -1,0 +1,166 @@
+// A server on loopback that does to its clients what real ones do: stalls, lies, breaks off, never ends. It reads whole
+// requests and keeps them; what it answers is up to each test.
+
+import Foundation
+import Outbound
+import Sockets
+import Synchronization
+
+struct ReceivedRequest: Sendable {
+    /// The request line and the fields, as they came.
+    var head: String
+    var body: [UInt8]
+
+    var path: String { String(head.split(separator: " ")[1]) }
+    var text: String { String(decoding: body, as: UTF8.self) }
+
+    func field(_ name: String) -> String? {
+        for line in head.components(separatedBy: "\r\n").dropFirst() {
+            let parts = line.split(separator: ":", maxSplits: 1)
+            if parts.count == 2, parts[0].lowercased() == name.lowercased() {
+                return parts[1].trimmingCharacters(in: .whitespaces)
+            }
+        }
+        return nil
+    }
+
+    /// Of application/x-www-form-urlencoded.
+    var form: [String: String] {
+        let pairs = text.split(separator: "&").map { $0.split(separator: "=", maxSplits: 1).map(String.init) }
+        return Dictionary(
+            pairs.map { ($0[0], ($0.count > 1 ? $0[1] : "").removingPercentEncoding ?? "") }, uniquingKeysWith: { $1 })
+    }
+}
+
+enum Behaviour: Sendable {
+    case answer(_ status: Int, _ body: String = "", fields: String = "")
+    /// These bytes, then the end of the stream.
+    case bytes([UInt8])
+    /// These bytes, and then nothing, until the client has enough.
+    case stall(after: String = "")
+    /// Chunks, until the client has enough.
+    case endless
+    /// A field line now and then, or a byte of a body.
+    case drip(inHead: Bool)
+
+    static func text(_ text: String) -> Behaviour { .bytes(Array(text.utf8)) }
+}
+
+final class LoopbackServer: ConnectionHandler, Sendable {
+    typealias Script = @Sendable (_ request: ReceivedRequest, _ number: Int) -> Behaviour
+
+    private let script: Script
+    private let received = Mutex<[ReceivedRequest]>([])
+
+    private init(_ script: @escaping Script) {
+        self.script = script
+    }
+
+    /// Runs the body beside a server with that script, with a client that is closed afterwards.
+    static func with(
+        _ script: @escaping Script,
+        _ body: (_ server: LoopbackServer, _ url: URL, _ http: OutgoingHTTP) async throws -> Void
+    ) async throws {
+        let loops = try EventLoopGroup(count: 1)
+        let server = LoopbackServer(script)
+        let listening = try await ListenerGroup.listen(
+            on: .ip(host: "127.0.0.1", port: 0), loops: loops, handler: server)
+        guard case .ip(_, let port) = listening.address, let url = URL(string: "http://127.0.0.1:\(port)/start") else {
+            return
+        }
+        let http = OutgoingHTTP()
+        let result: Result<Void, any Error>
+        do {
+            result = .success(try await body(server, url, http))
+        } catch {
+            result = .failure(error)
+        }
+        http.close()
+        await listening.drain(until: .now)
+        await loops.shutdown()
+        try result.get()
+    }
+
+    /// In the order of their ends.
+    var requests: [ReceivedRequest] { received.withLock { $0 } }
+
+    func waitForRequests(_ count: Int) async {
+        while requests.count < count { try? await Task.sleep(for: .milliseconds(5)) }
+    }
+
+    // MARK: Serving
+
+    func serve(_ connection: Connection) async {
+        while let request = await Self.request(from: connection) {
+            let number = received.withLock { received in
+                received.append(request)
+                return received.count
+            }
+            guard (try? await behave(script(request, number), connection)) == true else { return }
+        }
+    }
+
+    /// True when the connection can take another request.
+    private func behave(_ behaviour: Behaviour, _ connection: Connection) async throws -> Bool {
+        switch behaviour {
+        case .answer(let status, let body, let fields):
+            try await connection.write(
+                Array("HTTP/1.1 \(status) X\r\n\(fields)Content-Length: \(body.utf8.count)\r\n\r\n\(body)".utf8))
+            return true
+        case .bytes(let bytes):
+            try await connection.write(bytes)
+            return false
+        case .stall(let text):
+            if !text.isEmpty { try await connection.write(Array(text.utf8)) }
+            while try await !connection.read(until: .inSeconds(30)).isEmpty {}
+            return false
+        case .endless:
+            try await connection.write(Array("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".utf8))
+            let chunk = Array("1000\r\n".utf8) + [UInt8](repeating: 0x20, count: 4096) + Array("\r\n".utf8)
+            while true { try await connection.write(chunk, until: .inSeconds(30)) }
+        case .drip(let inHead):
+            try await connection.write(
+                Array("HTTP/1.1 200 OK\r\n\(inHead ? "" : "Content-Length: 5000\r\n\r\n")".utf8))
+            for number in 0... {
+                try await connection.write(Array((inHead ? "X-\(number): x\r\n" : " ").utf8))
+                try await Task.sleep(for: .milliseconds(20))
+            }
+            return false
+        }
+    }
+
+    private static func request(from connection: Connection) async -> ReceivedRequest? {
+        var bytes: [UInt8] = []
+        func more() async -> Bool {
+            guard let read = try? await connection.read(until: .inSeconds(30)), !read.isEmpty else { return false }
+            bytes += read
+            return true
+        }
+        while true {
+            if let end = Data(bytes).range(of: Data("\r\n\r\n".utf8)) {
+                var request = ReceivedRequest(head: String(decoding: bytes[..<end.lowerBound], as: UTF8.self), body: [])
+                let length = request.field("Content-Length").flatMap { Int($0) } ?? 0
+                while bytes.count < end.upperBound + length { guard await more() else { return nil } }
+                request.body = Array(bytes[end.upperBound...])
+                return request
+            }
+            guard await more() else { return nil }
+        }
+    }
+}
+
+/// A port of 127.0.0.1 on which nobody listens.
+func deadURL() async throws -> URL {
+    let loops = try EventLoopGroup(count: 1)
+    struct Nothing: ConnectionHandler {
+        func serve(_ connection: Connection) async {}
+    }
+    let listening = try await ListenerGroup.listen(
+        on: .ip(host: "127.0.0.1", port: 0), loops: loops, handler: Nothing())
+    await listening.drain(until: .now)
+    await loops.shutdown()
+    guard case .ip(_, let port) = listening.address, let url = URL(string: "http://127.0.0.1:\(port)/") else {
+        throw CancellationError()
+    }
+    return url
+}
