@@ -18,8 +18,10 @@ package enum DatabaseOpening {
     static let busyTimeoutSeconds = 5.0
     /// `lookUp` is all that reads while events come in.
     static let readersMax = 4
-    /// KiB per connection. The upper levels of the indexes of ten million events are some 20 MB.
-    static let cacheKiB = 32 * 1024
+    /// KiB of the connection that writes. The upper levels of the indexes of ten million events are some 20 MB.
+    static let writerCacheKiB = 32 * 1024
+    /// KiB of each that reads: a question is a few pages, and all caches together have to stay well under 150 MB.
+    static let readerCacheKiB = 4 * 1024
     /// A checkpoint writes each page once, however often the WAL has it: 16 MiB lets a hot page be written for many
     /// commits together, and is read back in well under a second after a crash.
     static let walAutocheckpointPages = 4096
@@ -59,7 +61,7 @@ package enum DatabaseOpening {
         // process over it.
         configuration.allowsUnsafeTransactions = true
         configuration.prepareDatabase { db in
-            try db.execute(sql: "PRAGMA cache_size = -\(cacheKiB)")
+            try db.execute(sql: "PRAGMA cache_size = -\(readerCacheKiB)")
             try db.execute(sql: "PRAGMA temp_store = MEMORY")
         }
         return try DatabasePool(path: path, configuration: configuration)
@@ -69,9 +71,14 @@ package enum DatabaseOpening {
     /// `synchronous=NORMAL` once `prepareDatabase` is over, so that asking for FULL there has no effect.
     private static func makeDurable(_ db: Database) throws {
         try db.execute(sql: "PRAGMA synchronous = FULL")
+        try db.execute(sql: "PRAGMA cache_size = -\(writerCacheKiB)")
+        // What is deleted is overwritten with zeros: a deleted driver is gone from the file, not only from its tables.
+        try db.execute(sql: "PRAGMA secure_delete = ON")
         try db.execute(sql: "PRAGMA wal_autocheckpoint = \(walAutocheckpointPages)")
         try db.execute(sql: "PRAGMA journal_size_limit = \(walBytesMax)")
-        for (pragma, expected) in [("journal_mode", "wal"), ("synchronous", "2"), ("foreign_keys", "1")] {
+        for (pragma, expected) in [
+            ("journal_mode", "wal"), ("synchronous", "2"), ("foreign_keys", "1"), ("secure_delete", "1"),
+        ] {
             let found = try String.fetchOne(db, sql: "PRAGMA \(pragma)") ?? "nothing"
             guard found == expected else {
                 throw DurabilityNotGranted(pragma: pragma, expected: expected, found: found)

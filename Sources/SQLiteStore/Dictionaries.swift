@@ -129,5 +129,5 @@ final class Dictionaries {
 }
 
 extension String {
-    fileprivate var isASCII: Bool { utf8.allSatisfy { $0 < 0x80 } }
+    var isASCII: Bool { utf8.allSatisfy { $0 < 0x80 } }
 }

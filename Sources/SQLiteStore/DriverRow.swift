@@ -33,17 +33,29 @@ extension DriverRow {
             || before.hardDeadline != after.hardDeadline || self.journey.session != journey.session
         self.journey = journey
         guard isSeen else { return }
-        var changes = RecentChanges(bytes: recentChanges)
-        changes.append(
+        RecentChanges.append(
             RecentChanges.Change(
                 event: event, state: after.state, session: journey.session, graceDeadline: after.graceDeadline,
-                hardDeadline: after.hardDeadline))
-        recentChanges = changes.bytes
+                hardDeadline: after.hardDeadline), to: &recentChanges)
         hasNewChanges = true
+    }
+
+    /// The same, once it is written.
+    fileprivate var written: DriverRow {
+        var row = self
+        row.hasNewChanges = false
+        return row
     }
 }
 
+/// The drivers seen last are remembered as they stand in the transaction under way. So `forget` is called after every
+/// rollback, after a change of the table by other means than this one, and when another connection has written.
 final class DriverTable {
+    /// Under a kilobyte each.
+    private static let rememberedMax = 8192
+
+    /// By driver_id, ASCII only: Swift finds canonically equivalent texts equal, which SQLite does not.
+    private var remembered: [String: DriverRow] = [:]
     private let find: PreparedStatement
     private let add: PreparedStatement
     private let update: PreparedStatement
@@ -71,7 +83,25 @@ final class DriverTable {
         FROM driver WHERE driver_id = ?1
         """
 
+    func forget() {
+        remembered.removeAll(keepingCapacity: true)
+    }
+
     func row(of driver: DriverID) throws(SQLiteError) -> DriverRow? {
+        if let row = remembered[driver.rawValue] { return row }
+        let row = try storedRow(of: driver)
+        if let row { remember(row, of: driver) }
+        return row
+    }
+
+    /// Starts over when it is full: who is on the road comes back with the next event.
+    private func remember(_ row: DriverRow, of driver: DriverID) {
+        guard driver.rawValue.isASCII else { return }
+        if remembered.count >= Self.rememberedMax { forget() }
+        remembered[driver.rawValue] = row
+    }
+
+    private func storedRow(of driver: DriverID) throws(SQLiteError) -> DriverRow? {
         try find.first { (bindings) throws(SQLiteError) in
             try bindings.set(1, driver.rawValue)
         } read: { (row) throws(SQLiteError) in
@@ -95,7 +125,7 @@ final class DriverTable {
             id: id, lastCorrectionMilliseconds: nil, head: nil, journey: StoredJourney(), recentChanges: [])
     }
 
-    func write(_ row: DriverRow) throws(SQLiteError) {
+    func write(_ row: DriverRow, of driver: DriverID) throws(SQLiteError) {
         try update.run { (bindings) throws(SQLiteError) in
             try bindings.set(1, row.id)
             try bindings.set(2, row.lastCorrectionMilliseconds)
@@ -104,5 +134,6 @@ final class DriverTable {
             try row.journey.bind(to: bindings, at: 5)
             if row.hasNewChanges { try bindings.set(11, blob: row.recentChanges) }
         }
+        remember(row.written, of: driver)
     }
 }

@@ -4,6 +4,7 @@
 // Whatever can be refused is refused before the first write, so that a refusal leaves no trace without a savepoint.
 
 import Engine
+import Identity
 import JourneyModel
 
 final class EventAppending {
@@ -11,19 +12,29 @@ final class EventAppending {
     private let sessions: SessionTable
     private let events: EventTable
     private let dictionaries: Dictionaries
+    private let erased: ErasedDrivers?
     let folding: EventFolding
 
-    init(on connection: OpaquePointer) throws(SQLiteError) {
+    /// `digests` nil: nobody is ever erased.
+    init(on connection: OpaquePointer, digests: KeyedDigests?) throws(SQLiteError) {
         drivers = try DriverTable(on: connection)
         sessions = try SessionTable(on: connection)
         events = try EventTable(on: connection)
         dictionaries = try Dictionaries(on: connection)
+        erased = try digests.map { (digests) throws(SQLiteError) in try ErasedDrivers(digests, on: connection) }
         folding = EventFolding(events: events, dictionaries: dictionaries)
     }
 
     /// To be called after every rollback, also that of a savepoint.
     func forgetWhatWasRolledBack() {
         dictionaries.forget()
+        drivers.forget()
+    }
+
+    /// To be called when drivers may have been changed by other means: by another connection, or by a change that is
+    /// not an event's. An erasure is one.
+    func forgetDrivers() {
+        drivers.forget()
     }
 
     // MARK: Events
@@ -54,6 +65,7 @@ final class EventAppending {
     /// Nil when the session is another driver's, or has to be registered and is not.
     private func sessionUse(_ request: AppendRequest, driver: DriverRow?) throws(SQLiteError) -> SessionUse? {
         guard let sessionID = request.submission.sessionID else { return SessionUse.none }
+        if let current = driver?.journey.sessionRow(named: sessionID) { return .known(current) }
         if let session = try sessions.row(of: sessionID) {
             return session.driver == driver?.id ? .known(session.id) : nil
         }
@@ -65,7 +77,7 @@ final class EventAppending {
     ) throws(SQLiteError) -> StoredEvent {
         let request = append.request
         let submission = request.submission
-        var driver = if let driver { driver } else { try drivers.add(request.driver, at: request.receivedAt) }
+        var driver = if let driver { driver } else { try newDriver(request.driver, at: request.receivedAt) }
         let clock = ClockCorrection(
             occurredAt: submission.occurredAt, sentAt: submission.sentAt, receivedAt: request.receivedAt,
             lastCorrectionMilliseconds: driver.lastCorrectionMilliseconds)
@@ -78,8 +90,15 @@ final class EventAppending {
             merchant: try dictionaries.place(submission.merchantID),
             settingsVersion: try dictionaries.settingsVersion(request.settings, at: request.receivedAt), clock: clock)
         let verdict = try folding.fold(new, into: &driver)
-        try drivers.write(driver)
+        try drivers.write(driver, of: request.driver)
         return StoredEvent(eventID: submission.eventID, verdict: verdict, journey: driver.journey.journey)
+    }
+
+    /// The first write of a request, and so the place for its last refusal: an event that was under way when its
+    /// driver was erased must not bring the driver back.
+    private func newDriver(_ id: DriverID, at now: Moment) throws(SQLiteError) -> DriverRow {
+        if let erased, try erased.isSettling(id, at: now) { throw .driverWasErased }
+        return try drivers.add(id, at: now)
     }
 
     private func row(of session: SessionUse, driver: DriverRow, at now: Moment) throws(SQLiteError) -> Int64? {
@@ -100,7 +119,7 @@ final class EventAppending {
             if !session.isRegistered { try complete(session.id, with: registration) }
             return .existed
         }
-        let owner = if let driver { driver } else { try drivers.add(registration.driver, at: registration.receivedAt) }
+        let owner = if let driver { driver } else { try newDriver(registration.driver, at: registration.receivedAt) }
         let id = try sessions.open(registration.sessionID, of: owner.id, at: registration.receivedAt)
         try complete(id, with: registration)
         return .created

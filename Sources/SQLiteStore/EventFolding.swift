@@ -138,24 +138,29 @@ extension StoredJourney {
     mutating func findRows(
         from before: StoredJourney, session: Int64?, charger: Int64?, of event: PlacedEvent
     ) throws(SQLiteError) {
-        self.session = try Self.row(
-            of: journey.sessionID,
-            among: [(before.journey.sessionID, before.session), (event.sessionID, session)])
-        let places = [
-            (before.journey.targetChargerID, before.targetCharger),
-            (before.journey.nextTargetChargerID, before.nextTargetCharger), (event.chargerID, charger),
-        ]
-        targetCharger = try Self.row(of: journey.targetChargerID, among: places)
-        nextTargetCharger = try Self.row(of: journey.nextTargetChargerID, among: places)
+        self.session = try Self.row(of: journey.sessionID, before.named, before.named, (event.sessionID, session))
+        let (target, next) = (before.target, before.nextTarget)
+        targetCharger = try Self.row(of: journey.targetChargerID, target, next, (event.chargerID, charger))
+        nextTargetCharger = try Self.row(of: journey.nextTargetChargerID, next, target, (event.chargerID, charger))
     }
 
+    private typealias Named = (text: String?, row: Int64?)
+
+    private var named: Named { (journey.sessionID, session) }
+    private var target: Named { (journey.targetChargerID, targetCharger) }
+    private var nextTarget: Named { (journey.nextTargetChargerID, nextTargetCharger) }
+
     private static func row(
-        of text: String?, among known: [(text: String?, row: Int64?)]
+        of text: String?, _ first: Named, _ second: Named, _ third: Named
     ) throws(SQLiteError) -> Int64? {
         guard let text else { return nil }
-        for candidate in known {
-            if let candidateText = candidate.text, candidateText.utf8.elementsEqual(text.utf8) { return candidate.row }
-        }
+        if isNamed(text, first) { return first.row }
+        if isNamed(text, second) { return second.row }
+        if isNamed(text, third) { return third.row }
         throw .unreadable("a journey that names what no event named")
+    }
+
+    private static func isNamed(_ text: String, _ named: Named) -> Bool {
+        named.text.map { $0.utf8.elementsEqual(text.utf8) } ?? false
     }
 }

@@ -53,7 +53,7 @@ final class ExpiryStoring {
         let expiry = try appending.folding.expiry(
             deadline, of: driver.journey, driver: driver.id, due.id, at: request.now, settings: request.settings)
         _ = try appending.folding.fold(expiry, into: &driver)
-        try appending.drivers.write(driver)
+        try appending.drivers.write(driver, of: due.id)
         return true
     }
 }

@@ -30,5 +30,8 @@ package struct Migration: Sendable {
     package static let all: [Migration] = [
         Migration(1, "events", PackageResources._001_events_sql),
         Migration(2, "journeys", PackageResources._002_journeys_sql),
+        Migration(3, "accounts", PackageResources._003_accounts_sql),
+        Migration(4, "feed", PackageResources._004_feed_sql),
+        Migration(5, "settings_change", PackageResources._005_settings_change_sql),
     ]
 }

@@ -5,7 +5,8 @@ import Crypto
 import Engine
 import JourneyModel
 
-struct PreparedAppend: Sendable {
+/// A class, because it changes hands some ten times on its way and has as many texts.
+final class PreparedAppend: Sendable {
     let request: AppendRequest
     /// SHA-256 of the canonical form.
     let digest: [UInt8]
@@ -17,6 +18,6 @@ struct PreparedAppend: Sendable {
 
     static func digest(of submission: EventSubmission) -> [UInt8] {
         var form = submission.canonicalForm
-        return form.withUTF8 { Array(SHA256.hash(data: $0)) }
+        return form.withUTF8 { SHA256.hash(data: UnsafeRawBufferPointer($0)).withUnsafeBytes(Array.init) }
     }
 }

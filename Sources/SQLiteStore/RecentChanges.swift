@@ -37,25 +37,39 @@ struct RecentChanges {
     /// Whether changes may have been let go.
     var isFull: Bool { changes.count >= Self.countMax }
 
-    mutating func append(_ change: Change) {
-        changes.append(change)
-        if changes.count > Self.countMax { changes.removeFirst(changes.count - Self.countMax) }
-    }
-
-    var bytes: [UInt8] {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(changes.count * 16)
-        for change in changes {
-            var head = UInt8(truncatingIfNeeded: change.state.code)
-            if change.session != nil { head |= ChangeForm.hasSession }
-            if change.graceDeadline != nil { head |= ChangeForm.hasGrace }
-            if change.hardDeadline != nil { head |= ChangeForm.hasHard }
-            bytes.append(head)
-            ChangeForm.append(UInt64(bitPattern: change.event), to: &bytes)
-            if let session = change.session { ChangeForm.append(UInt64(bitPattern: session), to: &bytes) }
-            if let grace = change.graceDeadline { ChangeForm.append(grace, to: &bytes) }
-            if let hard = change.hardDeadline { ChangeForm.append(hard, to: &bytes) }
+    /// Adds a change to the column, and lets go of the oldest ones beyond `countMax`. The others stay the bytes that
+    /// they are: this happens with nearly every event.
+    static func append(_ change: Change, to bytes: inout [UInt8]) {
+        var reader = ChangeReader(bytes: bytes)
+        var starts: [Int] = []
+        starts.reserveCapacity(countMax)
+        var start = reader.position
+        while reader.change() != nil {
+            starts.append(start)
+            start = reader.position
         }
+        if !reader.isAtEnd {
+            bytes = []
+        } else if starts.count >= countMax {
+            bytes.removeFirst(starts[starts.count - countMax + 1])
+        }
+        bytes += change.bytes
+    }
+}
+
+extension RecentChanges.Change {
+    fileprivate var bytes: [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(32)
+        var head = UInt8(truncatingIfNeeded: state.code)
+        if session != nil { head |= ChangeForm.hasSession }
+        if graceDeadline != nil { head |= ChangeForm.hasGrace }
+        if hardDeadline != nil { head |= ChangeForm.hasHard }
+        bytes.append(head)
+        ChangeForm.append(UInt64(bitPattern: event), to: &bytes)
+        if let session { ChangeForm.append(UInt64(bitPattern: session), to: &bytes) }
+        if let graceDeadline { ChangeForm.append(graceDeadline, to: &bytes) }
+        if let hardDeadline { ChangeForm.append(hardDeadline, to: &bytes) }
         return bytes
     }
 }

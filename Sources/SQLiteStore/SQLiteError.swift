@@ -59,6 +59,9 @@ package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
 private let ioerrWrite: Int32 = SQLITE_IOERR | (3 << 8)
 
 extension SQLiteError {
+    /// Not SQLite's at all: about one request, which is refused alone as `StoreFailure.driverErased`.
+    static let driverWasErased = SQLiteError(extendedCode: SQLITE_CONSTRAINT, message: "the driver was just erased")
+
     /// A row holds what no release of this server wrote.
     static func unreadable(_ column: String) -> SQLiteError {
         SQLiteError(extendedCode: SQLITE_CORRUPT, message: "unreadable value in column \(column)")

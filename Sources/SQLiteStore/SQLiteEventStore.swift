@@ -1,8 +1,10 @@
 // `EventStore` on SQLite: the front of the writer and of the readers. The promises are written at the port; how they
 // are kept is in Writer, WriterConnection and EventAppending.
 
+package import CoreMetrics
 package import Engine
 import GRDB
+package import Identity
 package import JourneyModel
 
 package final class SQLiteEventStore: EventStore {
@@ -14,17 +16,23 @@ package final class SQLiteEventStore: EventStore {
     /// - Parameters:
     ///   - nowMilliseconds: the time to be recorded with the migrations that run.
     ///   - waitingMax: requests that may wait for the writer; one more is refused as `.unavailable`.
+    ///   - digests: by which deleted drivers are known; nil when nobody is ever deleted.
     /// - Throws: `MigrationRefusal`, `DurabilityNotGranted`, or SQLite's error.
     package convenience init(
-        path: String, nowMilliseconds: Int64, waitingMax: Int? = nil
+        path: String, nowMilliseconds: Int64, waitingMax: Int? = nil, digests: KeyedDigests? = nil,
+        metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) throws {
         let pool = try DatabaseOpening.open(path: path, nowMilliseconds: nowMilliseconds)
-        try self.init(pool: pool, waitingMax: waitingMax ?? Writer.waitingMax)
+        try self.init(
+            pool: pool, waitingMax: waitingMax ?? Writer.waitingMax, digests: digests, metrics: metrics)
     }
 
-    init(pool: DatabasePool, waitingMax: Int = Writer.waitingMax) throws {
+    init(
+        pool: DatabasePool, waitingMax: Int = Writer.waitingMax, digests: KeyedDigests? = nil,
+        metrics: any MetricsFactory = NOOPMetricsHandler.instance
+    ) throws {
         self.pool = pool
-        writer = try Writer(pool: pool, waitingMax: waitingMax)
+        writer = try Writer(pool: pool, waitingMax: waitingMax, digests: digests, metrics: metrics)
     }
 
     // MARK: Writing
@@ -50,8 +58,26 @@ package final class SQLiteEventStore: EventStore {
         }.get()
     }
 
-    /// Returns once a write is on disk: the database takes writes.
+    /// One transaction of ordinary SQL. `leavesNoTrace`: what it removes is gone from the WAL too when this returns, or
+    /// soon after a reader that is in the way.
+    func change<Outcome: Sendable>(
+        leavesNoTrace: Bool = false, _ change: @escaping @Sendable (Database) throws -> Outcome
+    ) async throws(StoreFailure) -> Outcome {
+        let result: Result<Outcome, StoreFailure> = await withCheckedContinuation { continuation in
+            writer.add(.change(PendingChange(leavesNoTrace: leavesNoTrace, change, telling: continuation)))
+        }
+        return try result.get()
+    }
+
+    /// Requests in line for the writer.
+    package var writesWaiting: Int { writer.requestsWaiting }
+
+    /// Returns once a write is on disk and there is room for more: the database takes writes. A write that fits into
+    /// what the WAL has already would prove little on a full disk.
     package func checkWritable() async throws(StoreFailure) {
+        guard FreeSpace.bytes(besideFile: pool.path) ?? .max >= FreeSpace.bytesMin else {
+            throw .unavailable("the disk is full")
+        }
         try await withCheckedContinuation { continuation in
             writer.add(.probe(continuation))
         }.get()
@@ -87,18 +113,27 @@ package final class SQLiteEventStore: EventStore {
         try await read { db in try StoredEvents.timeline(of: driver, limit: limit, db) }
     }
 
-    /// Not GRDB's `read` for async contexts: that one ends when the calling task is cancelled.
+    /// Throws `.cancelled` as soon as the calling task is. Not GRDB's `read` for async contexts: that one waits for a
+    /// free connection all the same, and interrupts what others may share.
     func read<Value: Sendable>(
         _ value: @escaping @Sendable (Database) throws -> Value
     ) async throws(StoreFailure) -> Value {
-        let result: Result<Value, StoreFailure> = await withCheckedContinuation { continuation in
-            pool.asyncRead { db in
-                do {
-                    continuation.resume(returning: .success(try value(db.get())))
-                } catch {
-                    continuation.resume(returning: .failure(.unavailable("\(SQLiteError(error))")))
+        let wait = ReadWait<Value>()
+        let result = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                guard wait.begin(continuation) else { return }
+                pool.asyncRead { db in
+                    // Whoever asked is gone: the connection is for the next one.
+                    if wait.isOver { return }
+                    do {
+                        wait.end(.success(try value(db.get())))
+                    } catch {
+                        wait.end(.failure(.unavailable("\(SQLiteError(error))")))
+                    }
                 }
             }
+        } onCancel: {
+            wait.end(.failure(.cancelled))
         }
         return try result.get()
     }

@@ -21,6 +21,14 @@ struct StoredJourney {
         self.nextTargetCharger = nextTargetCharger
     }
 
+    /// The session that the journey is in, if that is its id. A driver's journey is in no other driver's session.
+    func sessionRow(named sessionID: String) -> Int64? {
+        guard let session, let current = journey.sessionID, current.utf8.elementsEqual(sessionID.utf8) else {
+            return nil
+        }
+        return session
+    }
+
     /// Nine columns from `first` on: state; session as number and text; the target and the next target likewise;
     /// grace and hard deadline.
     init(_ columns: borrowing Columns, at first: Int32) throws(SQLiteError) {

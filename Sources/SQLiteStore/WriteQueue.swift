@@ -55,6 +55,9 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
         self.requestsMax = requestsMax
     }
 
+    /// Requests in line.
+    var requestsWaiting: Int { state.withLock(\.requestCount) }
+
     func add(_ work: Work) -> Admission {
         state.withLock { state in
             if state.isClosed { return .refused(.closed) }

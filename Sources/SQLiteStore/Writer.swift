@@ -1,12 +1,15 @@
 // The one writer: takes all that waits, commits it as one, and takes again what came meanwhile. No timer; the size of
 // a group is what arrived during the last commit.
 
+import CoreMetrics
+import Dispatch
 import Engine
 import GRDB
 import GRDBSQLite
+import Identity
 
-/// @unchecked: `connection` is touched in closures on the pool's writer queue only, which is serial; all else is
-/// Sendable.
+/// @unchecked: `connection` and `isToWake` are touched in closures on the pool's writer queue only, which is serial;
+/// all else is Sendable.
 final class Writer: @unchecked Sendable {
     /// Waiting requests beyond which one more is better told at once: at ten thousand events a second, the last in
     /// line waits more than a second and a half.
@@ -16,31 +19,41 @@ final class Writer: @unchecked Sendable {
     static let groupMax = 512
 
     private let pool: DatabasePool
+    private let metrics: WriterMetrics
     private let queue: WriteQueue<WriterWork>
     private var connection: WriterConnection?
+    private var isToWake = false
 
-    init(pool: DatabasePool, waitingMax: Int) throws {
+    /// `digests` nil: nobody is ever erased.
+    init(
+        pool: DatabasePool, waitingMax: Int, digests: KeyedDigests?,
+        metrics: any MetricsFactory = NOOPMetricsHandler.instance
+    ) throws {
         self.pool = pool
+        self.metrics = WriterMetrics(metrics)
         queue = WriteQueue(requestsMax: waitingMax)
         try pool.writeWithoutTransaction { db in
             guard let handle = db.sqliteConnection else {
                 throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
             }
-            connection = try WriterConnection(on: handle)
+            connection = try WriterConnection(on: handle, digests: digests)
         }
     }
+
+    /// Requests in line.
+    var requestsWaiting: Int { queue.requestsWaiting }
 
     /// Puts work in line; it is told what became of it. What was put in line first is done first.
     func add(_ work: WriterWork) {
         switch queue.add(work) {
         case .joinsLine: break
-        case .wakesWriter: pool.asyncWriteWithoutTransaction { [self] _ in workAll() }
+        case .wakesWriter: pool.asyncWriteWithoutTransaction { [self] db in workAll(db) }
         case .refused(.full): work.fail(.unavailable("too many writes are waiting"))
         case .refused(.closed): work.fail(.unavailable("the store is closed"))
         }
     }
 
-    private func workAll() {
+    private func workAll(_ db: Database) {
         while true {
             let group = queue.take(requestsMax: Self.groupMax)
             guard !group.isEmpty else { return }
@@ -48,7 +61,28 @@ final class Writer: @unchecked Sendable {
                 for work in group { work.fail(.unavailable("the store is closed")) }
                 continue
             }
-            connection.run(group)
+            let start = ContinuousClock.now
+            let isCommitted = connection.run(group, db)
+            metrics.record(
+                requests: group.reduce(0) { $0 + $1.requestCount }, took: ContinuousClock.now - start,
+                isCommitted: isCommitted)
+            if connection.owesTruncation { wakeToTruncate() }
+        }
+    }
+
+    /// A reader was in the way when the WAL was to be cut: again in a second, whether or not anybody writes until then.
+    /// Only one such wake-up waits at a time.
+    private func wakeToTruncate() {
+        guard !isToWake else { return }
+        isToWake = true
+        DispatchQueue.global().asyncAfter(deadline: .now() + .seconds(1)) { [weak self] in
+            guard let self else { return }
+            pool.asyncWriteWithoutTransaction { [self] _ in
+                isToWake = false
+                guard let connection, connection.owesTruncation else { return }
+                connection.truncateLog()
+                if connection.owesTruncation { wakeToTruncate() }
+            }
         }
     }
 

@@ -8,7 +8,9 @@
 // Not Sendable: it lives on the writer's queue.
 
 import Engine
+import GRDB
 import GRDBSQLite
+import Identity
 
 final class WriterConnection {
     private let connection: OpaquePointer
@@ -18,37 +20,49 @@ final class WriterConnection {
     private let commit: PreparedStatement
     private let rollback: PreparedStatement
     private let probe: PreparedStatement
+    /// Another number when another connection has committed since.
+    private let dataVersion: PreparedStatement
+    private var lastDataVersion: Int64 = -1
     private let savepoint: PreparedStatement
     private let rollbackToSavepoint: PreparedStatement
     private let releaseSavepoint: PreparedStatement
 
     /// The connection outlives this, or is closed with sqlite3_close_v2.
-    init(on connection: OpaquePointer) throws(SQLiteError) {
+    init(on connection: OpaquePointer, digests: KeyedDigests?) throws(SQLiteError) {
         self.connection = connection
-        appending = try EventAppending(on: connection)
+        appending = try EventAppending(on: connection, digests: digests)
         expiring = try ExpiryStoring(appending, on: connection)
         begin = try PreparedStatement("BEGIN IMMEDIATE", on: connection)
         commit = try PreparedStatement("COMMIT", on: connection)
         rollback = try PreparedStatement("ROLLBACK", on: connection)
         probe = try PreparedStatement(
             "UPDATE write_probe SET written_count = written_count + 1 WHERE id = 1", on: connection)
+        dataVersion = try PreparedStatement("PRAGMA data_version", on: connection)
         savepoint = try PreparedStatement("SAVEPOINT request", on: connection)
         rollbackToSavepoint = try PreparedStatement("ROLLBACK TO request", on: connection)
         releaseSavepoint = try PreparedStatement("RELEASE request", on: connection)
     }
 
-    /// Does all of the work in one transaction and tells everybody who waits, once each.
-    func run(_ group: [WriterWork]) {
-        switch attempt(group, isolating: false) {
-        case .committed(let done):
-            for work in done { work.tell() }
-        case .failed(let error, let failure):
-            guard error.isAboutOneStatement else { return fail(group, failure) }
-            switch attempt(group, isolating: true) {
-            case .committed(let done): for work in done { work.tell() }
-            case .failed(_, let failure): fail(group, failure)
-            }
+    /// Does all of the work in one transaction and tells everybody who waits, once each. False when nothing of it is
+    /// known to be stored.
+    func run(_ group: [WriterWork], _ db: Database) -> Bool {
+        var attempt = attempt(group, db, isolating: false)
+        if case .failed(let error, _) = attempt, error.isAboutOneStatement {
+            attempt = self.attempt(group, db, isolating: true)
         }
+        switch attempt {
+        case .committed(let done):
+            tell(done, of: group)
+            return true
+        case .failed(_, let failure):
+            fail(group, failure)
+            return false
+        }
+    }
+
+    private func tell(_ done: [DoneWork], of group: [WriterWork]) {
+        if owesTruncation || group.contains(where: \.leavesNoTrace) { truncateLog() }
+        for work in done { work.tell() }
     }
 
     private func fail(_ group: [WriterWork], _ failure: StoreFailure) {
@@ -62,16 +76,24 @@ final class WriterConnection {
         case failed(SQLiteError, StoreFailure)
     }
 
-    private func attempt(_ group: [WriterWork], isolating: Bool) -> Attempt {
+    private func attempt(_ group: [WriterWork], _ db: Database, isolating: Bool) -> Attempt {
         do {
             if isInTransaction { rollBack() }
             try begin.run()
-            let done = try group.map { (work) throws(SQLiteError) in try perform(work, isolating: isolating) }
+            try forgetWhatOthersChanged()
+            let done = try group.map { (work) throws(SQLiteError) in try perform(work, db, isolating: isolating) }
             return commit(done)
         } catch {
             rollBack()
             return .failed(error, .unavailable(error.description))
         }
+    }
+
+    /// Inside the transaction: from here on nobody else commits.
+    private func forgetWhatOthersChanged() throws(SQLiteError) {
+        let version = try dataVersion.first({ _ in }, read: { row in row.integer(0) })
+        if version != lastDataVersion { appending.forgetDrivers() }
+        lastDataVersion = version ?? -1
     }
 
     private func commit(_ done: [DoneWork]) -> Attempt {
@@ -114,9 +136,25 @@ final class WriterConnection {
         appending.forgetWhatWasRolledBack()
     }
 
+    // MARK: What is removed without a trace
+
+    /// Rows were removed whose bytes may still lie in the WAL.
+    private(set) var owesTruncation = false
+
+    /// For a reader that keeps the WAL from being cut; the group waits that long.
+    private static let truncationPatienceMilliseconds: Int32 = 100
+
+    /// Copies the WAL into the database file and cuts it to nothing. `secure_delete` has overwritten what was removed.
+    func truncateLog() {
+        sqlite3_busy_timeout(connection, Self.truncationPatienceMilliseconds)
+        let code = sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_TRUNCATE, nil, nil)
+        sqlite3_busy_timeout(connection, Int32(DatabaseOpening.busyTimeoutSeconds * 1000))
+        owesTruncation = code != SQLITE_OK
+    }
+
     // MARK: One piece of work
 
-    private func perform(_ work: WriterWork, isolating: Bool) throws(SQLiteError) -> DoneWork {
+    private func perform(_ work: WriterWork, _ db: Database, isolating: Bool) throws(SQLiteError) -> DoneWork {
         switch work {
         case .append(let append, let waiting):
             return .append(try outcome(of: append, isolating: isolating), waiting)
@@ -132,9 +170,30 @@ final class WriterConnection {
             return .register(outcome, waiting)
         case .expire(let request, let waiting):
             return .expire(try expire(request), waiting)
+        case .change(let change):
+            return .change(tell: try tell(of: change, db))
         case .probe(let waiting):
             try probe.run()
             return .probe(waiting)
+        }
+    }
+
+    /// With a savepoint, always: it may find out after its first write that it cannot go on.
+    private func tell(of change: PendingChange, _ db: Database) throws(SQLiteError) -> @Sendable () -> Void {
+        defer { appending.forgetDrivers() }
+        let outcome = try request(isolating: true, sparing: \.isAboutOneDriver) {
+            () throws(SQLiteError) -> @Sendable () -> Void in
+            do {
+                return try change.make(db)
+            } catch let error as SQLiteError {
+                throw error
+            } catch {
+                throw SQLiteError(error)
+            }
+        }
+        switch outcome {
+        case .success(let tell): return tell
+        case .failure(let failure): return { change.fail(failure) }
         }
     }
 
@@ -166,7 +225,14 @@ final class WriterConnection {
         isolating: Bool, sparing: (SQLiteError) -> Bool = \.isAboutOneStatement,
         _ body: () throws(SQLiteError) -> Outcome
     ) throws(SQLiteError) -> Result<Outcome, StoreFailure> {
-        guard isolating else { return .success(try body()) }
+        guard isolating else {
+            do {
+                return .success(try body())
+            } catch .driverWasErased {
+                // Said before the request's first write: there is nothing to take back.
+                return .failure(.driverErased)
+            }
+        }
         try savepoint.run()
         do {
             let outcome = try body()
@@ -177,7 +243,7 @@ final class WriterConnection {
             try rollbackToSavepoint.run()
             try releaseSavepoint.run()
             appending.forgetWhatWasRolledBack()
-            return .failure(.unavailable(error.description))
+            return .failure(error == .driverWasErased ? .driverErased : .unavailable(error.description))
         }
     }
 }

@@ -2,21 +2,27 @@
 // the writer's queue, after the transaction is over; nothing ties them to the cancellation of the waiting task.
 
 import Engine
+import GRDB
 
 enum WriterWork: QueuedWork {
     case append(PreparedAppend, CheckedContinuation<Result<AppendOutcome, StoreFailure>, Never>)
     case appendMany([PreparedAppend], CheckedContinuation<[Result<AppendOutcome, StoreFailure>], Never>)
     case register(SessionRegistration, CheckedContinuation<Result<RegistrationOutcome, StoreFailure>, Never>)
     case expire(ExpiryRequest, CheckedContinuation<Result<StoredExpiries, StoreFailure>, Never>)
+    case change(PendingChange)
     /// A write that changes nothing that anybody reads: is the disk taking writes?
     case probe(CheckedContinuation<Result<Void, StoreFailure>, Never>)
 
     var requestCount: Int {
         switch self {
-        case .append, .register, .probe: 1
+        case .append, .register, .change, .probe: 1
         case .appendMany(let appends, _): appends.count
         case .expire(let request, _): request.driversMax
         }
+    }
+
+    var leavesNoTrace: Bool {
+        if case .change(let change) = self { change.leavesNoTrace } else { false }
     }
 
     /// Tells whoever waits that nothing of it happened, or that nobody knows.
@@ -27,8 +33,31 @@ enum WriterWork: QueuedWork {
             waiting.resume(returning: appends.map { _ in .failure(failure) })
         case .register(_, let waiting): waiting.resume(returning: .failure(failure))
         case .expire(_, let waiting): waiting.resume(returning: .failure(failure))
+        case .change(let change): change.fail(failure)
         case .probe(let waiting): waiting.resume(returning: .failure(failure))
         }
+    }
+}
+
+/// A change of anything but events: ordinary SQL through GRDB, in a savepoint of its own, so that whatever becomes of
+/// it its neighbours are untouched. Refusals that write (a guess that counts) are outcomes like any other.
+struct PendingChange: Sendable {
+    /// May run a second time, after a rollback. Gives what tells the outcome.
+    let make: @Sendable (Database) throws -> @Sendable () -> Void
+    let fail: @Sendable (StoreFailure) -> Void
+    /// What it removes has to be gone from the WAL as well.
+    let leavesNoTrace: Bool
+
+    init<Outcome: Sendable>(
+        leavesNoTrace: Bool, _ change: @escaping @Sendable (Database) throws -> Outcome,
+        telling waiting: CheckedContinuation<Result<Outcome, StoreFailure>, Never>
+    ) {
+        make = { db in
+            let outcome = try change(db)
+            return { waiting.resume(returning: .success(outcome)) }
+        }
+        fail = { waiting.resume(returning: .failure($0)) }
+        self.leavesNoTrace = leavesNoTrace
     }
 }
 
@@ -41,6 +70,7 @@ enum DoneWork {
         Result<RegistrationOutcome, StoreFailure>,
         CheckedContinuation<Result<RegistrationOutcome, StoreFailure>, Never>)
     case expire(StoredExpiries, CheckedContinuation<Result<StoredExpiries, StoreFailure>, Never>)
+    case change(tell: @Sendable () -> Void)
     case probe(CheckedContinuation<Result<Void, StoreFailure>, Never>)
 
     func tell() {
@@ -49,6 +79,7 @@ enum DoneWork {
         case .appendMany(let outcomes, let waiting): waiting.resume(returning: outcomes)
         case .register(let outcome, let waiting): waiting.resume(returning: outcome)
         case .expire(let stored, let waiting): waiting.resume(returning: .success(stored))
+        case .change(let tell): tell()
         case .probe(let waiting): waiting.resume(returning: .success(()))
         }
     }

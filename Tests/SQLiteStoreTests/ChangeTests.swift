@@ -143,21 +143,25 @@ struct RecentChangesTests {
 
     @Test(arguments: [UInt64](0..<200)) func `what is written is read`(_ seed: UInt64) {
         var random = SeededRandom(seed: seed)
-        var changes = RecentChanges(bytes: [])
+        var bytes: [UInt8] = []
         let all = (0..<Int.random(in: 0...40, using: &random)).map { _ in change(&random) }
-        for change in all { changes.append(change) }
-        #expect(changes.changes == all.suffix(RecentChanges.countMax))
-        #expect(RecentChanges(bytes: changes.bytes).changes == changes.changes)
+        for change in all { RecentChanges.append(change, to: &bytes) }
+        #expect(RecentChanges(bytes: bytes).changes == all.suffix(RecentChanges.countMax))
     }
 
     @Test func `damaged bytes are no changes, and no crash`() {
         var random = SeededRandom(seed: 5)
-        var changes = RecentChanges(bytes: [])
-        for _ in 0..<8 { changes.append(change(&random)) }
-        for length in 1..<changes.bytes.count {
-            let cut = RecentChanges(bytes: Array(changes.bytes.prefix(length))).changes
-            #expect(cut.isEmpty || cut == Array(changes.changes.prefix(cut.count)), "\(length) bytes")
+        var bytes: [UInt8] = []
+        for _ in 0..<8 { RecentChanges.append(change(&random), to: &bytes) }
+        let changes = RecentChanges(bytes: bytes).changes
+        for length in 1..<bytes.count {
+            let cut = RecentChanges(bytes: Array(bytes.prefix(length))).changes
+            #expect(cut.isEmpty || cut == Array(changes.prefix(cut.count)), "\(length) bytes")
         }
+        var damaged = Array(bytes.dropLast())
+        let newest = change(&random)
+        RecentChanges.append(newest, to: &damaged)
+        #expect(RecentChanges(bytes: damaged).changes == [newest], "what cannot be read is let go")
         for _ in 0..<20_000 {
             let noise = (0..<Int.random(in: 0...40, using: &random)).map { _ in
                 UInt8.random(in: .min ... .max, using: &random)

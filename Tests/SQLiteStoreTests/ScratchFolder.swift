@@ -5,9 +5,20 @@ import Foundation
 final class ScratchFolder: Sendable {
     let path: String
 
-    init() throws {
-        path = FileManager.default.temporaryDirectory.appendingPathComponent("dwell-\(UUID().uuidString)").path
+    /// `inMemory`: on a file system in memory, where there is one with a gigabyte free, for a test that is not about
+    /// the disk.
+    init(inMemory: Bool = false) throws {
+        let memory = inMemory ? Self.memory : nil
+        path =
+            (memory ?? FileManager.default.temporaryDirectory).appendingPathComponent("dwell-\(UUID().uuidString)").path
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+    }
+
+    private static var memory: URL? {
+        let path = "/dev/shm"
+        let free = try? FileManager.default.attributesOfFileSystem(forPath: path)[.systemFreeSize] as? NSNumber
+        guard let free, free.int64Value > 1 << 30, FileManager.default.isWritableFile(atPath: path) else { return nil }
+        return URL(fileURLWithPath: path, isDirectory: true)
     }
 
     deinit {
@@ -22,5 +33,9 @@ final class ScratchFolder: Sendable {
         for suffix in ["", "-wal"] where FileManager.default.fileExists(atPath: file(name) + suffix) {
             try FileManager.default.copyItem(atPath: file(name) + suffix, toPath: file(copy) + suffix)
         }
+    }
+
+    func removeDatabase(_ name: String) {
+        for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: file(name) + suffix) }
     }
 }

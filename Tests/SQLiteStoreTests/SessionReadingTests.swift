@@ -1,11 +1,13 @@
 // Sessions and their timelines as a driver reads them: the newest session first, events in the contract's order, page
 // after page without a gap or a repeat, and nothing of anybody else's.
 
+import Dispatch
 import Engine
 import JourneyModel
-import SQLiteStore
 import TestSupport
 import Testing
+
+@testable import SQLiteStore
 
 struct SessionReadingTests {
     private let folder: ScratchFolder
@@ -17,6 +19,34 @@ struct SessionReadingTests {
 
     private func open() throws -> SQLiteEventStore {
         try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `a reader that is cancelled is let go at once, and the store goes on`() async throws {
+        let store = try open()
+        try await append(.sample(.sessionRestored, key: "k", session: "s"), store)
+        // A read that runs until it is told to end.
+        let gate = DispatchSemaphore(value: 0)
+        let (started, starts) = AsyncStream<Void>.makeStream()
+        let driver = driver
+        let running = Task {
+            try await store.read { _ in
+                starts.yield()
+                gate.wait()
+            }
+        }
+        for await _ in started { break }
+        running.cancel()
+        await #expect(throws: StoreFailure.cancelled) { try await running.value }
+
+        let cancelledBefore = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            return try await store.journey(of: driver)
+        }
+        await #expect(throws: StoreFailure.cancelled) { try await cancelledBefore.value }
+        #expect(try await store.eventCount() == 1)
+        gate.signal()
+        await store.close()
     }
 
     private func append(_ submission: EventSubmission, _ store: SQLiteEventStore) async throws {

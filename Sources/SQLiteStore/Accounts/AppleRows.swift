@@ -1,0 +1,142 @@
+// What Apple's server is told, and what it tells: sealed refresh tokens, the queue of their revocations, and notices.
+
+import GRDB
+import Identity
+import JourneyModel
+
+import struct Foundation.Data
+
+enum AppleRows {
+    // MARK: Refresh tokens
+
+    static func keep(
+        _ outcome: AppleCodeExchangeOutcome, of identity: AppleIdentity, driver: DriverID,
+        from origin: RequestOrigin, _ db: Database
+    ) throws {
+        let row = try DriverRows.row(of: driver, db)
+        switch outcome {
+        case .failed(let reason):
+            try AuditRows.add(.appleCodeExchange, .failed, reason: reason, driver: row, from: origin, db)
+        case .sealed(let token):
+            let isTheirs = try Bool.fetchOne(
+                db, sql: "SELECT EXISTS (SELECT 1 FROM apple_identity WHERE subject = ? AND driver = ?)",
+                arguments: [identity.subject, row])
+            if isTheirs == true, let row {
+                try keep(token, clientID: identity.clientID, of: row, db)
+            } else {
+                // The account was deleted while Apple was asked.
+                try revoke(
+                    token.data, subject: identity.subject, clientID: identity.clientID, at: origin.at, db)
+            }
+            try AuditRows.add(.appleCodeExchange, .done, driver: row, from: origin, db)
+        }
+    }
+
+    private static func keep(_ token: [UInt8], clientID: String, of driver: Int64, _ db: Database) throws {
+        try db.execute(
+            sql: """
+                INSERT INTO apple_refresh_token (driver, client_id, sealed_refresh_token) VALUES (?, ?, ?)
+                ON CONFLICT (driver, client_id) DO UPDATE SET sealed_refresh_token = excluded.sealed_refresh_token
+                """,
+            arguments: [driver, clientID, token.data])
+    }
+
+    /// Puts the tokens of all apps, if there are any, into the queue.
+    static func revokeTokens(of driver: Int64, at now: Moment, _ db: Database) throws {
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT sealed_refresh_token, subject, apple_refresh_token.client_id FROM apple_refresh_token
+                JOIN apple_identity ON apple_identity.driver = apple_refresh_token.driver
+                WHERE apple_refresh_token.driver = ?
+                """,
+            arguments: [driver])
+        for row in rows { try revoke(row[0], subject: row[1], clientID: row[2], at: now, db) }
+        try forgetTokens(of: driver, db)
+    }
+
+    private static func forgetTokens(of driver: Int64, _ db: Database) throws {
+        try db.execute(sql: "DELETE FROM apple_refresh_token WHERE driver = ?", arguments: [driver])
+    }
+
+    private static func revoke(
+        _ sealedToken: Data, subject: String, clientID: String, at now: Moment, _ db: Database
+    ) throws {
+        try db.execute(
+            sql: """
+                INSERT INTO apple_revocation
+                (client_id, sealed_refresh_token, subject_digest, next_attempt_at_ms, created_at_ms)
+                VALUES (?, ?, ?, ?, ?)
+                """,
+            arguments: [
+                clientID, sealedToken, plainDigest(subject).data, now.millisecondsSinceEpoch,
+                now.millisecondsSinceEpoch,
+            ])
+    }
+
+    static func nextRevocation(at now: Moment, _ db: Database) throws -> AppleRevocation? {
+        let row = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT id, client_id, sealed_refresh_token, subject_digest, attempt_count FROM apple_revocation
+                WHERE next_attempt_at_ms <= ? ORDER BY next_attempt_at_ms, id LIMIT 1
+                """,
+            arguments: [now.millisecondsSinceEpoch])
+        return row.map { row in
+            AppleRevocation(
+                id: row[0], clientID: row[1], sealedRefreshToken: Array(row[2] as Data),
+                subjectDigest: Array(row[3] as Data), attemptCount: row[4])
+        }
+    }
+
+    // MARK: Notices
+
+    static func take(_ notice: AppleNotice, _ erasing: Erasing, from origin: RequestOrigin, _ db: Database) throws {
+        try db.execute(
+            sql: "INSERT INTO apple_notice (jti_digest, taken_at_ms) VALUES (?, ?) ON CONFLICT DO NOTHING",
+            arguments: [plainDigest(notice.jti).data, origin.at.millisecondsSinceEpoch])
+        guard db.changesCount == 1 else { return }
+        let row = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT driver.id, driver_id FROM apple_identity JOIN driver ON driver.id = driver WHERE subject = ?
+                """,
+            arguments: [notice.subject])
+        guard let row else {
+            return try AuditRows.add(.appleNotice, .done, reason: "unknown_subject", from: origin, db)
+        }
+        let driver: Int64 = row[0]
+        try AuditRows.add(.appleNotice, .done, reason: notice.kind.word, driver: driver, from: origin, db)
+        switch notice.kind {
+        case .accountDeleted: try erasing.erase(DriverID(row[1]), db)
+        case .consentRevoked: try forgetConsent(of: driver, at: origin.at, db)
+        case .emailEnabled, .emailDisabled:
+            try db.execute(
+                sql: "UPDATE apple_identity SET forwards_email = ? WHERE driver = ?",
+                arguments: [notice.kind == .emailEnabled, driver])
+        case .other: break
+        }
+    }
+
+    /// Ends the sessions that Apple vouched for. Its refresh tokens are void already.
+    private static func forgetConsent(of driver: Int64, at now: Moment, _ db: Database) throws {
+        let sids = try Set(
+            String.fetchAll(
+                db, sql: "SELECT sid FROM sign_in_session WHERE driver = ? AND method = 'apple'", arguments: [driver]))
+        let sessions = try SignInSessionRows.all(of: driver, db).filter { sids.contains($0.sid) }
+        try SignInSessionRows.end(sessions, at: now, db)
+        try forgetTokens(of: driver, db)
+    }
+}
+
+extension AppleNotice.Kind {
+    fileprivate var word: String {
+        switch self {
+        case .consentRevoked: "consent_revoked"
+        case .accountDeleted: "account_deleted"
+        case .emailEnabled: "email_enabled"
+        case .emailDisabled: "email_disabled"
+        case .other: "other"
+        }
+    }
+}

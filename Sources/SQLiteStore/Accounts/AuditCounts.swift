@@ -1,0 +1,34 @@
+// How often each action of the audit ended how, for the figures.
+
+package import Engine
+import GRDB
+package import Identity
+
+package struct AuditCounts: Sendable {
+    package var newestID: Int64
+    package var counts: [(action: AuditAction, outcome: AuditOutcome, count: Int)]
+}
+
+extension SQLiteEventStore {
+    /// 0 when there is none yet.
+    package func newestAuditID() async throws(StoreFailure) -> Int64 {
+        try await read { db in try Int64.fetchOne(db, sql: "SELECT max(id) FROM audit") ?? 0 }
+    }
+
+    /// Of the lines that came after that one. Words that this version does not know are left out.
+    package func auditCounts(after id: Int64) async throws(StoreFailure) -> AuditCounts {
+        try await read { db in
+            let rows = try Row.fetchAll(
+                db, sql: "SELECT action, outcome, count(*), max(id) FROM audit WHERE id > ? GROUP BY action, outcome",
+                arguments: [id])
+            var counts = AuditCounts(newestID: id, counts: [])
+            for row in rows {
+                counts.newestID = max(counts.newestID, row[3])
+                guard let action = AuditAction(rawValue: row[0]), let outcome = AuditOutcome(rawValue: row[1])
+                else { continue }
+                counts.counts.append((action, outcome, row[2]))
+            }
+            return counts
+        }
+    }
+}

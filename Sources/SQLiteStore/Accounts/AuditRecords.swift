@@ -1,0 +1,29 @@
+// Reads the audit of a database file for `dwell audit`. Each call is one snapshot.
+
+import GRDB
+package import Identity
+package import JourneyModel
+
+package struct AuditRecords: Sendable {
+    private let queue: DatabaseQueue
+
+    package static let entriesMax = 10_000
+
+    /// Opens the file read-only.
+    package init(path: String) throws(RecordsUnreadable) {
+        queue = try RecordsFile.open(path)
+    }
+
+    package func close() {
+        try? queue.close()
+    }
+
+    /// The newest about a driver, the newest first.
+    ///
+    /// - Parameter limit: 1 to `entriesMax`.
+    package func entries(of driver: DriverID, limit: Int) throws(RecordsUnreadable) -> [AuditEntry] {
+        try RecordsFile.read(queue) { db in
+            try AuditRows.entries(of: driver, limit: min(limit, Self.entriesMax), db)
+        }
+    }
+}

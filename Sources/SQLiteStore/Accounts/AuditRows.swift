@@ -1,0 +1,76 @@
+// The audit's table: a line for whatever happened, written in the transaction in which it happened.
+
+import GRDB
+import Identity
+import JourneyModel
+
+enum AuditRows {
+    /// Lines that come in numbers, and for how long they are kept: what was refused to nobody who is known, and a
+    /// phone's hourly renewals. Receipts of deletions stay, whoever they are of.
+    private static let passing: [(condition: String, keptDays: Int64)] = [
+        ("driver IS NULL AND action <> 'erased'", 30), ("action = 'refresh' AND outcome = 'done'", 90),
+    ]
+
+    /// `driver` is a row number.
+    static func add(
+        _ action: AuditAction, _ outcome: AuditOutcome, reason: String? = nil, driver: Int64? = nil,
+        sid: String? = nil, from origin: RequestOrigin, _ db: Database
+    ) throws {
+        try add(
+            action, outcome, reason: reason, driver: driver, sid: sid, address: origin.address,
+            requestID: origin.requestID, at: origin.at, db)
+    }
+
+    /// What another driver's request did to this one's: where that came from is not this one's to read.
+    static func add(
+        _ action: AuditAction, _ outcome: AuditOutcome, reason: String, ofAnother driver: Int64, at now: Moment,
+        _ db: Database
+    ) throws {
+        try add(
+            action, outcome, reason: reason, driver: driver, sid: nil, address: nil, requestID: nil, at: now, db)
+    }
+
+    private static func add(
+        _ action: AuditAction, _ outcome: AuditOutcome, reason: String?, driver: Int64?, sid: String?,
+        address: String?, requestID: String?, at now: Moment, _ db: Database
+    ) throws {
+        try db.execute(
+            literal: """
+                INSERT INTO audit (at_ms, action, outcome, reason, driver, sid, address, request_id)
+                VALUES (\(now.millisecondsSinceEpoch), \(action.rawValue), \(outcome.rawValue), \(reason),
+                    \(driver), \(sid), \(address), \(requestID))
+                """)
+        try forgetPassing(at: now, db)
+    }
+
+    /// Two of each kind for each line that comes, so that they cannot pile up.
+    private static func forgetPassing(at now: Moment, _ db: Database) throws {
+        for (condition, days) in passing {
+            try db.execute(
+                sql: """
+                    DELETE FROM audit WHERE id IN (
+                        SELECT id FROM audit WHERE \(condition) AND at_ms < ? ORDER BY at_ms LIMIT 2)
+                    """,
+                arguments: [now.advanced(byMilliseconds: -days * 86_400_000).millisecondsSinceEpoch])
+        }
+    }
+
+    /// The newest first.
+    static func entries(of driver: DriverID, limit: Int, _ db: Database) throws -> [AuditEntry] {
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT audit.id, at_ms, action, outcome, reason, sid, address, request_id
+                FROM audit JOIN driver ON driver.id = audit.driver
+                WHERE driver_id = ? ORDER BY audit.id DESC LIMIT ?
+                """,
+            arguments: [driver.rawValue, limit])
+        return try rows.map { row in
+            guard let action = AuditAction(rawValue: row[2]) else { throw SQLiteError.unreadable("action") }
+            guard let outcome = AuditOutcome(rawValue: row[3]) else { throw SQLiteError.unreadable("outcome") }
+            return AuditEntry(
+                id: row[0], at: Moment(millisecondsSinceEpoch: row[1]), action: action, outcome: outcome,
+                reason: row[4], driver: driver, sid: row[5], address: row[6], requestID: row[7])
+        }
+    }
+}

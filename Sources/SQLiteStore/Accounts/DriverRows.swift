@@ -1,0 +1,86 @@
+// Drivers as the ones who sign in: found, made, shown and changed. (DriverRow.swift has them as the heads of their
+// journeys; the row is the same.)
+
+import GRDB
+import Identity
+import JourneyModel
+
+import struct Foundation.Data
+
+enum DriverRows {
+    static func row(of driver: DriverID, _ db: Database) throws -> Int64? {
+        try Int64.fetchOne(db, sql: "SELECT id FROM driver WHERE driver_id = ?", arguments: [driver.rawValue])
+    }
+
+    static func add(_ driver: DriverID, at now: Moment, _ db: Database) throws -> Int64 {
+        try db.execute(
+            sql: "INSERT INTO driver (driver_id, created_at_ms) VALUES (?, ?)",
+            arguments: [driver.rawValue, now.millisecondsSinceEpoch])
+        return db.lastInsertedRowID
+    }
+
+    /// The caller's row, made when another service's driver is seen first. Not for one whose erasure is so fresh that
+    /// this may be a request from before it.
+    static func rowOrNew(of caller: Caller, at now: Moment, _ digests: KeyedDigests, _ db: Database) throws -> Int64 {
+        if let row = try row(of: caller.driver, db) { return row }
+        let erasedAt = try erasedAt(caller.driver, digests, db)
+        guard caller.signInSession == nil, !(erasedAt.map { AccountRules.isSettling(erasedAt: $0, at: now) } ?? false)
+        else { throw SQLiteError.driverWasErased }
+        return try add(caller.driver, at: now, db)
+    }
+
+    static func erasedAt(_ driver: DriverID, _ digests: KeyedDigests, _ db: Database) throws -> Moment? {
+        try Int64.fetchOne(
+            db, sql: "SELECT erased_at_ms FROM erased_driver WHERE driver_digest = ?",
+            arguments: [digests.driver(driver).data]
+        ).map(Moment.init(millisecondsSinceEpoch:))
+    }
+
+    // MARK: Accounts
+
+    static func addAccount(_ driver: Int64, _ profile: FirstProfile, at now: Moment, _ db: Database) throws {
+        try db.execute(
+            sql: "INSERT INTO account (driver, name, email, role, created_at_ms) VALUES (?, ?, ?, ?, ?)",
+            arguments: [
+                driver, profile.name, profile.email, profile.role ?? AccountRules.roleDefault,
+                now.millisecondsSinceEpoch,
+            ])
+    }
+
+    /// Nil for a driver without an account.
+    static func user(_ driver: Int64, _ db: Database) throws -> User? {
+        let row = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT driver_id, name, email, phone, role FROM account
+                JOIN driver ON driver.id = account.driver
+                LEFT JOIN phone_identity ON phone_identity.driver = account.driver
+                WHERE account.driver = ?
+                """,
+            arguments: [driver])
+        return row.map { User(id: DriverID($0[0]), name: $0[1], email: $0[2], phone: $0[3], role: $0[4]) }
+    }
+
+    static func change(
+        _ change: ProfileChange, of caller: Caller, from origin: RequestOrigin, _ digests: KeyedDigests, _ db: Database
+    ) throws -> User {
+        let driver = try rowOrNew(of: caller, at: origin.at, digests, db)
+        if try user(driver, db) == nil {
+            try addAccount(driver, FirstProfile(role: caller.role), at: origin.at, db)
+        }
+        if case .set(let name) = change.name {
+            try db.execute(sql: "UPDATE account SET name = ? WHERE driver = ?", arguments: [name, driver])
+        }
+        if case .set(let email) = change.email {
+            try db.execute(sql: "UPDATE account SET email = ? WHERE driver = ?", arguments: [email, driver])
+        }
+        try AuditRows.add(.profileChanged, .done, driver: driver, sid: caller.signInSession, from: origin, db)
+        guard let user = try user(driver, db) else { throw SQLiteError.unreadable("account.driver") }
+        return user
+    }
+}
+
+extension [UInt8] {
+    /// As GRDB binds a BLOB.
+    var data: Data { Data(self) }
+}

@@ -1,0 +1,103 @@
+// A driver deleted, in one transaction: the account and all that it is known or reached by are gone, and events stay
+// without a link to anybody. What keeps a journey in order is kept: times, states, verdicts, and the order of keys.
+
+import GRDB
+import Identity
+import JourneyModel
+
+struct Erasing: Sendable {
+    var receipt: ErasureReceipt
+    /// Takes the place of the driver's id and begins the names that take the place of its sessions and events. Random:
+    /// no two erasures share it, and no client has used it.
+    var pseudonym: String
+    var origin: RequestOrigin
+    var digests: KeyedDigests
+
+    /// Also for a driver of whom nothing is stored: its tokens are refused all the same.
+    func erase(_ driver: DriverID, _ db: Database) throws {
+        let row = try DriverRows.row(of: driver, db)
+        if let row {
+            try endSignIns(row, db)
+            try eraseIdentities(row, db)
+            try eraseAudit(row, db)
+            try renameJourney(row, db)
+        }
+        try bury(driver, db)
+        try RevocationRows.add(sid: nil, at: receipt.deletedAt, db)
+        try recordErasure(of: row, db)
+    }
+
+    private func endSignIns(_ driver: Int64, _ db: Database) throws {
+        // The feed hears of the driver, not of these: their names would stay in it for a while.
+        for session in try SignInSessionRows.all(of: driver, db) { try SignInSessionRows.remove(session, db) }
+        try db.execute(
+            sql: "DELETE FROM revocation WHERE sid IN (SELECT sid FROM audit WHERE driver = ?)", arguments: [driver])
+        try db.execute(sql: "DELETE FROM device WHERE driver = ?", arguments: [driver])
+    }
+
+    private func eraseIdentities(_ driver: Int64, _ db: Database) throws {
+        try AppleRows.revokeTokens(of: driver, at: receipt.deletedAt, db)
+        let phone = try String.fetchOne(
+            db, sql: "SELECT phone FROM phone_identity WHERE driver = ?", arguments: [driver])
+        if let number = phone.flatMap(PhoneNumber.init) { try eraseCodes(of: number, db) }
+        for table in ["apple_identity", "phone_identity", "account"] {
+            try db.execute(sql: "DELETE FROM \(table) WHERE driver = ?", arguments: [driver])
+        }
+    }
+
+    /// The sends stay counted for their address and in all, as somebody's.
+    private func eraseCodes(of number: PhoneNumber, _ db: Database) throws {
+        let digest = digests.phone(number).data
+        try db.execute(sql: "DELETE FROM one_time_code WHERE phone_digest = ?", arguments: [digest])
+        try db.execute(sql: "DELETE FROM one_time_code_guess WHERE phone_digest = ?", arguments: [digest])
+        try db.execute(
+            sql: "UPDATE one_time_code_send SET phone_digest = randomblob(32) WHERE phone_digest = ?",
+            arguments: [digest])
+    }
+
+    private func eraseAudit(_ driver: Int64, _ db: Database) throws {
+        try db.execute(
+            sql: "UPDATE audit SET sid = NULL, address = NULL, request_id = NULL WHERE driver = ?",
+            arguments: [driver])
+    }
+
+    private func renameJourney(_ driver: Int64, _ db: Database) throws {
+        try db.execute(
+            sql: "UPDATE driver SET driver_id = ?1, last_correction_ms = NULL WHERE id = ?2",
+            arguments: [pseudonym, driver])
+        try db.execute(
+            sql: "UPDATE session SET session_id = ?1 || '-' || id WHERE driver = ?2", arguments: [pseudonym, driver])
+        // The order compares event_id and then the key, as bytes, after all that stays. Numbers in that order, of one
+        // length, keep it; event_id NULL is the key itself.
+        try db.execute(
+            sql: """
+                UPDATE event SET idempotency_key = ?1 || '-' || printf('%012d', place), event_id = NULL,
+                    digest = zeroblob(32), metadata = NULL
+                FROM (
+                    SELECT id AS numbered, row_number() OVER (
+                        ORDER BY corrected_at_ms, coalesce(event_id, idempotency_key), idempotency_key) AS place
+                    FROM event WHERE driver = ?2)
+                WHERE event.id = numbered
+                """,
+            arguments: [pseudonym, driver])
+    }
+
+    private func bury(_ driver: DriverID, _ db: Database) throws {
+        try db.execute(
+            sql: """
+                INSERT INTO erased_driver (driver_digest, erased_at_ms) VALUES (?, ?)
+                ON CONFLICT (driver_digest) DO UPDATE SET erased_at_ms = max(erased_at_ms, excluded.erased_at_ms)
+                """,
+            arguments: [digests.driver(driver).data, receipt.deletedAt.millisecondsSinceEpoch])
+    }
+
+    /// Without where it was asked from. The receipt leads to what is left of the driver, and from there to nobody.
+    private func recordErasure(of driver: Int64?, _ db: Database) throws {
+        try db.execute(
+            literal: """
+                INSERT INTO audit (at_ms, action, outcome, reason, driver)
+                VALUES (\(receipt.deletedAt.millisecondsSinceEpoch), \(AuditAction.erased.rawValue),
+                    \(AuditOutcome.done.rawValue), \(receipt.id), \(driver))
+                """)
+    }
+}

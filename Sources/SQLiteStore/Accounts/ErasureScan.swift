@@ -1,0 +1,129 @@
+// Whether anything of a deleted driver is left, looked for from outside: in every column of every table, and in the
+// bytes of the database file and its WAL, where rows stay visible that no query finds. For `dwell verify-erased`. It
+// changes nothing, and knows nothing of how an erasure is done.
+
+import Foundation
+import GRDB
+
+package struct ErasureScan {
+    package struct Finding: Hashable, Sendable {
+        /// Which of the identifiers, by its place in the list: what was looked for is not repeated.
+        package var identifier: Int
+        /// `account.email`, or `dwell.sqlite3-wal, byte 4711`.
+        package var place: String
+    }
+
+    /// A shorter one would be found by chance.
+    package static let identifierBytesMin = 4
+
+    /// Bytes read at a time.
+    private static let chunkBytes = 1 << 20
+
+    private let path: String
+
+    /// The database at `path`, which may be in use.
+    package init(path: String) {
+        self.path = path
+    }
+
+    /// Every place where one of these texts is, each file's first only. Throws when file or database cannot be read.
+    package func find(_ identifiers: [String]) throws -> [Finding] {
+        let columns = try read { db in
+            try Self.columns(db).flatMap { table, column in
+                try identifiers.enumerated().compactMap { index, identifier in
+                    try Self.isIn(table, column, identifier, db)
+                        ? Finding(identifier: index, place: "\(table).\(column)") : nil
+                }
+            }
+        }
+        let files = try ["", "-wal", "-journal"].map { path + $0 }
+            .filter { FileManager.default.fileExists(atPath: $0) }
+            .flatMap { file in try Self.search(file, for: identifiers.map { Data($0.utf8) }) }
+        return columns + files
+    }
+
+    /// What still hangs on the driver that a receipt names, as tables and columns; nil for an unknown receipt.
+    package func leftovers(ofReceipt receipt: String) throws -> [String]? {
+        try read { db in
+            let driver = try Row.fetchOne(
+                db, sql: "SELECT driver FROM audit WHERE action = 'erased' AND reason = ?", arguments: [receipt])
+            guard let driver else { return nil }
+            // Nothing was stored of a driver without a row.
+            guard let row = driver[0] as Int64? else { return [] }
+            return try Self.mustBeEmpty.compactMap { name, sql in
+                try Bool.fetchOne(db, sql: "SELECT EXISTS (\(sql))", arguments: [row]) == true ? name : nil
+            }
+        }
+    }
+
+    private static let mustBeEmpty: [(name: String, sql: String)] =
+        [
+            "account", "apple_identity", "apple_refresh_token", "phone_identity", "sign_in_session", "device",
+        ].map { table in
+            (table, "SELECT 1 FROM \(table) WHERE driver = ?")
+        } + [
+            ("driver.driver_id", "SELECT 1 FROM driver WHERE id = ? AND driver_id NOT LIKE 'erased-%'"),
+            ("session.session_id", "SELECT 1 FROM session WHERE driver = ? AND session_id NOT LIKE 'erased-%'"),
+            ("event.idempotency_key", "SELECT 1 FROM event WHERE driver = ? AND idempotency_key NOT LIKE 'erased-%'"),
+            ("event.event_id", "SELECT 1 FROM event WHERE driver = ? AND event_id IS NOT NULL"),
+            ("event.metadata", "SELECT 1 FROM event WHERE driver = ? AND metadata IS NOT NULL"),
+            ("audit.address", "SELECT 1 FROM audit WHERE driver = ? AND address IS NOT NULL"),
+            ("audit.request_id", "SELECT 1 FROM audit WHERE driver = ? AND request_id IS NOT NULL"),
+            ("audit.sid", "SELECT 1 FROM audit WHERE driver = ? AND sid IS NOT NULL"),
+        ]
+
+    // MARK: Tables
+
+    private func read<Value>(_ value: (Database) throws -> Value) throws -> Value {
+        var configuration = Configuration()
+        configuration.readonly = true
+        let queue = try DatabaseQueue(path: path, configuration: configuration)
+        defer { try? queue.close() }
+        return try queue.read(value)
+    }
+
+    private static func columns(_ db: Database) throws -> [(table: String, column: String)] {
+        try Row.fetchAll(
+            db,
+            sql: """
+                SELECT entry.name, info.name FROM sqlite_schema AS entry, pragma_table_info(entry.name) AS info
+                WHERE entry.type = 'table'
+                """
+        ).map { ($0[0], $0[1]) }
+    }
+
+    private static func isIn(_ table: String, _ column: String, _ text: String, _ db: Database) throws -> Bool {
+        try Bool.fetchOne(
+            db,
+            sql: """
+                SELECT EXISTS (SELECT 1 FROM "\(table)" WHERE instr(CAST("\(column)" AS BLOB), CAST(? AS BLOB)) > 0)
+                """,
+            arguments: [text]) ?? false
+    }
+
+    // MARK: Files
+
+    /// Chunks overlap, so that nothing hides on the border of two.
+    private static func search(_ file: String, for patterns: [Data]) throws -> [Finding] {
+        let handle = try FileHandle(forReadingFrom: URL(fileURLWithPath: file))
+        defer { try? handle.close() }
+        let overlap = max(0, (patterns.map(\.count).max() ?? 0) - 1)
+        var found: [Int: Int] = [:]
+        var window = Data()
+        var offset = 0
+        while let chunk = try handle.read(upToCount: chunkBytes), !chunk.isEmpty {
+            window.append(chunk)
+            for (index, pattern) in patterns.enumerated() where found[index] == nil {
+                guard let range = window.range(of: pattern) else { continue }
+                found[index] = offset + range.lowerBound - window.startIndex
+            }
+            let kept = min(overlap, window.count)
+            offset += window.count - kept
+            window = Data(window.suffix(kept))
+        }
+        let name = URL(fileURLWithPath: file).lastPathComponent
+        return found.sorted { $0.key < $1.key }.map { index, byte in
+            Finding(identifier: index, place: "\(name), byte \(byte)")
+        }
+    }
+}

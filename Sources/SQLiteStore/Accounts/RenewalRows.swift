@@ -1,0 +1,103 @@
+// Refresh tokens and single tokens, renewed: what is presented is judged by RefreshRule in the transaction that spends
+// it, so that of two requests that race one comes first.
+
+import GRDB
+import Identity
+import JourneyModel
+
+enum RenewalRows {
+    static func add(_ token: NewRefreshToken, of session: Int64, at now: Moment, _ db: Database) throws {
+        try db.execute(
+            sql: "INSERT INTO refresh_token (digest, session, issued_at_ms, expires_at_ms) VALUES (?, ?, ?, ?)",
+            arguments: [
+                token.digest.data, session, now.millisecondsSinceEpoch, token.expiresAt.millisecondsSinceEpoch,
+            ])
+    }
+
+    static func rotate(
+        _ digest: [UInt8], to new: NewRefreshToken, from origin: RequestOrigin, _ db: Database
+    ) throws -> RenewalOutcome {
+        guard let (token, session) = try presented(digest, db) else {
+            try AuditRows.add(.refresh, .refused, reason: "unknown", from: origin, db)
+            return .refused
+        }
+        switch RefreshRule.judge(token, at: origin.at) {
+        case .expired:
+            try AuditRows.add(
+                .refresh, .refused, reason: "expired", driver: session.driver, sid: session.sid, from: origin, db)
+            return .refused
+        case .reuse:
+            try SignInSessionRows.end([session], at: origin.at, db)
+            try AuditRows.add(
+                .refreshReuse, .refused, reason: "session_ended", driver: session.driver, sid: session.sid,
+                from: origin, db)
+            return .ended
+        case .rotate(let isRepeat):
+            // The first time counts: repeats do not stretch the time in which they are taken.
+            try db.execute(
+                sql: "UPDATE refresh_token SET spent_at_ms = coalesce(spent_at_ms, ?) WHERE digest = ?",
+                arguments: [origin.at.millisecondsSinceEpoch, digest.data])
+            try add(new, of: session.id, at: origin.at, db)
+            try forgetExpired(of: session.id, at: origin.at, db)
+            return try renewed(
+                session, until: new.expiresAt, reason: isRepeat ? "repeat" : nil, from: origin, db)
+        }
+    }
+
+    static func renew(
+        _ sid: String, of driver: DriverID, until expiresAt: Moment, from origin: RequestOrigin, _ db: Database
+    ) throws -> RenewalOutcome {
+        // A pair's access token is good for an hour; it may not be made into one for a month.
+        let session = try SignInSessionRows.row(of: sid, driver: driver, db)
+        guard let session, session.kind == .legacy else {
+            try AuditRows.add(
+                .refresh, .refused, reason: session == nil ? "unknown" : "not_a_single_token",
+                driver: session?.driver, sid: session?.sid, from: origin, db)
+            return .refused
+        }
+        return try renewed(session, until: expiresAt, reason: nil, from: origin, db)
+    }
+
+    private static func presented(
+        _ digest: [UInt8], _ db: Database
+    ) throws -> (StoredRefreshToken, SignInSessionRow)? {
+        let row = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT refresh_token.expires_at_ms, spent_at_ms, sign_in_session.id, sid, driver
+                FROM refresh_token JOIN sign_in_session ON sign_in_session.id = refresh_token.session WHERE digest = ?
+                """,
+            arguments: [digest.data])
+        guard let row else { return nil }
+        return (
+            StoredRefreshToken(
+                expiresAt: Moment(millisecondsSinceEpoch: row[0]), spentAt: StoredEvents.moment(row[1])),
+            SignInSessionRow(id: row[2], sid: row[3], driver: row[4], kind: .pair)
+        )
+    }
+
+    private static func renewed(
+        _ session: SignInSessionRow, until expiresAt: Moment, reason: String?, from origin: RequestOrigin,
+        _ db: Database
+    ) throws -> RenewalOutcome {
+        try db.execute(
+            sql: """
+                UPDATE sign_in_session SET last_used_at_ms = max(last_used_at_ms, ?),
+                expires_at_ms = max(expires_at_ms, ?) WHERE id = ?
+                """,
+            arguments: [origin.at.millisecondsSinceEpoch, expiresAt.millisecondsSinceEpoch, session.id])
+        try AuditRows.add(
+            .refresh, .done, reason: reason, driver: session.driver, sid: session.sid, from: origin, db)
+        guard let user = try DriverRows.user(session.driver, db) else {
+            throw SQLiteError.unreadable("account.driver")
+        }
+        return .renewed(user, sid: session.sid)
+    }
+
+    /// Presented after its expiry a token is refused whether or not it is known.
+    private static func forgetExpired(of session: Int64, at now: Moment, _ db: Database) throws {
+        try db.execute(
+            sql: "DELETE FROM refresh_token WHERE session = ? AND expires_at_ms <= ?",
+            arguments: [session, now.millisecondsSinceEpoch])
+    }
+}

@@ -1,0 +1,237 @@
+// The ports of accounts on SQLite, filled: every change is one piece of the one writer's work, every read a snapshot of
+// its own. What happens in a transaction is in the files beside this one.
+
+import Engine
+import GRDB
+package import Identity
+package import JourneyModel
+
+package struct SQLiteAccounts: Sendable {
+    let store: SQLiteEventStore
+    let digests: KeyedDigests
+
+    /// `digests` are the ones that the store was opened with.
+    package init(store: SQLiteEventStore, digests: KeyedDigests) {
+        self.store = store
+        self.digests = digests
+    }
+
+    func change<Outcome: Sendable>(
+        leavesNoTrace: Bool = false, _ change: @escaping @Sendable (Database) throws -> Outcome
+    ) async throws(AccountFailure) -> Outcome {
+        do throws(StoreFailure) {
+            return try await store.change(leavesNoTrace: leavesNoTrace, change)
+        } catch {
+            throw AccountFailure(error)
+        }
+    }
+
+    func read<Value: Sendable>(
+        _ value: @escaping @Sendable (Database) throws -> Value
+    ) async throws(AccountFailure) -> Value {
+        do throws(StoreFailure) {
+            return try await store.read(value)
+        } catch {
+            throw AccountFailure(error)
+        }
+    }
+}
+
+extension AccountFailure {
+    init(_ failure: StoreFailure) {
+        switch failure {
+        case .driverErased: self = .unauthorized
+        case .unavailable(let text): self = .unavailable(text)
+        case .unknown(let text): self = .unknown(text)
+        case .cancelled: self = .cancelled
+        }
+    }
+}
+
+// MARK: Signing in
+
+extension SQLiteAccounts: SignInStore {
+    package func signIn(
+        _ identity: AppleIdentity, profile: FirstProfile, _ new: NewSignIn
+    ) async throws(AccountFailure) -> SignInOutcome {
+        try await change { db in try SigningInRows.signIn(identity, profile: profile, new, db) }
+    }
+
+    package func keep(
+        _ outcome: AppleCodeExchangeOutcome, of identity: AppleIdentity, driver: DriverID, from origin: RequestOrigin
+    ) async throws(AccountFailure) {
+        try await change { db in try AppleRows.keep(outcome, of: identity, driver: driver, from: origin, db) }
+    }
+
+    package func issueCode(_ new: NewCode, limits: CodeSendLimits) async throws(AccountFailure) -> CodeIssue {
+        try await change { [digests] db in try CodeRows.issue(new, limits: limits, digests, db) }
+    }
+
+    package func signIn(
+        _ number: PhoneNumber, guess digest: [UInt8], _ new: NewSignIn
+    ) async throws(AccountFailure) -> SignInOutcome {
+        try await change { [digests] db in try SigningInRows.signIn(number, guess: digest, new, digests, db) }
+    }
+
+    package func recordRefusal(
+        _ action: AuditAction, reason: String, from origin: RequestOrigin
+    ) async throws(AccountFailure) {
+        try await change { db in try AuditRows.add(action, .refused, reason: reason, from: origin, db) }
+    }
+}
+
+// MARK: Sign-in sessions
+
+extension SQLiteAccounts: SignInSessionStore {
+    package func rotate(
+        _ digest: [UInt8], to new: NewRefreshToken, from origin: RequestOrigin
+    ) async throws(AccountFailure) -> RenewalOutcome {
+        try await change { db in try RenewalRows.rotate(digest, to: new, from: origin, db) }
+    }
+
+    package func renew(
+        _ sid: String, of driver: DriverID, until expiresAt: Moment, from origin: RequestOrigin
+    ) async throws(AccountFailure) -> RenewalOutcome {
+        try await change { db in try RenewalRows.renew(sid, of: driver, until: expiresAt, from: origin, db) }
+    }
+
+    package func end(
+        _ sid: String, of driver: DriverID, as action: AuditAction, from origin: RequestOrigin
+    ) async throws(AccountFailure) -> Bool {
+        try await change { db in
+            guard let session = try SignInSessionRows.row(of: sid, driver: driver, db) else { return false }
+            try SignInSessionRows.end([session], at: origin.at, db)
+            try AuditRows.add(action, .done, driver: session.driver, sid: sid, from: origin, db)
+            return true
+        }
+    }
+
+    package func endAll(of driver: DriverID, from origin: RequestOrigin) async throws(AccountFailure) {
+        try await change { db in
+            guard let row = try DriverRows.row(of: driver, db) else { return }
+            try SignInSessionRows.end(try SignInSessionRows.all(of: row, db), at: origin.at, db)
+            try AuditRows.add(.signOutEverywhere, .done, driver: row, from: origin, db)
+        }
+    }
+
+    package func session(ofToken digest: [UInt8], of driver: DriverID) async throws(AccountFailure) -> String? {
+        try await read { db in
+            try String.fetchOne(
+                db,
+                sql: """
+                    SELECT sid FROM refresh_token
+                    JOIN sign_in_session ON sign_in_session.id = refresh_token.session
+                    JOIN driver ON driver.id = sign_in_session.driver WHERE digest = ? AND driver_id = ?
+                    """,
+                arguments: [digest.data, driver.rawValue])
+        }
+    }
+
+    package func sessions(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> [SignInSession] {
+        try await read { db in try SignInSessionRows.live(of: driver, at: now, db) }
+    }
+}
+
+// MARK: Accounts and devices
+
+extension SQLiteAccounts: AccountRecordStore {
+    package func user(_ driver: DriverID) async throws(AccountFailure) -> User? {
+        try await read { db in try DriverRows.row(of: driver, db).flatMap { try DriverRows.user($0, db) } }
+    }
+
+    package func change(
+        _ change: ProfileChange, of caller: Caller, from origin: RequestOrigin
+    ) async throws(AccountFailure) -> User {
+        try await self.change { [digests] db in
+            try DriverRows.change(change, of: caller, from: origin, digests, db)
+        }
+    }
+
+    package func erase(
+        _ driver: DriverID, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin
+    ) async throws(AccountFailure) {
+        try await change(leavesNoTrace: true) { [digests] db in
+            try Erasing(receipt: receipt, pseudonym: pseudonym, origin: origin, digests: digests).erase(driver, db)
+        }
+    }
+
+    package func export(of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> [UInt8] {
+        try await change { db in
+            let row = try DriverRows.row(of: caller.driver, db)
+            try AuditRows.add(.exported, .done, driver: row, sid: caller.signInSession, from: origin, db)
+        }
+        return try await read { db in try AccountExport.json(of: caller, at: origin.at, db) }
+    }
+
+    package func take(
+        _ notice: AppleNotice, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin
+    ) async throws(AccountFailure) {
+        let erasing = Erasing(receipt: receipt, pseudonym: pseudonym, origin: origin, digests: digests)
+        try await change(leavesNoTrace: notice.kind == .accountDeleted) { db in
+            try AppleRows.take(notice, erasing, from: origin, db)
+        }
+    }
+}
+
+extension SQLiteAccounts: DeviceStore {
+    package func put(
+        _ device: Device, of caller: Caller, from origin: RequestOrigin
+    ) async throws(AccountFailure) -> DevicePut {
+        try await change { [digests] db in try DeviceRows.put(device, of: caller, from: origin, digests, db) }
+    }
+
+    package func remove(
+        pushToken: String, of caller: Caller, from origin: RequestOrigin
+    ) async throws(AccountFailure) {
+        try await change { db in try DeviceRows.remove(pushToken, of: caller, from: origin, db) }
+    }
+}
+
+// MARK: What is asked for every request, and read by commands
+
+extension SQLiteAccounts: SignInStandings {
+    package func standing(
+        ofSession sid: String, of driver: DriverID
+    ) async throws(AccountFailure) -> SignInStanding {
+        try await read { db in
+            try SignInSessionRows.row(of: sid, driver: driver, db) == nil ? .revoked : .live
+        }
+    }
+
+    package func standing(ofTokensOf driver: DriverID) async throws(AccountFailure) -> SignInStanding {
+        try await read { [digests] db in
+            let erasedAt = try DriverRows.erasedAt(driver, digests, db)
+            return erasedAt.map { .erased(atSeconds: $0.millisecondsSinceEpoch / 1000) } ?? .live
+        }
+    }
+
+    package func revocations(after id: Int64?) async throws(AccountFailure) -> RevocationNews {
+        try await read { db in try RevocationRows.news(after: id, db) }
+    }
+}
+
+extension SQLiteAccounts: AppleRevocationQueue {
+    package func nextDue(at now: Moment) async throws(AccountFailure) -> AppleRevocation? {
+        try await read { db in try AppleRows.nextRevocation(at: now, db) }
+    }
+
+    package func delivered(_ id: Int64, at now: Moment) async throws(AccountFailure) {
+        try await change { db in try db.execute(sql: "DELETE FROM apple_revocation WHERE id = ?", arguments: [id]) }
+    }
+
+    package func failed(_ id: Int64, tryAgainAt: Moment) async throws(AccountFailure) {
+        try await change { db in
+            try db.execute(
+                sql: """
+                    UPDATE apple_revocation SET attempt_count = attempt_count + 1, next_attempt_at_ms = ? WHERE id = ?
+                    """,
+                arguments: [tryAgainAt.millisecondsSinceEpoch, id])
+        }
+    }
+}
+
+extension SQLiteAccounts: AuditReading {
+    package func entries(of driver: DriverID, limit: Int) async throws(AccountFailure) -> [AuditEntry] {
+        try await read { db in try AuditRows.entries(of: driver, limit: limit, db) }
+    }
+}

@@ -1,0 +1,122 @@
+// Sign-in sessions: made, found, listed and ended. Ending one takes everything along that hangs on it, and puts a line
+// into the feed by which every process's memory hears of it.
+
+import GRDB
+import Identity
+import JourneyModel
+
+struct SignInSessionRow {
+    var id: Int64
+    var sid: String
+    /// Row number in `driver`.
+    var driver: Int64
+    var kind: SignInKind
+}
+
+enum SignInSessionRows {
+    private static let select = "SELECT sign_in_session.id, sid, driver, kind FROM sign_in_session"
+
+    static func row(of sid: String, driver: DriverID, _ db: Database) throws -> SignInSessionRow? {
+        try Row.fetchOne(
+            db, sql: "\(select) JOIN driver ON driver.id = driver WHERE sid = ? AND driver_id = ?",
+            arguments: [sid, driver.rawValue]
+        ).map(session)
+    }
+
+    static func all(of driver: Int64, _ db: Database) throws -> [SignInSessionRow] {
+        try Row.fetchAll(db, sql: "\(select) WHERE driver = ? ORDER BY last_used_at_ms, id", arguments: [driver])
+            .map(session)
+    }
+
+    static func add(_ new: NewSignIn, of driver: Int64, _ db: Database) throws {
+        let now = new.origin.at
+        try endExpired(at: now, db)
+        try db.execute(
+            literal: """
+                INSERT INTO sign_in_session
+                    (sid, driver, kind, method, client_name, created_at_ms, last_used_at_ms, expires_at_ms)
+                VALUES (\(new.sid), \(driver), \(new.kind.rawValue), \(new.method.rawValue), \(new.clientName),
+                    \(now.millisecondsSinceEpoch), \(now.millisecondsSinceEpoch),
+                    \(new.expiresAt.millisecondsSinceEpoch))
+                """)
+        let session = db.lastInsertedRowID
+        if let token = new.refreshToken { try RenewalRows.add(token, of: session, at: now, db) }
+        let tooMany = try all(of: driver, db).dropLast(AccountRules.sessionsPerDriverMax)
+        try end(tooMany.filter { $0.id != session }, at: now, db)
+    }
+
+    /// The last used first.
+    static func live(of driver: DriverID, at now: Moment, _ db: Database) throws -> [SignInSession] {
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT sid, method, client_name, sign_in_session.created_at_ms, last_used_at_ms FROM sign_in_session
+                JOIN driver ON driver.id = driver WHERE driver_id = ? AND expires_at_ms > ?
+                ORDER BY last_used_at_ms DESC, sign_in_session.id DESC LIMIT ?
+                """,
+            arguments: [driver.rawValue, now.millisecondsSinceEpoch, AccountRules.sessionsPerDriverMax])
+        return try rows.map { row in
+            guard let method = SignInMethod(rawValue: row[1]) else { throw SQLiteError.unreadable("method") }
+            return SignInSession(
+                id: row[0], method: method, clientName: row[2], createdAt: Moment(millisecondsSinceEpoch: row[3]),
+                lastUsedAt: Moment(millisecondsSinceEpoch: row[4]))
+        }
+    }
+
+    static func end(_ sessions: [SignInSessionRow], at now: Moment, _ db: Database) throws {
+        for session in sessions {
+            try remove(session, db)
+            try RevocationRows.add(sid: session.sid, at: now, db)
+        }
+    }
+
+    /// Without a word to the feed.
+    static func remove(_ session: SignInSessionRow, _ db: Database) throws {
+        try db.execute(sql: "DELETE FROM device WHERE session = ?", arguments: [session.id])
+        try db.execute(sql: "DELETE FROM refresh_token WHERE session = ?", arguments: [session.id])
+        try db.execute(sql: "DELETE FROM sign_in_session WHERE id = ?", arguments: [session.id])
+    }
+
+    /// A few with each sign-in: nothing of theirs can be used any more.
+    private static func endExpired(at now: Moment, _ db: Database) throws {
+        let expired = try Row.fetchAll(
+            db, sql: "\(select) WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT 4",
+            arguments: [now.millisecondsSinceEpoch]
+        ).map(session)
+        try end(expired, at: now, db)
+    }
+
+    private static func session(_ row: Row) throws -> SignInSessionRow {
+        guard let kind = SignInKind(rawValue: row[3]) else { throw SQLiteError.unreadable("kind") }
+        return SignInSessionRow(id: row[0], sid: row[1], driver: row[2], kind: kind)
+    }
+}
+
+/// The feed of what every process has to forget. Ids ascend in the order of commits.
+enum RevocationRows {
+    /// Beyond that many at once a memory starts over.
+    private static let newsMax = 1000
+    private static let keptMilliseconds: Int64 = 3_600_000
+
+    /// `sid` nil: a driver was deleted.
+    static func add(sid: String?, at now: Moment, _ db: Database) throws {
+        try db.execute(
+            sql: "INSERT INTO revocation (sid, at_ms) VALUES (?, ?)", arguments: [sid, now.millisecondsSinceEpoch])
+        try db.execute(
+            sql: """
+                DELETE FROM revocation WHERE at_ms < ? AND id IN (SELECT id FROM revocation ORDER BY id LIMIT 4)
+                """,
+            arguments: [now.advanced(byMilliseconds: -keptMilliseconds).millisecondsSinceEpoch])
+    }
+
+    static func news(after id: Int64?, _ db: Database) throws -> RevocationNews {
+        let last = try Int64.fetchOne(db, sql: "SELECT seq FROM sqlite_sequence WHERE name = 'revocation'") ?? 0
+        guard let id else { return RevocationNews(last: last, sids: [], concernsAll: true) }
+        guard last != id else { return RevocationNews(last: last, sids: [], concernsAll: false) }
+        let sids = try Optional<String>.fetchAll(
+            db, sql: "SELECT sid FROM revocation WHERE id > ? ORDER BY id LIMIT ?", arguments: [id, newsMax])
+        // Numbers have no gaps but those of rows that were let go.
+        let concernsAll = Int64(sids.count) != last - id || sids.contains(nil)
+        return RevocationNews(last: last, sids: concernsAll ? [] : sids.compactMap { $0 }, concernsAll: concernsAll)
+    }
+}

@@ -1,0 +1,99 @@
+// A sign-in inside its transaction: is the nonce or the code good, whose is it, and a session for that one.
+
+import GRDB
+import Identity
+import JourneyModel
+
+enum SigningInRows {
+    // MARK: Apple
+
+    static func signIn(
+        _ identity: AppleIdentity, profile: FirstProfile, _ new: NewSignIn, _ db: Database
+    ) throws -> SignInOutcome {
+        let known = try Int64.fetchOne(
+            db, sql: "SELECT driver FROM apple_identity WHERE subject = ?", arguments: [identity.subject])
+        guard try useNonce(of: identity, at: new.origin.at, db) else {
+            try AuditRows.add(.signInApple, .refused, reason: "nonce_used", driver: known, from: new.origin, db)
+            return .refused
+        }
+        let driver = if let known { known } else { try add(identity, profile, new, db) }
+        try db.execute(
+            sql: "UPDATE apple_identity SET email = ?, is_private_email = ? WHERE subject = ?",
+            arguments: [identity.verifiedEmail, identity.isPrivateEmail, identity.subject])
+        return try signIn(driver, new, as: .signInApple, isNew: known == nil, db)
+    }
+
+    /// False when it was used before.
+    private static func useNonce(of identity: AppleIdentity, at now: Moment, _ db: Database) throws -> Bool {
+        try db.execute(
+            sql: """
+                DELETE FROM apple_nonce WHERE digest IN (
+                    SELECT digest FROM apple_nonce WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT 4)
+                """,
+            arguments: [now.millisecondsSinceEpoch])
+        let (expiresAt, overflow) = identity.expiresAtSeconds.multipliedReportingOverflow(by: 1000)
+        try db.execute(
+            sql: "INSERT INTO apple_nonce (digest, expires_at_ms) VALUES (?, ?) ON CONFLICT DO NOTHING",
+            arguments: [identity.nonceDigest.data, overflow ? .max : expiresAt])
+        return db.changesCount == 1
+    }
+
+    /// The request's email is taken where Apple has vouched for none: a profile's, nobody is found by it.
+    private static func add(
+        _ identity: AppleIdentity, _ profile: FirstProfile, _ new: NewSignIn, _ db: Database
+    ) throws -> Int64 {
+        let driver = try DriverRows.add(new.newDriver, at: new.origin.at, db)
+        var profile = profile
+        profile.email = identity.verifiedEmail ?? profile.email
+        try DriverRows.addAccount(driver, profile, at: new.origin.at, db)
+        try db.execute(
+            sql: """
+                INSERT INTO apple_identity (subject, driver, client_id, is_private_email, linked_at_ms)
+                VALUES (?, ?, ?, 0, ?)
+                """,
+            arguments: [identity.subject, driver, identity.clientID, new.origin.at.millisecondsSinceEpoch])
+        return driver
+    }
+
+    // MARK: One-time codes
+
+    static func signIn(
+        _ number: PhoneNumber, guess digest: [UInt8], _ new: NewSignIn, _ digests: KeyedDigests, _ db: Database
+    ) throws -> SignInOutcome {
+        let known = try Int64.fetchOne(
+            db, sql: "SELECT driver FROM phone_identity WHERE phone = ?", arguments: [number.e164])
+        let verdict = try CodeRows.judge(digests.phone(number), guess: digest, at: new.origin.at, db)
+        guard verdict == .right else {
+            try AuditRows.add(
+                .signInOTP, .refused, reason: verdict.rawValue, driver: known, from: new.origin, db)
+            return .refused
+        }
+        let driver = if let known { known } else { try add(number, new, db) }
+        return try signIn(driver, new, as: .signInOTP, isNew: known == nil, db)
+    }
+
+    private static func add(_ number: PhoneNumber, _ new: NewSignIn, _ db: Database) throws -> Int64 {
+        let driver = try DriverRows.add(new.newDriver, at: new.origin.at, db)
+        try DriverRows.addAccount(driver, FirstProfile(), at: new.origin.at, db)
+        try db.execute(
+            sql: "INSERT INTO phone_identity (phone, driver, linked_at_ms) VALUES (?, ?, ?)",
+            arguments: [number.e164, driver, new.origin.at.millisecondsSinceEpoch])
+        return driver
+    }
+
+    // MARK: Both
+
+    private static func signIn(
+        _ driver: Int64, _ new: NewSignIn, as action: AuditAction, isNew: Bool, _ db: Database
+    ) throws -> SignInOutcome {
+        try SignInSessionRows.add(new, of: driver, db)
+        try AuditRows.add(
+            action, .done, reason: isNew ? "new_account" : nil, driver: driver, sid: new.sid, from: new.origin, db)
+        guard let user = try DriverRows.user(driver, db) else { throw SQLiteError.unreadable("account.driver") }
+        return .signedIn(user)
+    }
+}
+
+extension AppleIdentity {
+    fileprivate var verifiedEmail: String? { isEmailVerified ? email : nil }
+}

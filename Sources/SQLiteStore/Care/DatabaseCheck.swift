@@ -1,0 +1,181 @@
+// `dwell check`: is the file whole, and is every stored verdict and journey what the events make of it? Each driver's
+// events are folded anew from the first one and compared with what is stored, the driver's row last. Reads only; each
+// driver is one snapshot, so that it may run beside a server.
+
+import Foundation
+import GRDB
+import JourneyModel
+
+package struct DatabaseCheck: Sendable {
+    package struct Report: Hashable, Sendable {
+        package var drivers = 0
+        package var events = 0
+        /// The first ones, each in a sentence; empty when all is well.
+        package var problems: [String] = []
+    }
+
+    /// More say nothing new.
+    package static let problemsMax = 20
+
+    private let queue: DatabaseQueue
+
+    package init(path: String) throws(CareRefusal) {
+        do {
+            guard DatabaseCopy.exists(path) else { throw CareRefusal("\(path) is not there") }
+            var configuration = Configuration()
+            configuration.readonly = true
+            configuration.label = "dwell.check"
+            configuration.busyMode = .timeout(DatabaseOpening.busyTimeoutSeconds)
+            queue = try DatabaseQueue(path: path, configuration: configuration)
+        } catch {
+            throw CareRefusal(path, error)
+        }
+    }
+
+    package func close() {
+        try? queue.close()
+    }
+
+    package func run(_ progress: (CareProgress) -> Void) throws(CareRefusal) -> Report {
+        do {
+            var report = Report()
+            let total = try queue.read { db in
+                _ = try MigrationRun().status(db)
+                if let problem = try DatabaseCopy.integrityProblem(db) { report.problems.append(problem) }
+                return try Int.fetchOne(db, sql: "SELECT count(*) FROM event") ?? 0
+            }
+            var last: Int64 = 0
+            while report.problems.count < Self.problemsMax,
+                let driver = try queue.read({ db in
+                    try Int64.fetchOne(
+                        db, sql: "SELECT id FROM driver WHERE id > ? ORDER BY id LIMIT 1", arguments: [last])
+                })
+            {
+                try queue.read { db in
+                    var fold = CheckedFold(driver: driver)
+                    report.events += try fold.run(db)
+                    report.problems += fold.problems
+                }
+                report.drivers += 1
+                last = driver
+                progress(CareProgress(done: min(report.events, total), total: total))
+            }
+            report.problems = Array(report.problems.prefix(Self.problemsMax))
+            return report
+        } catch {
+            throw CareRefusal("the database cannot be read", error)
+        }
+    }
+}
+
+/// The events of one driver, folded anew.
+private struct CheckedFold {
+    let driver: Int64
+    var problems: [String] = []
+    private var journey = Journey()
+    private var previous: (id: Int64, event: PlacedEvent)?
+
+    init(driver: Int64) {
+        self.driver = driver
+    }
+
+    /// Answers how many events there were.
+    mutating func run(_ db: Database) throws -> Int {
+        let cursor = try Row.fetchCursor(db, sql: Self.eventsSQL, arguments: [driver])
+        var count = 0
+        while let row = try cursor.next() {
+            count += 1
+            guard problems.count < DatabaseCheck.problemsMax else { break }
+            try take(row)
+        }
+        if problems.isEmpty { try compareHead(db) }
+        return count
+    }
+
+    private mutating func take(_ row: Row) throws {
+        let id: Int64 = row[0]
+        let event = try Self.event(row)
+        if let previous, !(previous.event < event) {
+            note(id, "does not come after event \(previous.id)")
+        }
+        var untilThen = journey
+        if let missing = untilThen.takeDeadline(before: event) {
+            note(id, "comes after a deadline (\(missing.name.canonical)) whose expiry is not stored")
+        }
+        let verdict = journey.apply(event)
+        let stored = try StoredEvents.verdict(row, 12)
+        if verdict != stored { note(id, "is stored as \(Self.text(stored)), the fold says \(Self.text(verdict))") }
+        let after = try Self.journey(row, 15)
+        if journey != after {
+            note(id, "is stored with \(after.state) after it, the fold says \(journey.state) or other deadlines")
+            // What follows is judged from what is stored, lest one divergence is told again with every event.
+            journey = after
+        }
+        previous = (id, event)
+    }
+
+    private mutating func compareHead(_ db: Database) throws {
+        let row = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT head_event, state, (SELECT session_id FROM session WHERE session.id = driver.session),
+                    (SELECT place_id FROM place WHERE place.id = target_charger),
+                    (SELECT place_id FROM place WHERE place.id = next_target_charger),
+                    grace_deadline_ms, hard_deadline_ms
+                FROM driver WHERE id = ?
+                """, arguments: [driver])
+        guard let row else { return }
+        let head: Int64? = row[0]
+        if head != previous?.id {
+            problems.append("driver \(driver): its row does not name its last event")
+        }
+        if try Self.journey(row, 1) != journey {
+            problems.append("driver \(driver): its row does not say what its events make of it")
+        }
+    }
+
+    private mutating func note(_ event: Int64, _ what: String) {
+        problems.append("driver \(driver), event \(event): \(what)")
+    }
+
+    private static func text(_ verdict: Verdict) -> String {
+        verdict.transition.rawValue + (verdict.reason.map { " (\($0.rawValue))" } ?? "")
+            + (verdict.impliesReset ? " with a reset" : "")
+    }
+
+    private static func event(_ row: Row) throws -> PlacedEvent {
+        guard let origin = UInt8(exactly: row[9] as Int64).flatMap(PlacedEvent.Origin.init(rawValue:)) else {
+            throw SQLiteError.unreadable("origin")
+        }
+        return PlacedEvent(
+            name: try StoredEvents.name(row, 3), sessionID: row[5], chargerID: row[6],
+            occurredAt: Moment(millisecondsSinceEpoch: row[7]), sequence: row[8], eventID: row[1],
+            idempotencyKey: row[2], origin: origin, gracePeriodSeconds: row[10], hardTimeoutSeconds: row[11])
+    }
+
+    private static func journey(_ row: Row, _ first: Int) throws -> Journey {
+        Journey(
+            state: try StoredEvents.state(row, first), sessionID: row[first + 1], targetChargerID: row[first + 2],
+            nextTargetChargerID: row[first + 3], graceDeadline: StoredEvents.moment(row[first + 4]),
+            hardDeadline: StoredEvents.moment(row[first + 5]))
+    }
+
+    /// In the contract's order.
+    private static let eventsSQL = """
+        SELECT event.id, coalesce(event_id, idempotency_key), idempotency_key, name, has_session,
+            (SELECT session_id FROM session WHERE session.id = event.session),
+            (SELECT place_id FROM place WHERE place.id = event.charger),
+            corrected_at_ms, sequence, origin, grace_period_seconds, hard_timeout_seconds,
+            transition, reason, implies_reset,
+            after_state, (SELECT session_id FROM session WHERE session.id = after_session),
+            (SELECT place_id FROM place WHERE place.id = after_target_charger),
+            (SELECT place_id FROM place WHERE place.id = after_next_target_charger),
+            after_grace_deadline_ms, after_hard_deadline_ms
+        FROM event
+        CROSS JOIN event_kind ON event_kind.id = event.kind
+        CROSS JOIN settings_version ON settings_version.id = event.settings_version
+        WHERE event.driver = ?
+        ORDER BY corrected_at_ms, origin, sequence, lifecycle_rank, coalesce(event_id, idempotency_key),
+            idempotency_key
+        """
+}

@@ -1,0 +1,25 @@
+// The tombstones of deleted drivers, as the writer asks for them before it makes a driver.
+
+import Identity
+import JourneyModel
+
+final class ErasedDrivers {
+    private let digests: KeyedDigests
+    private let find: PreparedStatement
+
+    init(_ digests: KeyedDigests, on connection: OpaquePointer) throws(SQLiteError) {
+        self.digests = digests
+        find = try PreparedStatement(
+            "SELECT erased_at_ms FROM erased_driver WHERE driver_digest = ?1", on: connection)
+    }
+
+    /// Whether requests from before the erasure may still be under way.
+    func isSettling(_ driver: DriverID, at now: Moment) throws(SQLiteError) -> Bool {
+        let erasedAt = try find.first { (bindings) throws(SQLiteError) in
+            try bindings.set(1, blob: digests.driver(driver))
+        } read: { row in
+            Moment(millisecondsSinceEpoch: row.integer(0))
+        }
+        return erasedAt.map { AccountRules.isSettling(erasedAt: $0, at: now) } ?? false
+    }
+}

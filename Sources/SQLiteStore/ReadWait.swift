@@ -1,0 +1,41 @@
+// One wait for a read, which ends once: with what was read, or with the cancellation of whoever waits.
+
+import Engine
+import Synchronization
+
+final class ReadWait<Value: Sendable>: Sendable {
+    typealias Outcome = Result<Value, StoreFailure>
+
+    private enum State: Sendable {
+        case notBegun
+        case waiting(CheckedContinuation<Outcome, Never>)
+        case over
+    }
+    private let state = Mutex(State.notBegun)
+
+    var isOver: Bool {
+        state.withLock { state in
+            if case .over = state { true } else { false }
+        }
+    }
+
+    /// False, and the wait is over, when it was ended before.
+    func begin(_ continuation: CheckedContinuation<Outcome, Never>) -> Bool {
+        let hasBegun = state.withLock { state in
+            guard case .notBegun = state else { return false }
+            state = .waiting(continuation)
+            return true
+        }
+        if !hasBegun { continuation.resume(returning: .failure(.cancelled)) }
+        return hasBegun
+    }
+
+    /// What comes after the first end is dropped.
+    func end(_ outcome: Outcome) {
+        let waiting = state.withLock { state -> CheckedContinuation<Outcome, Never>? in
+            defer { state = .over }
+            if case .waiting(let continuation) = state { return continuation } else { return nil }
+        }
+        waiting?.resume(returning: outcome)
+    }
+}

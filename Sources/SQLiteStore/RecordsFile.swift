@@ -1,0 +1,50 @@
+// Opens a database file for commands that only look: beside a running server or without one, and without ever writing.
+
+import Foundation
+import GRDB
+
+/// The file cannot be read, in a sentence for the operator.
+package struct RecordsUnreadable: Error, Hashable, Sendable, CustomStringConvertible {
+    package var description: String
+
+    init(_ error: any Error) {
+        description =
+            if let error = error as? DatabaseError {
+                error.message ?? "SQLite error \(error.resultCode.rawValue)"
+            } else { "\(error)" }
+    }
+}
+
+enum RecordsFile {
+    static func open(_ path: String) throws(RecordsUnreadable) -> DatabaseQueue {
+        do { return try connect(path) } catch { throw RecordsUnreadable(error) }
+    }
+
+    static func read<Value>(
+        _ queue: DatabaseQueue, _ body: (Database) throws -> Value
+    ) throws(RecordsUnreadable) -> Value {
+        do { return try queue.read(body) } catch { throw RecordsUnreadable(error) }
+    }
+
+    /// A reader of a WAL database needs its shared memory file, and makes it when there is none. Where it may not,
+    /// and no server has the file open (there is no WAL), the file is all there is and does not change.
+    private static func connect(_ path: String) throws -> DatabaseQueue {
+        var configuration = Configuration()
+        configuration.readonly = true
+        configuration.label = "dwell.records"
+        configuration.busyMode = .timeout(DatabaseOpening.busyTimeoutSeconds)
+        do {
+            let queue = try DatabaseQueue(path: path, configuration: configuration)
+            _ = try queue.read { db in try Int.fetchOne(db, sql: "SELECT count(*) FROM sqlite_schema") }
+            return queue
+        } catch let error as DatabaseError
+            where [.SQLITE_CANTOPEN, .SQLITE_READONLY].contains(error.resultCode)
+            && FileManager.default.isReadableFile(atPath: path)
+            && !FileManager.default.fileExists(atPath: path + "-wal")
+        {
+            guard var components = URLComponents(string: URL(fileURLWithPath: path).absoluteString) else { throw error }
+            components.queryItems = [URLQueryItem(name: "immutable", value: "1")]
+            return try DatabaseQueue(path: components.string ?? path, configuration: configuration)
+        }
+    }
+}

@@ -1,0 +1,59 @@
+// `EventFeed` on SQLite. Event rows are the outbox; see docs/decisions/outbox-is-the-event-table.md.
+
+package import Engine
+import GRDB
+package import JourneyModel
+
+extension SQLiteEventStore: EventFeed {
+    package func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent] {
+        try await read { db in
+            try Row.fetchAll(db, sql: Self.feedSQL, arguments: [id, limit]).map(Self.feedEvent)
+        }
+    }
+
+    package func place(of consumer: String) async throws(StoreFailure) -> FeedPlace {
+        try await read { db in
+            let newest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM event") ?? 0
+            let row = try Row.fetchOne(
+                db, sql: "SELECT last_event, lost_count FROM feed_consumer WHERE name = ?", arguments: [consumer])
+            guard let row else { return FeedPlace(last: 0, newest: newest, lostCount: 0) }
+            return FeedPlace(last: row[0], newest: newest, lostCount: row[1])
+        }
+    }
+
+    package func move(
+        _ consumer: String, to id: Int64, losing lostCount: Int64, at now: Moment
+    ) async throws(StoreFailure) {
+        try await change { db in
+            try db.execute(
+                sql: """
+                    INSERT INTO feed_consumer (name, last_event, lost_count, moved_at_ms) VALUES (?1, ?2, ?3, ?4)
+                    ON CONFLICT (name) DO UPDATE SET last_event = ?2, lost_count = lost_count + ?3, moved_at_ms = ?4
+                    WHERE last_event < ?2
+                    """, arguments: [consumer, id, lostCount, now.millisecondsSinceEpoch])
+        }
+    }
+
+    private static let feedSQL = """
+        SELECT event.id, driver_id, coalesce(event_id, idempotency_key), name, has_session,
+            (SELECT session_id FROM session WHERE session.id = event.session),
+            (SELECT place_id FROM place WHERE place.id = event.charger),
+            (SELECT place_id FROM place WHERE place.id = event.merchant),
+            corrected_at_ms, received_at_ms, source, app_state, sequence, metadata, version,
+            transition, reason, implies_reset, after_state
+        FROM event
+        CROSS JOIN driver ON driver.id = event.driver
+        CROSS JOIN event_kind ON event_kind.id = event.kind
+        CROSS JOIN settings_version ON settings_version.id = event.settings_version
+        WHERE event.id > ? ORDER BY event.id LIMIT ?
+        """
+
+    @Sendable private static func feedEvent(_ row: Row) throws -> FeedEvent {
+        FeedEvent(
+            id: row[0], driver: DriverID(row[1]), eventID: row[2], name: try StoredEvents.name(row, 3),
+            sessionID: row[5], chargerID: row[6], merchantID: row[7],
+            occurredAt: Moment(millisecondsSinceEpoch: row[8]), receivedAt: Moment(millisecondsSinceEpoch: row[9]),
+            source: row[10], appState: row[11], sequence: row[12], metadata: row[13], settingsVersion: row[14],
+            verdict: try StoredEvents.verdict(row, 15), state: try StoredEvents.state(row, 18))
+    }
+}

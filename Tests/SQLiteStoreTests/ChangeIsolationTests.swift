@@ -1,0 +1,70 @@
+// Changes of accounts share transactions with events: one that fails half-way takes nothing of its neighbours along,
+// and one that is refused keeps what counts.
+
+import Engine
+import GRDB
+import JourneyModel
+import TestSupport
+import Testing
+
+@testable import SQLiteStore
+
+struct ChangeIsolationTests {
+    @Test func `a change that fails after its first write leaves no trace, and its neighbours are stored`() async throws
+    {
+        let folder = try ScratchFolder(inMemory: true)
+        let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
+        let answers = await withTaskGroup(of: Bool.self) { group in
+            for number in 0..<300 {
+                group.addTask {
+                    if number % 3 == 0 { return await failHalfWay(number, store) }
+                    let event = EventSubmission.sample(.chargerTargeted, key: "k")
+                    return (try? await store.append(.sample(event, of: DriverID("d\(number)")))) != nil
+                }
+            }
+            return await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
+        }
+        #expect(answers == 200)
+        #expect(try await store.eventCount() == 200)
+        let drivers = try await store.read { db in
+            try Int.fetchOne(db, sql: "SELECT count(*) FROM driver WHERE driver_id LIKE 'half-%'")
+        }
+        #expect(drivers == 0)
+        await store.close()
+    }
+
+    @Test func `an error that is not SQLite's refuses one change, and the store goes on`() async throws {
+        struct Unreadable: Error {}
+        let folder = try ScratchFolder(inMemory: true)
+        let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
+        await #expect(throws: StoreFailure.self) {
+            try await store.change { (_: Database) throws -> Void in throw Unreadable() }
+        }
+        let one = try await store.change { db in try Int.fetchOne(db, sql: "SELECT 1") }
+        #expect(one == 1)
+        await store.close()
+        await #expect(throws: StoreFailure.unavailable("the store is closed")) {
+            try await store.change { (_: Database) -> Void in }
+        }
+    }
+
+    /// What a fault in the rollback of a savepoint, or a change that ends the transaction, must not do.
+    @Test func `a change cannot end the transaction of the group`() async throws {
+        let folder = try ScratchFolder(inMemory: true)
+        let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
+        _ = try? await store.change { db in try db.execute(sql: "ROLLBACK") }
+        let event = EventSubmission.sample(.chargerTargeted, key: "k")
+        _ = try await store.append(.sample(event, of: DriverID("d")))
+        #expect(try await store.eventCount() == 1)
+        await store.close()
+    }
+
+    private func failHalfWay(_ number: Int, _ store: SQLiteEventStore) async -> Bool {
+        let done: Void? = try? await store.change { db in
+            try db.execute(
+                sql: "INSERT INTO driver (driver_id, created_at_ms) VALUES (?, 0)", arguments: ["half-\(number)"])
+            try db.execute(sql: "INSERT INTO audit (at_ms, action) VALUES (0, NULL)")
+        }
+        return done != nil
+    }
+}

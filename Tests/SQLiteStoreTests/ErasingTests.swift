@@ -1,0 +1,310 @@
+// A driver deleted on a real file: nothing of theirs is in a table or among the bytes, what is kept is kept in order,
+// and their tokens are refused from that second on.
+
+import Engine
+import Foundation
+import GRDB
+import JourneyModel
+import Telemetry
+import TestSupport
+import Testing
+
+@testable import Identity
+@testable import SQLiteStore
+
+struct ErasingTests {
+    private let start = AccountFixture.start
+
+    /// A driver with one of everything, and what must not be found of them afterwards.
+    private func driverWithEverything(
+        _ fixture: AccountFixture, _ tag: String
+    ) async throws -> (pair: TokenPair, caller: Caller, traces: [String]) {
+        let subject = "001.subject.\(tag)"
+        let pair = try await fixture.signIns.signIn(
+            .sample(subject, nonce: tag, email: "\(tag)@mail.example"), authorizationCode: Secret("code"),
+            profile: FirstProfile(name: "Name of \(tag)"), from: .at(start, address: "198.51.100.\(tag.utf8.count)"))
+        let caller = try await fixture.caller(pair)
+        let device = Device(pushToken: "push-\(tag)", platform: "ios", environment: "sandbox", appVersion: "1")
+        _ = try await fixture.devices.put(device, of: caller, from: .at(start))
+        for submission in SampleJourney.whole(prefix: "key-\(tag)-", session: "session-\(tag)", from: start) {
+            var submission = submission
+            submission.metadata = #"{"plate":"PLATE-\#(tag)"}"#
+            _ = try await fixture.store.append(.sample(submission, of: caller.driver, receivedAt: start))
+        }
+        let sid = try #require(caller.signInSession)
+        return (
+            pair, caller,
+            [
+                caller.driver.rawValue, subject, "\(tag)@mail.example", "Name of \(tag)", "push-\(tag)", "key-\(tag)-",
+                "session-\(tag)", "PLATE-\(tag)", sid,
+            ]
+        )
+    }
+
+    /// Many drivers, so that pages split and rows move; some are deleted; none of theirs is left, in a file that is in
+    /// use, and all of the others' is.
+    @Test func `nothing of a deleted driver is among the bytes of the file and its WAL`() async throws {
+        let fixture = try await AccountFixture()
+        var drivers: [(pair: TokenPair, caller: Caller, traces: [String])] = []
+        for number in 0..<30 {
+            drivers.append(try await driverWithEverything(fixture, "d\(number)x\(UUID().uuidString)"))
+        }
+        let phone = "+4915155555555"
+        let byPhone = try await fixture.signIn(phone: phone)
+        let scan = ErasureScan(path: fixture.folder.file("db"))
+        for index in stride(from: 0, to: 30, by: 3) {
+            let found = try scan.find(drivers[index].traces)
+            #expect(Set(found.map(\.identifier)).count == drivers[index].traces.count)
+            let receipt = try await fixture.own.erase(drivers[index].caller, from: .at(start))
+            #expect(try scan.find(drivers[index].traces) == [])
+            #expect(try scan.leftovers(ofReceipt: receipt.id) == [])
+        }
+        let receipt = try await fixture.own.erase(fixture.caller(byPhone), from: .at(start))
+        #expect(try scan.find([phone, byPhone.user.id.rawValue]) == [])
+        #expect(receipt.deletedAt == start)
+        #expect(try scan.leftovers(ofReceipt: "rcp_unknown") == nil)
+        for index in 0..<30 {
+            let isErased = index % 3 == 0
+            #expect(await fixture.refusal(of: drivers[index].pair.accessToken) == (isErased ? .revoked : nil))
+            let count = Set(try scan.find(drivers[index].traces).map(\.identifier)).count
+            #expect(count == (isErased ? 0 : drivers[index].traces.count), "driver \(index)")
+        }
+        #expect(try await fixture.store.eventCount() == 30 * 8)
+        await fixture.close()
+        for index in stride(from: 0, to: 30, by: 3) { #expect(try scan.find(drivers[index].traces) == []) }
+    }
+
+    @Test func `events stay, in their order and with their verdicts, and the journey can be read`() async throws {
+        let fixture = try await AccountFixture()
+        let driver = DriverID("external-driver")
+        var random = SeededRandom(seed: 7)
+        let events = SampleJourney.random(count: 200, prefix: "key", spanSeconds: 60, from: start, using: &random)
+        for event in events { _ = try await fixture.store.append(.sample(event, of: driver, receivedAt: start)) }
+        let before = try await fixture.store.timeline(of: driver)
+        _ = try await fixture.own.erase(Caller(driver: driver), from: .at(start))
+        #expect(try await fixture.store.timeline(of: driver) == [])
+        let name = try await fixture.store.read { db in try String.fetchOne(db, sql: "SELECT driver_id FROM driver") }
+        let after = try await fixture.store.timeline(of: DriverID(try #require(name)))
+        #expect(before.count > 100)
+        #expect(after.map(\.verdict) == before.map(\.verdict))
+        #expect(after.map(\.state) == before.map(\.state))
+        #expect(after.map(\.name) == before.map(\.name))
+        await fixture.close()
+    }
+
+    @Test func `an external driver's tokens of that second and before are refused, later ones begin anew`() async throws
+    {
+        let fixture = try await AccountFixture()
+        let caller = Caller(driver: DriverID("external"))
+        let second = Double(start.millisecondsSinceEpoch / 1000)
+        func isAdmitted(issuedAt: Double) async -> Bool {
+            (try? await fixture.memory.admit(caller, issuedAt: issuedAt)) != nil
+        }
+        #expect(await isAdmitted(issuedAt: second))
+        _ = try await fixture.own.erase(caller, from: .at(start))
+        #expect(await !isAdmitted(issuedAt: second - 100))
+        #expect(await !isAdmitted(issuedAt: second + 0.999))
+        #expect(await isAdmitted(issuedAt: second + 1))
+        await fixture.close()
+        let restarted = try await AccountFixture(in: fixture.folder)
+        await #expect(throws: TokenRefusal.revoked) { try await restarted.memory.admit(caller, issuedAt: second) }
+        await restarted.close()
+    }
+
+    @Test func `what was under way does not bring the driver back`() async throws {
+        let fixture = try await AccountFixture()
+        let driver = DriverID("external")
+        _ = try await fixture.own.erase(Caller(driver: driver), from: .at(start))
+        let event = EventSubmission.sample(.chargerTargeted, key: "k", at: start)
+        func append(_ event: EventSubmission, of driver: DriverID, at now: Moment) async -> Bool {
+            (try? await fixture.store.append(.sample(event, of: driver, receivedAt: now))) != nil
+        }
+        let soon = start.advanced(bySeconds: 59)
+        await #expect(throws: StoreFailure.driverErased) {
+            try await fixture.store.append(.sample(event, of: driver, receivedAt: soon))
+        }
+        await #expect(throws: AccountFailure.unauthorized) {
+            try await fixture.own.change(ProfileChange(name: .set("x")), of: Caller(driver: driver), from: .at(soon))
+        }
+        #expect(try await fixture.count("driver") == 0)
+        // The neighbours of the same commit are none the worse for it.
+        let taken = await withTaskGroup(of: Bool.self) { group in
+            for number in 0..<40 {
+                group.addTask {
+                    await append(event, of: number % 2 == 0 ? driver : DriverID("n\(number)"), at: soon)
+                }
+            }
+            return await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
+        }
+        #expect(taken == 20)
+        #expect(await append(event, of: driver, at: start.advanced(bySeconds: 60)))
+        await fixture.close()
+    }
+
+    @Test
+    func `Apple's token goes to the queue, also one that arrives after the deletion, and is tried until delivered`()
+        async throws
+    {
+        let fixture = try await AccountFixture()
+        let driver = try await driverWithEverything(fixture, "someone")
+        _ = try await fixture.own.erase(driver.caller, from: .at(start))
+        let due = try #require(try await fixture.accounts.nextDue(at: start))
+        #expect(due.sealedRefreshToken == Array("sealed apple refresh token".utf8))
+        #expect(due.clientID == "app.dwell")
+        #expect(due.subjectDigest == plainDigest("001.subject.someone"))
+        #expect(due.attemptCount == 0)
+        let later = start.advanced(bySeconds: 30)
+        try await fixture.accounts.failed(due.id, tryAgainAt: later)
+        #expect(try await fixture.accounts.nextDue(at: start) == nil)
+        #expect(try await fixture.accounts.nextDue(at: later)?.attemptCount == 1)
+        try await fixture.accounts.delivered(due.id, at: later)
+        #expect(try await fixture.accounts.nextDue(at: later) == nil)
+        await fixture.close()
+
+        let slow = try await AccountFixture(
+            in: fixture.folder,
+            exchange: ScriptedExchange(meanwhile: {
+                // The account is deleted while Apple is asked.
+                let receipt = ErasureReceipt(id: "r", deletedAt: AccountFixture.start)
+                let id = try? await fixtureDriver(in: fixture.folder)
+                guard let id, let second = try? await AccountFixture(in: fixture.folder) else { return }
+                try? await second.accounts.erase(
+                    id, receipt: receipt, pseudonym: "erased-x", from: .at(AccountFixture.start))
+                await second.close()
+            }))
+        _ = try await slow.signInWithApple("001.slow", code: "code")
+        #expect(try await slow.accounts.nextDue(at: start)?.subjectDigest == plainDigest("001.slow"))
+        #expect(try await slow.count("account") == 0)
+        await slow.close()
+    }
+
+    @Test func `each app's token is revoked by itself`() async throws {
+        let fixture = try await AccountFixture()
+        for clientID in ["app.dwell", "app.dwell.web", "app.dwell"] {
+            var identity = AppleIdentity.sample("001.a", nonce: UUID().uuidString)
+            identity.clientID = clientID
+            _ = try await fixture.signIns.signIn(
+                identity, authorizationCode: Secret("code"), profile: FirstProfile(), from: .at(start))
+        }
+        let pair = try await fixture.signInWithApple("001.a")
+        _ = try await fixture.own.erase(fixture.caller(pair), from: .at(start))
+        var clientIDs: [String] = []
+        while let due = try await fixture.accounts.nextDue(at: start) {
+            clientIDs.append(due.clientID)
+            try await fixture.accounts.delivered(due.id, at: start)
+        }
+        #expect(clientIDs == ["app.dwell", "app.dwell.web"])
+        #expect(try await fixture.count("apple_refresh_token") == 0)
+        await fixture.close()
+    }
+
+    @Test func `the same person may come again, as somebody new`() async throws {
+        let fixture = try await AccountFixture()
+        let first = try await fixture.signInWithApple("001.a")
+        _ = try await fixture.own.erase(fixture.caller(first), from: .at(start))
+        let second = try await fixture.signInWithApple("001.a")
+        #expect(first.user.id != second.user.id)
+        #expect(await fixture.refusal(of: first.accessToken) == .revoked)
+        #expect(await fixture.refusal(of: second.accessToken) == nil)
+        #expect(try await fixture.accounts.entries(of: first.user.id, limit: 10) == [])
+        #expect(try await fixture.accounts.entries(of: second.user.id, limit: 10).map(\.action) == [.signInApple])
+        await fixture.close()
+    }
+
+    // MARK: Apple's notices
+
+    @Test func `Apple's notices end, delete and note, once each`() async throws {
+        let fixture = try await AccountFixture()
+        func take(_ kind: AppleNotice.Kind, _ jti: String, subject: String = "001.a") async throws {
+            try await fixture.own.take(
+                AppleNotice(kind: kind, subject: subject, jti: jti, happenedAtSeconds: nil), from: .at(start))
+        }
+        func forwards() async throws -> Bool? {
+            try await fixture.store.read { db in
+                try Bool?.fetchOne(db, sql: "SELECT forwards_email FROM apple_identity") ?? nil
+            }
+        }
+        let first = try await fixture.signInWithApple("001.a", code: "code")
+        try await take(.emailDisabled, "1")
+        #expect(try await forwards() == false)
+        try await take(.emailEnabled, "2")
+        try await take(.emailDisabled, "1")
+        #expect(try await forwards() == true)
+        try await take(.other, "3")
+        try await take(.accountDeleted, "4", subject: "001.nobody")
+        #expect(await fixture.refusal(of: first.accessToken) == nil)
+        try await take(.consentRevoked, "5")
+        #expect(await fixture.refusal(of: first.accessToken) == .revoked)
+        let second = try await fixture.signInWithApple("001.a")
+        #expect(second.user.id == first.user.id)
+        try await take(.consentRevoked, "5")
+        #expect(await fixture.refusal(of: second.accessToken) == nil)
+        try await take(.accountDeleted, "6")
+        #expect(await fixture.refusal(of: second.accessToken) == .revoked)
+        #expect(try await fixture.count("account") == 0)
+        #expect(try ErasureScan(path: fixture.folder.file("db")).find(["001.a", second.user.id.rawValue]) == [])
+        await fixture.close()
+    }
+
+    // MARK: Export
+
+    @Test func `the export has everything of the driver, and nothing of another`() async throws {
+        let fixture = try await AccountFixture()
+        let driver = try await driverWithEverything(fixture, "exporting")
+        let other = try await driverWithEverything(fixture, "somebody-else")
+        let bytes = try await fixture.own.export(of: driver.caller, from: .at(start))
+        let text = String(decoding: bytes, as: UTF8.self)
+        for trace in driver.traces { #expect(text.contains(trace), "\(trace)") }
+        for trace in other.traces { #expect(!text.contains(trace), "\(trace)") }
+        #expect(!text.contains(driver.pair.refreshToken.reveal()))
+        let json = try JSONValue.parse(bytes)
+        guard case .array(let events)? = json["events"] else {
+            Issue.record("no events")
+            return
+        }
+        #expect(events.count == 8)
+        #expect(events.first?["metadata"]?["plate"] == .string("PLATE-exporting"))
+        #expect(json["apple_identities"] != .array([]))
+        let empty = try JSONValue.parse(
+            try await fixture.own.export(of: Caller(driver: DriverID("x")), from: .at(start)))
+        #expect(empty["events"] == .array([]))
+        #expect(empty["user"]?["id"] == .string("x"))
+        await fixture.close()
+    }
+
+    @Test func `a profile changes by what was said, and says what is wrong with it`() async throws {
+        let fixture = try await AccountFixture()
+        let caller = try await fixture.caller(
+            fixture.signInWithApple(profile: FirstProfile(name: "Ada", email: "a@example.com")))
+        func change(_ change: ProfileChange) async throws -> User {
+            try await fixture.own.change(change, of: caller, from: .at(start))
+        }
+        #expect(try await change(ProfileChange(name: .set("Grace"))).email == "a@example.com")
+        #expect(try await change(ProfileChange(email: .set(nil))).name == "Grace")
+        #expect(try await fixture.own.user(of: caller).email == nil)
+        for (name, email) in [("", "a"), ("a\u{0}", "a@b@c"), (String(repeating: "n", count: 201), "a b@c")] {
+            await #expect {
+                try await change(ProfileChange(name: .set(name), email: .set(email)))
+            } throws: { error in
+                guard case .invalid(let errors)? = error as? AccountFailure else { return false }
+                return errors.map(\.pointer) == ["/name", "/email"]
+            }
+        }
+        let external = Caller(driver: DriverID("external"), role: "merchant")
+        #expect(try await fixture.own.user(of: external) == User(id: external.driver, role: "merchant"))
+        let user = try await fixture.own.change(ProfileChange(name: .set("Ext")), of: external, from: .at(start))
+        #expect(user.name == "Ext")
+        await fixture.close()
+    }
+}
+
+/// The driver of the newest account.
+private func fixtureDriver(in folder: ScratchFolder) async throws -> DriverID {
+    let queue = try DatabaseQueue(path: folder.file("db"))
+    return try await queue.read { db in
+        DriverID(
+            try String.fetchOne(
+                db, sql: "SELECT driver_id FROM account JOIN driver ON driver.id = driver ORDER BY driver.id DESC")
+                ?? "")
+    }
+}

@@ -1,0 +1,247 @@
+// Sign-in sessions on a real file: rotation and its ten seconds, reuse, ends, and who hears of them.
+
+import Foundation
+import GRDB
+import JourneyModel
+import Telemetry
+import Testing
+
+@testable import Identity
+@testable import SQLiteStore
+
+struct RenewalTests {
+    private let start = AccountFixture.start
+
+    private func refresh(_ fixture: AccountFixture, _ token: Secret<String>, afterMilliseconds: Int64) async
+        -> TokenPair?
+    {
+        try? await fixture.sessions.refresh(token, from: .at(start.advanced(byMilliseconds: afterMilliseconds)))
+    }
+
+    @Test func `a refresh token is spent by its use, and the new one goes on`() async throws {
+        let fixture = try await AccountFixture()
+        let first = try await fixture.signInWithApple()
+        let second = try #require(await refresh(fixture, first.refreshToken, afterMilliseconds: 1000))
+        let third = try #require(await refresh(fixture, second.refreshToken, afterMilliseconds: 60_000))
+        #expect(Set([first, second, third].map { $0.refreshToken.reveal() }).count == 3)
+        #expect(try await fixture.caller(third).signInSession == fixture.caller(first).signInSession)
+        #expect(try await fixture.count("sign_in_session") == 1)
+        await fixture.close()
+    }
+
+    @Test func `the spent token is good for ten seconds more, and then ends the session`() async throws {
+        let fixture = try await AccountFixture()
+        let first = try await fixture.signInWithApple()
+        let second = try #require(await refresh(fixture, first.refreshToken, afterMilliseconds: 0))
+        #expect(await fixture.refusal(of: second.accessToken) == nil)
+        #expect(await refresh(fixture, first.refreshToken, afterMilliseconds: 5000) != nil)
+        // Counted from the first use, not from the last.
+        #expect(await refresh(fixture, first.refreshToken, afterMilliseconds: 10_000) != nil)
+        #expect(await refresh(fixture, first.refreshToken, afterMilliseconds: 10_001) == nil)
+        #expect(await fixture.refusal(of: second.accessToken) == .revoked)
+        #expect(await refresh(fixture, second.refreshToken, afterMilliseconds: 10_002) == nil)
+        let audit = try await fixture.audit()
+        #expect(audit.suffix(2) == ["refresh_reuse refused session_ended", "refresh refused unknown"])
+        #expect(try await fixture.count("refresh_token") == 0)
+        await fixture.close()
+    }
+
+    @Test func `two requests that race with one token both get a pair of the same session`() async throws {
+        let fixture = try await AccountFixture()
+        let first = try await fixture.signInWithApple()
+        let pairs = await withTaskGroup(of: TokenPair?.self) { group in
+            for _ in 0..<20 { group.addTask { await refresh(fixture, first.refreshToken, afterMilliseconds: 100) } }
+            return await group.reduce(into: [TokenPair]()) { pairs, pair in if let pair { pairs.append(pair) } }
+        }
+        #expect(pairs.count == 20)
+        for pair in pairs { #expect(await refresh(fixture, pair.refreshToken, afterMilliseconds: 200) != nil) }
+        #expect(try await fixture.count("sign_in_session") == 1)
+        #expect(try await fixture.audit().filter { $0 == "refresh done" }.count == 21)
+        await fixture.close()
+    }
+
+    @Test func `a restart forgets neither the ten seconds nor the reuse`() async throws {
+        let fixture = try await AccountFixture()
+        let first = try await fixture.signInWithApple()
+        let second = try #require(await refresh(fixture, first.refreshToken, afterMilliseconds: 0))
+        await fixture.close()
+        let restarted = try await AccountFixture(in: fixture.folder)
+        #expect(await refresh(restarted, first.refreshToken, afterMilliseconds: 9000) != nil)
+        await restarted.close()
+        let again = try await AccountFixture(in: fixture.folder)
+        #expect(await refresh(again, first.refreshToken, afterMilliseconds: 11_000) == nil)
+        #expect(await again.refusal(of: second.accessToken) == .revoked)
+        await again.close()
+    }
+
+    @Test func `a refresh token ends after sixty days, and garbage never was one`() async throws {
+        let fixture = try await AccountFixture()
+        let first = try await fixture.signInWithApple()
+        #expect(await refresh(fixture, first.refreshToken, afterMilliseconds: 60 * 86_400_000) == nil)
+        #expect(await refresh(fixture, first.refreshToken, afterMilliseconds: 60 * 86_400_000 - 1) != nil)
+        for garbage in ["", "x", String(repeating: "é", count: 5000), first.accessToken.reveal()] {
+            #expect(await refresh(fixture, Secret(garbage), afterMilliseconds: 0) == nil)
+        }
+        await fixture.close()
+    }
+
+    @Test func `the audit lets go of renewals after ninety days, and of nothing that says more`() async throws {
+        let fixture = try await AccountFixture()
+        var token = try await fixture.signInWithApple().refreshToken
+        let days: Int64 = 86_400_000
+        for number in 0..<6 {
+            token = try #require(await refresh(fixture, token, afterMilliseconds: Int64(number) * 1000)).refreshToken
+        }
+        token = try #require(await refresh(fixture, token, afterMilliseconds: 50 * days)).refreshToken
+        #expect(try await fixture.audit().filter { $0 == "refresh done" }.count == 7)
+        for number in 0..<3 {
+            token = try #require(
+                await refresh(fixture, token, afterMilliseconds: 91 * days + Int64(number) * 1000)
+            ).refreshToken
+        }
+        // Two of the old ones with each that comes.
+        #expect(
+            try await fixture.audit() == ["sign_in_apple done new_account"] + Array(repeating: "refresh done", count: 4)
+        )
+        await fixture.close()
+    }
+
+    // MARK: Single tokens
+
+    @Test func `a single token is renewed until thirty days after its end, and a pair's access token never`()
+        async throws
+    {
+        let fixture = try await AccountFixture()
+        func renew(_ token: Secret<String>, afterDays days: Int) async -> SingleToken? {
+            try? await fixture.sessions.refreshSingleToken(
+                token.reveal(), from: .at(start.advanced(bySeconds: 86_400 * days)))
+        }
+        let single = try await fixture.signIns.signInWithSingleToken(
+            .sample("001.a", nonce: "1"), profile: FirstProfile(), from: .at(start))
+        #expect(await fixture.refusal(of: single.token, at: start.advanced(bySeconds: 30 * 86_400 - 1)) == nil)
+        #expect(await fixture.refusal(of: single.token, at: start.advanced(bySeconds: 30 * 86_400)) == .expired)
+        #expect(await renew(single.token, afterDays: 60) == nil)
+        let renewed = try #require(await renew(single.token, afterDays: 59))
+        #expect(await renew(renewed.token, afterDays: 118) != nil)
+        let pair = try await fixture.signInWithApple("001.a")
+        #expect(await renew(pair.accessToken, afterDays: 0) == nil)
+        #expect(try await fixture.audit().last == "refresh refused not_a_single_token")
+        let caller = try await fixture.verifier.verify(
+            renewed.token.reveal(),
+            atSecondsSince1970: start.advanced(bySeconds: 60 * 86_400).millisecondsSinceEpoch / 1000)
+        try await fixture.sessions.signOut(caller, refreshToken: nil, from: .at(start))
+        #expect(await renew(renewed.token, afterDays: 60) == nil)
+        await fixture.close()
+    }
+
+    // MARK: Ends
+
+    @Test func `signing out ends this session and no other, everywhere every one`() async throws {
+        let fixture = try await AccountFixture()
+        let pairs = [
+            try await fixture.signInWithApple(), try await fixture.signInWithApple(),
+            try await fixture.signInWithApple(), try await fixture.signInWithApple("001.other"),
+        ]
+        for pair in pairs { #expect(await fixture.refusal(of: pair.accessToken) == nil) }
+        try await fixture.sessions.signOut(fixture.caller(pairs[0]), refreshToken: nil, from: .at(start))
+        #expect(await fixture.refusal(of: pairs[0].accessToken) == .revoked)
+        #expect(await refresh(fixture, pairs[0].refreshToken, afterMilliseconds: 0) == nil)
+        #expect(await fixture.refusal(of: pairs[1].accessToken) == nil)
+        // Another driver's refresh token is none of this one's.
+        try await fixture.sessions.signOut(
+            fixture.caller(pairs[1]), refreshToken: pairs[3].refreshToken, from: .at(start))
+        #expect(await fixture.refusal(of: pairs[3].accessToken) == nil)
+        try await fixture.sessions.signOutEverywhere(fixture.caller(pairs[2]), from: .at(start))
+        #expect(await fixture.refusal(of: pairs[2].accessToken) == .revoked)
+        #expect(await refresh(fixture, pairs[3].refreshToken, afterMilliseconds: 0) != nil)
+        #expect(try await fixture.count("sign_in_session") == 1)
+        await fixture.close()
+    }
+
+    @Test func `sessions are listed, the last used first, and ended by their own driver only`() async throws {
+        let fixture = try await AccountFixture()
+        let old = try await fixture.signInWithApple()
+        let new = try await fixture.signInWithApple(at: start.advanced(bySeconds: 10))
+        let other = try await fixture.signInWithApple("001.other")
+        _ = await refresh(fixture, old.refreshToken, afterMilliseconds: 20_000)
+        let caller = try await fixture.caller(new)
+        let listed = try await fixture.sessions.sessions(of: caller, at: start)
+        #expect(listed.map(\.id) == [try await fixture.caller(old).signInSession, caller.signInSession])
+        #expect(listed.map(\.lastUsedAt) == [20, 10].map { start.advanced(bySeconds: $0) })
+        #expect(listed.first?.clientName == "DwellApp/7 (iPhone)")
+        #expect(listed.first?.createdAt == start)
+        let stranger = try await fixture.caller(other)
+        await #expect(throws: AccountFailure.notFound) {
+            try await fixture.sessions.endSession(listed[0].id, of: stranger, from: .at(start))
+        }
+        try await fixture.sessions.endSession(listed[0].id, of: caller, from: .at(start))
+        await #expect(throws: AccountFailure.notFound) {
+            try await fixture.sessions.endSession(listed[0].id, of: caller, from: .at(start))
+        }
+        #expect(await fixture.refusal(of: old.accessToken) == .revoked)
+        #expect(try await fixture.sessions.sessions(of: caller, at: start).map(\.id) == [caller.signInSession])
+        await fixture.close()
+    }
+
+    @Test func `the hundred and first session takes the place of the one used longest ago`() async throws {
+        let fixture = try await AccountFixture()
+        let first = try await fixture.signInWithApple()
+        for _ in 0..<100 { _ = try await fixture.signInWithApple(at: start.advanced(bySeconds: 1)) }
+        #expect(try await fixture.count("sign_in_session") == 100)
+        await fixture.memory.catchUp()
+        #expect(await fixture.refusal(of: first.accessToken) == .revoked)
+        await fixture.close()
+    }
+
+    /// A second process on the same file: it hears of it by polling.
+    @Test func `another store on the same file refuses what was ended here`() async throws {
+        let here = try await AccountFixture()
+        let there = try await AccountFixture(in: here.folder)
+        let polling = Task { await there.memory.run() }
+        let pair = try await here.signInWithApple()
+        #expect(await there.refusal(of: pair.accessToken) == nil)
+        try await here.sessions.signOut(here.caller(pair), refreshToken: nil, from: .at(start))
+        #expect(await here.refusal(of: pair.accessToken) == .revoked)
+        var isRefused = false
+        // A poll is due every fifth of a second; a busy machine may take longer, for ever it may not.
+        for _ in 0..<200 where !isRefused {
+            isRefused = await there.refusal(of: pair.accessToken) == .revoked
+            if !isRefused { try await Task.sleep(for: .milliseconds(50)) }
+        }
+        #expect(isRefused)
+        polling.cancel()
+        await polling.value
+        await there.close()
+        await here.close()
+    }
+
+    // MARK: Devices
+
+    @Test func `a device goes with its session, and moves to who signs in on it`() async throws {
+        let fixture = try await AccountFixture()
+        let device = Device(pushToken: "abc:def", platform: "ios", environment: "production", appVersion: "7.1")
+        let first = try await fixture.caller(try await fixture.signInWithApple("001.a"))
+        let second = try await fixture.caller(try await fixture.signInWithApple("001.b"))
+        #expect(try await fixture.devices.put(device, of: first, from: .at(start)))
+        #expect(try await !fixture.devices.put(device, of: first, from: .at(start)))
+        #expect(try await fixture.devices.put(device, of: second, from: .at(start)))
+        // Where the second one is, is nothing for the first to read in an audit.
+        let moved = try await fixture.accounts.entries(of: first.driver, limit: 1)
+        #expect(moved.map(\.action) == [.deviceRemoved])
+        #expect(moved.first?.address == nil && moved.first?.requestID == nil && moved.first?.sid == nil)
+        try await fixture.devices.remove(pushToken: device.pushToken, of: first, from: .at(start))
+        #expect(try await fixture.count("device") == 1)
+        try await fixture.sessions.signOut(first, refreshToken: nil, from: .at(start))
+        #expect(try await fixture.count("device") == 1)
+        await #expect(throws: AccountFailure.unauthorized) {
+            try await fixture.devices.put(device, of: first, from: .at(start))
+        }
+        try await fixture.sessions.signOut(second, refreshToken: nil, from: .at(start))
+        #expect(try await fixture.count("device") == 0)
+        let external = Caller(driver: DriverID("external"))
+        #expect(try await fixture.devices.put(device, of: external, from: .at(start)))
+        try await fixture.devices.remove(pushToken: device.pushToken, of: external, from: .at(start))
+        #expect(try await fixture.count("device") == 0)
+        await fixture.close()
+    }
+}

@@ -1,0 +1,257 @@
+// Signing in on a real file: whose account it is, what is good once only, and that a restart forgets none of it.
+
+import Foundation
+import GRDB
+import JourneyModel
+import Telemetry
+import Testing
+
+@testable import Identity
+@testable import SQLiteStore
+
+struct SignInTests {
+    // MARK: Apple
+
+    @Test func `the same subject is the same driver, another subject another`() async throws {
+        let fixture = try await AccountFixture()
+        let first = try await fixture.signInWithApple("001.a")
+        let again = try await fixture.signInWithApple("001.a")
+        let other = try await fixture.signInWithApple("001.b")
+        #expect(first.user.id == again.user.id)
+        #expect(first.user.id != other.user.id)
+        #expect(!first.user.id.rawValue.contains("001"))
+        #expect(try await fixture.caller(first).signInSession != fixture.caller(again).signInSession)
+        await fixture.close()
+    }
+
+    @Test func `nobody is found by an email`() async throws {
+        let fixture = try await AccountFixture()
+        let email = "driver@example.com"
+        let first = try await fixture.signIns.signIn(
+            .sample("001.a", nonce: "1", email: email), authorizationCode: nil, profile: FirstProfile(),
+            from: .at(AccountFixture.start))
+        let second = try await fixture.signIns.signIn(
+            .sample("001.b", nonce: "2", email: email), authorizationCode: nil, profile: FirstProfile(email: email),
+            from: .at(AccountFixture.start))
+        #expect(first.user.email == email)
+        #expect(second.user.email == email)
+        #expect(first.user.id != second.user.id)
+        await fixture.close()
+    }
+
+    @Test func `the request's profile counts once, Apple's word for the email more, and no role is given for asking`()
+        async throws
+    {
+        let fixture = try await AccountFixture()
+        let asked = FirstProfile(name: "Ada", email: "asked@example.com", role: "admin")
+        let first = try await fixture.signIns.signIn(
+            .sample("001.a", nonce: "1", email: "apple@example.com"), authorizationCode: nil, profile: asked,
+            from: .at(AccountFixture.start))
+        #expect(
+            first.user
+                == User(id: first.user.id, name: "Ada", email: "apple@example.com", phone: nil, role: "driver"))
+        #expect(try await fixture.caller(first).role == "driver")
+        let later = try await fixture.signInWithApple(
+            "001.a", profile: FirstProfile(name: "Eve", email: "e@example.com"))
+        #expect(later.user == first.user)
+        let unverified = try await fixture.signIns.signIn(
+            .sample("001.b", nonce: "3", email: "claimed@example.com", isVerified: false), authorizationCode: nil,
+            profile: FirstProfile(name: "a\nb"), from: .at(AccountFixture.start))
+        #expect(unverified.user.email == nil)
+        #expect(unverified.user.name == nil)
+        await fixture.close()
+    }
+
+    @Test func `a nonce signs in once, also across a restart, and of many at once one`() async throws {
+        let first = try await AccountFixture()
+        let outcomes = await withTaskGroup(of: Bool.self) { group in
+            for _ in 0..<50 {
+                group.addTask { (try? await first.signInWithApple(nonce: "the nonce")) != nil }
+            }
+            return await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
+        }
+        #expect(outcomes == 1)
+        await first.close()
+        let second = try await AccountFixture(in: first.folder)
+        await #expect(throws: AccountFailure.unauthorized) { try await second.signInWithApple(nonce: "the nonce") }
+        #expect(try await second.count("account") == 1)
+        #expect(try await second.count("sign_in_session") == 1)
+        #expect(try await second.audit().filter { $0 == "sign_in_apple refused nonce_used" }.count == 50)
+        await second.close()
+    }
+
+    @Test func `an exchanged code's token is kept, and an exchange that fails keeps nobody out`() async throws {
+        let fixture = try await AccountFixture()
+        let pair = try await fixture.signInWithApple(code: "code")
+        let kept = try await fixture.store.read { db in
+            try Data.fetchOne(db, sql: "SELECT sealed_refresh_token FROM apple_refresh_token")
+        }
+        #expect(kept == Data("sealed apple refresh token".utf8))
+        await fixture.close()
+        let failing = try await AccountFixture(
+            in: fixture.folder, exchange: ScriptedExchange(.failed(reason: "unreachable")))
+        #expect(try await failing.signInWithApple(code: "code").user.id == pair.user.id)
+        #expect(try await failing.audit().last == "apple_code_exchange failed unreachable")
+        await failing.close()
+    }
+
+    // MARK: One-time codes
+
+    static let phone = "+4915112345678"
+
+    @Test func `a right code signs in once, and the same number is the same driver however it is written`() async throws
+    {
+        let fixture = try await AccountFixture()
+        let first = try await fixture.signIn(phone: Self.phone)
+        let code = fixture.phones.last(to: Self.phone)
+        #expect(code.utf8.count == 6 && code.utf8.allSatisfy { (0x30...0x39).contains($0) })
+        await #expect(throws: AccountFailure.unauthorized) {
+            try await fixture.signIns.signIn(phone: Self.phone, code: Secret(code), from: .at(AccountFixture.start))
+        }
+        try await fixture.signIns.sendCode(to: "0049 (151) 123-456.78", from: .at(AccountFixture.start))
+        let again = try await fixture.signIns.signIn(
+            phone: " +49 151 12345678", code: Secret(fixture.phones.last(to: Self.phone)),
+            from: .at(AccountFixture.start))
+        #expect(again.user == first.user)
+        #expect(first.user.phone == Self.phone)
+        await fixture.close()
+    }
+
+    @Test(arguments: [
+        "", "15112345678", "+0151123456", "+49 151", "+4915112345678901", "+49x15112345678", "+49151１２３４５６",
+    ])
+    func `what is no E.164 number is refused by its name`(_ phone: String) async throws {
+        let fixture = try await AccountFixture()
+        do throws(AccountFailure) {
+            try await fixture.signIns.sendCode(to: phone, from: .at(AccountFixture.start))
+            Issue.record("taken for a number")
+        } catch {
+            guard case .invalid(let errors) = error else { throw error }
+            #expect(errors.map(\.pointer) == ["/phone"])
+        }
+        await fixture.close()
+    }
+
+    @Test func `a code ends after ten minutes, and a new one takes its place`() async throws {
+        let fixture = try await AccountFixture()
+        try await fixture.signIns.sendCode(to: Self.phone, from: .at(AccountFixture.start))
+        let old = fixture.phones.last(to: Self.phone)
+        let later = AccountFixture.start.advanced(bySeconds: 600)
+        await #expect(throws: AccountFailure.unauthorized) {
+            try await fixture.signIns.signIn(phone: Self.phone, code: Secret(old), from: .at(later))
+        }
+        try await fixture.signIns.sendCode(to: Self.phone, from: .at(later))
+        let new = fixture.phones.last(to: Self.phone)
+        if old != new {
+            await #expect(throws: AccountFailure.unauthorized) {
+                try await fixture.signIns.signIn(phone: Self.phone, code: Secret(old), from: .at(later))
+            }
+        }
+        let end = later.advanced(byMilliseconds: 599_999)
+        _ = try await fixture.signIns.signIn(phone: Self.phone, code: Secret(new), from: .at(end))
+        await fixture.close()
+    }
+
+    /// Every code but the right one, in any number of requests at once: five are looked at, and then not even the
+    /// right one is.
+    @Test func `a thousand guesses at once are five`() async throws {
+        let fixture = try await AccountFixture()
+        try await fixture.signIns.sendCode(to: Self.phone, from: .at(AccountFixture.start))
+        let right = fixture.phones.last(to: Self.phone)
+        let refused = await withTaskGroup(of: Bool.self) { group in
+            for guess in (0..<1_001).map({ String(format: "%06d", $0) }).filter({ $0 != right }).prefix(1000) {
+                group.addTask {
+                    let origin = RequestOrigin.at(AccountFixture.start)
+                    return
+                        (try? await fixture.signIns.signIn(
+                            phone: Self.phone, code: Secret(guess), from: origin)) == nil
+                }
+            }
+            return await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
+        }
+        #expect(refused == 1000)
+        let audit = try await fixture.audit()
+        #expect(audit.filter { $0 == "sign_in_otp refused wrong" }.count == 5)
+        #expect(audit.filter { $0 == "sign_in_otp refused too_many_guesses" }.count == 995)
+        await #expect(throws: AccountFailure.unauthorized) {
+            try await fixture.signIns.signIn(phone: Self.phone, code: Secret(right), from: .at(AccountFixture.start))
+        }
+        await fixture.close()
+    }
+
+    @Test func `sending again gives no more guesses, a restart neither, ten minutes do`() async throws {
+        let folder = try ScratchFolder(inMemory: true)
+        for round in 0..<5 {
+            let fixture = try await AccountFixture(in: folder)
+            let now = AccountFixture.start.advanced(bySeconds: 60 * round)
+            try await fixture.signIns.sendCode(to: Self.phone, from: .at(now))
+            await #expect(throws: AccountFailure.unauthorized) {
+                try await fixture.signIns.signIn(phone: Self.phone, code: Secret("no"), from: .at(now))
+            }
+            await fixture.close()
+        }
+        let fixture = try await AccountFixture(in: folder, limits: CodeSendLimits(perNumber: 0))
+        let sixth = AccountFixture.start.advanced(bySeconds: 599)
+        await #expect(throws: AccountFailure.unauthorized) { try await fixture.signIn(phone: Self.phone, at: sixth) }
+        let free = AccountFixture.start.advanced(bySeconds: 600)
+        _ = try await fixture.signIn(phone: Self.phone, at: free)
+        await fixture.close()
+    }
+
+    @Test func `a number that nobody has is judged and counted like any other`() async throws {
+        let fixture = try await AccountFixture()
+        for _ in 0..<6 {
+            await #expect(throws: AccountFailure.unauthorized) {
+                try await fixture.signIns.signIn(
+                    phone: Self.phone, code: Secret("123456"), from: .at(AccountFixture.start))
+            }
+        }
+        let audit = try await fixture.audit()
+        #expect(audit.suffix(2) == ["sign_in_otp refused wrong", "sign_in_otp refused too_many_guesses"])
+        #expect(try await fixture.count("driver") == 0)
+        await fixture.close()
+    }
+
+    @Test func `codes are sent within the limits of number, address and all, counted on disk`() async throws {
+        let limits = CodeSendLimits(perNumber: 2, perAddress: 4, total: 6)
+        let folder = try ScratchFolder(inMemory: true)
+        func send(_ phone: Int, from address: String, at seconds: Int) async throws -> Int64? {
+            // Each with a store of its own: what counts is in the file.
+            let fixture = try await AccountFixture(in: folder, limits: limits)
+            var limited: Int64?
+            do throws(AccountFailure) {
+                try await fixture.signIns.sendCode(
+                    to: "+4915100000\(phone)",
+                    from: .at(AccountFixture.start.advanced(bySeconds: seconds), address: address))
+            } catch {
+                guard case .limited(let retryAfter) = error else { throw error }
+                limited = retryAfter
+            }
+            await fixture.close()
+            return limited
+        }
+        // IPv6 counts by its /64.
+        #expect(try await send(100, from: "2001:db8::1", at: 0) == nil)
+        #expect(try await send(100, from: "2001:db8::2", at: 10) == nil)
+        #expect(try await send(100, from: "192.0.2.1", at: 20) == 3580)
+        #expect(try await send(101, from: "2001:db8:0:0:1::1", at: 20) == nil)
+        #expect(try await send(102, from: "2001:db8:0:0:2::1", at: 30) == nil)
+        #expect(try await send(103, from: "2001:db8:0:0:3::1", at: 40) == 3560)
+        #expect(try await send(103, from: "2001:db8:0:1::1", at: 50) == nil)
+        #expect(try await send(104, from: "192.0.2.2", at: 60) == nil)
+        #expect(try await send(105, from: "192.0.2.3", at: 70) == 3530)
+        #expect(try await send(105, from: "192.0.2.3", at: 3599) == 1)
+        #expect(try await send(105, from: "192.0.2.3", at: 3600) == nil)
+    }
+
+    @Test func `neither codes nor numbers nor tokens are in the file where they need not be`() async throws {
+        let fixture = try await AccountFixture()
+        try await fixture.signIns.sendCode(to: "+4915199999999", from: .at(AccountFixture.start))
+        let pair = try await fixture.signInWithApple()
+        await fixture.close()
+        let found = try ErasureScan(path: fixture.folder.file("db")).find([
+            "+4915199999999", pair.refreshToken.reveal(), pair.accessToken.reveal(),
+        ])
+        #expect(found.isEmpty)
+    }
+}

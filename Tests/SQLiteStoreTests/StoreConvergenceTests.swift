@@ -1,0 +1,225 @@
+// Convergence (contract, section 1) on the real store: random journeys, legal and not, delivered late, twice and out
+// of order to a database that many drivers share, which is closed and opened again, or lost in a crash, several times
+// in each journey's life, while expiries are stored at random moments. What is stored in the end is the fold in order.
+// DWELL_STORE_JOURNEYS=100000 for the long run. A failure names its seed; DWELL_PROPERTY_SEED=<it>
+// DWELL_STORE_JOURNEYS=1 plays that journey again, alone, with the same turns, restarts and expiries.
+
+import Engine
+import Foundation
+import JourneyModel
+import Logging
+import TestSupport
+import Testing
+
+@testable import SQLiteStore
+
+struct StoreConvergenceTests {
+    private static let seeds = PropertyRun.seeds("DWELL_STORE_JOURNEYS", unlessSet: 2 * DeliveryRound.journeyCount)
+
+    @Test func `whatever is delivered when, through restarts and crashes, what is stored is the fold in order`()
+        async throws
+    {
+        let rounds = DeliveryRound.rounds(of: Self.seeds)
+        let differences = try await withThrowingTaskGroup(of: [String].self) { group in
+            var waiting = rounds.makeIterator()
+            for round in (0..<ProcessInfo.processInfo.activeProcessorCount).compactMap({ _ in waiting.next() }) {
+                group.addTask { try await round.play() }
+            }
+            while let differences = try await group.next() {
+                guard differences.isEmpty else { return differences }
+                if let round = waiting.next() { group.addTask { try await round.play() } }
+            }
+            return []
+        }
+        for difference in differences.prefix(5) {
+            Issue.record("\(difference)\nalone again: DWELL_PROPERTY_SEED=<seed> DWELL_STORE_JOURNEYS=1")
+        }
+    }
+
+    @Test func `the rounds restart in both ways, store expiries, and deliver late and twice`() {
+        let round = DeliveryRound(number: 0, seeds: 1..<201)
+        let restarts = round.turns.map(\.restart)
+        #expect(restarts.filter { $0 == .clean }.count >= 2 && restarts.filter { $0 == .crash }.count >= 2)
+        let journeys = round.seeds.map { DeliveredJourney(seed: $0, turnCount: round.turns.count) }
+        #expect(journeys.contains { journey in journey.turns.joined().count > journey.events.count })
+        #expect(journeys.contains { journey in Array(journey.turns.joined()) != Array(journey.events.indices) })
+        #expect(journeys.contains { journey in Array(journey.turns.joined()) == Array(journey.events.indices) })
+        let points = journeys.flatMap { $0.expected.points }
+        let expiries = points.filter { $0.key.first == "\u{A7}" }
+        #expect(expiries.count > 100 && expiries.count < points.count / 2)
+        #expect(Set(points.compactMap(\.verdict.reason)) == Set(Verdict.Reason.allCases))
+        #expect(Set(points.map(\.state)) == Set(JourneyState.allCases))
+        #expect(points.contains { $0.verdict.impliesReset })
+    }
+}
+
+/// Many journeys through one database file.
+struct DeliveryRound: Sendable {
+    static let journeyCount: UInt64 = 1000
+    static let batchMax = 2048
+
+    struct Turn: Sendable {
+        enum Restart: Sendable {
+            case none
+            case clean
+            /// The files as they lie there, without a close, and without the answers to the last batch.
+            case crash
+        }
+
+        var restart: Restart
+        /// When the server asks, after the turn's deliveries, what is due; runs ahead of the deliveries and back.
+        var now: Moment
+    }
+
+    let seeds: Range<UInt64>
+    let turns: [Turn]
+
+    /// The turns depend on the number alone, so that one journey of the round meets the same ones alone.
+    init(number: UInt64, seeds: Range<UInt64>) {
+        self.seeds = seeds
+        var random = SeededRandom(seed: number)
+        turns = (0..<8).map { _ in
+            Turn(
+                restart: [.none, .clean, .clean, .crash, .crash].randomPick(&random),
+                now: .sample.advanced(bySeconds: Int.random(in: 0...DeliveredJourney.spanSeconds, using: &random)))
+        }
+    }
+
+    static func rounds(of seeds: Range<UInt64>) -> [DeliveryRound] {
+        var rounds: [DeliveryRound] = []
+        var first = seeds.lowerBound
+        while first < seeds.upperBound {
+            let number = (first - 1) / journeyCount
+            let end = min((number + 1) * journeyCount + 1, seeds.upperBound)
+            rounds.append(DeliveryRound(number: number, seeds: first..<end))
+            first = end
+        }
+        return rounds
+    }
+
+    /// What differs from the fold in order, in words that begin with the seed.
+    func play() async throws -> [String] {
+        let journeys = seeds.map { DeliveredJourney(seed: $0, turnCount: turns.count) }
+        let database = try RestartedDatabase()
+        var delivered = Set<Delivery>()
+        var unanswered: [Delivery] = []
+        for (number, turn) in turns.enumerated() {
+            let batches = [unanswered] + Self.batches(of: journeys, turn: number)
+            for batch in batches {
+                let outcomes = await database.store.append(batch.map { journeys[$0.journey].request($0.event) })
+                for (delivery, outcome) in zip(batch, outcomes) {
+                    let isNew = delivered.insert(delivery).inserted
+                    guard isNew ? outcome.isStored : outcome.isReplayed else {
+                        let what = "\(isNew ? "new" : "stored before"), and answered \(outcome)"
+                        return ["\(journeys[delivery.journey]): event \(delivery.event) is \(what)"]
+                    }
+                }
+            }
+            try await database.storeWhatIsDue(at: turn.now)
+            unanswered = turn.restart == .crash ? batches.last ?? [] : []
+            switch turn.restart {
+            case .none: break
+            case .clean: try await database.closeAndOpen()
+            case .crash: try await database.crashAndOpen()
+            }
+        }
+        let differences = try await Self.differences(journeys, database)
+        await database.store.close()
+        return differences
+    }
+
+    private struct Delivery: Hashable {
+        var journey: Int
+        var event: Int
+    }
+
+    /// The first delivery of each journey in this turn, then the second of each, and so on: all drivers interleaved.
+    private static func batches(of journeys: [DeliveredJourney], turn: Int) -> [[Delivery]] {
+        let longest = journeys.map { $0.turns[turn].count }.max() ?? 0
+        let deliveries = (0..<longest).flatMap { place in
+            journeys.indices.compactMap { index in
+                let events = journeys[index].turns[turn]
+                return place < events.count ? Delivery(journey: index, event: events[place]) : nil
+            }
+        }
+        return stride(from: 0, to: deliveries.count, by: batchMax).map { start in
+            Array(deliveries[start..<min(start + batchMax, deliveries.count)])
+        }
+    }
+
+    private static func differences(
+        _ journeys: [DeliveredJourney], _ database: RestartedDatabase
+    ) async throws -> [String] {
+        var differences: [String] = []
+        for journey in journeys {
+            let standing = try await database.store.journey(of: journey.driver)
+            // Its last deadline may have passed at one of the turns already.
+            if standing != journey.expected.last, standing != journey.expected.end {
+                differences.append("\(journey): stands at \(standing) instead of \(journey.expected.last)")
+            }
+        }
+        try await database.storeWhatIsDue(at: .sample.advanced(bySeconds: 10 * DeliveredJourney.spanSeconds))
+        if let deadline = try await database.store.earliestDeadline() {
+            differences.append("a deadline still runs: \(deadline)")
+        }
+        for journey in journeys {
+            let timeline = try await database.store.timeline(of: journey.driver)
+            let points = timeline.map(DeliveredJourney.Point.init)
+            // An expiry whose deadline a late event moved is kept, and counts for nothing.
+            let counting = points.filter { $0.key.first != "\u{A7}" || $0.verdict == .applied }
+            if counting != journey.expected.points {
+                differences.append("\(journey): stored \(counting) instead of \(journey.expected.points)")
+            }
+            if Set(points.map(\.key)).count != points.count { differences.append("\(journey): stored twice") }
+            let end = try await database.store.journey(of: journey.driver)
+            if end != journey.expected.end {
+                differences.append("\(journey): ended at \(end) instead of \(journey.expected.end)")
+            }
+        }
+        return differences
+    }
+}
+
+extension Result<AppendOutcome, StoreFailure> {
+    fileprivate var isStored: Bool { if case .success(.stored) = self { true } else { false } }
+    fileprivate var isReplayed: Bool { if case .success(.replayed) = self { true } else { false } }
+}
+
+/// A store that comes and goes; the file stays.
+private final class RestartedDatabase {
+    private let folder: ScratchFolder
+    private var path = 0
+    private(set) var store: SQLiteEventStore
+
+    init() throws {
+        folder = try ScratchFolder(inMemory: true)
+        store = try SQLiteEventStore(path: folder.file("0"), nowMilliseconds: 0)
+    }
+
+    private func open() throws {
+        store = try SQLiteEventStore(path: folder.file("\(path)"), nowMilliseconds: 0)
+    }
+
+    func closeAndOpen() async throws {
+        await store.close()
+        try open()
+    }
+
+    func crashAndOpen() async throws {
+        let crashed = store
+        try folder.copyDatabase("\(path)", to: "\(path + 1)")
+        path += 1
+        try open()
+        // Only now, so that nothing it does while closing is in the copy.
+        await crashed.close()
+        folder.removeDatabase("\(path - 1)")
+    }
+
+    func storeWhatIsDue(at now: Moment) async throws {
+        let settings = VersionedSettings(settings: Settings(), version: Settings().version)
+        let keeping = DeadlineKeeping(
+            store: store, settings: SettingsInForce(settings), clock: { now }, logger: Logger(label: "test"))
+        let failures = try await keeping.storeWhatIsDue()
+        if let failure = failures.first { throw failure }
+    }
+}

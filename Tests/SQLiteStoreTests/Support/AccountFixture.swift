@@ -1,0 +1,149 @@
+// The services of accounts on a real file, as Wiring puts them together, with a clock in the test's hand.
+
+import Crypto
+import Foundation
+import GRDB
+import JourneyModel
+import Synchronization
+import Telemetry
+import TestSupport
+
+@testable import Identity
+@testable import SQLiteStore
+
+struct AccountFixture {
+    static let scope = TokenScope(issuer: "dwell", audience: "dwell")
+    static let start = Moment(millisecondsSinceEpoch: 1_770_091_506_000)
+
+    let folder: ScratchFolder
+    let store: SQLiteEventStore
+    let digests: KeyedDigests
+    let accounts: SQLiteAccounts
+    let memory: SignInMemory
+    let verifier: AccessTokenVerifier
+    let signIns: SignIns
+    let sessions: TokenSessions
+    let own: Accounts
+    let devices: Devices
+    let phones = DeliveredCodes()
+    let exchange: ScriptedExchange
+
+    /// Opens the database in the folder, which another one may have left, or have open.
+    init(
+        in folder: ScratchFolder? = nil, limits: CodeSendLimits = CodeSendLimits(),
+        exchange: ScriptedExchange = ScriptedExchange()
+    ) async throws {
+        self.folder = try folder ?? ScratchFolder(inMemory: true)
+        let key = try SigningKey(secret: Secret("a secret of the tests, 32 bytes or more"))
+        digests = KeyedDigests(signingKey: key)
+        store = try SQLiteEventStore(path: self.folder.file("db"), nowMilliseconds: 0, digests: digests)
+        accounts = SQLiteAccounts(store: store, digests: digests)
+        memory = SignInMemory(store: accounts)
+        await memory.catchUp()
+        verifier = await AccessTokenVerifier(
+            key: key, scope: Self.scope, trustExternal: true, signInSessions: memory)
+        let mint = TokenMint(
+            issuer: await AccessTokenIssuer(key: key, scope: Self.scope), lifetimes: TokenLifetimes())
+        self.exchange = exchange
+        signIns = SignIns(
+            store: accounts, tokens: mint, digests: digests, sendLimits: limits, delivery: phones, exchange: exchange)
+        sessions = TokenSessions(store: accounts, memory: memory, tokens: mint, verifier: verifier)
+        own = Accounts(store: accounts, memory: memory)
+        devices = Devices(store: accounts)
+    }
+
+    func close() async { await store.close() }
+
+    // MARK: Short ways
+
+    func signInWithApple(
+        _ subject: String = "001.apple", nonce: String = UUID().uuidString, code: String? = nil,
+        profile: FirstProfile = FirstProfile(), at now: Moment = start
+    ) async throws -> TokenPair {
+        try await signIns.signIn(
+            .sample(subject, nonce: nonce), authorizationCode: code.map(Secret.init), profile: profile, from: .at(now))
+    }
+
+    func signIn(phone: String, at now: Moment = start) async throws -> TokenPair {
+        try await signIns.sendCode(to: phone, from: .at(now))
+        return try await signIns.signIn(phone: phone, code: Secret(phones.last(to: phone)), from: .at(now))
+    }
+
+    func caller(_ pair: TokenPair, at now: Moment = start) async throws -> Caller {
+        try await verifier.verify(
+            pair.accessToken.reveal(), atSecondsSince1970: now.millisecondsSinceEpoch / 1000)
+    }
+
+    func refusal(of token: Secret<String>, at now: Moment = start) async -> TokenRefusal? {
+        do throws(TokenRefusal) {
+            _ = try await verifier.verify(token.reveal(), atSecondsSince1970: now.millisecondsSinceEpoch / 1000)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    /// `action outcome reason`, the oldest first.
+    func audit() async throws -> [String] {
+        try await store.read { db in
+            try String.fetchAll(
+                db, sql: "SELECT action || ' ' || outcome || coalesce(' ' || reason, '') FROM audit ORDER BY id")
+        }
+    }
+
+    func count(_ table: String) async throws -> Int {
+        try await store.read { db in try Int.fetchOne(db, sql: "SELECT count(*) FROM \(table)") ?? -1 }
+    }
+}
+
+extension AppleIdentity {
+    static func sample(_ subject: String, nonce: String, email: String? = nil, isVerified: Bool = true) -> AppleIdentity
+    {
+        AppleIdentity(
+            subject: subject, clientID: "app.dwell", email: email, isEmailVerified: isVerified,
+            isPrivateEmail: false, nonceDigest: plainDigest(nonce),
+            expiresAtSeconds: AccountFixture.start.millisecondsSinceEpoch / 1000 + 600)
+    }
+}
+
+extension RequestOrigin {
+    static func at(
+        _ now: Moment, address: String = "192.0.2.77", userAgent: String? = "DwellApp/7 (iPhone)"
+    ) -> RequestOrigin {
+        RequestOrigin(address: address, requestID: "request-of-the-test", userAgent: userAgent, at: now)
+    }
+}
+
+/// Keeps what would be sent to phones.
+final class DeliveredCodes: CodeDelivery {
+    private let codes = Mutex<[(phone: String, code: String)]>([])
+
+    func deliver(_ code: OutgoingCode) {
+        codes.withLock { $0.append((code.phone.reveal(), code.code.reveal())) }
+    }
+
+    func last(to phone: String) -> String {
+        codes.withLock { $0.last { $0.phone == phone }?.code ?? "none" }
+    }
+
+    var count: Int { codes.withLock { $0.count } }
+}
+
+final class ScriptedExchange: AppleCodeExchange {
+    private let outcome: AppleCodeExchangeOutcome
+    private let meanwhile: @Sendable () async -> Void
+
+    /// `meanwhile`: what happens elsewhere while Apple is asked.
+    init(
+        _ outcome: AppleCodeExchangeOutcome = .sealed(Array("sealed apple refresh token".utf8)),
+        meanwhile: @escaping @Sendable () async -> Void = {}
+    ) {
+        self.outcome = outcome
+        self.meanwhile = meanwhile
+    }
+
+    func exchange(_ authorizationCode: Secret<String>, of identity: AppleIdentity) async -> AppleCodeExchangeOutcome {
+        await meanwhile()
+        return outcome
+    }
+}

@@ -1,0 +1,112 @@
+// One random journey of the property test on the store: its events, when each is delivered, and what the fold in order
+// makes of it. All of it follows from the seed.
+
+import Engine
+import JourneyModel
+import TestSupport
+
+@testable import SQLiteStore
+
+struct DeliveredJourney: Sendable, CustomStringConvertible {
+    /// All journeys begin within the first third of it, and few go on after its end.
+    static let spanSeconds = 30_000
+
+    struct Point: Hashable, Sendable {
+        var key: String
+        var name: EventName
+        var at: Moment
+        var verdict: Verdict
+        var state: JourneyState
+    }
+
+    let seed: UInt64
+    /// Sorted.
+    let events: [PlacedEvent]
+    /// For each turn, the places in `events` that are delivered in it, one after the other.
+    let turns: [[Int]]
+
+    var driver: DriverID { DriverID("driver-\(seed)") }
+
+    var description: String { "seed \(seed)" }
+
+    init(seed: UInt64, turnCount: Int) {
+        self.seed = seed
+        var random = SeededRandom(seed: seed)
+        let start = Moment.sample.advanced(bySeconds: Int.random(in: 0...Self.spanSeconds / 3, using: &random))
+        let events = RandomJourney.events(from: start, countMax: 24, sessionPrefix: "s\(seed)-", &random)
+        self.events = events
+
+        // In order, with one late here and there, or anyhow.
+        let delayMax = [0, 0, 3, 100].randomPick(&random)
+        let deliveries = events.indices.flatMap { random.chance(1, in: 4) ? [$0, $0] : [$0] }
+            .map { (event: $0, place: $0 + Int.random(in: 0...delayMax, using: &random)) }
+            .sorted { ($0.place, $0.event) < ($1.place, $1.event) }
+        let turnOfEach = deliveries.map { _ in Int.random(in: 0..<turnCount, using: &random) }.sorted()
+        var turns = [[Int]](repeating: [], count: turnCount)
+        for (delivery, turn) in zip(deliveries, turnOfEach) { turns[turn].append(delivery.event) }
+        self.turns = turns
+    }
+
+    func request(_ index: Int) -> AppendRequest {
+        let event = events[index]
+        let submission = EventSubmission.sample(
+            event.name, key: event.idempotencyKey, eventID: event.eventID, session: event.sessionID,
+            charger: event.chargerID, at: event.occurredAt, sequence: event.sequence)
+        // Later than every event, so that none is held to be ahead of the server's clock.
+        return AppendRequest(
+            driver: driver, submission: submission, receivedAt: .sample.advanced(bySeconds: 10 * Self.spanSeconds),
+            settings: Self.settings(event.gracePeriodSeconds, event.hardTimeoutSeconds))
+    }
+
+    private static func settings(_ graceSeconds: Int, _ hardSeconds: Int) -> VersionedSettings {
+        VersionedSettings(
+            settings: Settings(gracePeriodSeconds: graceSeconds, hardTimeoutSeconds: hardSeconds),
+            version: "\(graceSeconds)-\(hardSeconds)")
+    }
+
+    // MARK: The fold in order
+
+    struct Expected {
+        /// Clients' events and the expiries that end something, in order.
+        var points: [Point] = []
+        /// After the last client's event.
+        var last = Journey()
+        /// After all deadlines.
+        var end = Journey()
+    }
+
+    var expected: Expected {
+        var expected = Expected()
+        var journey = Journey()
+        for event in events {
+            while let deadline = journey.takeDeadline(before: event) {
+                expected.points.append(.expiry(deadline, journey))
+            }
+            let verdict = journey.apply(event)
+            expected.points.append(
+                Point(
+                    key: event.idempotencyKey, name: event.name, at: event.occurredAt, verdict: verdict,
+                    state: journey.state))
+        }
+        expected.last = journey
+        while let deadline = journey.takeDeadline(before: .sample.advanced(bySeconds: 1_000_000)) {
+            expected.points.append(.expiry(deadline, journey))
+        }
+        expected.end = journey
+        return expected
+    }
+}
+
+extension DeliveredJourney.Point {
+    init(_ entry: TimelineEntry) {
+        self.init(
+            key: entry.idempotencyKey, name: entry.name, at: entry.correctedAt, verdict: entry.verdict,
+            state: entry.state)
+    }
+
+    fileprivate static func expiry(_ deadline: (name: EventName, at: Moment), _ journey: Journey) -> Self {
+        let event = PlacedEvent.expiry(deadline.name, at: deadline.at, sessionID: journey.sessionID)
+        return Self(
+            key: event.idempotencyKey, name: event.name, at: event.occurredAt, verdict: .applied, state: .sessionEnded)
+    }
+}
