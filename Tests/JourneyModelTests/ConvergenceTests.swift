@@ -4,14 +4,17 @@
 // order. DWELL_PROPERTY_JOURNEYS=100000 for the long run; a failure names its seed, DWELL_PROPERTY_SEED plays it.
 
 import JourneyModel
+import TestSupport
 import Testing
 
 struct ConvergenceTests {
+    private static let seeds = PropertyRun.seeds("DWELL_PROPERTY_JOURNEYS", unlessSet: 2000)
+
     @Test("Whatever the order of arrival, repeats and the worker's timing: one outcome")
     func anyArrival() {
-        for seed in PropertyRun.seeds {
+        for seed in Self.seeds {
             var random = SeededRandom(seed: seed)
-            let events = RandomJourney.events(&random)
+            let events = RandomJourney.events(from: .at(0), &random)
             let inOrder = Fold.replay(events)
             let log = arrive(events, &random)
 
@@ -34,9 +37,9 @@ struct ConvergenceTests {
 
     @Test("Expiries with an effect are the same for every arrival, and none is stored twice")
     func expiries() {
-        for seed in PropertyRun.seeds {
+        for seed in Self.seeds {
             var random = SeededRandom(seed: seed)
-            let events = RandomJourney.events(&random)
+            let events = RandomJourney.events(from: .at(0), &random)
             let first = effectiveExpiries(arrive(events, &random))
             let second = effectiveExpiries(arrive(events, &random))
             guard first == second, Set(first).count == first.count else {
@@ -48,9 +51,9 @@ struct ConvergenceTests {
 
     @Test("A journey is always one that can be: deadlines and session belong to its state")
     func invariants() {
-        for seed in PropertyRun.seeds {
+        for seed in Self.seeds {
             var random = SeededRandom(seed: seed)
-            for (verdict, journey) in Fold.replay(RandomJourney.events(&random)) {
+            for (verdict, journey) in Fold.replay(RandomJourney.events(from: .at(0), &random)) {
                 let inProgress = [.sessionActive, .inTransit, .atMerchant].contains(journey.state)
                 let holds =
                     (journey.hardDeadline != nil) == inProgress
@@ -76,7 +79,7 @@ struct ConvergenceTests {
         var staleExpiries = 0
         for seed in UInt64(1)...500 {
             var random = SeededRandom(seed: seed)
-            let log = arrive(RandomJourney.events(&random), &random)
+            let log = arrive(RandomJourney.events(from: .at(0), &random), &random)
             states.formUnion(log.points.map(\.journey.state))
             reasons.formUnion(log.points.compactMap(\.verdict.reason))
             expired.formUnion(log.points.filter { $0.event.origin == .server }.map(\.event.name))
@@ -105,36 +108,5 @@ struct ConvergenceTests {
 
     private func effectiveExpiries(_ log: JourneyLog) -> [PlacedEvent] {
         log.points.filter { $0.event.origin == .server && $0.verdict == .applied }.map(\.event)
-    }
-}
-
-/// A drive that mostly does the next likely thing, sometimes anything, with many ties and near misses in time.
-enum RandomJourney {
-    /// Sorted; at most 40.
-    static func events(_ random: inout SeededRandom) -> [PlacedEvent] {
-        var (events, milliseconds, session, likely): ([PlacedEvent], Int64, Int, Int) = ([], 0, 1, 0)
-        let course: [EventName] = [
-            .chargerTargeted, .enteredChargerIntentZone, .anchorDwellComplete, .exclusiveActivatedByWeb,
-            .departedCharger, .enteredMerchantZone, .visitVerifiedByWeb,
-        ]
-        for index in 0..<Int.random(in: 1...40, using: &random) {
-            milliseconds += [0, 0, 0, 1, 999, 1000, 30_000, 60_000, 60_001, 599_999, 900_000, 3_600_000].randomPick(
-                &random)
-            let name = random.chance(3, in: 4) ? course[likely % course.count] : allNames.randomPick(&random)
-            if name == course[likely % course.count] { likely += 1 }
-            if likely % course.count == 0 { session = Int.random(in: 1...3, using: &random) }
-            let needsSession = name.requiresSession || name != .anchorLost && random.chance(1, in: 5)
-            let ofAnother = random.chance(1, in: 12)
-            events.append(
-                .client(
-                    name, at: Moment.at(0).advanced(byMilliseconds: milliseconds),
-                    session: needsSession ? "s\(ofAnother ? 9 : session)" : nil,
-                    charger: random.chance(1, in: 2) ? "c\(Int.random(in: 1...3, using: &random))" : nil,
-                    sequence: random.chance(1, in: 2) ? Int64.random(in: 0...5, using: &random) : nil,
-                    id: "e\(Int.random(in: 0...9, using: &random))", key: "k\(index)",
-                    graceSeconds: [60, 600, 900, 3600].randomPick(&random),
-                    hardSeconds: [600, 3600].randomPick(&random)))
-        }
-        return events.sorted()
     }
 }

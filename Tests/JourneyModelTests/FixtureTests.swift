@@ -3,6 +3,7 @@
 // after each event, the final state and the expiries that the server stores must be those of the file.
 
 import JourneyModel
+import TestSupport
 import Testing
 
 struct FixtureTests {

@@ -15,4 +15,14 @@ package struct SeededRandom: RandomNumberGenerator, Sendable {
         mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
         return mixed ^ (mixed >> 31)
     }
+
+    package mutating func chance(_ one: Int, in many: Int) -> Bool {
+        Int.random(in: 0..<many, using: &self) < one
+    }
+}
+
+extension Array {
+    package func randomPick(_ random: inout SeededRandom) -> Element {
+        self[Int.random(in: indices, using: &random)]
+    }
 }

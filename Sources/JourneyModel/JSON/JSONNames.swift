@@ -25,6 +25,7 @@ struct JSONNames {
     mutating func insert(_ name: String) -> Bool {
         if many.isEmpty {
             if few.contains(where: { haveSameBytes($0, name) }) { return false }
+            if few.isEmpty { few.reserveCapacity(Self.comparedOneByOneMax) }
             few.append(name)
             if few.count > Self.comparedOneByOneMax { many = Set(few.map(Name.init)) }
             return true

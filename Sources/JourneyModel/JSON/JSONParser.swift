@@ -10,6 +10,9 @@ struct JSONParser {
     /// Arrays and objects inside each other. Our bodies need 4 and metadata some more; each level costs stack.
     static let depthMax = 64
 
+    /// An event has up to thirteen members; one allocation then holds them.
+    private static let usualMemberCount = 14
+
     /// Valid for as long as the closure that lent it runs; the parser is made and used inside that closure.
     let bytes: UnsafeBufferPointer<UInt8>
     var offset = 0
@@ -57,6 +60,7 @@ struct JSONParser {
     private mutating func object(depth: Int) throws(JSONError) -> JSONValue {
         guard try mayOpen(depth: depth) else { return .null }
         var members: [JSONMember] = []
+        members.reserveCapacity(depth == 0 ? Self.usualMemberCount : 2)
         try self.members { parser, name throws(JSONError) in
             members.append(JSONMember(name, try parser.value(depth: depth + 1)))
         }

@@ -201,11 +201,14 @@ private struct EventReader {
 
     private mutating func sequence() -> Int64? {
         guard let value = members.value("sequence") else { return nil }
-        if case .number(let text) = value, text.utf8.allSatisfy(\.isASCIIDigit), let sequence = Int64(text) {
-            return sequence
-        }
+        if case .number(let text) = value, let sequence = Self.wholeNumber(text), sequence >= 0 { return sequence }
         members.refuse("sequence", "must be an integer from 0 to \(Int64.max)")
         return nil
+    }
+
+    /// `41`, and also `41.0` and `4.1e1`: some encoders have one type for numbers, and JSON Schema calls them integers.
+    private static func wholeNumber(_ text: String) -> Int64? {
+        Int64(text) ?? Double(text).flatMap { Int64(exactly: $0) }
     }
 
     private mutating func metadata() -> (value: JSONValue, compact: String)? {

@@ -11,6 +11,8 @@ public struct Problem: Error, Hashable, Sendable {
     public var errors: [FieldError]
     /// The seconds of `Retry-After`, for an answer inside a batch, which has no fields of its own.
     public var retryAfterSeconds: Int?
+    /// With `"success":false`, which shipped clients of /api/auth decode.
+    public var tellsSuccess = false
 
     public init(
         _ code: ProblemCode, detail: String, requestID: String? = nil, errors: [FieldError] = [],
@@ -48,6 +50,10 @@ public struct Problem: Error, Hashable, Sendable {
             writer.string(text)
         }
         writer.beginObject()
+        if tellsSuccess {
+            writer.name("success")
+            writer.bool(false)
+        }
         member("type", code.typeURI)
         member("title", code.title)
         writer.name("status")

@@ -2,6 +2,7 @@
 // the error lies, and that neither mutation nor malice makes it crash, hang or guess.
 
 import JourneyModel
+import TestSupport
 import Testing
 
 struct JSONParserTests {

@@ -96,7 +96,7 @@ struct EventDecodingTests {
             ("source", "\"server\""), ("source", "\"\""), ("source", "[]"), ("source", "\"a\\rb\""),
             ("app_state", "\"asleep\""), ("app_state", "1"),
             ("sequence", "-1"), ("sequence", "1.5"), ("sequence", "\"1\""), ("sequence", "9223372036854775808"),
-            ("sequence", "true"), ("sequence", "1e3"), ("sequence", "-0"),
+            ("sequence", "true"), ("sequence", "1e30"), ("sequence", "1.5e0"), ("sequence", "9.3e18"),
             ("metadata", "[]"), ("metadata", "\"{}\""), ("metadata", "3"),
         ])
     func oneBadMember(_ name: String, _ value: String) {

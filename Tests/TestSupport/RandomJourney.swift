@@ -1,0 +1,54 @@
+// What the property tests of the fold are fed with, in memory and on disk: a drive that mostly does the next likely
+// thing, sometimes anything, with many ties and near misses in time.
+
+import Foundation
+package import JourneyModel
+
+package enum RandomJourney {
+    private static let names = EventName.listed + [.diagnostic("teleport_detected")]
+    private static let course: [EventName] = [
+        .chargerTargeted, .enteredChargerIntentZone, .anchorDwellComplete, .exclusiveActivatedByWeb,
+        .departedCharger, .enteredMerchantZone, .visitVerifiedByWeb,
+    ]
+    private static let steps: [Int64] = [
+        0, 0, 0, 1, 999, 1000, 30_000, 60_000, 60_001, 599_999, 900_000, 3_600_000,
+    ]
+
+    /// Sorted; at most `countMax`, the keys `k` and a number, each session `sessionPrefix` and a number.
+    package static func events(
+        from start: Moment, countMax: Int = 40, sessionPrefix: String = "s", _ random: inout SeededRandom
+    ) -> [PlacedEvent] {
+        var (events, milliseconds, session, likely): ([PlacedEvent], Int64, Int, Int) = ([], 0, 1, 0)
+        for index in 0..<Int.random(in: 1...countMax, using: &random) {
+            milliseconds += steps.randomPick(&random)
+            let name = random.chance(3, in: 4) ? course[likely % course.count] : names.randomPick(&random)
+            if name == course[likely % course.count] { likely += 1 }
+            if likely % course.count == 0 { session = Int.random(in: 1...3, using: &random) }
+            let needsSession = name.requiresSession || name != .anchorLost && random.chance(1, in: 5)
+            let ofAnother = random.chance(1, in: 12)
+            events.append(
+                PlacedEvent(
+                    name: name, sessionID: needsSession ? "\(sessionPrefix)\(ofAnother ? 9 : session)" : nil,
+                    chargerID: random.chance(1, in: 2) ? "c\(Int.random(in: 1...3, using: &random))" : nil,
+                    occurredAt: start.advanced(byMilliseconds: milliseconds),
+                    sequence: random.chance(1, in: 2) ? Int64.random(in: 0...5, using: &random) : nil,
+                    eventID: "e\(Int.random(in: 0...9, using: &random))", idempotencyKey: "k\(index)",
+                    origin: .client, gracePeriodSeconds: [60, 600, 900, 3600].randomPick(&random),
+                    hardTimeoutSeconds: [600, 3600].randomPick(&random)))
+        }
+        return events.sorted()
+    }
+}
+
+/// How many random journeys a property test plays, and which.
+package enum PropertyRun {
+    /// As many as `variable` says, from `DWELL_PROPERTY_SEED` on, or from 1.
+    package static func seeds(_ variable: String, unlessSet count: UInt64) -> Range<UInt64> {
+        let first = number("DWELL_PROPERTY_SEED") ?? 1
+        return first..<(first + (number(variable) ?? count))
+    }
+
+    private static func number(_ variable: String) -> UInt64? {
+        ProcessInfo.processInfo.environment[variable].flatMap { UInt64($0) }.flatMap { $0 > 0 ? $0 : nil }
+    }
+}
