@@ -29,10 +29,15 @@ extension Admission {
     }
 }
 
-/// The two windows of contract, section 4. Which one an event falls in: with a session_id, or without.
+/// The windows of contract, section 4. Which one an event falls in: with a session_id, or without. `auth` counts the
+/// requests to the routes of signing in, by the client's address in the place of the driver.
 package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     case sessionEvents = "session"
     case preSessionEvents = "presession"
+    case auth
+
+    /// Those that an event can fall in, in the order of the `RateLimit` fields of its answer.
+    package static let ofEvents: [RateLimitClass] = [.sessionEvents, .preSessionEvents]
 }
 
 package struct AdmissionClaim: Hashable, Sendable {
@@ -84,15 +89,18 @@ package struct Quota: Hashable, Sendable {
     }
 }
 
-/// `RATE_LIMIT_SESSION_EVENTS`, `RATE_LIMIT_PRESESSION_EVENTS`, `RATE_LIMIT_WINDOW_SECONDS`; a limit of 0 is off.
+/// `RATE_LIMIT_SESSION_EVENTS`, `RATE_LIMIT_PRESESSION_EVENTS`, `RATE_LIMIT_AUTH`, `RATE_LIMIT_WINDOW_SECONDS`; a limit
+/// of 0 is off.
 package struct RateLimits: Hashable, Sendable {
     package var sessionEvents: Int
     package var preSessionEvents: Int
+    package var auth: Int
     package var windowSeconds: Int
 
-    package init(sessionEvents: Int = 60, preSessionEvents: Int = 30, windowSeconds: Int = 60) {
+    package init(sessionEvents: Int = 60, preSessionEvents: Int = 30, auth: Int = 30, windowSeconds: Int = 60) {
         self.sessionEvents = sessionEvents
         self.preSessionEvents = preSessionEvents
+        self.auth = auth
         self.windowSeconds = windowSeconds
     }
 
@@ -100,6 +108,7 @@ package struct RateLimits: Hashable, Sendable {
         switch limitClass {
         case .sessionEvents: sessionEvents
         case .preSessionEvents: preSessionEvents
+        case .auth: auth
         }
     }
 }

@@ -3,8 +3,10 @@
 // that each is stored once, is read from committed rows by whoever fills the port. Nothing is remembered between two
 // rounds, so that a restart, a second instance or a jump of the clock needs no care.
 
+package import CoreMetrics
 package import JourneyModel
 package import Logging
+internal import Telemetry
 
 /// The port behind which deadlines lie. Whoever fills it also stores, in the transaction of an append, the expiry of
 /// a deadline that lies before the appended event.
@@ -74,14 +76,23 @@ package struct DeadlineKeeping: Sendable {
     private let settings: SettingsInForce
     private let clock: @Sendable () -> Moment
     private let logger: Logger
+    private let stored: any CounterHandler
+    private let failed: any CounterHandler
+    private let late: any TimerHandler
+    private let overdue: any MeterHandler
 
     package init(
-        store: any DeadlineStore, settings: SettingsInForce, clock: @escaping @Sendable () -> Moment, logger: Logger
+        store: any DeadlineStore, settings: SettingsInForce, clock: @escaping @Sendable () -> Moment, logger: Logger,
+        metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) {
         self.store = store
         self.settings = settings
         self.clock = clock
         self.logger = logger
+        stored = metrics.counter(MetricFamilies.deadlinesStored)
+        failed = metrics.counter(MetricFamilies.deadlineFailures)
+        late = metrics.timer(MetricFamilies.deadlineLateSeconds)
+        overdue = metrics.gauge(MetricFamilies.deadlineOverdueSeconds)
     }
 
     /// Until the task is cancelled.
@@ -94,8 +105,9 @@ package struct DeadlineKeeping: Sendable {
                 if let failure = failures.first { throw failure }
                 pause = try await pauseMilliseconds()
             } catch {
+                failed.increment(by: 1)
                 let now = clock()
-                if now >= nextLog {
+                if error != .cancelled, now >= nextLog {
                     logger.error("deadlines are not stored", metadata: ["failure": "\(error)"])
                     nextLog = now.advanced(byMilliseconds: Self.failureLogIntervalMilliseconds)
                 }
@@ -109,15 +121,23 @@ package struct DeadlineKeeping: Sendable {
     @discardableResult
     package func storeWhatIsDue() async throws(StoreFailure) -> [StoreFailure] {
         let now = clock()
-        guard let earliest = try await store.earliestDeadline(), earliest < now else { return [] }
+        guard let earliest = try await store.earliestDeadline(), earliest < now else {
+            overdue.set(0.0)
+            return []
+        }
+        let lateMilliseconds = now.milliseconds(since: earliest)
+        late.recordNanoseconds(min(lateMilliseconds, 1 << 40) * 1_000_000)
+        overdue.set(Double(lateMilliseconds) / 1000)
         var failures: [StoreFailure] = []
         var request = ExpiryRequest(now: now, settings: settings.read(), driversMax: Self.driversMax)
         repeat {
-            let stored = try await store.storeExpiries(request)
+            let part = try await store.storeExpiries(request)
+            stored.increment(by: Int64(part.drivers.count))
             // A few are enough for the log, and the list has a bound.
-            if failures.count < Self.driversMax { failures += stored.failures }
-            request.after = stored.next
+            if failures.count < Self.driversMax { failures += part.failures }
+            request.after = part.next
         } while request.after != nil && !Task.isCancelled
+        if failures.isEmpty { overdue.set(0.0) }
         return failures
     }
 

@@ -90,10 +90,14 @@ package enum RegistrationOutcome: Hashable, Sendable {
     case sessionNotFound
 }
 
-/// Why the store could not say. The two cases are two promises to a phone's retry queue (contract, section 5).
+/// Why the store could not say, or would not. The cases are promises to a phone's retry queue (contract, section 5).
 package enum StoreFailure: Error, Hashable, Sendable {
+    /// Not stored: its driver was deleted while the request was under way, and nothing may bring the driver back. 401.
+    case driverErased
     /// Certainly not stored: 503. The text is for the log, never for the client.
     case unavailable(String)
     /// The commit itself failed; may or may not be stored: 500.
     case unknown(String)
+    /// Only by what reads: the task was cancelled while it waited. The store is well, and nobody hears the answer.
+    case cancelled
 }

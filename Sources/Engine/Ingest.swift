@@ -5,6 +5,7 @@
 // What turns out to cost nothing (a repeat, a refusal) is refunded after. And because Redis is never the
 // truth about what was stored, a full window asks the store before it refuses: a repeat is answered, always.
 
+package import CoreMetrics
 package import JourneyModel
 
 package struct Ingest: Sendable {
@@ -13,21 +14,24 @@ package struct Ingest: Sendable {
     private let settings: SettingsInForce
     /// `SESSION_REGISTRATION=required`.
     private let requiresRegisteredSession: Bool
+    private let metrics: IngestMetrics
 
     package init(
         store: any EventStore, admission: any Admission, settings: SettingsInForce,
-        requiresRegisteredSession: Bool = false
+        requiresRegisteredSession: Bool = false, metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) {
         self.store = store
         self.admission = admission
         self.settings = settings
         self.requiresRegisteredSession = requiresRegisteredSession
+        self.metrics = IngestMetrics(metrics)
     }
 
     /// Stores one event of one driver and answers once it is on disk.
     package func ingest(_ submission: EventSubmission, of driver: DriverID, receivedAt: Moment) async -> Ingested {
         let claim = Self.claim(for: submission, of: driver)
         let decision = await admission.admit(claim)
+        metrics.count(claim.limitClass, decision.verdict)
         let answer: Answer
         if decision.verdict == .refused {
             answer = await answerWithoutQuota(submission, of: driver, receivedAt: receivedAt)
@@ -35,6 +39,7 @@ package struct Ingest: Sendable {
             answer = await appended(submission, of: driver, receivedAt: receivedAt)
             settle(claim, decision.verdict, after: answer)
         }
+        metrics.count(submission.name, answer)
         return Ingested(answer: answer, limitClass: claim.limitClass, quota: decision.quota)
     }
 
@@ -60,6 +65,8 @@ package struct Ingest: Sendable {
             } else {
                 answer = await answerWithoutQuota(submissions[index], of: driver, receivedAt: receivedAt)
             }
+            metrics.count(claims[index].limitClass, decisions[index].verdict)
+            metrics.count(submissions[index].name, answer)
             answers.append(
                 Ingested(answer: answer, limitClass: claims[index].limitClass, quota: decisions[index].quota))
         }
@@ -68,7 +75,7 @@ package struct Ingest: Sendable {
 
     /// How a driver stands with both limits who is refused before any was asked.
     package func standing(of driver: DriverID) -> [(limitClass: RateLimitClass, quota: Quota)] {
-        RateLimitClass.allCases.map { ($0, admission.standing(of: driver, in: $0)) }
+        RateLimitClass.ofEvents.map { ($0, admission.standing(of: driver, in: $0)) }
     }
 
     /// Which of the two windows an event falls in: with a session_id it is a session event.
@@ -113,7 +120,7 @@ package struct Ingest: Sendable {
         case .acknowledged(let acknowledgement):
             if acknowledgement.isRepeat && verdict == .admitted { admission.refund(claim) }
             admission.recordStored(claim)
-        case .keyReused, .sessionNotFound, .failed(.unavailable):
+        case .keyReused, .sessionNotFound, .failed(.unavailable), .failed(.cancelled), .failed(.driverErased):
             if verdict == .admitted { admission.refund(claim) }
         case .rateLimited, .failed(.unknown):
             break

@@ -110,7 +110,9 @@ package final class JourneyStreams: Sendable {
                     failures = 0
                 } catch {
                     // Ten times a second while it lasts: told once.
-                    if failures == 0 { logger.error("streams cannot be read", metadata: ["failure": "\(error)"]) }
+                    if failures == 0 && error != .cancelled {
+                        logger.error("streams cannot be read", metadata: ["failure": "\(error)"])
+                    }
                     failures += 1
                 }
             }

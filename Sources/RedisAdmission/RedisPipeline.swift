@@ -15,6 +15,10 @@ final class RedisPipeline: Sendable {
         var replies: [RedisReply] = []
         /// nil when nobody waits for the replies.
         var caller: Caller?
+        /// Of the caller; 0 for none.
+        var number: UInt64
+        /// The caller was cancelled. Its deadline stays: whether Redis answers in time is worth knowing all the same.
+        var isAbandoned = false
     }
 
     private struct State {
@@ -39,30 +43,51 @@ final class RedisPipeline: Sendable {
     static let commandsWaitingMax = 4096
 
     private let state = Mutex(State())
+    private let lastNumber = Atomic<UInt64>(0)
 
     // MARK: - Callers
 
     /// Puts the commands in and waits for their replies: as many as there are commands, or the first ones when the
-    /// connection ended meanwhile. nil when nothing was sent: too many wait already, or the connection has ended.
+    /// connection ended meanwhile. nil when nothing was sent: too many wait already, or the connection has ended; and
+    /// as soon as the task is cancelled, whatever was sent by then.
     func call(_ commands: RedisCommands, until deadline: Deadline) async -> [RedisReply]? {
         if commands.count == 0 { return [] }
-        return await withUnsafeContinuation { caller in
-            if !put(commands, until: deadline, caller) { caller.resume(returning: nil) }
+        let number = lastNumber.wrappingAdd(1, ordering: .relaxed).newValue
+        return await withTaskCancellationHandler {
+            await withUnsafeContinuation { caller in
+                if !put(commands, until: deadline, caller, number) { caller.resume(returning: nil) }
+            }
+        } onCancel: {
+            abandon(number)
         }
+    }
+
+    private func abandon(_ number: UInt64) {
+        let caller = state.withLock { state -> Caller? in
+            let waiting = state.calls[state.first...]
+            guard let place = waiting.lastIndex(where: { $0.number == number }) else { return nil }
+            state.calls[place].isAbandoned = true
+            return state.calls[place].caller.take()
+        }
+        caller?.resume(returning: nil)
     }
 
     /// Puts the commands in; false when they were not taken.
     @discardableResult
     func post(_ commands: RedisCommands, until deadline: Deadline) -> Bool {
-        commands.count == 0 || put(commands, until: deadline, nil)
+        commands.count == 0 || put(commands, until: deadline, nil, 0)
     }
 
-    private func put(_ commands: RedisCommands, until deadline: Deadline, _ caller: Caller?) -> Bool {
+    private func put(
+        _ commands: RedisCommands, until deadline: Deadline, _ caller: Caller?, _ number: UInt64
+    ) -> Bool {
         let (taken, writer) = state.withLock { state -> (Bool, UnsafeContinuation<Void, Never>?) in
             guard !state.hasEnded, state.commandsWaiting + commands.count <= Self.commandsWaitingMax else {
                 return (false, nil)
             }
-            state.calls.append(Call(deadline: deadline, expected: commands.count, caller: caller))
+            // Looked at under the lock: a cancellation after this finds the call, one before it is seen here.
+            if caller != nil && Task.isCancelled { return (false, nil) }
+            state.calls.append(Call(deadline: deadline, expected: commands.count, caller: caller, number: number))
             state.commandsWaiting += commands.count
             if state.unsent.isEmpty { state.unsent = commands.bytes } else { state.unsent += commands.bytes }
             return (true, state.writer.take())
@@ -123,7 +148,7 @@ final class RedisPipeline: Sendable {
         for call in answered {
             if let caller = call.caller {
                 caller.resume(returning: call.replies)
-            } else if delivery.error == nil {
+            } else if delivery.error == nil, !call.isAbandoned {
                 delivery.error = call.replies.lazy.compactMap(\.errorText).first
             }
         }

@@ -105,6 +105,8 @@ package final class SharedAdmission: Admission {
         guard var replies = await serving.pipeline.call(commands(claims, serving, loadsScript: false), until: deadline)
         else { return nothing }
         await repeatWithScript(claims, serving, &replies, until: deadline)
+        // Cut short by a client that went away: says nothing about Redis.
+        if Task.isCancelled { return nothing }
 
         let answers = zip(claims, replies).map { AdmissionScript.answer($1, $0.limitClass, limits) }
         if let text = replies.lazy.compactMap(\.errorText).first {

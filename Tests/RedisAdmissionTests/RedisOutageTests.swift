@@ -47,6 +47,27 @@ extension WithRedis {
             }
         }
 
+        @Test func clientsThatGoAwayAreNoFailureOfRedis() async throws {
+            try await RedisServer.with { server in
+                try await FaultyProxy.with(server) { proxy in
+                    try await withAdmission(server, proxy.endpoint, Self.limits, timeoutMilliseconds: 20_000) {
+                        admission in
+                        proxy.fault = .stall
+                        // More than the breaker would take.
+                        let waiting = (0..<8).map { number in
+                            Task { await admission.admit(claim("k\(number)", of: "gone \(number)")) }
+                        }
+                        #expect(await eventually { admission.standing.decisionsInProcess == 0 })
+                        for task in waiting { task.cancel() }
+                        for task in waiting { #expect(await task.value.verdict == .admitted, "the process decides") }
+                        #expect(admission.standing.decisionsInProcess == 8)
+                        #expect(admission.standing.breaker == .closed && admission.standing.timeouts == 0)
+                        #expect(admission.standing.connections == 2)
+                    }
+                }
+            }
+        }
+
         @Test func redisThatRestartsEmptyIsPutRight() async throws {
             try await RedisServer.with { server in
                 try await withAdmission(server, nil, Self.limits) { admission in

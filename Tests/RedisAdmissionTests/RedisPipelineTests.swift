@@ -52,6 +52,29 @@ struct RedisPipelineTests {
         #expect(!pipeline.end(), "nobody is waiting any more")
     }
 
+    @Test func cancelledCallEndsAtOnceAndItsReplyGoesToNobody() async {
+        let first = await begin(2)
+        let second = await begin(1)
+        _ = pipeline.deliver([.integer(1)])
+        first.cancel()
+        #expect(await first.value == nil)
+        #expect(pipeline.firstDeadline != nil, "Redis still owes the answer")
+        let delivery = pipeline.deliver([.error("NOSCRIPT"), .integer(3)])
+        #expect(delivery.unasked == 0 && delivery.error == nil)
+        #expect(await second.value == [.integer(3)])
+        #expect(pipeline.firstDeadline == nil)
+    }
+
+    @Test func callOfACancelledTaskSendsNothing() async {
+        let call = Task { [pipeline, commands] in
+            withUnsafeCurrentTask { $0?.cancel() }
+            return await pipeline.call(commands(1), until: .never)
+        }
+        #expect(await call.value == nil)
+        #expect(await begin(2).isCancelled == false)
+        pipeline.end()
+    }
+
     @Test func endWakesTheWriter() async {
         let writer = Task { [pipeline] in await pipeline.nextBytes() }
         pipeline.end()

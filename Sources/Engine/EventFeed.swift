@@ -1,0 +1,82 @@
+// Stored events in the order of their commits, for whoever has to follow them from outside the database. The event
+// table is the outbox: a consumer keeps the number of the last event that it has dealt with, in the database too, and
+// reads what lies behind it.
+
+package import JourneyModel
+
+/// The port behind which a consumer reads and remembers its place.
+package protocol EventFeed: Sendable {
+    /// The events behind that number, lowest first, at most `limit`; with the verdicts that stand now.
+    func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent]
+
+    /// Where the consumer of that name is. One that never moved is at the begin.
+    func place(of consumer: String) async throws(StoreFailure) -> FeedPlace
+
+    /// The consumer has dealt with every event up to `id`; of these, `lostCount` never got where they should. A place
+    /// never goes back: an instance that is behind another one changes nothing. Returns when it is on disk.
+    func move(_ consumer: String, to id: Int64, losing lostCount: Int64, at now: Moment) async throws(StoreFailure)
+}
+
+package struct FeedPlace: Hashable, Sendable {
+    /// The number of the last event that was dealt with; 0 at the begin.
+    package var last: Int64
+    /// The number of the newest stored event.
+    package var newest: Int64
+    /// Of all that were dealt with, those that were given up or deleted before they were read.
+    package var lostCount: Int64
+
+    package init(last: Int64, newest: Int64, lostCount: Int64) {
+        self.last = last
+        self.newest = newest
+        self.lostCount = lostCount
+    }
+
+    package var waitingCount: Int64 { max(newest - last, 0) }
+}
+
+/// One stored event as the world outside may know it.
+package struct FeedEvent: Hashable, Sendable {
+    /// Ascending in the order of commits, without gaps but for what was deleted.
+    package var id: Int64
+    package var driver: DriverID
+    package var eventID: String
+    package var name: EventName
+    package var sessionID: String?
+    package var chargerID: String?
+    package var merchantID: String?
+    /// On the server's clock.
+    package var occurredAt: Moment
+    package var receivedAt: Moment
+    package var source: String
+    package var appState: String?
+    package var sequence: Int64?
+    /// Compact JSON, an object; may hold coordinates.
+    package var metadata: String?
+    package var settingsVersion: String
+    package var verdict: Verdict
+    /// Right after the event.
+    package var state: JourneyState
+
+    package init(
+        id: Int64, driver: DriverID, eventID: String, name: EventName, sessionID: String?, chargerID: String?,
+        merchantID: String?, occurredAt: Moment, receivedAt: Moment, source: String, appState: String?,
+        sequence: Int64?, metadata: String?, settingsVersion: String, verdict: Verdict, state: JourneyState
+    ) {
+        self.id = id
+        self.driver = driver
+        self.eventID = eventID
+        self.name = name
+        self.sessionID = sessionID
+        self.chargerID = chargerID
+        self.merchantID = merchantID
+        self.occurredAt = occurredAt
+        self.receivedAt = receivedAt
+        self.source = source
+        self.appState = appState
+        self.sequence = sequence
+        self.metadata = metadata
+        self.settingsVersion = settingsVersion
+        self.verdict = verdict
+        self.state = state
+    }
+}

@@ -1,0 +1,84 @@
+// The figures of events: what came, what became of it, and what the limits said. Kinds are the fifteen names of the
+// contract and `diagnostic` for every other, whatever a client calls it.
+
+internal import CoreMetrics
+internal import JourneyModel
+internal import Telemetry
+
+struct IngestMetrics: Sendable {
+    private let events: CounterTable
+    private let admissions: CounterTable
+
+    private enum Outcome: Int, CaseIterable {
+        case applied, none, rejected, repeated, rateLimited, keyReused, sessionNotFound, failed
+
+        var label: String {
+            switch self {
+            case .applied: "applied"
+            case .none: "none"
+            case .rejected: "rejected"
+            case .repeated: "already_processed"
+            case .rateLimited: "rate_limited"
+            case .keyReused: "key_reused"
+            case .sessionNotFound: "session_not_found"
+            case .failed: "failed"
+            }
+        }
+    }
+
+    private static let verdicts = ["admitted", "known", "refused"]
+    private static let classes = RateLimitClass.allCases
+
+    init(_ factory: any MetricsFactory) {
+        let kinds = EventName.listed.map(\.v1Spelling) + ["diagnostic"]
+        let outcomes = Outcome.allCases
+        events = CounterTable(MetricFamilies.events, count: kinds.count * outcomes.count, factory: factory) { place in
+            [("kind", kinds[place / outcomes.count]), ("verdict", outcomes[place % outcomes.count].label)]
+        }
+        admissions = CounterTable(
+            MetricFamilies.admissions, count: Self.classes.count * Self.verdicts.count, factory: factory
+        ) { place in
+            [
+                ("class", Self.classes[place / Self.verdicts.count].rawValue),
+                ("decision", Self.verdicts[place % Self.verdicts.count]),
+            ]
+        }
+    }
+
+    /// The rank of a name is its place in the contract's list, and diagnostics come after it.
+    func count(_ name: EventName, _ answer: Answer) {
+        events.count(Int(name.lifecycleRank) * Outcome.allCases.count + outcome(of: answer).rawValue)
+    }
+
+    func count(_ limitClass: RateLimitClass, _ verdict: AdmissionDecision.Verdict) {
+        let row: Int =
+            switch limitClass {
+            case .sessionEvents: 0
+            case .preSessionEvents: 1
+            case .auth: 2
+            }
+        let column: Int =
+            switch verdict {
+            case .admitted: 0
+            case .known: 1
+            case .refused: 2
+            }
+        admissions.count(row * Self.verdicts.count + column)
+    }
+
+    private func outcome(of answer: Answer) -> Outcome {
+        switch answer {
+        case .acknowledged(let acknowledgement):
+            if acknowledgement.isRepeat { return .repeated }
+            switch acknowledgement.verdict.transition {
+            case .applied: return .applied
+            case .none: return .none
+            case .rejected: return .rejected
+            }
+        case .rateLimited: return .rateLimited
+        case .keyReused: return .keyReused
+        case .sessionNotFound: return .sessionNotFound
+        case .failed: return .failed
+        }
+    }
+}

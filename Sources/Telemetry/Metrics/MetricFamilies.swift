@@ -1,0 +1,108 @@
+// Every figure that the server keeps: name, what it says, and the bounds of a histogram. The names follow Prometheus's
+// conventions (base units, `_total` for what only grows). It refuses to know who counts and who reads.
+
+/// What is told about all series of one name.
+package struct MetricFamily: Hashable, Sendable {
+    package var name: String
+    package var help: String
+    /// Upper bounds of a histogram, ascending: nanoseconds of a timer, plain numbers of a recorder.
+    package var bounds: [Int64]
+
+    package init(_ name: String, _ help: String, bounds: [Int64] = []) {
+        self.name = name
+        self.help = help
+        self.bounds = bounds
+    }
+}
+
+package enum MetricFamilies {
+    // MARK: HTTP
+
+    package static let requests = MetricFamily(
+        "dwell_http_requests_total", "Answered requests. Route none: refused before a route was found.")
+    package static let requestSeconds = MetricFamily(
+        "dwell_http_request_duration_seconds", "From the complete head of a request to its answer.",
+        bounds: seconds)
+    package static let requestBytes = MetricFamily(
+        "dwell_http_request_bytes_total", "Bytes of answered requests, heads included.")
+    package static let responseBytes = MetricFamily(
+        "dwell_http_response_bytes_total", "Bytes of answers, heads included.")
+    package static let connections = MetricFamily("dwell_http_connections", "Connections open now.")
+    package static let connectionsTotal = MetricFamily(
+        "dwell_http_connections_total", "Connections since the start: served, or turned away over a limit.")
+    package static let bufferBytes = MetricFamily(
+        "dwell_http_buffered_bytes", "Memory that clients make the server hold beyond 8 KiB for each connection.")
+    package static let bufferBytesMax = MetricFamily(
+        "dwell_http_buffered_bytes_max", "HTTP_BUFFERED_BYTES_MAX: over it requests are answered 503.")
+    package static let loops = MetricFamily("dwell_event_loops", "Threads that serve connections.")
+    package static let loopDelaySeconds = MetricFamily(
+        "dwell_event_loop_delay_seconds", "How long the loop took to come to a new piece of work, at the last look.")
+
+    // MARK: Events
+
+    package static let events = MetricFamily(
+        "dwell_events_total", "Events by kind (spelling of v1; diagnostic: any other) and what became of them.")
+    package static let admissions = MetricFamily(
+        "dwell_admissions_total", "Decisions of the rate limits by class of event.")
+    package static let redisDecisions = MetricFamily(
+        "dwell_redis_decisions_total", "Rate limit decisions by who made them; corrected: the process knew better.")
+    package static let redisFailures = MetricFamily(
+        "dwell_redis_failures_total", "Calls to Redis that ended in a time-out or an error reply.")
+    package static let redisConnections = MetricFamily("dwell_redis_connections", "Connections to Redis that serve.")
+    package static let redisBreaker = MetricFamily(
+        "dwell_redis_breaker_state", "1 for the state that the circuit breaker is in, 0 for the others.")
+
+    // MARK: The store
+
+    package static let commitSize = MetricFamily(
+        "dwell_store_commit_requests", "Requests that shared one transaction.",
+        bounds: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512])
+    package static let commitSeconds = MetricFamily(
+        "dwell_store_commit_duration_seconds", "One transaction of the writer, from BEGIN to the synced COMMIT.",
+        bounds: seconds)
+    package static let commits = MetricFamily("dwell_store_commits_total", "Transactions of the writer.")
+    package static let writesWaiting = MetricFamily("dwell_store_writes_waiting", "Requests in line for the writer.")
+    package static let databaseBytes = MetricFamily(
+        "dwell_database_bytes", "Size of the database file and of its write-ahead log.")
+
+    // MARK: Deadlines
+
+    package static let deadlinesStored = MetricFamily(
+        "dwell_deadlines_stored_total", "Sessions that the server ended itself at their deadline.")
+    package static let deadlineFailures = MetricFamily(
+        "dwell_deadline_failures_total", "Rounds in which a due deadline could not be stored.")
+    package static let deadlineLateSeconds = MetricFamily(
+        "dwell_deadline_late_seconds", "How late the earliest due deadline was when it was taken up.", bounds: seconds)
+    package static let deadlineOverdueSeconds = MetricFamily(
+        "dwell_deadline_overdue_seconds", "How long the earliest deadline has been due and not stored; 0 is well.")
+
+    // MARK: Who calls
+
+    package static let tokens = MetricFamily("dwell_access_tokens_total", "Access tokens by what was found.")
+    package static let signIns = MetricFamily(
+        "dwell_auth_total", "Actions of signing in and of accounts, by their word in the audit and their outcome.")
+
+    // MARK: The process
+
+    package static let residentBytes = MetricFamily("process_resident_memory_bytes", "Resident memory.")
+    package static let virtualBytes = MetricFamily("process_virtual_memory_bytes", "Virtual memory.")
+    package static let cpuSeconds = MetricFamily("process_cpu_seconds_total", "Processor time, user and system.")
+    package static let descriptors = MetricFamily("process_open_fds", "Open file descriptors.")
+    package static let descriptorsMax = MetricFamily("process_max_fds", "How many may be open.")
+    package static let startTime = MetricFamily("process_start_time_seconds", "When the process started (Unix time).")
+    package static let build = MetricFamily("dwell_build_info", "1, with the version as a label.")
+
+    package static let all: [MetricFamily] = [
+        requests, requestSeconds, requestBytes, responseBytes, connections, connectionsTotal, bufferBytes,
+        bufferBytesMax, loops, loopDelaySeconds, events, admissions, redisDecisions, redisFailures, redisConnections,
+        redisBreaker, commitSize, commitSeconds, commits, writesWaiting, databaseBytes, deadlinesStored,
+        deadlineFailures, deadlineLateSeconds, deadlineOverdueSeconds, tokens, signIns, residentBytes, virtualBytes,
+        cpuSeconds, descriptors, descriptorsMax, startTime, build,
+    ]
+
+    /// From 250 µs, which a read takes, to 10 s, which nothing should.
+    private static let seconds: [Int64] = [
+        250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000, 25_000_000, 50_000_000, 100_000_000,
+        250_000_000, 1_000_000_000, 10_000_000_000,
+    ]
+}

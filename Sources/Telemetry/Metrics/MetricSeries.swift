@@ -1,0 +1,83 @@
+// The series behind swift-metrics' handlers: a counter is one atomic add, a gauge one atomic store, a histogram two
+// adds. No lock and no allocation once a series is there. They refuse to know names and labels.
+
+internal import CoreMetrics
+internal import Synchronization
+
+/// Of whole numbers.
+final class CounterSeries: CounterHandler {
+    private let count = Atomic<Int64>(0)
+
+    var value: Int64 { count.load(ordering: .relaxed) }
+
+    func increment(by amount: Int64) {
+        count.wrappingAdd(amount, ordering: .relaxed)
+    }
+
+    func reset() {
+        count.store(0, ordering: .relaxed)
+    }
+}
+
+/// A number that goes up and down, or a count of fractions. Serves as what swift-metrics calls meter, recorder
+/// without aggregation and floating-point counter.
+final class GaugeSeries: MeterHandler, RecorderHandler, FloatingPointCounterHandler {
+    private let bits = Atomic<UInt64>(0)
+
+    var value: Double { Double(bitPattern: bits.load(ordering: .relaxed)) }
+
+    func set(_ value: Double) {
+        bits.store(value.bitPattern, ordering: .relaxed)
+    }
+
+    func set(_ value: Int64) { set(Double(value)) }
+    func record(_ value: Double) { set(value) }
+    func record(_ value: Int64) { set(Double(value)) }
+    func decrement(by amount: Double) { increment(by: -amount) }
+    func reset() { set(0.0) }
+
+    func increment(by amount: Double) {
+        var old = bits.load(ordering: .relaxed)
+        while true {
+            let new = (Double(bitPattern: old) + amount).bitPattern
+            let (exchanged, original) = bits.weakCompareExchange(expected: old, desired: new, ordering: .relaxed)
+            if exchanged { return }
+            old = original
+        }
+    }
+}
+
+/// How many values lay at or below each bound. Serves as timer (nanoseconds) and as aggregating recorder.
+final class HistogramSeries: TimerHandler, RecorderHandler {
+    /// Ascending.
+    let bounds: [Int64]
+    /// One for each bound, and one for what is above all of them.
+    private let buckets: [Bucket]
+    private let total = Atomic<Int64>(0)
+
+    private final class Bucket: Sendable {
+        let count = Atomic<Int64>(0)
+    }
+
+    init(bounds: [Int64]) {
+        self.bounds = bounds
+        buckets = (0...bounds.count).map { _ in Bucket() }
+    }
+
+    /// How many lay in each bucket, without those below it.
+    var counts: [Int64] { buckets.map { $0.count.load(ordering: .relaxed) } }
+    var sum: Int64 { total.load(ordering: .relaxed) }
+
+    func record(_ value: Int64) {
+        var place = 0
+        while place < bounds.count, value > bounds[place] { place += 1 }
+        buckets[place].count.wrappingAdd(1, ordering: .relaxed)
+        total.wrappingAdd(value, ordering: .relaxed)
+    }
+
+    func recordNanoseconds(_ duration: Int64) { record(duration) }
+
+    func record(_ value: Double) {
+        record(Int64(exactly: value.rounded()) ?? 0)
+    }
+}

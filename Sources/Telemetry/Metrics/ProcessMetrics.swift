@@ -1,0 +1,83 @@
+// What the system knows of this process, under the names that Prometheus's own libraries give it. Linux tells it in
+// /proc; elsewhere only processor time and limits are known.
+
+package import CoreMetrics
+internal import Synchronization
+
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Musl)
+    internal import Musl
+#else
+    internal import Darwin
+#endif
+
+package final class ProcessMetrics: Sendable {
+    private let resident: any MeterHandler
+    private let virtual: any MeterHandler
+    private let descriptors: any MeterHandler
+    private let descriptorsMax: any MeterHandler
+    private let cpu: any FloatingPointCounterHandler
+    private let cpuTold = Mutex(0.0)
+
+    /// `startedAtMilliseconds`: since 1970.
+    package init(_ factory: any MetricsFactory, version: String, startedAtMilliseconds: Int64) {
+        resident = factory.gauge(MetricFamilies.residentBytes)
+        virtual = factory.gauge(MetricFamilies.virtualBytes)
+        descriptors = factory.gauge(MetricFamilies.descriptors)
+        descriptorsMax = factory.gauge(MetricFamilies.descriptorsMax)
+        cpu = factory.makeFloatingPointCounter(label: MetricFamilies.cpuSeconds.name, dimensions: [])
+        factory.gauge(MetricFamilies.startTime).set(Double(startedAtMilliseconds) / 1000)
+        factory.gauge(MetricFamilies.build, [("version", version)]).set(Int64(1))
+    }
+
+    package func sample() {
+        if let pages = Self.memoryPages() {
+            let pageBytes = Int64(sysconf(Int32(_SC_PAGESIZE)))
+            virtual.set(pages.virtual * pageBytes)
+            resident.set(pages.resident * pageBytes)
+        }
+        if let count = Self.openDescriptors() { descriptors.set(Int64(count)) }
+        var limit = rlimit()
+        #if canImport(Glibc)
+            let files = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+        #else
+            let files = RLIMIT_NOFILE
+        #endif
+        if getrlimit(files, &limit) == 0 { descriptorsMax.set(Double(limit.rlim_cur)) }
+        let used = Self.processorSeconds()
+        let growth = cpuTold.withLock { told in
+            defer { told = max(told, used) }
+            return max(0, used - told)
+        }
+        cpu.increment(by: growth)
+    }
+
+    private static func processorSeconds() -> Double {
+        var time = timespec()
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
+        return Double(time.tv_sec) + Double(time.tv_nsec) / 1_000_000_000
+    }
+
+    /// The first two numbers of /proc/self/statm (proc(5)).
+    private static func memoryPages() -> (virtual: Int64, resident: Int64)? {
+        let descriptor = open("/proc/self/statm", O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        var bytes = [UInt8](repeating: 0, count: 128)
+        let count = read(descriptor, &bytes, bytes.count)
+        let numbers = bytes.prefix(max(0, count)).split(separator: UInt8(ascii: " ")).prefix(2)
+            .compactMap { Int64(String(decoding: $0, as: UTF8.self)) }
+        return numbers.count == 2 ? (numbers[0], numbers[1]) : nil
+    }
+
+    /// Without the one that looks.
+    private static func openDescriptors() -> Int? {
+        guard let folder = opendir("/proc/self/fd") else { return nil }
+        defer { closedir(folder) }
+        var count = 0
+        while readdir(folder) != nil { count += 1 }
+        // "." and "..", and the folder's own.
+        return max(0, count - 3)
+    }
+}

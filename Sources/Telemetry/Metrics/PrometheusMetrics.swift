@@ -1,0 +1,106 @@
+// A backend of swift-metrics that is read by Prometheus: the series that were made, and their text (PrometheusText).
+// Any other backend takes its place by one line in Wiring.
+//
+// Nothing here grows with what clients send: labels come from fixed sets, and a family that is asked for more series
+// than any of ours can have gets no further ones.
+
+package import CoreMetrics
+internal import Synchronization
+
+package final class PrometheusMetrics: MetricsFactory {
+    /// Of one family; ours have at most a few hundred.
+    static let seriesMax = 4096
+
+    enum Series {
+        case counter(CounterSeries)
+        case gauge(GaugeSeries)
+        case fraction(GaugeSeries)
+        case seconds(HistogramSeries)
+        case sizes(HistogramSeries)
+    }
+
+    struct Family {
+        var help: String
+        var bounds: [Int64]
+        /// In the order of their making, with rendered labels: `route="/healthz",method="GET"`.
+        var series: [(labels: String, series: Series)] = []
+        var places: [String: Int] = [:]
+    }
+
+    private let families: Mutex<[String: Family]>
+
+    package init(_ known: [MetricFamily] = MetricFamilies.all) {
+        families = Mutex(
+            Dictionary(known.map { ($0.name, Family(help: $0.help, bounds: $0.bounds)) }) { first, _ in first })
+    }
+
+    /// Text exposition format 0.0.4. Families without a series are left out.
+    package func text() -> String {
+        PrometheusText.render(families.withLock { $0 })
+    }
+
+    // MARK: - MetricsFactory
+
+    package func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
+        let new = CounterSeries()
+        guard case .counter(let series) = series(label, dimensions, { _ in .counter(new) }) else { return new }
+        return series
+    }
+
+    package func makeFloatingPointCounter(
+        label: String, dimensions: [(String, String)]
+    ) -> any FloatingPointCounterHandler {
+        let new = GaugeSeries()
+        guard case .fraction(let series) = series(label, dimensions, { _ in .fraction(new) }) else { return new }
+        return series
+    }
+
+    package func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
+        gauge(label, dimensions)
+    }
+
+    package func makeRecorder(
+        label: String, dimensions: [(String, String)], aggregate: Bool
+    ) -> any RecorderHandler {
+        guard aggregate else { return gauge(label, dimensions) }
+        let made = series(label, dimensions) { .sizes(HistogramSeries(bounds: $0)) }
+        guard case .sizes(let series) = made else { return HistogramSeries(bounds: []) }
+        return series
+    }
+
+    package func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
+        let made = series(label, dimensions) { .seconds(HistogramSeries(bounds: $0)) }
+        guard case .seconds(let series) = made else { return HistogramSeries(bounds: []) }
+        return series
+    }
+
+    // A series stays for as long as the process: a counter that vanishes reads as a restart.
+    package func destroyCounter(_ handler: any CounterHandler) {}
+    package func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) {}
+    package func destroyMeter(_ handler: any MeterHandler) {}
+    package func destroyRecorder(_ handler: any RecorderHandler) {}
+    package func destroyTimer(_ handler: any TimerHandler) {}
+
+    private func gauge(_ label: String, _ dimensions: [(String, String)]) -> GaugeSeries {
+        let new = GaugeSeries()
+        guard case .gauge(let series) = series(label, dimensions, { _ in .gauge(new) }) else { return new }
+        return series
+    }
+
+    /// The series of these labels, made when it is new. Nil over the bound: whoever asked counts for nobody.
+    private func series(
+        _ name: String, _ dimensions: [(String, String)], _ make: (_ bounds: [Int64]) -> Series
+    ) -> Series? {
+        let labels = PrometheusText.labels(dimensions)
+        return families.withLock { families in
+            var family = families[name] ?? Family(help: name, bounds: [])
+            if let place = family.places[labels] { return family.series[place].series }
+            guard family.series.count < Self.seriesMax else { return nil }
+            let series = make(family.bounds)
+            family.places[labels] = family.series.count
+            family.series.append((labels, series))
+            families[name] = family
+            return series
+        }
+    }
+}
