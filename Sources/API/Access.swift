@@ -1,48 +1,87 @@
 // Who may call a route, decided in one place before any handler runs.
 
+import Crypto
 import HTTP1
 import HTTPServer
 import Identity
 import JourneyModel
 import Logging
+import Telemetry
 
 /// A handler behind a token: it is told who is calling.
 typealias CallerHandler = @Sendable (Request, Caller) async throws(ProblemAnswer) -> Response
 
-struct Access: Sendable {
-    let tokens: any TokenVerifier
-    let logger: Logger
+/// A handler that anyone reaches; what it wants to see is in the request.
+typealias OpenHandler = @Sendable (Request) async throws(ProblemAnswer) -> Response
 
-    /// Anyone; for what must answer without a credential, such as `/healthz`.
-    func anyone(_ handler: @escaping @Sendable (Request) async throws(ProblemAnswer) -> Response)
+struct Access: Sendable {
+    /// Of an access token whose bearer runs the server.
+    static let operatorRole = "ops"
+
+    let tokens: any TokenVerifier
+    /// `OPS_TOKEN`
+    var operatorToken: Secret<String>?
+    let logger: Logger
+    let metrics: TokenMetrics
+
+    /// Anyone; for what must answer without a credential, such as `/healthz`, and for what is judged by its body.
+    func anyone(_ handler: @escaping OpenHandler, form: ProblemForm = .plain)
         -> @Sendable (Request) async -> Response
     {
         { request in
             do throws(ProblemAnswer) {
                 return try await handler(request)
             } catch {
-                return error.response(requestID: request.id)
+                return error.response(requestID: request.id, form)
             }
         }
     }
 
     /// Any signed-in driver.
-    func driver(_ handler: @escaping CallerHandler) -> @Sendable (Request) async -> Response {
+    func driver(_ handler: @escaping CallerHandler, form: ProblemForm = .plain)
+        -> @Sendable (Request) async -> Response
+    {
+        anyone(
+            { request throws(ProblemAnswer) in try await handler(request, try await caller(of: request)) }, form: form)
+    }
+
+    /// Whoever runs the server: `OPS_TOKEN`, or an access token of the role `ops`.
+    func operatorOnly(_ handler: @escaping OpenHandler) -> @Sendable (Request) async -> Response {
         anyone { request throws(ProblemAnswer) in
-            try await handler(request, try await caller(of: request))
+            if !hasOperatorToken(request) {
+                let caller = try await caller(of: request)
+                guard caller.role == Self.operatorRole else {
+                    throw ProblemAnswer(.forbidden, "This is for whoever runs the server.")
+                }
+            }
+            return try await handler(request)
         }
+    }
+
+    /// Digests are compared, which have one length.
+    private func hasOperatorToken(_ request: Request) -> Bool {
+        guard let operatorToken, let token = BearerToken.read(from: request.fields) else { return false }
+        let digests = [operatorToken.reveal(), token].map { Array(SHA256.hash(data: Array($0.utf8))) }
+        return digests[0].equalsInConstantTime(digests[1])
     }
 
     /// 401 and nothing else: shipped clients take 401 and 403 as "sign in again" (contract, section 3), and
     /// why a token was refused is nothing to tell whoever sent it.
     private func caller(of request: Request) async throws(ProblemAnswer) -> Caller {
         guard let token = BearerToken.read(from: request.fields) else {
+            metrics.count(.missing)
             throw unauthorized("A bearer token is required.", challenge: "Bearer realm=\"dwell\"")
         }
         do throws(TokenRefusal) {
-            return try await tokens.verify(token, atSecondsSince1970: request.receivedAtMilliseconds / 1000)
+            let caller = try await tokens.verify(token, atSecondsSince1970: request.receivedAtMilliseconds / 1000)
+            metrics.count(.accepted)
+            return caller
+        } catch .undecided {
+            metrics.count(.undecided)
+            throw .undecidedToken
         } catch {
-            logger.info("a token was refused", metadata: ["request_id": "\(request.id)", "reason": "\(error)"])
+            metrics.count(.refused)
+            logger.info("a token was refused", metadata: request.logged(["reason": "\(error)"]))
             throw unauthorized(
                 "The token is not valid. Sign in again.",
                 challenge: "Bearer realm=\"dwell\", error=\"invalid_token\"")

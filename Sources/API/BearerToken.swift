@@ -5,13 +5,17 @@ import HTTP1
 enum BearerToken {
     /// The token of the one Authorization field, or nil: absent, repeated, another scheme, or not a b64token.
     static func read(from fields: Fields) -> String? {
-        let values = fields.values("Authorization")
-        guard values.count == 1, let value = values.first else { return nil }
-        let parts = value.split(separator: " ", omittingEmptySubsequences: true)
-        guard parts.count == 2, parts[0].lowercased() == "bearer", parts[1].utf8.allSatisfy(isTokenByte) else {
-            return nil
-        }
-        return String(parts[1])
+        guard fields.count(of: "Authorization") == 1, var value = fields.first("Authorization") else { return nil }
+        return value.withUTF8(read)
+    }
+
+    /// `credentials = auth-scheme 1*SP token68`, on bytes: every request of a phone has them.
+    private static func read(_ bytes: UnsafeBufferPointer<UInt8>) -> String? {
+        var words = bytes.split(separator: UInt8(ascii: " ")).makeIterator()
+        guard let scheme = words.next(), let token = words.next(), words.next() == nil,
+            scheme.elementsEqual("bearer".utf8, by: { $0 | 0x20 == $1 }), token.allSatisfy(isTokenByte)
+        else { return nil }
+        return String(decoding: token, as: UTF8.self)
     }
 
     /// b64token = 1*( ALPHA / DIGIT / "-" / "." / "_" / "~" / "+" / "/" ) *"="
@@ -20,8 +24,10 @@ enum BearerToken {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
             UInt8(ascii: "0")...UInt8(ascii: "9"):
             true
-        default:
-            "-._~+/=".utf8.contains(byte)
+        case UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"), UInt8(ascii: "+"),
+            UInt8(ascii: "/"), UInt8(ascii: "="):
+            true
+        default: false
         }
     }
 }

@@ -1,5 +1,6 @@
 // What a request body is before it is JSON: its media type and its content coding.
 
+import GzipCoding
 import HTTP1
 import HTTPServer
 import JourneyModel
@@ -30,15 +31,16 @@ enum BodyDecoding {
 
     /// `application/json` with any parameters, in any case (RFC 9110 section 8.3.1); exactly one field.
     private static func isJSON(_ fields: Fields) -> Bool {
-        let values = fields.values("Content-Type")
-        guard values.count == 1 else { return false }
-        let mediaType = values[0].prefix { $0 != ";" }
-        return trimmed(mediaType).lowercased() == "application/json"
+        guard fields.count(of: "Content-Type") == 1, let value = fields.first("Content-Type") else { return false }
+        // As the shipped clients write it.
+        if value == "application/json" { return true }
+        return trimmed(value.prefix { $0 != ";" }).lowercased() == "application/json"
     }
 
     private enum ContentCoding { case identity, gzip }
 
     private static func contentCoding(_ fields: Fields) throws(ProblemAnswer) -> ContentCoding {
+        if fields.first("Content-Encoding") == nil { return .identity }
         let codings = fields.values("Content-Encoding").flatMap { $0.split(separator: ",") }
             .map { trimmed($0).lowercased() }
         switch codings {
@@ -52,7 +54,13 @@ enum BodyDecoding {
     }
 
     private static func trimmed(_ text: Substring) -> String {
-        let isSpace = { (character: Character) in character == " " || character == "\t" }
-        return String(text.drop(while: isSpace).reversed().drop(while: isSpace).reversed())
+        var text = text
+        while let first = text.utf8.first, isSpace(first) { text.removeFirst() }
+        while let last = text.utf8.last, isSpace(last) { text.removeLast() }
+        return String(text)
+    }
+
+    private static func isSpace(_ byte: UInt8) -> Bool {
+        byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t")
     }
 }

@@ -12,14 +12,15 @@ struct ConfigHandler: Sendable {
 
     var get: CallerHandler {
         { request, _ throws(ProblemAnswer) in
-            let inForce = settings.read()
-            let etag = "\"\(inForce.version)\""
+            let inForce = settings.readWireJSON()
+            let etag = "\"" + inForce.version + "\""
             var fields = Fields([("ETag", etag), ("Cache-Control", "private, max-age=86400")])
-            guard !EntityTag.matches(request.fields.values("If-None-Match"), etag) else {
+            let known = request.fields.values("If-None-Match")
+            guard !EntityTag.matches(known, etag) else {
                 return Response(status: .notModified, fields: fields)
             }
             fields.append("Content-Type", "application/json")
-            return Response(status: .ok, fields: fields, body: .bytes(inForce.settings.wireJSON))
+            return Response(status: .ok, fields: fields, body: .bytes(inForce.wireJSON))
         }
     }
 }

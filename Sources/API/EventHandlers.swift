@@ -38,7 +38,7 @@ struct EventHandlers: Sendable {
         case .failure(let answer):
             response = answer.response(requestID: request.id)
         }
-        if let standing = RateLimitFields.standing([ingested]) { response.fields.append("RateLimit", standing) }
+        if let standing = RateLimitFields.standing(ingested) { response.fields.append("RateLimit", standing) }
         return response
     }
 
@@ -50,7 +50,7 @@ struct EventHandlers: Sendable {
         case .keyReused: return .failure(.keyReused)
         case .sessionNotFound: return .failure(.sessionNotFound)
         case .failed(let failure):
-            logger.error("the store failed", metadata: ["request_id": "\(request.id)", "failure": "\(failure)"])
+            logger.storeFailed(failure, request)
             return .failure(ProblemAnswer(failure))
         }
     }
@@ -73,12 +73,19 @@ extension EventHeaders {
     }
 
     private static func single(_ name: String, in fields: Fields) throws(ProblemAnswer) -> String? {
-        let values = fields.values(name)
-        guard values.count <= 1 else {
+        guard fields.count(of: name) <= 1 else {
             throw ProblemAnswer(
                 .invalid(InvalidFields([FieldError(pointer: name, detail: "must not be repeated")])))
         }
-        return values.first
+        return fields.first(name)
+    }
+}
+
+extension Logger {
+    /// Not for a read that ended because its client went away: nothing failed.
+    func storeFailed(_ failure: StoreFailure, _ request: Request) {
+        if failure == .cancelled { return }
+        error("the store failed", metadata: request.logged(["failure": "\(failure)"]))
     }
 }
 

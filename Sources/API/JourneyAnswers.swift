@@ -41,9 +41,12 @@ enum JourneyAnswers {
     }
 
     /// `GET /native/sessions/{session_id}`
-    static func timeline(_ timeline: SessionTimeline, at now: Moment) -> [UInt8] {
+    ///
+    /// - Parameter driver: told to an operator, who may see any driver's.
+    static func timeline(_ timeline: SessionTimeline, of driver: DriverID? = nil, at now: Moment) -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 256 + 512 * timeline.events.count)
         writer.beginObject()
+        writer.member("driver_id", driver?.rawValue)
         writer.summary(timeline.session, at: now)
         writer.name("events")
         writer.beginArray()

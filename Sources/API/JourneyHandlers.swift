@@ -88,7 +88,7 @@ struct JourneyHandlers: Sendable {
         do throws(StoreFailure) {
             return try await body()
         } catch {
-            logger.error("the store failed", metadata: ["request_id": "\(request.id)", "failure": "\(error)"])
+            logger.storeFailed(error, request)
             throw ProblemAnswer(reading: error)
         }
     }

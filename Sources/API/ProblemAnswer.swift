@@ -26,12 +26,13 @@ struct ProblemAnswer: Error {
             fields: Fields([("Retry-After", String(retryAfterSeconds))]))
     }
 
-    func response(requestID: String) -> Response {
+    func response(requestID: String, _ form: ProblemForm = .plain) -> Response {
         var fields = fields
         fields.append("Content-Type", Problem.mediaType)
         fields.append("Cache-Control", "no-store")
-        return Response(
-            status: Status(problem.code.status), fields: fields, body: .bytes(problem(requestID: requestID).encoded()))
+        var problem = problem(requestID: requestID)
+        problem.tellsSuccess = form == .legacy
+        return Response(status: Status(problem.code.status), fields: fields, body: .bytes(problem.encoded()))
     }
 
     /// The problem as it is told to the client of that request.

@@ -4,6 +4,7 @@
 import Engine
 import HTTP1
 import HTTPServer
+import Identity
 import JourneyModel
 
 /// How long a phone should wait when the store cannot take events; long enough for a disk or a restart to
@@ -18,6 +19,49 @@ extension ProblemAnswer {
             retryAfterSeconds: seconds)
     }
 
+    /// From one address, to the routes of signing in.
+    static func tooManyRequests(_ quota: Quota) -> ProblemAnswer {
+        let seconds = RateLimitFields.retryAfterSeconds(quota)
+        return ProblemAnswer(
+            .rateLimited, "Too many requests in \(quota.windowSeconds) seconds. Try again in \(seconds) s.",
+            retryAfterSeconds: seconds)
+    }
+
+    /// The one answer for a credential in a body that is not good, for whatever reason.
+    static let refusedCredential = ProblemAnswer(
+        .unauthorized, "The credential is not valid. Sign in again.",
+        fields: Fields([("WWW-Authenticate", "Bearer realm=\"dwell\"")]))
+
+    static let sendsNoCodes = ProblemAnswer(.notFound, "This server sends no codes.")
+
+    /// A key set of Apple's that was never read, so that nobody can say whether a token is good.
+    static func keySetUnavailable(retryAfterSeconds seconds: Int64) -> ProblemAnswer {
+        let seconds = Int(min(max(seconds, 1), 3600))
+        return ProblemAnswer(
+            .upstreamUnavailable, "Apple's keys cannot be read now. Try again in \(seconds) s.",
+            retryAfterSeconds: seconds)
+    }
+
+    static let accountsUnreadable = ProblemAnswer(
+        .storeUnavailable, "The database cannot be read now. Ask again later.",
+        retryAfterSeconds: storeRetryAfterSeconds)
+
+    init(_ failure: AccountFailure) {
+        switch failure {
+        case .unauthorized: self = .refusedCredential
+        case .limited(let seconds):
+            let seconds = Int(min(max(seconds, 1), 3600))
+            self.init(.rateLimited, "Too many tries. Try again in \(seconds) s.", retryAfterSeconds: seconds)
+        case .invalid(let errors): self.init(.invalid(InvalidFields(errors)))
+        case .notFound: self.init(.notFound, "There is no such thing of this driver's.")
+        case .unavailable, .cancelled:
+            self.init(
+                .storeUnavailable, "Nothing was done. Send the request again later.",
+                retryAfterSeconds: storeRetryAfterSeconds)
+        case .unknown: self.init(.internalError, "It may or may not have been done. Ask, or send it again.")
+        }
+    }
+
     static let keyReused = ProblemAnswer(
         .idempotencyKeyReused, "This idempotency key was used for an event with other members.")
 
@@ -27,7 +71,8 @@ extension ProblemAnswer {
 
     init(_ failure: StoreFailure) {
         switch failure {
-        case .unavailable:
+        case .driverErased: self = .refusedCredential
+        case .unavailable, .cancelled:
             self.init(
                 .storeUnavailable, "The event was not stored. Send it again later.",
                 retryAfterSeconds: storeRetryAfterSeconds)
@@ -42,6 +87,11 @@ extension ProblemAnswer {
             .storeUnavailable, "The database cannot be read now. Ask again later.",
             retryAfterSeconds: storeRetryAfterSeconds)
     }
+
+    /// Whether the token may be used cannot be read. Not a 401: the driver would be signed out over a full disk.
+    static let undecidedToken = ProblemAnswer(
+        .storeUnavailable, "The token cannot be checked now. Send the request again later.",
+        retryAfterSeconds: storeRetryAfterSeconds)
 
     init(_ refusal: JourneyStreams.Refusal) {
         switch refusal {

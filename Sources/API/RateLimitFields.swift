@@ -6,7 +6,7 @@ import HTTP1
 
 enum RateLimitFields {
     /// Every policy of the route, whatever the answer: `"session";q=60;w=60, "presession";q=30;w=60`.
-    static func policy(_ limits: RateLimits, for classes: [RateLimitClass] = RateLimitClass.allCases) -> String? {
+    static func policy(_ limits: RateLimits, for classes: [RateLimitClass] = RateLimitClass.ofEvents) -> String? {
         list(
             classes.compactMap { limitClass in
                 let limit = limits.limit(of: limitClass)
@@ -17,9 +17,14 @@ enum RateLimitFields {
 
     /// How the driver stands after these answers, the last of each class: `"session";r=59;t=60`. `t` is the
     /// seconds, rounded up, until one more fits.
+    static func standing(_ answer: Ingested) -> String? {
+        answer.quota.limit > 0 ? member(answer.limitClass, answer.quota) : nil
+    }
+
+    /// The same after several answers.
     static func standing(_ answers: [Ingested]) -> String? {
         standing(
-            RateLimitClass.allCases.compactMap { limitClass in
+            RateLimitClass.ofEvents.compactMap { limitClass in
                 answers.last { $0.limitClass == limitClass }.map { (limitClass, $0.quota) }
             })
     }
@@ -28,8 +33,13 @@ enum RateLimitFields {
         list(
             quotas.compactMap { limitClass, quota in
                 guard quota.limit > 0 else { return nil }
-                return "\"\(limitClass.rawValue)\";r=\(quota.remaining);t=\(seconds(quota.resetMilliseconds))"
+                return member(limitClass, quota)
             })
+    }
+
+    private static func member(_ limitClass: RateLimitClass, _ quota: Quota) -> String {
+        "\"" + limitClass.rawValue + "\";r=" + String(quota.remaining) + ";t="
+            + String(seconds(quota.resetMilliseconds))
     }
 
     /// `Retry-After` of a refused event: whole seconds, rounded up, at least 1 and at most 3600 (contract, section 5).

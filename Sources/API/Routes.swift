@@ -1,5 +1,7 @@
-// The whole surface on one screen: method, path, who may, limits, handler.
+// The whole surface on one screen: method, path, who may, limits, handler. (/readyz and /metrics, which may have a
+// listener of their own, are in OperatorRoutes.)
 
+package import CoreMetrics
 package import Engine
 import HTTP1
 package import HTTPServer
@@ -10,47 +12,89 @@ package import Logging
 /// Everything the routes need, filled in by whoever wires the server.
 package struct API: Sendable {
     private let access: Access
+    private let addressLimit: AddressLimit
     private let events: EventHandlers
     private let sessions: SessionsHandler
     private let journeys: JourneyHandlers
     private let stream: StreamHandler
     private let config: ConfigHandler
+    private let signIn: SignInHandlers
+    private let operation: OperatorHandlers
     private let limits: RateLimits
 
     /// `clock` is for what is written long after a request came: the messages of a stream.
     package init(
         ingest: Ingest, store: any EventStore, journeys: any JourneyReader, streams: JourneyStreams,
-        settings: SettingsInForce, limits: RateLimits, tokens: any TokenVerifier,
-        clock: @escaping @Sendable () -> Moment, logger: Logger
+        settings: SettingsInForce, limits: RateLimits, admission: any Admission, tokens: any TokenVerifier,
+        signIn: SignInServices, operation: OperatorParts, clock: @escaping @Sendable () -> Moment, logger: Logger,
+        metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) {
-        access = Access(tokens: tokens, logger: logger)
+        access = Access(
+            tokens: tokens, operatorToken: operation.token, logger: logger, metrics: TokenMetrics(metrics))
+        addressLimit = AddressLimit(admission: admission, limits: limits)
         events = EventHandlers(ingest: ingest, logger: logger)
         sessions = SessionsHandler(store: store)
         self.journeys = JourneyHandlers(journeys: journeys, settings: settings, logger: logger)
         stream = StreamHandler(journeys: journeys, streams: streams, tokens: tokens, clock: clock, logger: logger)
         config = ConfigHandler(settings: settings)
+        self.signIn = SignInHandlers(signIn, logger: logger)
+        self.operation = OperatorHandlers(operation, settings: settings, clock: clock, logger: logger)
         self.limits = limits
     }
 
-    package var routes: [Route] {
+    package var routes: [Route] { surface.map(\.route) }
+
+    /// Every route with the credential that it wants.
+    package var surface: [Endpoint] {
         let batch = BatchHandler(events: events)
         return [
             event(.post, "/native/events", events.post(.native)),
             event(.post, "/native/events/batch", batch.post, bodyBytesMax: RequestLimits.batchBytesMax),
-            Route(.post, "/native/sessions", handler: access.driver(sessions.post)),
-            Route(.get, "/native/sessions", handler: access.driver(journeys.sessions)),
-            Route(.get, "/native/sessions/{session_id}", handler: access.driver(journeys.timeline)),
-            Route(.get, "/native/session", handler: access.driver(journeys.standing)),
-            Route(.get, "/native/session/stream", handler: access.driver(stream.get)),
-            Route(.get, "/native/config", handler: access.driver(config.get)),
+            driver(.post, "/native/sessions", sessions.post),
+            driver(.get, "/native/sessions", journeys.sessions),
+            driver(.get, "/native/sessions/{session_id}", journeys.timeline),
+            driver(.get, "/native/session", journeys.standing),
+            driver(.get, "/native/session/stream", stream.get),
+            driver(.get, "/native/config", config.get),
+            driver(.put, "/native/devices/{token}", signIn.devices.put),
+            driver(.delete, "/native/devices/{token}", signIn.devices.delete),
 
             // Shipped v1 clients: the same handlers behind the old names.
             event(.post, "/v1/native/session-events", events.post(.v1Session)),
             event(.post, "/v1/native/pre-session-events", events.post(.v1PreSession)),
-            Route(.get, "/v1/native/config", handler: access.driver(config.get)),
+            driver(.get, "/v1/native/config", config.get),
 
-            Route(.get, "/healthz", handler: access.anyone { _ throws(ProblemAnswer) in HealthHandler.alive }),
-        ]
+            // Signing in: limited by address, each of them.
+            account(.post, "/auth/apple", wants: .identityToken, signIn.apple.signIn),
+            account(.post, "/auth/otp/start", wants: .none, signIn.codes.start),
+            account(.post, "/auth/otp/verify", wants: .oneTimeCode, signIn.codes.verify),
+            account(.post, "/auth/refresh", wants: .refreshToken, signIn.sessions.refresh),
+            account(.post, "/auth/logout", signIn.sessions.signOut),
+            account(.get, "/auth/sessions", signIn.sessions.list),
+            account(.delete, "/auth/sessions/{id}", signIn.sessions.end),
+            account(.get, "/auth/me", signIn.accounts.show),
+            account(.patch, "/auth/me", signIn.accounts.change),
+            account(.delete, "/auth/me", signIn.accounts.erase),
+            account(.get, "/auth/me/export", signIn.accounts.export),
+
+            account(.post, "/apple/notifications", wants: .appleNotice, signIn.apple.takeNotice),
+
+            // Shipped clients with a single token.
+            account(.post, "/api/auth/apple", wants: .identityToken, signIn.apple.legacySignIn, form: .legacy),
+            account(.post, "/api/auth/refresh", wants: .singleToken, signIn.sessions.legacyRefresh, form: .legacy),
+            account(.post, "/api/auth/validate", signIn.accounts.legacyShow, form: .legacy),
+            account(.get, "/api/auth/me", signIn.accounts.legacyShow, form: .legacy),
+            account(.delete, "/api/auth/me", signIn.accounts.legacyErase, form: .legacy),
+
+            // Whoever runs the server.
+            operatorOnly("/ops/picture", operation.one),
+            operatorOnly("/ops/stream", operation.stream),
+            operatorOnly("/ops/settings", operation.versions),
+            operatorOnly("/ops/sessions/{session_id}", operation.timeline),
+
+            anyone(.get, "/.well-known/jwks.json") { [signIn] _ in signIn.keySet },
+            anyone(.get, "/healthz") { _ in HealthHandler.alive },
+        ] + PageHandlers.pages.map { path, page in anyone(.get, path, page.answer) }
     }
 
     /// What a request that reaches no handler is answered with.
@@ -58,12 +102,55 @@ package struct API: Sendable {
         { refused in ProblemAnswer(refused).response(requestID: refused.requestID) }
     }
 
+    // MARK: The kinds of routes. Which credential is wanted is said where it is asked for.
+
+    private func anyone(
+        _ method: Method, _ template: String, _ handler: @escaping @Sendable (Request) -> Response
+    ) -> Endpoint {
+        let route = Route(
+            method, template, handler: access.anyone { request throws(ProblemAnswer) in handler(request) })
+        return Endpoint(route: route, credential: .none)
+    }
+
+    private func driver(_ method: Method, _ template: String, _ handler: @escaping CallerHandler) -> Endpoint {
+        Endpoint(route: Route(method, template, handler: access.driver(handler)), credential: .accessToken)
+    }
+
+    private func operatorOnly(_ template: String, _ handler: @escaping OpenHandler) -> Endpoint {
+        Endpoint(route: Route(.get, template, handler: access.operatorOnly(handler)), credential: .operatorToken)
+    }
+
+    /// A route of signing in, for a signed-in driver.
+    private func account(
+        _ method: Method, _ template: String, _ handler: @escaping CallerHandler, form: ProblemForm = .plain
+    ) -> Endpoint {
+        limited(method, template, access.driver(handler, form: form), form, wants: .accessToken)
+    }
+
+    /// A route of signing in whose credential is judged by what is behind the handler.
+    private func account(
+        _ method: Method, _ template: String, wants credential: Credential, _ handler: @escaping OpenHandler,
+        form: ProblemForm = .plain
+    ) -> Endpoint {
+        limited(method, template, access.anyone(handler, form: form), form, wants: credential)
+    }
+
+    private func limited(
+        _ method: Method, _ template: String, _ handler: @escaping @Sendable (Request) async -> Response,
+        _ form: ProblemForm, wants credential: Credential
+    ) -> Endpoint {
+        Endpoint(
+            route: Route(
+                method, template, bodyBytesMax: AccountBody.bytesMax, handler: addressLimit.limited(form, handler)),
+            credential: credential)
+    }
+
     /// A rate-limited route: every answer names the policy, and how the driver stands once it is known who that is
     /// (contract, section 4).
     private func event(
         _ method: Method, _ template: String, _ handler: @escaping CallerHandler,
         bodyBytesMax: Int = RequestLimits.eventBytesMax
-    ) -> Route {
+    ) -> Endpoint {
         let policy = RateLimitFields.policy(limits)
         let ingest = events.ingest
         let admitted = access.driver { request, caller throws(ProblemAnswer) in
@@ -80,10 +167,11 @@ package struct API: Sendable {
             }
             return response
         }
-        return Route(method, template, bodyBytesMax: bodyBytesMax) { request in
+        let route = Route(method, template, bodyBytesMax: bodyBytesMax) { request in
             var response = await admitted(request)
             if let policy { response.fields.append("RateLimit-Policy", policy) }
             return response
         }
+        return Endpoint(route: route, credential: .accessToken)
     }
 }

@@ -40,7 +40,7 @@ struct StreamHandler: Sendable {
             do throws(StoreFailure) {
                 first = try await journeys.changes(of: caller.driver, after: lastEventID(request))
             } catch {
-                logger.error("the store failed", metadata: ["request_id": "\(request.id)", "failure": "\(error)"])
+                logger.storeFailed(error, request)
                 throw ProblemAnswer(reading: error)
             }
             return Response(
@@ -84,6 +84,11 @@ struct StreamHandler: Sendable {
                 }
             }
             defer { group.cancelAll() }
+            // A client that closed its socket looks like one that has nothing more to send, until it is written to.
+            writer.whenClientEndsSending {
+                due.set()
+                stream.wake()
+            }
             try await writer.write(Array("retry: \(Self.reconnectMilliseconds)\n\n".utf8))
             var last = try await write(first, after: id, to: writer)
             for await _ in stream.wakes {

@@ -2,6 +2,7 @@
 // tags, and the figures of the RateLimit fields.
 
 import Engine
+import GzipCoding
 import HTTP1
 import HTTPServer
 import JourneyModel

@@ -8,6 +8,7 @@ import Identity
 import JourneyModel
 import Logging
 import Synchronization
+import Telemetry
 import TestSupport
 
 @testable import API
@@ -17,20 +18,30 @@ final class ScriptedAPI: Sendable {
     let tokens = ScriptedTokens()
     let clock = ManualClock()
     let streams: JourneyStreams
-    let routes: [Route]
+    let signIn = ScriptedSignIn()
+    let operators = ScriptedOperatorReader()
+    let figures: RequestFigures
+    let surface: [Endpoint]
+    var routes: [Route] { surface.map(\.route) }
+    static let operatorToken = "operator-of-these-tests"
     static let silent = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
 
-    init() {
+    init(limits: RateLimits = RateLimits(), sendsCodes: Bool = true) {
         let settings = SettingsInForce(VersionedSettings(settings: Settings(), version: "v1"))
         let store = MemoryEventStore()
         streams = JourneyStreams(journeys: journeys, logger: Self.silent)
-        let limits = RateLimits()
-        let ingest = Ingest(store: store, admission: InProcessAdmission(limits: limits), settings: settings)
-        routes =
+        let admission = InProcessAdmission(limits: limits)
+        let ingest = Ingest(store: store, admission: admission, settings: settings)
+        figures = RequestFigures { [clock] in clock.now.millisecondsSinceEpoch / 1000 }
+        let operation = OperatorParts(
+            token: Secret(Self.operatorToken), reader: operators, figures: figures, admission: { "redis" },
+            freeBytes: { 7 }, forwarding: { FeedPlace(last: 1, newest: 3, lostCount: 0) }, version: "1.2.3")
+        surface =
             API(
                 ingest: ingest, store: store, journeys: journeys, streams: streams, settings: settings, limits: limits,
-                tokens: tokens, clock: { [clock] in clock.now }, logger: Self.silent
-            ).routes
+                admission: admission, tokens: tokens, signIn: signIn.services(sendsCodes: sendsCodes),
+                operation: operation, clock: { [clock] in clock.now }, logger: Self.silent
+            ).surface
     }
 
     func askSignedIn(_ target: String, method: HTTP1.Method = .get, lastEventID: String? = nil) async -> Response {
@@ -52,6 +63,38 @@ final class ScriptedAPI: Sendable {
                 id: "r1", receivedAtMilliseconds: clock.now.millisecondsSinceEpoch,
                 parameters: ["session_id": name]))
     }
+}
+
+extension ScriptedAPI {
+    /// Any route, by whatever target; signed in unless `token` says otherwise.
+    func send(
+        _ method: String, _ target: String, _ body: String, type: String? = "application/json", token: String = "good",
+        address: String = "192.0.2.1", requestID: String = "r1"
+    ) async -> Response {
+        let parts = target.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        let segments = parts[0].split(separator: "/")
+        var fields = [("Authorization", "Bearer \(token)")]
+        if let type { fields.append(("Content-Type", type)) }
+        for route in routes where route.method.rawValue == method {
+            let names = route.template.split(separator: "/")
+            guard names.count == segments.count,
+                zip(names, segments).allSatisfy({ $0 == $1 || $0.hasPrefix("{") })
+            else { continue }
+            let parameters = zip(names, segments).filter { $0.0.hasPrefix("{") }
+                .map { (String($0.dropFirst().dropLast()), String($1)) }
+            return await route.handler(
+                Request(
+                    method: route.method, path: String(parts[0]), query: parts.count > 1 ? String(parts[1]) : nil,
+                    fields: Fields(fields), body: Array(body.utf8), id: requestID,
+                    receivedAtMilliseconds: clock.now.millisecondsSinceEpoch, remoteAddress: address,
+                    parameters: Dictionary(uniqueKeysWithValues: parameters)))
+        }
+        return Response(status: .notFound)
+    }
+}
+
+extension RateLimits {
+    static let off = RateLimits(sessionEvents: 0, preSessionEvents: 0, auth: 0)
 }
 
 extension Response {

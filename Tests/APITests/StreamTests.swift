@@ -118,6 +118,29 @@ import Testing
         #expect(api.streams.count == 0)
     }
 
+    @Test func `a client that resets its connection gives its place back at once`() async throws {
+        let listening = Listening(await api.askSignedIn("/native/session/stream"))
+        var written = listening.written
+        #expect(await written.next() == "retry: 3000\n\n")
+        #expect(api.streams.count == 1)
+        listening.cancel()
+        await listening.end()
+        #expect(api.streams.count == 0)
+    }
+
+    /// All that the server sees of a client that closed its socket: the write finds out, fifteen seconds early.
+    @Test func `a client that ends its side is written to at once`() async throws {
+        let listening = Listening(await api.askSignedIn("/native/session/stream"))
+        var written = listening.written
+        #expect(await written.next() == "retry: 3000\n\n")
+        #expect(await written.next()?.hasPrefix("id: 0\n") == true)
+        listening.endSending()
+        #expect(await written.next() == ":\n\n")
+        #expect(api.streams.count == 1, "it may still read")
+        api.streams.close()
+        await listening.end()
+    }
+
     @Test func `an answer that nobody sends gives its place back`() async throws {
         _ = await api.askSignedIn("/native/session/stream")
         #expect(api.streams.count == 0)
@@ -155,6 +178,9 @@ private final class Listening: Sendable {
     private struct Writer: ResponseBodyWriter {
         let texts: AsyncStream<String>.Continuation
         let left: WritesLeft
+        let endOfSending: EndOfSending
+
+        func whenClientEndsSending(_ body: @escaping @Sendable () -> Void) { endOfSending.body.withLock { $0 = body } }
 
         func write(_ bytes: [UInt8]) async throws {
             guard left.take() else { throw Gone() }
@@ -163,6 +189,7 @@ private final class Listening: Sendable {
     }
 
     let texts: AsyncStream<String>
+    private let endOfSending = EndOfSending()
     private let task: Task<Void, Never>
 
     var written: AsyncStream<String>.Iterator { texts.makeAsyncIterator() }
@@ -171,16 +198,26 @@ private final class Listening: Sendable {
         let (texts, continuation) = AsyncStream<String>.makeStream()
         self.texts = texts
         #expect(response.status == .ok)
-        task = Task {
+        task = Task { [endOfSending] in
             if case .stream(let produce) = response.body {
-                try? await produce(Writer(texts: continuation, left: WritesLeft(writes)))
+                try? await produce(Writer(texts: continuation, left: WritesLeft(writes), endOfSending: endOfSending))
             }
+            endOfSending.body.withLock { $0 = nil }
             continuation.finish()
         }
     }
 
     /// Returns when the body is over.
     func end() async { await task.value }
+
+    /// What the server does when the client is gone.
+    func cancel() { task.cancel() }
+
+    func endSending() { endOfSending.body.withLock { $0 }?() }
+}
+
+private final class EndOfSending: Sendable {
+    let body = Mutex<(@Sendable () -> Void)?>(nil)
 }
 
 private final class WritesLeft: Sendable {

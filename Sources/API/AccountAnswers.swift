@@ -1,0 +1,140 @@
+// What the routes of signing in answer (contract, section 6), straight to bytes. Members that may be unknown are null, not
+// left out: shipped clients decode them.
+
+import HTTP1
+import HTTPServer
+import Identity
+import JourneyModel
+import Telemetry
+
+enum AccountAnswers {
+    static func pair(_ pair: TokenPair) -> Response {
+        json { writer in
+            writer.member("access_token", pair.accessToken.reveal())
+            writer.member("refresh_token", pair.refreshToken.reveal())
+            writer.member("token_type", "bearer")
+            writer.name("expires_in")
+            writer.integer(pair.expiresInSeconds)
+            writer.name("user")
+            writer.beginObject()
+            members(of: pair.user, phone: "phone", &writer)
+            writer.endObject()
+        }
+    }
+
+    static func user(_ user: User) -> Response {
+        json { members(of: user, phone: "phone", &$0) }
+    }
+
+    static let codeSent = json { writer in
+        writer.name("otp_sent")
+        writer.bool(true)
+    }
+
+    /// `current`: the caller's own.
+    static func sessions(_ sessions: [SignInSession], current: String?) -> Response {
+        json { writer in
+            writer.name("sessions")
+            writer.beginArray()
+            for session in sessions {
+                writer.beginObject()
+                writer.member("id", session.id)
+                writer.member("method", session.method.rawValue)
+                writer.member("client_name", session.clientName)
+                writer.member("created_at", RFC3339.text(of: session.createdAt))
+                writer.member("last_used_at", RFC3339.text(of: session.lastUsedAt))
+                writer.name("current")
+                writer.bool(session.id == current)
+                writer.endObject()
+            }
+            writer.endArray()
+        }
+    }
+
+    static func receipt(_ receipt: ErasureReceipt) -> Response {
+        json { members(of: receipt, &$0) }
+    }
+
+    static func device(_ device: Device, isNew: Bool) -> Response {
+        json(isNew ? .created : .ok) { writer in
+            writer.member("platform", device.platform)
+            writer.member("environment", device.environment)
+            writer.member("app_version", device.appVersion)
+        }
+    }
+
+    static let noticeTaken = json { $0.member("status", "ok") }
+
+    static let noContent = Response(status: .noContent, fields: Fields([("Cache-Control", "no-store")]))
+
+    // MARK: Shipped clients of /api/auth
+
+    static func singleToken(_ token: SingleToken, withUser: Bool) -> Response {
+        legacy { writer in
+            writer.member("token", token.token.reveal())
+            if withUser { legacyUser(token.user, &writer) }
+        }
+    }
+
+    static func legacyUser(_ user: User) -> Response {
+        legacy { legacyUser(user, &$0) }
+    }
+
+    static func legacyReceipt(_ receipt: ErasureReceipt) -> Response {
+        legacy { members(of: receipt, &$0) }
+    }
+
+    private static func legacyUser(_ user: User, _ writer: inout JSONWriter) {
+        writer.name("user")
+        writer.beginObject()
+        members(of: user, phone: "phoneNumber", &writer)
+        writer.endObject()
+    }
+
+    private static func legacy(_ write: (inout JSONWriter) -> Void) -> Response {
+        json { writer in
+            writer.name("success")
+            writer.bool(true)
+            write(&writer)
+        }
+    }
+
+    // MARK: Parts
+
+    private static func members(of user: User, phone: String, _ writer: inout JSONWriter) {
+        writer.member("id", user.id.rawValue)
+        writer.member("name", user.name)
+        writer.member("email", user.email)
+        writer.member(phone, user.phone)
+        writer.member("role", user.role)
+    }
+
+    private static func members(of receipt: ErasureReceipt, _ writer: inout JSONWriter) {
+        writer.name("deleted")
+        writer.bool(true)
+        writer.member("receipt", receipt.id)
+        writer.member("deleted_at", RFC3339.text(of: receipt.deletedAt))
+    }
+
+    /// One object, not to be kept by anybody in between.
+    private static func json(_ status: Status = .ok, _ write: (inout JSONWriter) -> Void) -> Response {
+        var writer = JSONWriter(reservingBytes: 1024)
+        writer.beginObject()
+        write(&writer)
+        writer.endObject()
+        return document(writer.bytes, status)
+    }
+
+    static func document(_ bytes: [UInt8], _ status: Status = .ok) -> Response {
+        Response(
+            status: status, fields: Fields([("Content-Type", "application/json"), ("Cache-Control", "no-store")]),
+            body: .bytes(bytes))
+    }
+}
+
+extension JSONWriter {
+    fileprivate mutating func member(_ name: String, _ text: String?) {
+        self.name(name)
+        if let text { string(text) } else { null() }
+    }
+}

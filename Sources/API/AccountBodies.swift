@@ -1,0 +1,242 @@
+// The bodies of the routes of signing in (contract, section 6): every member's form is checked, and all that is wrong is
+// told at once. What a credential is worth is not judged here; a token of any form gets as far as the 401.
+
+import HTTPServer
+import Identity
+import JourneyModel
+import Telemetry
+
+enum AccountBody {
+    /// Longer than any of them with every token that there is in it.
+    static let bytesMax = 16 * 1024
+
+    /// Reads the members of a JSON body; throws all that `read` noted.
+    static func decode<Body>(
+        _ request: Request, _ read: (inout MemberReader) -> Body?
+    ) throws(ProblemAnswer) -> Body {
+        let bytes = try BodyDecoding.json(request, bytesMax: bytesMax)
+        let value: JSONValue
+        do { value = try JSONValue.parse(bytes) } catch { throw ProblemAnswer(.malformedJSON(error)) }
+        return try decode(value, read)
+    }
+
+    static func decode<Body>(
+        _ value: JSONValue, _ read: (inout MemberReader) -> Body?
+    ) throws(ProblemAnswer) -> Body {
+        var members = MemberReader(value)
+        guard members.errors.isEmpty else { throw ProblemAnswer(.invalid(InvalidFields(members.errors))) }
+        let body = read(&members)
+        guard members.errors.isEmpty, let body else { throw ProblemAnswer(.invalid(InvalidFields(members.errors))) }
+        return body
+    }
+}
+
+extension MemberReader {
+    /// A required text that is not empty.
+    fileprivate mutating func credential(_ name: String) -> Secret<String>? {
+        require(name)
+        return text(name, "must be a string that is not empty") { !$0.isEmpty }.map { Secret($0) }
+    }
+
+    /// An optional string, whatever is in it: what is of no use is left out where it would be kept.
+    fileprivate mutating func anyText(_ name: String) -> String? {
+        text(name, "must be a string") { _ in true }
+    }
+}
+
+/// POST /auth/apple and POST /api/auth/apple, whose `userIdentifier` says nothing about anybody and is not read.
+struct AppleSignInBody {
+    var identityToken: Secret<String>
+    /// As the app made it; the token has its digest.
+    var nonce: Secret<String>
+    var authorizationCode: Secret<String>?
+    var profile: FirstProfile
+
+    static func decode(_ request: Request) throws(ProblemAnswer) -> AppleSignInBody {
+        try AccountBody.decode(request) { members in
+            let identityToken = members.credential("identity_token")
+            let nonce = members.credential("nonce")
+            let authorizationCode = members.anyText("authorization_code")
+            let profile = FirstProfile(
+                name: members.anyText("name"), email: members.anyText("email"), role: members.anyText("role"))
+            guard let identityToken, let nonce else { return nil }
+            return AppleSignInBody(
+                identityToken: identityToken, nonce: nonce,
+                authorizationCode: authorizationCode.flatMap { $0.isEmpty ? nil : Secret($0) }, profile: profile)
+        }
+    }
+}
+
+/// POST /auth/otp/start
+struct CodeRequestBody {
+    var phone: String
+
+    static func decode(_ request: Request) throws(ProblemAnswer) -> CodeRequestBody {
+        try AccountBody.decode(request) { members in members.phone().map { CodeRequestBody(phone: $0) } }
+    }
+}
+
+/// POST /auth/otp/verify
+struct CodeBody {
+    var phone: String
+    var code: Secret<String>
+
+    static func decode(_ request: Request) throws(ProblemAnswer) -> CodeBody {
+        try AccountBody.decode(request) { members in
+            let phone = members.phone()
+            members.require("code")
+            let code = members.text("code", "must be six digits") { text in
+                text.utf8.count == 6 && text.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+            }
+            guard let phone, let code else { return nil }
+            return CodeBody(phone: phone, code: Secret(code))
+        }
+    }
+}
+
+extension MemberReader {
+    fileprivate mutating func phone() -> String? {
+        require("phone")
+        return text("phone", "must be a phone number with its country, in E.164: + and 8 to 15 digits") {
+            PhoneNumber($0) != nil
+        }
+    }
+}
+
+/// POST /auth/refresh
+struct RefreshBody {
+    var refreshToken: Secret<String>
+
+    static func decode(_ request: Request) throws(ProblemAnswer) -> RefreshBody {
+        try AccountBody.decode(request) { members in
+            // An empty one is no mistake in form but a token that is not good: the app has to sign in again.
+            members.require("refresh_token")
+            return members.anyText("refresh_token").map { RefreshBody(refreshToken: Secret($0)) }
+        }
+    }
+}
+
+/// POST /auth/logout: there need not be a body.
+struct SignOutBody {
+    var refreshToken: Secret<String>?
+
+    static func decode(_ request: Request) throws(ProblemAnswer) -> SignOutBody {
+        if request.body.isEmpty { return SignOutBody() }
+        return try AccountBody.decode(request) { members in
+            let token = members.anyText("refresh_token")
+            return SignOutBody(refreshToken: token.map { Secret($0) })
+        }
+    }
+
+    /// `?all=true`
+    static func meansAll(_ request: Request) throws(ProblemAnswer) -> Bool {
+        let values = (request.query ?? "").split(separator: "&").filter { $0 == "all" || $0.hasPrefix("all=") }
+        switch values {
+        case [], ["all=false"]: return false
+        case ["all=true"]: return true
+        default:
+            let error = FieldError(pointer: "/all", detail: "must be true or false, once")
+            throw ProblemAnswer(.invalid(InvalidFields([error])))
+        }
+    }
+}
+
+/// PATCH /auth/me. Absent leaves a member as it is, null takes it away.
+enum ProfileBody {
+    static func decode(_ request: Request) throws(ProblemAnswer) -> ProfileChange {
+        let bytes = try BodyDecoding.json(request, bytesMax: AccountBody.bytesMax)
+        let value: JSONValue
+        do { value = try JSONValue.parse(bytes) } catch { throw ProblemAnswer(.malformedJSON(error)) }
+        return try AccountBody.decode(value) { members in
+            ProfileChange(name: member("name", of: value, &members), email: member("email", of: value, &members))
+        }
+    }
+
+    private static func member(
+        _ name: String, of value: JSONValue, _ members: inout MemberReader
+    ) -> ProfileChange.Member {
+        switch value[name] {
+        case nil: .keep
+        case .null?: .set(nil)
+        case .some: .set(members.text(name, "must be a string or null") { _ in true })
+        }
+    }
+}
+
+/// DELETE /auth/me: nobody deletes an account by mistyping a method.
+enum ConfirmationBody {
+    static func decode(_ request: Request) throws(ProblemAnswer) {
+        let detail = "must be true: this deletes the account"
+        if request.body.isEmpty {
+            throw ProblemAnswer(.invalid(InvalidFields([FieldError(pointer: "/confirm", detail: detail)])))
+        }
+        _ = try AccountBody.decode(request) { members in
+            if members.value("confirm") != .bool(true) { members.refuse("confirm", detail) }
+            return true
+        }
+    }
+}
+
+/// PUT /native/devices/{token}
+enum DeviceBody {
+    static func decode(_ request: Request) throws(ProblemAnswer) -> Device {
+        let token = try PushToken.read(request)
+        return try AccountBody.decode(request) { members in
+            members.require("platform")
+            members.require("environment")
+            let platform = members.text("platform", "must be ios, android or another word of a-z, 0-9 and _") {
+                isWord($0)
+            }
+            let environments = ["production", "development", "sandbox"]
+            let environment = members.text(
+                "environment", "must be one of \(environments.joined(separator: ", "))"
+            ) { environments.contains($0) }
+            let appVersion = members.text("app_version", charactersMax: 64)
+            guard let platform, let environment else { return nil }
+            return Device(pushToken: token, platform: platform, environment: environment, appVersion: appVersion)
+        }
+    }
+
+    private static func isWord(_ text: String) -> Bool {
+        (1...32).contains(text.utf8.count)
+            && text.utf8.allSatisfy { byte in
+                (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte)
+                    || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || byte == UInt8(ascii: "_")
+            }
+    }
+}
+
+/// The last segment of the path: what APNs calls a device token, FCM a registration token.
+enum PushToken {
+    static let bytesMax = 512
+
+    static func read(_ request: Request) throws(ProblemAnswer) -> String {
+        let token = request.parameters["token"] ?? ""
+        guard (1...bytesMax).contains(token.utf8.count), token.utf8.allSatisfy(isAllowed) else {
+            let detail = "must be 1 to \(bytesMax) characters of A-Z, a-z, 0-9, colon, underscore, hyphen and dot"
+            throw ProblemAnswer(.invalid(InvalidFields([FieldError(pointer: "/token", detail: detail)])))
+        }
+        return token
+    }
+
+    private static func isAllowed(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"):
+            true
+        default: ":_-.".utf8.contains(byte)
+        }
+    }
+}
+
+/// POST /apple/notifications
+struct AppleNoticeBody {
+    /// A JWS in compact form.
+    var payload: String
+
+    static func decode(_ request: Request) throws(ProblemAnswer) -> AppleNoticeBody {
+        try AccountBody.decode(request) { members in
+            members.credential("payload").map { AppleNoticeBody(payload: $0.reveal()) }
+        }
+    }
+}

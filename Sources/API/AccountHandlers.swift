@@ -1,0 +1,72 @@
+// A driver's own account: GET, PATCH and DELETE /auth/me, the export, and what shipped clients call the same.
+
+import HTTP1
+import HTTPServer
+import Identity
+import JourneyModel
+
+struct AccountHandlers: Sendable {
+    let accounts: any AccountKeeping
+    let failures: AccountFailures
+
+    var show: CallerHandler {
+        { request, caller throws(ProblemAnswer) in AccountAnswers.user(try await user(of: caller, request)) }
+    }
+
+    var change: CallerHandler {
+        { request, caller throws(ProblemAnswer) in
+            let change = try ProfileBody.decode(request)
+            do throws(AccountFailure) {
+                return AccountAnswers.user(try await accounts.change(change, of: caller, from: request.origin))
+            } catch { throw failures.problem(error, request) }
+        }
+    }
+
+    var erase: CallerHandler {
+        { request, caller throws(ProblemAnswer) in
+            try ConfirmationBody.decode(request)
+            return AccountAnswers.receipt(try await erase(caller, request))
+        }
+    }
+
+    var export: CallerHandler {
+        { request, caller throws(ProblemAnswer) in
+            do throws(AccountFailure) {
+                var response = AccountAnswers.document(try await accounts.export(of: caller, from: request.origin))
+                response.fields.append("Content-Disposition", "attachment; filename=\"dwell-export.json\"")
+                return response
+            } catch { throw failures.problem(error, request) }
+        }
+    }
+
+    // MARK: Shipped clients
+
+    var legacyShow: CallerHandler {
+        { request, caller throws(ProblemAnswer) in AccountAnswers.legacyUser(try await user(of: caller, request)) }
+    }
+
+    /// Shipped clients ask for it on the screen and send no body.
+    var legacyErase: CallerHandler {
+        { request, caller throws(ProblemAnswer) in AccountAnswers.legacyReceipt(try await erase(caller, request)) }
+    }
+
+    private func user(of caller: Caller, _ request: Request) async throws(ProblemAnswer) -> User {
+        do throws(AccountFailure) {
+            return try await accounts.user(of: caller)
+        } catch { throw failures.problem(reading: error, request) }
+    }
+
+    private func erase(_ caller: Caller, _ request: Request) async throws(ProblemAnswer) -> ErasureReceipt {
+        do throws(AccountFailure) {
+            return try await accounts.erase(caller, from: request.origin)
+        } catch { throw failures.problem(error, request) }
+    }
+}
+
+extension Request {
+    /// For the audit, the limits and the list of sessions.
+    var origin: RequestOrigin {
+        RequestOrigin(
+            address: remoteAddress, requestID: id, userAgent: fields.first("User-Agent"), at: receivedAt)
+    }
+}

@@ -1,0 +1,83 @@
+// POST /auth/apple, POST /api/auth/apple of shipped clients, and POST /apple/notifications, which Apple's server calls: what
+// Apple signed is the credential of each.
+
+import HTTPServer
+import Identity
+import JourneyModel
+import Logging
+import Telemetry
+
+struct AppleHandlers: Sendable {
+    let tokens: any AppleTokenVerifying
+    let signIns: any SigningIn
+    let notices: any AppleNoticeTaking
+    let failures: AccountFailures
+
+    var signIn: OpenHandler {
+        { request throws(ProblemAnswer) in
+            let body = try AppleSignInBody.decode(request)
+            let identity = try await identity(body, request)
+            do throws(AccountFailure) {
+                return AccountAnswers.pair(
+                    try await signIns.signIn(
+                        identity, authorizationCode: body.authorizationCode, profile: body.profile,
+                        from: request.origin))
+            } catch { throw failures.problem(error, request) }
+        }
+    }
+
+    var legacySignIn: OpenHandler {
+        { request throws(ProblemAnswer) in
+            let body = try AppleSignInBody.decode(request)
+            let identity = try await identity(body, request)
+            do throws(AccountFailure) {
+                let token = try await signIns.signInWithSingleToken(
+                    identity, profile: body.profile, from: request.origin)
+                return AccountAnswers.singleToken(token, withUser: true)
+            } catch { throw failures.problem(error, request) }
+        }
+    }
+
+    /// Anything but 200 makes Apple send the notice again.
+    var takeNotice: OpenHandler {
+        { request throws(ProblemAnswer) in
+            let body = try AppleNoticeBody.decode(request)
+            let notice: AppleNotice
+            do throws(AppleTokenRefusal) {
+                notice = try await tokens.notice(of: body.payload, atSecondsSince1970: request.receivedAtSeconds)
+            } catch { throw problem(error, request) }
+            do throws(AccountFailure) {
+                try await notices.take(notice, from: request.origin)
+            } catch { throw failures.problem(error, request) }
+            return AccountAnswers.noticeTaken
+        }
+    }
+
+    private func identity(_ body: AppleSignInBody, _ request: Request) async throws(ProblemAnswer) -> AppleIdentity {
+        do throws(AppleTokenRefusal) {
+            return try await tokens.identity(
+                of: body.identityToken.reveal(), rawNonce: body.nonce.reveal(),
+                atSecondsSince1970: request.receivedAtSeconds)
+        } catch {
+            if case .refused(let reason) = error {
+                await signIns.identityTokenRefused(reason: reason.rawValue, from: request.origin)
+            }
+            throw problem(error, request)
+        }
+    }
+
+    /// One 401 for every reason; which it was is in the log, and for a sign-in in the audit.
+    private func problem(_ refusal: AppleTokenRefusal, _ request: Request) -> ProblemAnswer {
+        switch refusal {
+        case .refused(let reason):
+            failures.logger.info(
+                "a token of Apple's was refused", metadata: ["request_id": "\(request.id)", "reason": "\(reason)"])
+            return .refusedCredential
+        case .keysUnavailable(let seconds): return .keySetUnavailable(retryAfterSeconds: seconds)
+        }
+    }
+}
+
+extension Request {
+    fileprivate var receivedAtSeconds: Int64 { receivedAtMilliseconds / 1000 }
+}

@@ -1,0 +1,32 @@
+// PUT and DELETE /native/devices/{token}: where push messages for this driver go.
+
+import HTTPServer
+import Identity
+import JourneyModel
+
+struct DeviceHandlers: Sendable {
+    let devices: any DeviceKeeping
+    let failures: AccountFailures
+
+    /// 201 when it is new to this driver, else 200.
+    var put: CallerHandler {
+        { request, caller throws(ProblemAnswer) in
+            let device = try DeviceBody.decode(request)
+            do throws(AccountFailure) {
+                let isNew = try await devices.put(device, of: caller, from: request.origin)
+                return AccountAnswers.device(device, isNew: isNew)
+            } catch { throw failures.problem(error, request) }
+        }
+    }
+
+    /// 204 whether it was there or not: another driver's stays, and nobody is told that there is one.
+    var delete: CallerHandler {
+        { request, caller throws(ProblemAnswer) in
+            let token = try PushToken.read(request)
+            do throws(AccountFailure) {
+                try await devices.remove(pushToken: token, of: caller, from: request.origin)
+            } catch { throw failures.problem(error, request) }
+            return AccountAnswers.noContent
+        }
+    }
+}

@@ -1,0 +1,143 @@
+// What /ops/picture and /ops/settings answer, as JSON. A member without a value is left out.
+
+import Engine
+import JourneyModel
+
+enum OperatorAnswers {
+    static func picture(
+        _ picture: OperatorPicture.Picture, requests: RequestFigures.Sum, settings: VersionedSettings,
+        admission: String, freeBytes: Int64?, forwarding: FeedPlace?, version: String
+    ) -> [UInt8] {
+        var writer = JSONWriter(reservingBytes: 8192)
+        writer.beginObject()
+        writer.member("as_of", RFC3339.text(of: picture.asOf))
+        writer.member("version", version)
+        writer.name("drivers")
+        writer.beginObject()
+        for state in JourneyState.allCases { writer.member(state.rawValue, picture.drivers[state] ?? 0) }
+        writer.endObject()
+        writer.minutes(picture)
+        writer.flow(picture.tallies)
+        writer.rejections(picture.tallies)
+        writer.name("is_whole")
+        writer.bool(picture.isWhole)
+        writer.requests(requests)
+        writer.member("admission", admission)
+        if let forwarding {
+            writer.name("forwarding")
+            writer.beginObject()
+            writer.member("waiting", forwarding.waitingCount)
+            writer.member("lost", forwarding.lostCount)
+            writer.endObject()
+        }
+        writer.name("storage")
+        writer.beginObject()
+        writer.member("database_bytes", picture.storageBytes)
+        if let freeBytes { writer.member("free_bytes", freeBytes) }
+        writer.endObject()
+        writer.member("settings_version", settings.version)
+        writer.name("settings")
+        writer.raw(String(decoding: settings.settings.wireJSON, as: UTF8.self))
+        writer.endObject()
+        return writer.bytes
+    }
+
+    static func settings(_ versions: [SettingsVersionUse], inForce: VersionedSettings) -> [UInt8] {
+        var writer = JSONWriter(reservingBytes: 512 * (versions.count + 1))
+        writer.beginObject()
+        writer.member("settings_version", inForce.version)
+        writer.name("settings")
+        writer.raw(String(decoding: inForce.settings.wireJSON, as: UTF8.self))
+        writer.name("versions")
+        writer.beginArray()
+        for version in versions {
+            writer.beginObject()
+            writer.member("settings_version", version.version)
+            writer.member("first_used_at", RFC3339.text(of: version.firstUsedAt))
+            writer.name("settings")
+            writer.raw(version.settings)
+            writer.endObject()
+        }
+        writer.endArray()
+        writer.endObject()
+        return writer.bytes
+    }
+}
+
+extension JSONWriter {
+    fileprivate mutating func member(_ name: String, _ text: String) {
+        self.name(name)
+        string(text)
+    }
+
+    fileprivate mutating func member(_ name: String, _ number: some BinaryInteger) {
+        self.name(name)
+        integer(number)
+    }
+
+    /// Sixty of them, the oldest first, those without events too.
+    fileprivate mutating func minutes(_ picture: OperatorPicture.Picture) {
+        let last = picture.asOf.millisecondsSinceEpoch / 60_000
+        var counts: [Int64: [Verdict.Transition: Int]] = [:]
+        for tally in picture.tallies {
+            counts[tally.minute, default: [:]][tally.verdict.transition, default: 0] += tally.count
+        }
+        name("minutes")
+        beginArray()
+        for minute in (last - OperatorPicture.minutes + 1)...last {
+            beginObject()
+            member("minute", RFC3339.text(of: Moment(millisecondsSinceEpoch: minute * 60_000)))
+            for transition in Verdict.Transition.allCases {
+                member(transition.rawValue, counts[minute]?[transition] ?? 0)
+            }
+            endObject()
+        }
+        endArray()
+    }
+
+    /// The moves of the hour: which event, to which state, how often.
+    fileprivate mutating func flow(_ tallies: [EventTally]) {
+        counted("flow", tallies.filter { $0.verdict.transition == .applied }, by: \.state.rawValue, named: "to")
+    }
+
+    fileprivate mutating func rejections(_ tallies: [EventTally]) {
+        counted(
+            "rejections", tallies.filter { $0.verdict.transition == .rejected },
+            by: { $0.verdict.reason?.rawValue ?? "none" }, named: "reason")
+    }
+
+    private mutating func counted(
+        _ list: String, _ tallies: [EventTally], by key: (EventTally) -> String, named keyName: String
+    ) {
+        var counts: [[String]: Int] = [:]
+        for tally in tallies { counts[[tally.name, key(tally)], default: 0] += tally.count }
+        name(list)
+        beginArray()
+        for (words, count) in counts.sorted(by: { $0.value != $1.value ? $0.value > $1.value : $0.key[0] < $1.key[0] })
+        {
+            beginObject()
+            member("event", words[0])
+            member(keyName, words[1])
+            member("count", count)
+            endObject()
+        }
+        endArray()
+    }
+
+    fileprivate mutating func requests(_ sum: RequestFigures.Sum) {
+        name("requests")
+        beginObject()
+        member("seconds", sum.seconds)
+        member("count", sum.count)
+        for (name, microseconds) in [
+            ("p50_us", sum.p50Microseconds), ("p90_us", sum.p90Microseconds), ("p99_us", sum.p99Microseconds),
+        ] {
+            if let microseconds { member(name, microseconds) }
+        }
+        name("statuses")
+        beginObject()
+        for (status, count) in sum.statuses.sorted(by: { $0.key < $1.key }) { member(String(status), count) }
+        endObject()
+        endObject()
+    }
+}

@@ -1,0 +1,181 @@
+// /ops: what an operator sees in a browser. The page is a file that anyone may read; every figure behind it needs
+// OPS_TOKEN or a token of the role `ops`.
+
+package import Engine
+import HTTP1
+import HTTPServer
+import JourneyModel
+import Logging
+import Synchronization
+package import Telemetry
+
+/// What the operator's routes stand on; the closures are called when a picture is made.
+package struct OperatorParts: Sendable {
+    /// `OPS_TOKEN`; nil: only tokens of the role `ops` are good.
+    package var token: Secret<String>?
+    package var reader: any OperatorReader
+    package var figures: RequestFigures
+    /// `process`, `redis`, or `redis-unreachable`.
+    package var admission: @Sendable () -> String
+    /// On the file system of the database.
+    package var freeBytes: @Sendable () -> Int64?
+    /// Nil: nothing is forwarded.
+    package var forwarding: @Sendable () async -> FeedPlace?
+    package var version: String
+
+    package init(
+        token: Secret<String>?, reader: any OperatorReader, figures: RequestFigures,
+        admission: @escaping @Sendable () -> String, freeBytes: @escaping @Sendable () -> Int64?,
+        forwarding: @escaping @Sendable () async -> FeedPlace?, version: String
+    ) {
+        self.token = token
+        self.reader = reader
+        self.figures = figures
+        self.admission = admission
+        self.freeBytes = freeBytes
+        self.forwarding = forwarding
+        self.version = version
+    }
+}
+
+struct OperatorHandlers: Sendable {
+    static let pauseMilliseconds = 2000
+    /// Each looks at the whole: a handful of people, not an audience.
+    static let streamsMax = 8
+    static let eventsMax = 500
+    static let versionsMax = 50
+
+    let operation: OperatorParts
+    let picture: OperatorPicture
+    let settings: SettingsInForce
+    let clock: @Sendable () -> Moment
+    let logger: Logger
+    private let streams = OpenStreams()
+
+    init(
+        _ operation: OperatorParts, settings: SettingsInForce, clock: @escaping @Sendable () -> Moment, logger: Logger
+    ) {
+        self.operation = operation
+        picture = OperatorPicture(reader: operation.reader)
+        self.settings = settings
+        self.clock = clock
+        self.logger = logger
+    }
+
+    /// `GET /ops/picture`
+    var one: OpenHandler {
+        { request throws(ProblemAnswer) in json(try await encodedPicture(request)) }
+    }
+
+    /// `GET /ops/stream`: the picture every two seconds, until the client is gone.
+    var stream: OpenHandler {
+        { request throws(ProblemAnswer) in
+            let fields = Fields([
+                ("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"), ("X-Accel-Buffering", "no"),
+            ])
+            if request.method == .head { return Response(status: .ok, fields: fields, body: .stream { _ in }) }
+            let first = try await encodedPicture(request)
+            guard let place = streams.take() else {
+                throw ProblemAnswer(
+                    .serviceUnavailable, "There are \(Self.streamsMax) operators looking already.",
+                    retryAfterSeconds: StreamHandler.retryAfterSeconds)
+            }
+            return Response(
+                status: .ok, fields: fields,
+                body: .stream { writer in
+                    defer { place.giveBack() }
+                    try await writer.write(message(first))
+                    while true {
+                        try await Task.sleep(for: .milliseconds(Self.pauseMilliseconds))
+                        try await writer.write(message(try await encodedPicture(request)))
+                    }
+                })
+        }
+    }
+
+    /// `GET /ops/settings`
+    var versions: OpenHandler {
+        { request throws(ProblemAnswer) in
+            let versions = try await read(request) { () async throws(StoreFailure) in
+                try await operation.reader.settingsVersions(limit: Self.versionsMax)
+            }
+            return json(OperatorAnswers.settings(versions, inForce: settings.read()))
+        }
+    }
+
+    /// `GET /ops/sessions/{session_id}`
+    var timeline: OpenHandler {
+        { request throws(ProblemAnswer) in
+            let found = try await read(request) { () async throws(StoreFailure) in
+                try await operation.reader.operatorTimeline(
+                    of: request.parameters["session_id"] ?? "", limit: Self.eventsMax)
+            }
+            guard let found else { throw .sessionNotFound }
+            return json(JourneyAnswers.timeline(found.timeline, of: found.driver, at: request.receivedAt))
+        }
+    }
+
+    // MARK: Answers
+
+    private func encodedPicture(_ request: Request) async throws(ProblemAnswer) -> [UInt8] {
+        let now = clock()
+        let current = try await read(request) { () async throws(StoreFailure) in try await picture.current(at: now) }
+        return OperatorAnswers.picture(
+            current, requests: operation.figures.sum(), settings: settings.read(), admission: operation.admission(),
+            freeBytes: operation.freeBytes(), forwarding: await operation.forwarding(),
+            version: operation.version)
+    }
+
+    private func message(_ json: [UInt8]) -> [UInt8] {
+        Array("data: ".utf8) + json + Array("\n\n".utf8)
+    }
+
+    private func read<Value>(
+        _ request: Request, _ body: () async throws(StoreFailure) -> Value
+    ) async throws(ProblemAnswer) -> Value {
+        do throws(StoreFailure) {
+            return try await body()
+        } catch {
+            logger.error("the store failed", metadata: ["request_id": "\(request.id)", "failure": "\(error)"])
+            throw ProblemAnswer(reading: error)
+        }
+    }
+
+    private func json(_ bytes: [UInt8]) -> Response {
+        Response(
+            status: .ok, fields: Fields([("Content-Type", "application/json"), ("Cache-Control", "no-store")]),
+            body: .bytes(bytes))
+    }
+}
+
+/// How many look.
+private final class OpenStreams: Sendable {
+    private let count = Mutex(0)
+
+    func take() -> Place? {
+        let isFree = count.withLock { count in
+            guard count < OperatorHandlers.streamsMax else { return false }
+            count += 1
+            return true
+        }
+        return isFree ? Place(streams: self) : nil
+    }
+
+    /// Given back once, also when the answer is never streamed.
+    final class Place: Sendable {
+        private let streams: OpenStreams
+        private let isTaken = Mutex(true)
+
+        init(streams: OpenStreams) { self.streams = streams }
+
+        func giveBack() {
+            let wasTaken = isTaken.withLock { isTaken in
+                defer { isTaken = false }
+                return isTaken
+            }
+            if wasTaken { streams.count.withLock { $0 -= 1 } }
+        }
+
+        deinit { giveBack() }
+    }
+}

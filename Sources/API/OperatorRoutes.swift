@@ -1,0 +1,87 @@
+// What whoever runs the server asks of it (contract, section 7): /readyz and /metrics. Wiring decides on which
+// listener each of them is.
+
+import Crypto
+import HTTP1
+package import HTTPServer
+import JourneyModel
+package import Telemetry
+
+package struct OperatorRoutes: Sendable {
+    private let readiness: Readiness
+    private let metricsText: @Sendable () async -> String
+    /// Nil: whoever reaches the listener may read.
+    private let metricsToken: Secret<String>?
+
+    /// `metricsText`: in Prometheus's exposition format.
+    package init(
+        readiness: Readiness, metricsToken: Secret<String>?, metricsText: @escaping @Sendable () async -> String
+    ) {
+        self.readiness = readiness
+        self.metricsToken = metricsToken
+        self.metricsText = metricsText
+    }
+
+    package var health: [Route] {
+        [
+            Route(.get, "/healthz") { _ in HealthHandler.alive },
+            ready,
+        ]
+    }
+
+    package var ready: Route {
+        Route(.get, "/readyz") { [readiness] request in
+            ReadyHandler.answer(await readiness.report(), requestID: request.id)
+        }
+    }
+
+    package var metrics: Route {
+        Route(.get, "/metrics") { [self] request in
+            guard mayRead(request) else {
+                return ProblemAnswer(
+                    .unauthorized, "The bearer token of METRICS_TOKEN is required.",
+                    fields: Fields([("WWW-Authenticate", "Bearer realm=\"metrics\"")])
+                ).response(requestID: request.id)
+            }
+            return Response(
+                status: .ok,
+                fields: Fields([("Content-Type", PrometheusMetrics.mediaType), ("Cache-Control", "no-store")]),
+                body: .bytes(Array(await metricsText().utf8)))
+        }
+    }
+
+    /// Digests are compared, in constant time: neither the token's bytes nor its length show in how long it takes.
+    private func mayRead(_ request: Request) -> Bool {
+        guard let metricsToken else { return true }
+        guard let token = BearerToken.read(from: request.fields) else { return false }
+        return SHA256.hash(data: Array(token.utf8)) == SHA256.hash(data: Array(metricsToken.reveal().utf8))
+    }
+}
+
+/// GET /readyz: 200, or 503 in the form of every refusal, both with what was checked.
+enum ReadyHandler {
+    static let retryAfterSeconds = 2
+
+    static func answer(_ report: Readiness.Report, requestID: String) -> Response {
+        guard !report.isReady else {
+            return Response(
+                status: .ok, fields: Fields([("Content-Type", "application/json"), ("Cache-Control", "no-store")]),
+                body: .bytes(Array(#"{"status":"ready",\#(checks(report))}"#.utf8)))
+        }
+        let detail = report.isDraining ? "The server is ending." : "The database does not take writes now."
+        var response = ProblemAnswer(.serviceUnavailable, detail, retryAfterSeconds: retryAfterSeconds)
+            .response(requestID: requestID)
+        // An extension member (RFC 9457 section 3.2) before the closing brace.
+        if case .bytes(let problem) = response.body, problem.last == UInt8(ascii: "}") {
+            response.body = .bytes(problem.dropLast() + Array(",\(checks(report))}".utf8))
+        }
+        return response
+    }
+
+    /// Words of ours only: nothing in them needs escaping.
+    private static func checks(_ report: Readiness.Report) -> String {
+        let drain = report.isDraining ? "draining" : "ok"
+        return #""checks":{"database":"\#(report.database.rawValue)","drain":"\#(drain)","#
+            + #""redis":"\#(report.redis.rawValue)"}"#
+    }
+}

@@ -1,0 +1,57 @@
+// What people and their tools read in a browser: /openapi.json and the pages that the binary carries (Pages/). Each is
+// the same bytes for everyone, so that a browser asks once and then in one small round trip whether its copy holds.
+
+import Crypto
+import HTTP1
+import HTTPServer
+
+/// One file of Pages/ as it is served.
+struct Page: Sendable {
+    let bytes: [UInt8]
+    let mediaType: String
+    private let etag: String
+
+    init(_ bytes: [UInt8], _ mediaType: String) {
+        self.bytes = bytes
+        self.mediaType = mediaType
+        etag =
+            "\"" + SHA256.hash(data: bytes).prefix(8).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+            + "\""
+    }
+
+    func answer(_ request: Request) -> Response {
+        var fields = Fields([
+            ("ETag", etag), ("Cache-Control", "no-cache"),
+            // Nothing from anywhere else is loaded or run, and no other site may frame it.
+            ("Content-Security-Policy", Self.policy), ("X-Content-Type-Options", "nosniff"),
+            ("Referrer-Policy", "no-referrer"),
+        ])
+        guard !EntityTag.matches(request.fields.values("If-None-Match"), etag) else {
+            return Response(status: .notModified, fields: fields)
+        }
+        fields.append("Content-Type", mediaType)
+        return Response(status: .ok, fields: fields, body: .bytes(bytes))
+    }
+
+    private static let policy = """
+        default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+        base-uri 'none'; form-action 'none'; frame-ancestors 'none'
+        """
+}
+
+enum PageHandlers {
+    /// Path and file. Anyone may read them: they say what the contract says.
+    static let pages = [
+        ("/openapi.json", Page(PackageResources.openapi_json, "application/json")),
+        ("/docs", Page(PackageResources.docs_html, html)),
+        ("/docs/docs.css", Page(PackageResources.docs_css, css)),
+        ("/docs/docs.js", Page(PackageResources.docs_js, javaScript)),
+        ("/ops", Page(PackageResources.ops_html, html)),
+        ("/ops/ops.css", Page(PackageResources.ops_css, css)),
+        ("/ops/ops.js", Page(PackageResources.ops_js, javaScript)),
+    ]
+
+    static let html = "text/html; charset=utf-8"
+    static let css = "text/css; charset=utf-8"
+    static let javaScript = "text/javascript; charset=utf-8"
+}

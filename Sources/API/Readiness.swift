@@ -1,0 +1,118 @@
+// Whether the server should be sent requests: the database answers a write, and no drain has begun. Asking costs the
+// disk at most one write a second, however many ask; nobody waits for a disk that hangs longer than that.
+
+internal import Synchronization
+
+package final class Readiness: Sendable {
+    package enum Database: String, Sendable {
+        case takesWrites = "ok"
+        case refusesWrites = "refuses_writes"
+        /// The write that asks has been waiting for too long.
+        case silent = "no_answer"
+    }
+
+    /// Reported, and not fatal: the process decides alone.
+    package enum Redis: String, Sendable {
+        case serves = "ok"
+        case lost
+        case notConfigured = "not_configured"
+    }
+
+    package struct Report: Hashable, Sendable {
+        package var database: Database
+        package var isDraining: Bool
+        package var redis: Redis
+
+        package var isReady: Bool { database == .takesWrites && !isDraining }
+    }
+
+    static let keptMilliseconds: Int64 = 1000
+    static let patienceMilliseconds: Int64 = 1500
+
+    private struct State {
+        var isDraining = false
+        /// The last answer, and when it came.
+        var last: (database: Database, at: Int64)?
+        /// Since when a write is asking; nil when none is.
+        var askingSince: Int64?
+        var waiting: [CheckedContinuation<Database, Never>] = []
+    }
+
+    private let state = Mutex(State())
+    private let takesWrite: @Sendable () async -> Bool
+    private let redis: @Sendable () -> Redis
+    /// Milliseconds that only grow.
+    private let clock: @Sendable () -> Int64
+
+    package init(
+        takesWrite: @escaping @Sendable () async -> Bool, redis: @escaping @Sendable () -> Redis,
+        clock: @escaping @Sendable () -> Int64
+    ) {
+        self.takesWrite = takesWrite
+        self.redis = redis
+        self.clock = clock
+    }
+
+    /// Not ready from now on.
+    package func beginDrain() {
+        state.withLock { $0.isDraining = true }
+    }
+
+    package func report() async -> Report {
+        let database = await database()
+        return Report(database: database, isDraining: state.withLock(\.isDraining), redis: redis())
+    }
+
+    private enum Step {
+        case known(Database)
+        case joins
+        case asks
+    }
+
+    private func database() async -> Database {
+        await withCheckedContinuation { continuation in
+            switch step(continuation) {
+            case .known(let database): continuation.resume(returning: database)
+            case .joins: break
+            case .asks: ask()
+            }
+        }
+    }
+
+    private func step(_ continuation: CheckedContinuation<Database, Never>) -> Step {
+        let now = clock()
+        return state.withLock { state in
+            if let last = state.last, now - last.at < Self.keptMilliseconds { return .known(last.database) }
+            if let since = state.askingSince, now - since >= Self.patienceMilliseconds { return .known(.silent) }
+            state.waiting.append(continuation)
+            guard state.askingSince == nil else { return .joins }
+            state.askingSince = now
+            return .asks
+        }
+    }
+
+    private func ask() {
+        let patience = Task {
+            try? await Task.sleep(for: .milliseconds(Self.patienceMilliseconds))
+            if !Task.isCancelled { tell(.silent) }
+        }
+        Task {
+            let database: Database = await takesWrite() ? .takesWrites : .refusesWrites
+            patience.cancel()
+            let now = clock()
+            state.withLock { state in
+                state.last = (database, now)
+                state.askingSince = nil
+            }
+            tell(database)
+        }
+    }
+
+    private func tell(_ database: Database) {
+        let waiting = state.withLock { state in
+            defer { state.waiting = [] }
+            return state.waiting
+        }
+        for continuation in waiting { continuation.resume(returning: database) }
+    }
+}

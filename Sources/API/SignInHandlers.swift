@@ -1,0 +1,60 @@
+// The handlers of signing in, and what whoever wires the server fills them with.
+
+import HTTP1
+import HTTPServer
+package import Identity
+import JourneyModel
+import Logging
+
+package struct SignInServices: Sendable {
+    package var signIns: any SigningIn
+    package var sessions: any SignInSessionKeeping
+    package var accounts: any AccountKeeping
+    package var devices: any DeviceKeeping
+    package var appleTokens: any AppleTokenVerifying
+    package var appleNotices: any AppleNoticeTaking
+    /// False where nobody configured how a code reaches a phone.
+    package var sendsCodes: Bool
+    /// The body of GET /.well-known/jwks.json.
+    package var publicKeySet: [UInt8]
+
+    package init(
+        signIns: any SigningIn, sessions: any SignInSessionKeeping, accounts: any AccountKeeping,
+        devices: any DeviceKeeping, appleTokens: any AppleTokenVerifying, appleNotices: any AppleNoticeTaking,
+        sendsCodes: Bool, publicKeySet: [UInt8]
+    ) {
+        self.signIns = signIns
+        self.sessions = sessions
+        self.accounts = accounts
+        self.devices = devices
+        self.appleTokens = appleTokens
+        self.appleNotices = appleNotices
+        self.sendsCodes = sendsCodes
+        self.publicKeySet = publicKeySet
+    }
+}
+
+struct SignInHandlers: Sendable {
+    let apple: AppleHandlers
+    let codes: CodeHandlers
+    let sessions: SignInSessionHandlers
+    let accounts: AccountHandlers
+    let devices: DeviceHandlers
+    /// Anyone's, and the same until the next start.
+    let keySet: Response
+
+    init(_ services: SignInServices, logger: Logger) {
+        let failures = AccountFailures(logger: logger)
+        apple = AppleHandlers(
+            tokens: services.appleTokens, signIns: services.signIns, notices: services.appleNotices,
+            failures: failures)
+        codes = CodeHandlers(signIns: services.signIns, areSent: services.sendsCodes, failures: failures)
+        sessions = SignInSessionHandlers(sessions: services.sessions, failures: failures)
+        accounts = AccountHandlers(accounts: services.accounts, failures: failures)
+        devices = DeviceHandlers(devices: services.devices, failures: failures)
+        keySet = Response(
+            status: .ok,
+            fields: Fields([("Content-Type", "application/json"), ("Cache-Control", "public, max-age=3600")]),
+            body: .bytes(services.publicKeySet))
+    }
+}

@@ -1,0 +1,64 @@
+// Sign-in sessions after the sign-in: POST /auth/refresh, /auth/logout, GET /auth/sessions, DELETE /auth/sessions/{id},
+// and POST /api/auth/refresh of shipped clients.
+
+import HTTPServer
+import Identity
+import JourneyModel
+
+struct SignInSessionHandlers: Sendable {
+    let sessions: any SignInSessionKeeping
+    let failures: AccountFailures
+
+    var refresh: OpenHandler {
+        { request throws(ProblemAnswer) in
+            let body = try RefreshBody.decode(request)
+            do throws(AccountFailure) {
+                return AccountAnswers.pair(try await sessions.refresh(body.refreshToken, from: request.origin))
+            } catch { throw failures.problem(error, request) }
+        }
+    }
+
+    /// The token may have expired, so that the door does not judge it.
+    var legacyRefresh: OpenHandler {
+        { request throws(ProblemAnswer) in
+            guard let token = BearerToken.read(from: request.fields) else { throw .refusedCredential }
+            do throws(AccountFailure) {
+                let renewed = try await sessions.refreshSingleToken(token, from: request.origin)
+                return AccountAnswers.singleToken(renewed, withUser: false)
+            } catch { throw failures.problem(error, request) }
+        }
+    }
+
+    var signOut: CallerHandler {
+        { request, caller throws(ProblemAnswer) in
+            let meansAll = try SignOutBody.meansAll(request)
+            let body = try SignOutBody.decode(request)
+            do throws(AccountFailure) {
+                if meansAll {
+                    try await sessions.signOutEverywhere(caller, from: request.origin)
+                } else {
+                    try await sessions.signOut(caller, refreshToken: body.refreshToken, from: request.origin)
+                }
+            } catch { throw failures.problem(error, request) }
+            return AccountAnswers.noContent
+        }
+    }
+
+    var list: CallerHandler {
+        { request, caller throws(ProblemAnswer) in
+            do throws(AccountFailure) {
+                let listed = try await sessions.sessions(of: caller, at: request.receivedAt)
+                return AccountAnswers.sessions(listed, current: caller.signInSession)
+            } catch { throw failures.problem(reading: error, request) }
+        }
+    }
+
+    var end: CallerHandler {
+        { request, caller throws(ProblemAnswer) in
+            do throws(AccountFailure) {
+                try await sessions.endSession(request.parameters["id"] ?? "", of: caller, from: request.origin)
+            } catch { throw failures.problem(error, request) }
+            return AccountAnswers.noContent
+        }
+    }
+}

@@ -1,0 +1,62 @@
+// openapi.json names every route and no other, and the pages say that nothing from elsewhere may be loaded.
+
+import HTTP1
+import HTTPServer
+import Testing
+
+import struct Foundation.Data
+import class Foundation.JSONSerialization
+
+@testable import API
+
+@Suite struct PageTests {
+    /// Pages' own parts: no part of the API.
+    private static let undescribed: Set<String> = [
+        "GET /docs/docs.css", "GET /docs/docs.js", "GET /ops/ops.css", "GET /ops/ops.js",
+    ]
+
+    private func described() throws -> Set<String> {
+        let json = try JSONSerialization.jsonObject(with: Data(PackageResources.openapi_json)) as? [String: Any]
+        let paths = try #require(json?["paths"] as? [String: [String: Any]])
+        return Set(paths.flatMap { path, item in item.keys.map { "\($0.uppercased()) \(path)" } })
+    }
+
+    @Test func everyRouteIsDescribedAndNoOther() throws {
+        let watching = OperatorRoutes(
+            readiness: Readiness(takesWrite: { true }, redis: { .notConfigured }, clock: { 0 }), metricsToken: nil
+        ) { "" }
+        let all = ScriptedAPI().routes + watching.health + [watching.metrics]
+        let routes = Set(all.map { "\($0.method.rawValue) \($0.template)" })
+        #expect(try described() == routes.subtracting(Self.undescribed))
+    }
+
+    @Test func theDescriptionSaysWhichCredentialIsWanted() throws {
+        let json = try JSONSerialization.jsonObject(with: Data(PackageResources.openapi_json)) as? [String: Any]
+        let paths = try #require(json?["paths"] as? [String: [String: [String: Any]]])
+        for endpoint in ScriptedAPI().surface {
+            let method = endpoint.route.method.rawValue
+            guard !Self.undescribed.contains("\(method) \(endpoint.route.template)") else { continue }
+            let operation = paths[endpoint.route.template]?[method.lowercased()]
+            let security = try #require(operation?["security"] as? [[String: Any]], "\(endpoint.route.template)")
+            let schemes: [String] =
+                switch endpoint.credential {
+                case .accessToken, .singleToken: ["bearer"]
+                case .operatorToken: ["operator"]
+                case .none, .refreshToken, .identityToken, .oneTimeCode, .appleNotice: []
+                }
+            #expect(security.flatMap(\.keys) == schemes, "\(method) \(endpoint.route.template)")
+        }
+    }
+
+    @Test func aPageIsAskedForOnce() async throws {
+        let api = ScriptedAPI()
+        let first = await api.ask("/docs", fields: [])
+        #expect(first.status == .ok)
+        #expect(first.text.contains("<title>Dwell"))
+        #expect(first.fields.first("Content-Security-Policy")?.contains("default-src 'none'") == true)
+        let tag = try #require(first.fields.first("ETag"))
+        let second = await api.ask("/docs", fields: [("If-None-Match", tag)])
+        #expect(second.status == .notModified)
+        #expect(second.text.isEmpty)
+    }
+}

@@ -1,0 +1,122 @@
+// Every route with every kind of credential, generated from the list of routes: a new one has its cases without a word,
+// or, where its credential is in the body, fails until it has an example here.
+
+import HTTP1
+import HTTPServer
+import Testing
+
+@testable import API
+
+@Suite struct SurfaceTests {
+    private static let api = ScriptedAPI(limits: .off)
+    private static let surface = api.surface.map { Row(endpoint: $0) }
+
+    struct Row: Sendable, CustomTestStringConvertible {
+        var endpoint: Endpoint
+        var testDescription: String { "\(endpoint.route.method.rawValue) \(endpoint.route.template)" }
+    }
+
+    /// A body with a good credential and one with a bad one, for each route that judges a body.
+    private static let bodies: [String: (good: String, bad: String)] = [
+        "/auth/apple": (#"{"identity_token":"good","nonce":"n"}"#, #"{"identity_token":"bad","nonce":"n"}"#),
+        "/api/auth/apple": (#"{"identity_token":"good","nonce":"n"}"#, #"{"identity_token":"bad","nonce":"n"}"#),
+        "/apple/notifications": (#"{"payload":"good"}"#, #"{"payload":"bad"}"#),
+        "/auth/otp/verify": (
+            #"{"phone":"+491511234567","code":"123456"}"#, #"{"phone":"+491511234567","code":"654321"}"#
+        ),
+        "/auth/refresh": (#"{"refresh_token":"good"}"#, #"{"refresh_token":"bad"}"#),
+    ]
+
+    @Test(arguments: surface.filter { $0.endpoint.credential == .accessToken })
+    func anAccessTokenIsWanted(row: Row) async throws {
+        for fields in Self.badBearers {
+            let answer = await Self.ask(row.endpoint, fields: fields)
+            try Self.expectRefused(answer, "\(fields)")
+            #expect(answer.fields.first("WWW-Authenticate")?.hasPrefix("Bearer realm=\"dwell\"") == true)
+        }
+        #expect(await Self.ask(row.endpoint, fields: [("Authorization", "Bearer good")]).status != .unauthorized)
+        let revoked = ScriptedAPI(limits: .off)
+        revoked.tokens.revoke()
+        let endpoint = try #require(
+            revoked.surface.first { Row(endpoint: $0).testDescription == row.testDescription })
+        try Self.expectRefused(await Self.ask(endpoint, fields: [("Authorization", "Bearer good")]), "revoked")
+    }
+
+    /// A driver's good token is not enough; see OperatorTests for what is.
+    @Test(arguments: surface.filter { $0.endpoint.credential == .operatorToken })
+    func anOperatorsTokenIsWanted(row: Row) async throws {
+        for fields in Self.badBearers {
+            try Self.expectRefused(await Self.ask(row.endpoint, fields: fields), "\(fields)")
+        }
+        #expect(await Self.ask(row.endpoint, fields: [("Authorization", "Bearer good")]).status == .forbidden)
+    }
+
+    @Test func everyCredentialHasItsTests() {
+        let tested: [Credential] = [.none, .accessToken, .operatorToken, .singleToken] + Self.inTheBody
+        #expect(Set(tested) == Set(Credential.allCases))
+    }
+
+    /// What a token says is nothing to a route that wants none: no garbage keeps anybody from signing in.
+    @Test(arguments: surface.filter { ![.accessToken, .operatorToken, .singleToken].contains($0.endpoint.credential) })
+    func aBearerTokenIsNotLookedAt(row: Row) async throws {
+        let body = Self.bodies[row.endpoint.route.template]?.good ?? #"{"phone":"+491511234567"}"#
+        let without = await Self.ask(row.endpoint, fields: [], body: body)
+        #expect(without.status == .ok)
+        for fields in Self.badBearers {
+            #expect(await Self.ask(row.endpoint, fields: fields, body: body).status == without.status)
+        }
+    }
+
+    private static let inTheBody: [Credential] = [.identityToken, .oneTimeCode, .refreshToken, .appleNotice]
+
+    @Test(arguments: surface.filter { inTheBody.contains($0.endpoint.credential) })
+    func aCredentialInTheBodyIsJudged(row: Row) async throws {
+        let bodies = try #require(Self.bodies[row.endpoint.route.template], "an example is missing here")
+        try Self.expectRefused(await Self.ask(row.endpoint, fields: [], body: bodies.bad), bodies.bad)
+    }
+
+    @Test(arguments: surface.filter { $0.endpoint.credential == .singleToken })
+    func aSingleTokenIsJudgedByTheService(row: Row) async throws {
+        for fields in Self.badBearers {
+            try Self.expectRefused(await Self.ask(row.endpoint, fields: fields), "\(fields)")
+        }
+        #expect(await Self.ask(row.endpoint, fields: [("Authorization", "Bearer good")]).status == .ok)
+    }
+
+    @Test func noTemplateIsListedTwice() {
+        let names = Self.surface.map(\.testDescription)
+        #expect(Set(names).count == names.count)
+    }
+
+    /// No cache on the way keeps what somebody may do or know.
+    @Test(arguments: surface.filter { $0.endpoint.credential != .none }) func nothingOfADriversIsKept(row: Row) async {
+        let body = Self.bodies[row.endpoint.route.template]?.good ?? ""
+        let answer = await Self.ask(row.endpoint, fields: [("Authorization", "Bearer good")], body: body)
+        let control = answer.fields.first("Cache-Control") ?? ""
+        let isEvent = row.endpoint.route.template.contains("event")
+        #expect(isEvent || control == "no-store" || control.hasPrefix("private"), "\(control)")
+    }
+
+    private static let badBearers: [[(String, String)]] = [
+        [], [("Authorization", "Bearer bad")], [("Authorization", "Basic good")], [("Authorization", "Bearer")],
+        [("Authorization", "Bearer good"), ("Authorization", "Bearer good")], [("Authorization", "good")],
+    ]
+
+    private static func expectRefused(_ answer: Response, _ what: String) throws {
+        #expect(answer.status == .unauthorized, "\(what)")
+        #expect(answer.text.contains(#""code":"unauthorized""#), "\(what)")
+        #expect(answer.fields.first("Cache-Control") == "no-store")
+        #expect(answer.fields.first("WWW-Authenticate") != nil)
+    }
+
+    private static func ask(
+        _ endpoint: Endpoint, fields: [(String, String)], body: String = ""
+    ) async -> Response {
+        let hasBody = body.isEmpty ? [] : [("Content-Type", "application/json")]
+        return await endpoint.route.handler(
+            Request(
+                method: endpoint.route.method, path: endpoint.route.template, fields: Fields(fields + hasBody),
+                body: Array(body.utf8), id: "r1", receivedAtMilliseconds: 1_800_000_000_000, remoteAddress: "192.0.2.1",
+                parameters: ["token": "t", "id": "sid_1", "session_id": "s-1"]))
+    }
+}
