@@ -1,0 +1,269 @@
+"""Whom `make bench` measures: how each is built, started on fresh data, and what it has on disk afterwards. It knows
+nothing of loads."""
+
+import os
+import pathlib
+import signal
+import socket
+import sqlite3
+import subprocess
+import time
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILT = ROOT / ".build" / "bench"
+SECRET = "the-benchmarks-sign-with-this-secret"
+
+# The limiters work, and refuse nobody: at the rates measured here, a window of 6 s holds about as many charges of a
+# driver as one in production may, 60.
+LIMITS = {
+    "RATE_LIMIT_SESSION_EVENTS": "100000", "RATE_LIMIT_PRESESSION_EVENTS": "100000", "RATE_LIMIT_WINDOW_SECONDS": "6",
+}
+
+
+class Failed(Exception):
+    """A check that did not hold, or something that did not come up. The run ends and says it."""
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def run(command, **options):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)
+    if done.returncode != 0:
+        raise Failed(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def compile_c(source, *libraries):
+    """The program that `source` makes, compiled again when it is newer."""
+    program = BUILT / pathlib.Path(source).stem
+    source = ROOT / "Benchmarks" / source
+    if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
+        BUILT.mkdir(parents=True, exist_ok=True)
+        run(["cc", "-O2", "-pthread", "-o", program, source, *libraries])
+    return program
+
+
+class Contestant:
+    """One service. `start` makes it serve from an empty folder; a `with` ends it, whatever happened."""
+
+    key = ""
+    title = ""
+    stores = True
+    wants_redis = False
+    fixed_answers = False
+
+    def build(self):
+        """Everything that has to be there before the first start."""
+
+    def command(self, folder, port):
+        raise NotImplementedError
+
+    def prepare(self, folder):
+        """Before each start."""
+
+    def start(self, folder, token, environment=()):
+        folder.mkdir(parents=True, exist_ok=True)
+        self.prepare(folder)
+        return Running(self, folder, token, dict(environment))
+
+    def environment(self, folder, port):
+        settings = {
+            "PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "HTTP_PORT": str(port),
+            "DATABASE_PATH": str(folder / "events.sqlite3"), "JWT_SECRET": SECRET, "LOG_LEVEL": "warning", **LIMITS,
+        }
+        if self.wants_redis:
+            settings["REDIS_URL"] = f"unix://{folder}/redis.sock"
+        return settings
+
+    def rows(self, folder):
+        with sqlite3.connect(f"file:{folder}/events.sqlite3?mode=ro", uri=True, timeout=30) as database:
+            return database.execute("SELECT count(*) FROM event").fetchone()[0]
+
+
+class Running:
+    """A contestant that answers, with its Redis if it has one."""
+
+    def __init__(self, contestant, folder, token, extra):
+        self.contestant, self.folder, self.token = contestant, folder, token
+        self.redis = None
+        self.process = None
+        self.port = free_port()
+        try:
+            if contestant.wants_redis:
+                self.start_redis()
+            self.log = open(folder / "log", "w")
+            self.begun = time.monotonic()
+            self.process = subprocess.Popen(
+                [str(word) for word in contestant.command(folder, self.port)], cwd=folder, stdin=subprocess.DEVNULL,
+                stdout=self.log, stderr=self.log, env={**contestant.environment(folder, self.port), **extra})
+            self.wait_until_ready()
+        except BaseException:
+            self.kill()
+            raise
+
+    def start_redis(self):
+        self.redis = subprocess.Popen(
+            ["redis-server", "--port", "0", "--unixsocket", str(self.folder / "redis.sock"), "--save", "",
+             "--appendonly", "no", "--dir", str(self.folder)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 20
+        while not (self.folder / "redis.sock").exists():
+            if time.monotonic() > deadline:
+                raise Failed("Redis does not come up")
+            time.sleep(0.02)
+
+    def get(self, path, timeout=2):
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}", headers={"Authorization": f"Bearer {self.token}"})
+        with urllib.request.urlopen(request, timeout=timeout) as answer:
+            return answer.status, answer.read()
+
+    def wait_until_ready(self):
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                if self.get("/native/config")[0] == 200:
+                    self.ready_after = time.monotonic() - self.begun
+                    return
+            except OSError:
+                pass
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise Failed(f"{self.contestant.title} does not come up:\n{(self.folder / 'log').read_text()[-2000:]}")
+            time.sleep(0.002)
+
+    def processes(self):
+        """The service and what it started, for its processor time and memory."""
+        found, new = [], [self.process.pid]
+        while new:
+            pid = new.pop()
+            found.append(pid)
+            for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+                try:
+                    new += [int(child) for child in task.read_text().split()]
+                except OSError:
+                    pass
+        return found
+
+    def cpu_seconds(self):
+        ticks = 0
+        for pid in self.processes():
+            try:
+                fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                ticks += int(fields[11]) + int(fields[12])
+            except OSError:
+                pass
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def resident_bytes(self):
+        total = 0
+        for pid in self.processes():
+            try:
+                for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+                    if line.startswith("VmRSS:"):
+                        total += int(line.split()[1]) * 1024
+            except OSError:
+                pass
+        return total
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            status = self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            raise Failed(f"{self.contestant.title} does not end") from None
+        if status not in (0, -signal.SIGTERM):
+            raise Failed(f"{self.contestant.title} ended with {status}:\n{(self.folder / 'log').read_text()[-2000:]}")
+
+    def kill(self):
+        for process in (self.process, self.redis):
+            if process and process.poll() is None:
+                process.kill() if process is self.redis else process.terminate()
+                try:
+                    process.wait(10)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+
+class Dwell(Contestant):
+    key = "dwell"
+    title = "Dwell"
+    binary = pathlib.Path(os.environ.get("DWELL", ROOT / ".build" / "release" / "dwell"))
+
+    def build(self):
+        if not self.binary.exists():
+            raise Failed(f"There is no {self.binary}; make build makes it.")
+
+    def command(self, folder, port):
+        return [self.binary, "serve"]
+
+
+class DwellWithRedis(Dwell):
+    key = "dwell-redis"
+    title = "Dwell with Redis"
+    wants_redis = True
+
+
+class Hummingbird(Contestant):
+    key = "hummingbird"
+    title = "Hummingbird + GRDB"
+    scratch = ROOT / ".build" / "peers" / "hummingbird-grdb"
+
+    def build(self):
+        run(["swift", "build", "-c", "release", "--scratch-path", self.scratch],
+            cwd=ROOT / "Benchmarks" / "peers" / "hummingbird-grdb")
+
+    def command(self, folder, port):
+        return [self.scratch / "release" / "Peer"]
+
+
+class FastAPI(Contestant):
+    key = "fastapi"
+    title = "FastAPI + Redis"
+    wants_redis = True
+    environment_folder = BUILT / "fastapi"
+
+    def build(self):
+        wanted = ROOT / "Benchmarks" / "peers" / "fastapi" / "requirements.txt"
+        installed = self.environment_folder / "requirements.txt"
+        if installed.exists() and installed.read_text() == wanted.read_text():
+            return
+        run(["python3", "-m", "venv", "--clear", self.environment_folder])
+        run([self.environment_folder / "bin" / "pip", "install", "-q", "-r", wanted])
+        installed.write_text(wanted.read_text())
+
+    def command(self, folder, port):
+        return [
+            self.environment_folder / "bin" / "uvicorn", "service:app", "--app-dir",
+            ROOT / "Benchmarks" / "peers" / "fastapi", "--port", port, "--workers", 2, "--loop", "uvloop",
+            "--http", "httptools", "--no-access-log", "--log-level", "warning"]
+
+    def environment(self, folder, port):
+        return {**super().environment(folder, port), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+class BareEpoll(Contestant):
+    key = "epoll"
+    title = "bare epoll in C"
+    stores = False
+    fixed_answers = True
+
+    def build(self):
+        self.program = compile_c("peers/epoll.c")
+
+    def command(self, folder, port):
+        return [self.program, port, max(1, (os.cpu_count() or 2) // 2)]
+
+
+ALL = {contestant.key: contestant for contestant in (Dwell(), DwellWithRedis(), Hummingbird(), FastAPI(), BareEpoll())}

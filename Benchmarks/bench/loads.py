@@ -1,0 +1,250 @@
+"""What is measured, with whom, and what has to hold afterwards. One measurement: fresh data, start, load, stop, count
+the rows. It knows nothing of tables and charts."""
+
+import base64
+import dataclasses
+import hashlib
+import hmac
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import time
+
+from contestants import ALL, BUILT, ROOT, SECRET, Failed, compile_c, run
+
+DRIVERS = 2000
+
+
+@dataclasses.dataclass
+class Options:
+    seconds: float
+    rounds: int
+    connections: int
+    table_rows: int
+    memory_events: int
+    data: pathlib.Path
+
+
+@dataclasses.dataclass
+class Step:
+    """One measurement: `measure()` answers a dictionary of figures. Steps of one load with the same `series` are
+    repetitions, the median of which counts."""
+
+    load: str
+    series: str
+    measure: object
+    rounds: int = 0  # 0: as many as the run has
+
+
+class Bench:
+    def __init__(self, options):
+        self.options = options
+        self.salt = int(time.time()) & 0xFFFFFF
+        self.loader = compile_c("load/load.c")
+        self.sqlite = compile_c("sqlite/sqlite_alone.c", "-lsqlite3")
+        self.tokens = options.data / "tokens"
+        options.data.mkdir(parents=True, exist_ok=True)
+        self.tokens.write_text("".join(token(f"driver-{number:05}") + "\n" for number in range(DRIVERS)))
+        self.token = self.tokens.read_text().split("\n", 1)[0]
+        # What the load of single events reached, by contestant, once it was measured.
+        self.maximum = {}
+
+    # --- a load on a service ----------------------------------------------------------------------------------------
+
+    def put_load(self, running, load, connections=None, **extra):
+        self.salt += 1
+        command = [
+            self.loader, "--port", running.port, "--tokens", self.tokens, "--salt", f"{self.salt:x}", "--load", load,
+            "--connections", connections or self.options.connections, "--seconds", self.options.seconds,
+            "--threads", max(1, (os.cpu_count() or 2) // 2)]
+        for name, value in extra.items():
+            command += [f"--{name}"] if value is True else [f"--{name}", value]
+        if running.contestant.fixed_answers:
+            command += ["--fixed-answers"]
+        before = running.cpu_seconds()
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Failed(
+                f"{load} on {running.contestant.title}: {done.stderr.strip()}\n{done.stdout}"
+                f"{(running.folder / 'log').read_text()[-2000:]}")
+        figures = json.loads(done.stdout)
+        if figures["requests"]:
+            figures["cpu_us"] = (running.cpu_seconds() - before) / figures["requests"] * 1e6
+        figures["resident_mb"] = running.resident_bytes() / 1e6
+        return figures
+
+    def on(self, key, load, connections=None, **extra):
+        """A measurement: that contestant under that load, from an empty database."""
+        def measure():
+            contestant = ALL[key]
+            folder = self.fresh_folder(key)
+            with contestant.start(folder, self.token) as running:
+                figures = self.put_load(running, load, connections, **extra)
+                running.stop()
+            if contestant.stores:
+                expect_rows(contestant, folder, figures["stored"])
+            return figures
+        return measure
+
+    def at_half_rate(self, key):
+        def measure():
+            if not self.maximum.get(key):
+                self.maximum[key] = self.on(key, "events")()["rate"]
+            rate = self.maximum[key] / 2
+            return {**self.on(key, "events", rate=rate)(), "due_rate": rate}
+        return measure
+
+    def fresh_folder(self, name):
+        folder = self.options.data / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        return folder
+
+    # --- SQLite alone -----------------------------------------------------------------------------------------------
+
+    def sqlite_alone(self, batch):
+        def measure():
+            folder = self.fresh_folder("sqlite")
+            self.migrate(folder / "events.sqlite3")
+            figures = json.loads(run(
+                [self.sqlite, "rate", folder / "events.sqlite3", batch, self.options.seconds]))
+            expect_rows(ALL["dwell"], folder, figures["rows"])
+            figures["event_rate"] = figures["rate"]
+            return figures
+        return measure
+
+    def migrate(self, path):
+        run([ALL["dwell"].binary, "migrate"], env={"DATABASE_PATH": str(path), "PATH": "/usr/bin:/bin"})
+
+    def filled(self, rows):
+        """A database of that many events, made once for these migrations and kept beside the build."""
+        schema = hashlib.sha256(b"".join(path.read_bytes() for path in sorted((ROOT / "migrations").glob("0*.sql"))))
+        path = BUILT / "filled" / f"{rows}-{schema.hexdigest()[:12]}.sqlite3"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            making = path.with_suffix(".making")
+            making.unlink(missing_ok=True)
+            self.migrate(making)
+            run([self.sqlite, "fill", making, rows])
+            making.rename(path)
+        return path
+
+    def folder_with(self, name, rows):
+        folder = self.fresh_folder(name)
+        path = folder / "events.sqlite3"
+        shutil.copyfile(self.filled(rows), path)
+        # Written back now, and not under the load.
+        with open(path, "rb+") as copy:
+            os.fsync(copy.fileno())
+        return folder
+
+    # --- the loads that need more than a load -------------------------------------------------------------------------
+
+    def into_table(self, rows):
+        def measure():
+            contestant = ALL["dwell"]
+            folder = self.folder_with("table", rows) if rows else self.fresh_folder("table")
+            with contestant.start(folder, self.token) as running:
+                before = contestant.rows(folder)
+                figures = self.put_load(running, "events")
+                running.stop()
+            expect_rows(contestant, folder, before + figures["stored"])
+            return {**figures, "rows_before": before}
+        return measure
+
+    def cold_start(self, gigabytes=1.0, rows=3_600_000):
+        def measure():
+            folder = self.folder_with("start", rows)
+            size = (folder / "events.sqlite3").stat().st_size
+            if size < 0.95 * gigabytes * 1e9:
+                raise Failed(f"the database is {size / 1e9:.2f} GB, not {gigabytes} GB")
+            drop_from_cache(folder / "events.sqlite3")
+            with ALL["dwell"].start(folder, self.token) as running:
+                took = running.ready_after
+                running.stop()
+            return {"start_ms": took * 1000, "size_gb": size / 1e9}
+        return measure
+
+    def memory(self, events):
+        """Resident memory after each tenth of so many events, posted by one server that is never restarted."""
+        def measure():
+            contestant = ALL["dwell"]
+            folder = self.fresh_folder("memory")
+            stored, points = 0, []
+            with contestant.start(folder, self.token) as running:
+                for tenth in range(10):
+                    # The time is no limit here, the number is.
+                    share = events // 10
+                    figures = self.put_load(running, "events", requests=share, warmup=0, seconds=3600)
+                    stored += figures["stored"]
+                    points.append([stored, running.resident_bytes() / 1e6])
+                running.stop()
+            expect_rows(contestant, folder, stored)
+            # The first point is where the caches are full: what grows after it never stops.
+            return {"points": points, "growth_mb": points[-1][1] - points[0][1], "resident_mb": max(p[1] for p in points)}
+        return measure
+
+
+def expect_rows(contestant, folder, expected):
+    found = contestant.rows(folder)
+    if found != expected:
+        raise Failed(f"{contestant.title} acknowledged {expected} events and has {found} on disk")
+
+
+def drop_from_cache(path):
+    """As far as an unprivileged process can: the start reads from the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(descriptor)
+
+
+def token(driver):
+    def encode(part):
+        return base64.urlsafe_b64encode(part).rstrip(b"=")
+
+    now = int(time.time())
+    claims = {"sub": driver, "iss": "dwell", "aud": "dwell", "iat": now - 1, "exp": now + 86400, "jti": driver}
+    signed = encode(b'{"alg":"HS256","typ":"JWT"}') + b"." + encode(json.dumps(claims).encode())
+    return (signed + b"." + encode(hmac.new(SECRET.encode(), signed, hashlib.sha256).digest())).decode()
+
+
+SERVICES = ["dwell", "dwell-redis", "hummingbird", "fastapi"]
+BATCHES = [1, 16, 64, 256]
+CONNECTIONS = [1, 64, 256, 2000]
+
+# In the order in which they are run and told. The last three want gigabytes or an hour.
+NAMES = ["config", "events", "batch", "mix", "connections", "fresh", "half", "latency", "table", "start", "memory"]
+HEADLINE = NAMES[:8]
+
+
+def steps(bench, name):
+    """The measurements of one load, one round of them; the caller repeats them in this order, A B C A B C."""
+    options = bench.options
+    if name in ("config", "events"):
+        return [Step(name, key, bench.on(key, name)) for key in [*SERVICES, "epoll"]]
+    if name == "mix":
+        return [Step(name, key, bench.on(key, name)) for key in SERVICES]
+    if name == "fresh":
+        return [Step(name, key, bench.on(key, "events", fresh=True)) for key in [*SERVICES, "epoll"]]
+    if name == "batch":
+        return [Step(name, key, bench.on(key, "batch")) for key in ("dwell", "dwell-redis")] + [
+            Step(name, f"sqlite-{batch}", bench.sqlite_alone(batch)) for batch in BATCHES]
+    if name == "connections":
+        return [
+            Step(name, f"{key}-{count}", bench.on(key, "events", count))
+            for count in CONNECTIONS for key in ("dwell", "dwell-redis")]
+    if name == "latency":
+        return [
+            Step(name, "dwell", bench.on("dwell", "events", 1)), Step(name, "sqlite-1", bench.sqlite_alone(1)),
+            Step(name, "dwell-redis", bench.on("dwell-redis", "events", 1))]
+    if name == "half":
+        return [Step(name, key, bench.at_half_rate(key)) for key in ("dwell", "dwell-redis")]
+    if name == "table":
+        return [Step(name, "empty", bench.into_table(0)), Step(name, "filled", bench.into_table(options.table_rows))]
+    if name == "start":
+        return [Step(name, "dwell", bench.cold_start())]
+    if name == "memory":
+        return [Step(name, "dwell", bench.memory(options.memory_events), rounds=1)]
+    raise Failed(f"{name} is no load; there are {', '.join(NAMES)}")

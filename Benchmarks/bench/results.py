@@ -1,0 +1,82 @@
+"""What was measured, kept beside the build so that a run of a few loads adds to the last one; medians and ratios of it,
+and the bars that they have to reach. It knows nothing of how they are shown."""
+
+import dataclasses
+import json
+import statistics
+
+from contestants import BUILT
+
+PATH = BUILT / "results.json"
+
+
+class Results:
+    def __init__(self, loads=None):
+        self.loads = loads or {}
+
+    @classmethod
+    def read(cls):
+        return cls(json.loads(PATH.read_text())) if PATH.exists() else cls()
+
+    def write(self):
+        PATH.parent.mkdir(parents=True, exist_ok=True)
+        PATH.write_text(json.dumps(self.loads, indent=1) + "\n")
+
+    def values(self, load, series, figure):
+        return [figures[figure] for figures in self.loads.get(load, {}).get("series", {}).get(series, [])
+                if figure in figures]
+
+    def median(self, load, series, figure):
+        values = self.values(load, series, figure)
+        return statistics.median(values) if values else None
+
+    def ratio(self, above, below):
+        above, below = self.median(*above), self.median(*below)
+        return above / below if above is not None and below else None
+
+
+@dataclasses.dataclass
+class Bar:
+    load: str
+    what: str
+    found: float | None
+    bar: float
+    at_least: bool
+    unit: str = "x"
+
+    @property
+    def verdict(self):
+        if self.found is None:
+            return "not measured"
+        return "reached" if (self.found >= self.bar if self.at_least else self.found <= self.bar) else "missed"
+
+
+def bars(results):
+    """Every bar, in the order of the loads. Ratios are of medians of one run on one machine."""
+    def ratio(load, what, above, below, bar, at_least=True, figure="rate"):
+        figures = (figure, figure) if isinstance(figure, str) else figure
+        return Bar(load, what, results.ratio((load, above, figures[0]), (load, below, figures[1])), bar, at_least)
+
+    growth = results.median("memory", "dwell", "growth_mb")
+    return [
+        ratio("events", "single events, embedded: against Hummingbird + GRDB", "dwell", "hummingbird", 6),
+        ratio("events", "single events, embedded: against the bare C program", "dwell", "epoll", 0.30),
+        ratio("events", "single events, with Redis: against FastAPI + Redis", "dwell-redis", "fastapi", 12),
+        ratio("events", "single events, with Redis: against the bare C program", "dwell-redis", "epoll", 0.22),
+        ratio("batch", "batches of 100: against SQLite alone at 256 rows a transaction", "dwell", "sqlite-256", 0.6,
+              figure="event_rate"),
+        ratio("config", "config reads: against Hummingbird", "dwell", "hummingbird", 2.2),
+        ratio("config", "config reads: against the bare C program", "dwell", "epoll", 0.70),
+        ratio("half", "p99 at half the maximum rate: against its p50", "dwell", "dwell", 5, at_least=False,
+              figure=("p99_us", "p50_us")),
+        ratio("connections", "256 connections: against 64", "dwell-256", "dwell-64", 0.85),
+        ratio("connections", "2,000 connections: against 64", "dwell-2000", "dwell-64", 0.85),
+        ratio("latency", "one connection, one event: against one SQLite commit of one row", "dwell", "sqlite-1", 1.6,
+              at_least=False, figure="p50_us"),
+        Bar("memory", "resident memory", results.median("memory", "dwell", "resident_mb"), 150, False, "MB"),
+        # Flat: what malloc's arenas do between two readings is a few MB.
+        Bar("memory", "its growth after the first tenth of the events", growth, 8, False, "MB"),
+        ratio("table", "events into a large table: against an empty one", "filled", "empty", 0.8),
+        Bar("start", "cold start on 1 GB to the first answer", results.median("start", "dwell", "start_ms"), 200, False,
+            "ms"),
+    ]

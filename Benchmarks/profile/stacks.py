@@ -1,0 +1,189 @@
+"""Call stacks and what each weighs, from what `perf script` or callgrind wrote. Knows neither how they are drawn nor how
+the load was made.
+
+A stack is a tuple of frames, outermost first; a frame is (name, module)."""
+
+import collections
+import re
+import subprocess
+
+# What every stack of the server begins with says nothing: the thread, Dispatch, the runtime of Swift's tasks.
+PLUMBING = re.compile(
+    r"^(start_thread|clone3?|__clone|__GI___clone|_dispatch_|dispatch_|thunk for |partial apply for thunk|swift_job_run|"
+    r"swift::runJob|UnownedJob\.|completeTask|(partial apply for )?closure #\d+ in EventLoop\.|"
+    r"EventLoop\.(runBatch|onThisThread|runRunnable))")
+
+
+class Names:
+    """Symbols as people read them. One run of `swift demangle` for all of them."""
+
+    def __init__(self, symbols):
+        symbols = list(dict.fromkeys(symbols))
+        mangled = [symbol for symbol in symbols if symbol.startswith(("$s", "_$s"))]
+        readable = symbols_of("--simplified", mangled)
+        self.readable = dict(zip(mangled, readable))
+
+    def frame(self, symbol, image):
+        name = self.readable.get(symbol, symbol)
+        # $s6Engine6IngestV...: the module is the first identifier. What the standard library's generic code was made
+        # into for us carries no module at its front and counts as the standard library's.
+        module = re.match(r"_?\$s(\d+)(\D\w*)", symbol)
+        if module:
+            return (name, module[2][: int(module[1])])
+        if symbol.startswith(("$s", "_$s")) or "libswift" in image or symbol.startswith("swift_"):
+            return (name, "swift")
+        return (name, image)
+
+
+def symbols_of(option, mangled):
+    if not mangled:
+        return []
+    answer = subprocess.run(
+        ["swift", "demangle", "--compact", option], input="\n".join(mangled) + "\n", text=True, capture_output=True,
+        check=True)
+    return answer.stdout.splitlines()
+
+
+def image_name(path):
+    name = path.rsplit("/", 1)[-1]
+    if name.startswith("[") or not name:
+        return "kernel"
+    return re.sub(r"\.so.*", "", name)
+
+
+def from_perf(lines):
+    """`perf script -F comm,tid,ip,sym,dso`: samples divided by empty lines, innermost frame first."""
+    raw = []
+    stack = []
+    for line in lines:
+        line = line.rstrip()
+        frame = re.match(r"\s+[0-9a-f]+ (.*) \(([^()]*(?:\([^()]*\))?[^()]*)\)$", line)
+        if frame:
+            stack.append((frame[1].strip(), frame[2]))
+        elif stack:
+            raw.append(stack[::-1])
+            stack = []
+    if stack:
+        raw.append(stack[::-1])
+    names = Names(symbol for stack in raw for symbol, _ in stack)
+    weights = collections.Counter()
+    for stack in raw:
+        # An address in no file is where unwinding ended too early.
+        frames = [names.frame(symbol, image_name(image)) for symbol, image in stack if image != "[unknown]"]
+        # An address without a name between two named ones is a library without symbols; two of them are one.
+        frames = [frame if frame[0] != "[unknown]" else (f"[{frame[1]}]", frame[1]) for frame in frames]
+        frames = [frame for index, frame in enumerate(frames) if index == 0 or frame != frames[index - 1]]
+        if frames:
+            weights[without_plumbing(frames)] += 1
+    return weights
+
+
+def without_plumbing(frames):
+    start = 0
+    while start < len(frames) - 1 and PLUMBING.match(frames[start][0]):
+        start += 1
+    return tuple(frames[start:])
+
+
+def from_callgrind(lines):
+    """callgrind.out: functions, what each costs itself and what its calls cost. Callgrind keeps edges, not stacks; a
+    callee's cost is shared out among its callers in the proportion in which they caused it."""
+    own, calls, names, file_names = read_callgrind(lines)
+    readable = Names(name.split("'")[0] for name in names.values())
+    caused = collections.Counter()
+    for callees in calls.values():
+        for callee, cost in callees.items():
+            caused[callee] += cost
+    inclusive = {name: own[name] + sum(calls[name].values()) for name in set(own) | set(calls)}
+    weights = collections.Counter()
+
+    def walk(name, share, path):
+        frame = readable.frame(names[name].split("'")[0], image_name(file_names.get(name, "")))
+        stack = path + (frame,)
+        if own[name] * share >= smallest:
+            weights[stack] += round(own[name] * share)
+        for callee, cost in calls[name].items():
+            # A cycle is cut where it closes, and what is too thin to draw is not followed.
+            if cost * share < smallest or len(stack) > 60:
+                continue
+            if inclusive.get(callee):
+                walk(callee, share * cost / inclusive[callee], stack)
+
+    total = sum(own.values())
+    smallest = max(1, total / 20000)
+    for name in inclusive:
+        uncalled = inclusive[name] - caused[name]
+        if uncalled > smallest and inclusive[name]:
+            walk(name, uncalled / inclusive[name], ())
+    return collections.Counter({without_plumbing(list(stack)): weight for stack, weight in weights.items()})
+
+
+def read_callgrind(lines):
+    own = collections.Counter()
+    calls = collections.defaultdict(collections.Counter)
+    names, objects, file_names = {}, {}, {}
+    current = callee = None
+    current_object = callee_object = ""
+    inside_call = False
+
+    def compressed(text, table):
+        match = re.match(r"\((\d+)\)(?: (.*))?$", text)
+        if not match:
+            table[text] = text
+            return text
+        if match[2] is not None:
+            table[match[1]] = match[2]
+        return match[1]
+
+    for line in lines:
+        line = line.rstrip("\n")
+        key, equals, value = line.partition("=")
+        if equals and key in ("fn", "cfn", "ob", "cob"):
+            if key == "fn":
+                current = compressed(value, names)
+                file_names[current] = current_object
+            elif key == "cfn":
+                callee = compressed(value, names)
+                file_names.setdefault(callee, callee_object or current_object)
+            else:
+                image = objects.get(compressed(value, objects), "")
+                if key == "ob":
+                    current_object = image
+                callee_object = image
+        elif key == "calls":
+            inside_call = True
+        elif re.match(r"[+\-*\d]\S* \d+", line) and current is not None:
+            cost = int(line.split()[1])
+            if inside_call:
+                if callee != current:
+                    calls[current][callee] += cost
+                inside_call = False
+                callee_object = ""
+            else:
+                own[current] += cost
+    return own, calls, names, file_names
+
+
+def self_weights(weights):
+    totals = collections.Counter()
+    for stack, weight in weights.items():
+        totals[stack[-1]] += weight
+    return totals
+
+
+def inclusive_weights(weights):
+    """Each function once per stack, however deep it recurses."""
+    totals = collections.Counter()
+    for stack, weight in weights.items():
+        for frame in set(stack):
+            totals[frame] += weight
+    return totals
+
+
+def blamed_weights(weights, modules):
+    """What a function of ours costs, with everything outside of ours that it calls: the innermost frame of `modules`."""
+    totals = collections.Counter()
+    for stack, weight in weights.items():
+        blamed = next((frame for frame in reversed(stack) if frame[1] in modules), None)
+        totals[blamed or (f"[no frame of ours] {stack[-1][0]}", stack[-1][1])] += weight
+    return totals
