@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test test-unit test-integration build debug lint format fuzz bench-fields bench-journeys clean
+.PHONY: help run test test-unit test-integration build debug lint format fuzz bench bench-layers bench-fields bench-journeys profile clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,15 @@ format: ## mend formatting
 
 fuzz: ## each fuzz target for SECONDS (60) of libFuzzer
 	@SECONDS=$(or $(SECONDS),60) scripts/fuzz
+
+bench: ## Dwell against its peers and the machine: LOADS=headline|all|config,events,... SECONDS=5 ROUNDS=3; writes docs/benchmarks.md
+	@scripts/bench --loads '$(or $(LOADS),headline)' --seconds $(or $(SECONDS),5) --rounds $(or $(ROUNDS),3) $(BENCH)
+
+bench-layers: ## time, allocations and system calls of each layer; LAYERS=parse,fold,...
+	@scripts/bench-layers $(LAYERS)
+
+profile: ## a flame graph of the server under LOAD=events|config|batch|mix for SECONDS (5): .build/profile/LOAD.svg
+	@scripts/profile $(or $(LOAD),events) $(or $(SECONDS),5)
 
 bench-fields: ## what header fields cost: ours against swift-http-types
 	DWELL_BENCHMARKS=1 swift run -c release HeaderFields

@@ -25,6 +25,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     ],
     targets: [
@@ -41,14 +42,18 @@ let package = Package(
         .target(
             name: "Telemetry",
             dependencies: [
-                .product(name: "Logging", package: "swift-log")
+                .product(name: "CoreMetrics", package: "swift-metrics"),
+                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
         ),
+        // A content coding of requests.
+        .target(name: "GzipCoding", dependencies: ["CZlib"], swiftSettings: settings),
         .target(
             name: "HTTPServer",
             dependencies: [
-                "HTTP1", "Sockets",
+                "HTTP1", "Sockets", "Telemetry",
+                .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
@@ -58,7 +63,8 @@ let package = Package(
         .target(
             name: "Engine",
             dependencies: [
-                "JourneyModel",
+                "JourneyModel", "Telemetry",
+                .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
@@ -69,6 +75,7 @@ let package = Package(
                 "JourneyModel", "Telemetry",
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
             ],
             swiftSettings: settings
         ),
@@ -77,7 +84,8 @@ let package = Package(
         .target(
             name: "SQLiteStore",
             dependencies: [
-                "Engine", "JourneyModel",
+                "Engine", "Identity", "JourneyModel", "Telemetry",
+                .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
                 .product(name: "Crypto", package: "swift-crypto"),
@@ -87,6 +95,7 @@ let package = Package(
             swiftSettings: settings
         ),
         .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
+        .systemLibrary(name: "CCurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
         .target(
             name: "RedisAdmission",
@@ -97,13 +106,28 @@ let package = Package(
             swiftSettings: settings
         ),
 
+        // Everything that the server itself asks of others over HTTP.
+        .target(
+            name: "Outbound",
+            dependencies: [
+                "Engine", "Identity", "JourneyModel", "Telemetry", "CCurl", "CZlib",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Crypto", package: "swift-crypto"),
+            ],
+            swiftSettings: settings
+        ),
+
         // Bytes and the domain meet here.
         .target(
             name: "API",
             dependencies: [
-                "HTTPServer", "HTTP1", "Engine", "Identity", "JourneyModel", "CZlib",
+                "HTTPServer", "HTTP1", "Engine", "Identity", "JourneyModel", "Telemetry", "GzipCoding",
+                .product(name: "CoreMetrics", package: "swift-metrics"),
+                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
+            // What a browser is served; the binary carries it.
+            resources: [.embedInCode("Pages")],
             swiftSettings: settings
         ),
         // Scripted drivers against a running server, for `dwell simulate`.
@@ -112,7 +136,8 @@ let package = Package(
             name: "App",
             dependencies: [
                 "API", "HTTPServer", "HTTP1", "Sockets", "Engine", "Identity", "SQLiteStore",
-                "RedisAdmission", "JourneyModel", "Simulation", "Telemetry",
+                "RedisAdmission", "Outbound", "JourneyModel", "Simulation", "Telemetry",
+                .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Logging", package: "swift-log"),
@@ -124,7 +149,8 @@ let package = Package(
 
         // What libFuzzer drives and `swift test` replays.
         .target(
-            name: "FuzzTargets", dependencies: ["HTTP1", "JourneyModel"], path: "Fuzz/Targets",
+            name: "FuzzTargets", dependencies: ["CZlib", "GzipCoding", "HTTP1", "HTTPServer", "JourneyModel"],
+            path: "Fuzz/Targets",
             swiftSettings: settings),
 
         // Tests, one folder beside each module.
@@ -142,12 +168,20 @@ let package = Package(
         .testTarget(name: "SocketsTests", dependencies: ["Sockets"], swiftSettings: settings),
         .testTarget(
             name: "TelemetryTests",
-            dependencies: ["Telemetry", .product(name: "Logging", package: "swift-log")],
+            dependencies: [
+                "Telemetry",
+                .product(name: "CoreMetrics", package: "swift-metrics"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
             swiftSettings: settings
         ),
         .testTarget(
             name: "HTTPServerTests",
-            dependencies: ["HTTPServer", "HTTP1", "Sockets", .product(name: "Logging", package: "swift-log")],
+            dependencies: [
+                "HTTPServer", "HTTP1", "Sockets", "Telemetry",
+                .product(name: "CoreMetrics", package: "swift-metrics"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
             swiftSettings: settings
         ),
         .testTarget(
@@ -160,16 +194,18 @@ let package = Package(
         .testTarget(
             name: "IdentityTests",
             dependencies: [
-                "Identity", "JourneyModel", "Telemetry",
+                "Identity", "JourneyModel", "Telemetry", "TestSupport",
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
             ],
             swiftSettings: settings
         ),
         .testTarget(
             name: "SQLiteStoreTests",
             dependencies: [
-                "SQLiteStore", "Engine", "JourneyModel", "TestSupport",
+                "SQLiteStore", "Engine", "Identity", "JourneyModel", "Telemetry", "TestSupport",
+                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
@@ -185,9 +221,19 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(
+            name: "OutboundTests",
+            dependencies: [
+                "Outbound", "Engine", "Identity", "JourneyModel", "Sockets", "Telemetry", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Crypto", package: "swift-crypto"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
             name: "APITests",
             dependencies: [
-                "API", "HTTPServer", "HTTP1", "Engine", "Identity", "JourneyModel", "TestSupport",
+                "API", "GzipCoding", "HTTPServer", "HTTP1", "Engine", "Identity", "JourneyModel", "Telemetry",
+                "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
@@ -222,6 +268,20 @@ if Context.environment["DWELL_FUZZ"] != nil {
         .executableTarget(
             name: "Fuzz", dependencies: ["FuzzTargets"], path: "Fuzz/Entry",
             swiftSettings: settings + [.unsafeFlags(["-parse-as-library"])]))
+}
+
+// What each layer costs (`make bench-layers`, and its allocations in `make test`); a malloc that counts is in it.
+if Context.environment["DWELL_LAYERS"] != nil {
+    package.targets.append(.target(name: "Allocations", path: "Benchmarks/Layers/Allocations"))
+    package.targets.append(
+        .executableTarget(
+            name: "Layers",
+            dependencies: [
+                "Allocations", "HTTP1", "HTTPServer", "Identity", "Engine", "JourneyModel", "SQLiteStore", "Telemetry",
+            ],
+            path: "Benchmarks/Layers/Layers",
+            swiftSettings: settings
+        ))
 }
 
 // Benchmarks are built only when asked for (`make bench-fields`, `make bench-journeys`): what they compare with is no dependency of Dwell.

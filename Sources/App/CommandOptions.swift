@@ -23,7 +23,7 @@ struct SettingsOptions: ParsableArguments {
 
 /// Where to listen.
 struct ListenOptions: ParsableArguments {
-    @Option(help: "The address to listen on instead of HTTP_HOST.")
+    @Option(help: "The addresses to listen on instead of HTTP_HOST, with commas between them.")
     var host: String?
 
     @Option(help: "The port to listen on instead of HTTP_PORT; 0 takes any free one.")
@@ -31,7 +31,7 @@ struct ListenOptions: ParsableArguments {
 
     var overrides: [String: String] {
         var overrides: [String: String] = [:]
-        overrides[Variables.host.name] = host
+        overrides[Variables.hosts.name] = host
         overrides[Variables.port.name] = port.map { String($0) }
         return overrides
     }

@@ -36,17 +36,26 @@ enum Variables {
 
     // MARK: HTTP
 
-    static let host = Variable<String>.text(
-        "HTTP_HOST", .http, default: "127.0.0.1", allowed: "an IP address or a host name",
-        "The address to listen on; 0.0.0.0 or :: for every one."
-    ) { !$0.isEmpty && $0.utf8.count <= 253 && $0.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F } }
+    static let hosts = Variable<[String]>(
+        name: "HTTP_HOST", section: .http, defaultText: "127.0.0.1", defaultValue: ["127.0.0.1"],
+        allowed: .text("IP addresses or host names with commas between them, or nothing beside HTTP_UNIX_SOCKET"),
+        isSecret: false,
+        sentence: "The addresses to listen on; 0.0.0.0 for every one of IPv4, :: of both families. Empty: no TCP.",
+        parse: { text in
+            if text.isEmpty { return [] }
+            let hosts = text.split(separator: ",", omittingEmptySubsequences: false)
+                .map { $0.trimmingCharacters(in: .whitespaces) }
+            return hosts.allSatisfy(isHost) && Set(hosts).count == hosts.count ? hosts : nil
+        },
+        show: { $0.isEmpty ? "none" : $0.joined(separator: ",") })
 
     static let port = Variable<Int>.integer(
-        "HTTP_PORT", .http, default: 8080, in: 0...65_535, "The TCP port to listen on; 0 takes any free one.")
+        "HTTP_PORT", .http, default: 8080, in: 0...65_535,
+        "The TCP port to listen on, of each address; 0 takes any free one.")
 
     static let unixSocket = Variable<String?>.text(
         "HTTP_UNIX_SOCKET", .http, allowed: "the path of a socket, at most 107 bytes",
-        "Listen on this Unix socket instead of the address and port above."
+        "Listen on this Unix socket too."
     ) { isPath($0) && $0.utf8.count <= 107 }
 
     static let eventLoops = Variable<Int?>.integer(
@@ -73,11 +82,11 @@ enum Variables {
 
     static let headerTimeoutSeconds = Variable<Int>.integer(
         "HTTP_HEADER_TIMEOUT_SECONDS", .http, default: 10, in: 1...600,
-        "From the first byte of a request to the end of its header; then 408.")
+        "From the first byte of a request to the end of its header; then 408 or 503.")
 
     static let bodyTimeoutSeconds = Variable<Int>.integer(
         "HTTP_BODY_TIMEOUT_SECONDS", .http, default: 20, in: 1...3600,
-        "What a body may take, and as much longer as its bytes take at the rate of the next line; then 408.")
+        "What a body may take, and as much longer as its bytes take at the rate of the next line; then 503.")
 
     static let bodyBytesPerSecondMin = Variable<Int>.integer(
         "HTTP_BODY_BYTES_PER_SECOND_MIN", .http, default: 500, in: 1...1_000_000_000,
@@ -117,7 +126,7 @@ enum Variables {
         "REDIS_TIMEOUT_MS", .storage, default: 50, in: 1...5000,
         "What a request waits for Redis at most, before the process decides by itself.")
 
-    // MARK: Access tokens
+    // MARK: Tokens
 
     static let jwtSecret = Variable<Secret<String>?>.secret(
         "JWT_SECRET", .tokens, allowed: "at least 32 bytes",
@@ -146,7 +155,20 @@ enum Variables {
     static let accessTokenTTLSeconds = Variable<Int>.integer(
         "ACCESS_TOKEN_TTL_SECONDS", .tokens, default: 3600, in: 1...2_592_000, "How long an access token is good.")
 
-    // MARK: Limits on events
+    static let refreshTokenTTLDays = Variable<Int>.integer(
+        "REFRESH_TOKEN_TTL_DAYS", .tokens, default: 60, in: 1...3650,
+        "How long a refresh token is good; each use makes a new one.")
+
+    static let legacyTokenTTLDays = Variable<Int>.integer(
+        "LEGACY_TOKEN_TTL_DAYS", .tokens, default: 30, in: 1...3650,
+        "How long the single token of /api/auth is good; it can be renewed for 30 days more.")
+
+    static let dataKey = Variable<Secret<[UInt8]>?>.secret(
+        "DATA_KEY", .tokens, allowed: "32 bytes, as 64 hexadecimal digits or in base64: openssl rand -base64 32",
+        "Seals Apple's refresh tokens in the database (AES-GCM). Needed with the three variables of Apple's below.",
+        parse: { DataKey.bytes($0).map { Secret($0) } })
+
+    // MARK: Limits
 
     static let rateLimitSessionEvents = Variable<Int>.integer(
         "RATE_LIMIT_SESSION_EVENTS", .limits, default: 60, in: 0...100_000,
@@ -155,6 +177,11 @@ enum Variables {
     static let rateLimitPreSessionEvents = Variable<Int>.integer(
         "RATE_LIMIT_PRESESSION_EVENTS", .limits, default: 30, in: 0...100_000,
         "Events before a session that one driver may post in a window; 0 is no limit.")
+
+    static let rateLimitAuth = Variable<Int>.integer(
+        "RATE_LIMIT_AUTH", .limits, default: 30, in: 0...100_000,
+        "Requests to /auth, /api/auth and /apple from one address (IPv6: one /64) in a window; 0 is no limit. "
+            + "Behind a proxy, set TRUSTED_PROXIES.")
 
     /// A window is as long as `Retry-After` can say (contract, section 5: at most 3600).
     static let rateLimitWindowSeconds = Variable<Int>.integer(
@@ -168,20 +195,27 @@ enum Variables {
     static let all: [any Declaration] =
         [
             environment, environmentFile, logLevel, logFormat, shutdownTimeoutSeconds,
-            host, port, unixSocket, eventLoops, connectionsMax, connectionsPerAddressMax, trustedProxies,
+            hosts, port, unixSocket, eventLoops, connectionsMax, connectionsPerAddressMax, trustedProxies,
             headerTimeoutSeconds, bodyTimeoutSeconds, bodyBytesPerSecondMin, idleTimeoutSeconds,
             writeStallTimeoutSeconds, outputBufferBytes, bufferedBytesMax,
             databasePath, redis, redisTimeoutMilliseconds,
             jwtSecret, jwtPrivateKeyFile, jwtIssuer, jwtAudience, jwtTrustExternal, accessTokenTTLSeconds,
-            rateLimitSessionEvents, rateLimitPreSessionEvents, rateLimitWindowSeconds, sessionRegistration,
-        ] + Settings.declarations.map(EngineVariable.init)
+            refreshTokenTTLDays, legacyTokenTTLDays, dataKey,
+        ] + signIn + [
+            rateLimitSessionEvents, rateLimitPreSessionEvents, rateLimitAuth, rateLimitWindowSeconds,
+            sessionRegistration,
+        ] + operation + Settings.declarations.map(EngineVariable.init)
 
-    private static func isPath(_ text: String) -> Bool {
+    static func isPath(_ text: String) -> Bool {
         !text.isEmpty && text.utf8.count < 4096
             && !text.unicodeScalars.contains { $0.properties.generalCategory == .control }
     }
 
-    private static func isName(_ text: String) -> Bool {
+    static func isHost(_ text: String) -> Bool {
+        (1...253).contains(text.utf8.count) && text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
+    }
+
+    static func isName(_ text: String) -> Bool {
         (1...256).contains(text.utf8.count) && text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
     }
 }

@@ -43,7 +43,7 @@ extension Configuration {
         log = Log(level: reading.value(of: Variables.logLevel), format: reading.value(of: Variables.logFormat))
         shutdownTimeoutSeconds = reading.value(of: Variables.shutdownTimeoutSeconds)
         http = HTTP(
-            host: reading.value(of: Variables.host), port: reading.value(of: Variables.port),
+            hosts: reading.value(of: Variables.hosts), port: reading.value(of: Variables.port),
             unixSocketPath: reading.value(of: Variables.unixSocket),
             eventLoops: reading.value(of: Variables.eventLoops),
             connectionsMax: reading.value(of: Variables.connectionsMax),
@@ -51,16 +51,25 @@ extension Configuration {
             trustedProxies: reading.value(of: Variables.trustedProxies), patience: HTTP.Patience(&reading),
             outputBufferBytes: reading.value(of: Variables.outputBufferBytes),
             bufferedBytesMax: reading.value(of: Variables.bufferedBytesMax))
+        if http.hosts.isEmpty, http.unixSocketPath == nil {
+            reading.note(Variables.hosts.name, " is empty; allowed is that with \(Variables.unixSocket.name) only")
+        }
         databasePath = reading.value(of: Variables.databasePath)
         redis = Redis(
             endpoint: reading.value(of: Variables.redis),
             timeoutMilliseconds: reading.value(of: Variables.redisTimeoutMilliseconds))
         tokens = TokenConfiguration(&reading, environment: environment, databasePath: databasePath)
+        apple = AppleConfiguration(&reading, hasDataKey: tokens.dataKey != nil)
+        codes = CodeConfiguration(&reading, environment: environment)
         rateLimits = RateLimits(
             sessionEvents: reading.value(of: Variables.rateLimitSessionEvents),
             preSessionEvents: reading.value(of: Variables.rateLimitPreSessionEvents),
+            auth: reading.value(of: Variables.rateLimitAuth),
             windowSeconds: reading.value(of: Variables.rateLimitWindowSeconds))
         sessionRegistration = reading.value(of: Variables.sessionRegistration)
+        operatorToken = reading.value(of: Variables.operatorToken)
+        analytics = AnalyticsConfiguration(&reading)
+        operation = Operation(&reading)
         settings = reading.engineSettings()
     }
 
@@ -105,6 +114,15 @@ extension Configuration.HTTP.Patience {
     }
 }
 
+extension Configuration.Operation {
+    fileprivate init(_ reading: inout ConfigurationReading) {
+        metricsToken = reading.value(of: Variables.metricsToken)
+        let port = reading.value(of: Variables.metricsPort)
+        let host = reading.value(of: Variables.metricsHost)
+        metricsAddress = port.map { (host, $0) }
+    }
+}
+
 extension TokenConfiguration {
     fileprivate init(_ reading: inout ConfigurationReading, environment: AppEnvironment, databasePath: String) {
         let secret = reading.value(of: Variables.jwtSecret)
@@ -116,6 +134,9 @@ extension TokenConfiguration {
             issuer: reading.value(of: Variables.jwtIssuer), audience: reading.value(of: Variables.jwtAudience))
         trustsExternal = reading.value(of: Variables.jwtTrustExternal)
         timeToLiveSeconds = reading.value(of: Variables.accessTokenTTLSeconds)
+        refreshTimeToLiveDays = reading.value(of: Variables.refreshTokenTTLDays)
+        legacyTimeToLiveDays = reading.value(of: Variables.legacyTokenTTLDays)
+        dataKey = reading.value(of: Variables.dataKey)
     }
 
     private static func key(

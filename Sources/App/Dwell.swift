@@ -22,8 +22,10 @@ struct Dwell: AsyncParsableCommand {
             """,
         version: version,
         subcommands: [
-            ServeCommand.self, CheckConfigCommand.self, TokenCommand.self, MigrateCommand.self,
-            HealthcheckCommand.self, ExplainCommand.self, SimulateCommand.self,
+            ServeCommand.self, CheckConfigCommand.self, ConfigCommand.self, TokenCommand.self, MigrateCommand.self,
+            HealthcheckCommand.self, ExplainCommand.self, BackupCommand.self,
+            RestoreCommand.self, CheckCommand.self, SimulateCommand.self, AuditCommand.self,
+            VerifyErasedCommand.self,
         ],
         defaultSubcommand: ServeCommand.self)
 }

@@ -7,20 +7,15 @@ struct HealthQuestion: Sendable {
     let address: SocketAddress
     let path: String
 
-    /// The server with these settings, from the same machine: the addresses that mean "every one" are listened on,
-    /// not connected to.
-    init(http: Configuration.HTTP) {
-        path = "/healthz"
-        if let unixSocketPath = http.unixSocketPath {
-            address = .unix(path: unixSocketPath)
-        } else {
-            let host =
-                switch http.host {
-                case "0.0.0.0": "127.0.0.1"
-                case "::": "::1"
-                default: http.host
-                }
-            address = .ip(host: host, port: http.port)
+    /// The server with these settings, from the same machine, on the first of its addresses: those that mean "every
+    /// one" are listened on, not connected to.
+    init(http: Configuration.HTTP, path: String = "/healthz") {
+        self.path = path
+        switch http.hosts.first {
+        case nil: address = .unix(path: http.unixSocketPath ?? "")
+        case "0.0.0.0": address = .ip(host: "127.0.0.1", port: http.port)
+        case "::": address = .ip(host: "::1", port: http.port)
+        case .some(let host): address = .ip(host: host, port: http.port)
         }
     }
 
@@ -56,7 +51,7 @@ struct HealthQuestion: Sendable {
         let host =
             switch address {
             case .ip: "\(address)"
-            case .unix: "localhost"
+            case .unix, .inherited: "localhost"
             }
         let request = "GET \(path) HTTP/1.1\r\nHost: \(host)\r\nConnection: close\r\n\r\n"
         try await connection.write(Array(request.utf8), until: deadline)

@@ -6,18 +6,23 @@ import Sockets
 struct HealthcheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "healthcheck",
-        abstract: "Ask a running server whether it is alive.",
+        abstract: "Ask a running server whether it is alive, or ready.",
         discussion: """
             GET /healthz of the server with these settings, on the same machine. Ends with status 0 when it answers \
-            200 within two seconds, else with 1 and the reason.
+            200 within two seconds, else with 1 and the reason. --ready asks /readyz instead: is the database taking \
+            writes, and no drain under way?
 
             EXAMPLES
               dwell healthcheck
+              dwell healthcheck --ready
               dwell healthcheck --url http://127.0.0.1:9000/readyz
             """)
 
     @Option(help: "What to ask instead: http://host[:port][/path]. Settings are not read then.")
     var url: String?
+
+    @Flag(help: "Ask /readyz instead of /healthz.")
+    var ready = false
 
     @OptionGroup var settingsOptions: SettingsOptions
 
@@ -37,7 +42,7 @@ struct HealthcheckCommand: AsyncParsableCommand {
                 for problem in report.problems { writeToStandardError("\(problem)\n") }
                 throw ExitCode.failure
             }
-            question = HealthQuestion(http: configuration.http)
+            question = HealthQuestion(http: configuration.http, path: ready ? "/readyz" : "/healthz")
         }
         do {
             let status = try await question.ask(within: .inSeconds(2))

@@ -12,10 +12,11 @@ import Telemetry
 
 struct Configuration: Sendable {
     struct HTTP: Hashable, Sendable {
-        var host: String
+        /// Numbers or names, all with the same port; empty: no TCP.
+        var hosts: [String]
         /// 0: any free one.
         var port: Int
-        /// When set, this is listened on instead of host and port.
+        /// Listened on beside the hosts.
         var unixSocketPath: String?
         /// Nil: one per core.
         var eventLoops: Int?
@@ -58,6 +59,13 @@ struct Configuration: Sendable {
         var timeoutMilliseconds: Int
     }
 
+    /// How the server is watched.
+    struct Operation: Sendable {
+        var metricsToken: Secret<String>?
+        /// Where /metrics has a listener of its own.
+        var metricsAddress: (host: String, port: Int)?
+    }
+
     var environment: AppEnvironment
     var shutdownTimeoutSeconds: Int
     var log: Log
@@ -66,8 +74,14 @@ struct Configuration: Sendable {
     var databasePath: String
     var redis: Redis
     var tokens: TokenConfiguration
+    var apple: AppleConfiguration
+    var codes: CodeConfiguration
     var rateLimits: RateLimits
     var sessionRegistration: SessionRegistrationRule
+    var operatorToken: Secret<String>?
+    /// Nil: nothing is forwarded.
+    var analytics: AnalyticsConfiguration?
+    var operation: Operation
     /// What GET /native/config answers.
     var settings: Settings
 }
@@ -85,6 +99,10 @@ struct TokenConfiguration: Sendable {
     var scope: TokenScope
     var trustsExternal: Bool
     var timeToLiveSeconds: Int
+    var refreshTimeToLiveDays: Int
+    var legacyTimeToLiveDays: Int
+    /// `DATA_KEY`, 32 bytes.
+    var dataKey: Secret<[UInt8]>?
 
     /// The key; makes the server's own on its first use. The same for `serve` and for `token`.
     func signingKey() throws(SigningKeyError) -> SigningKey {
@@ -93,4 +111,37 @@ struct TokenConfiguration: Sendable {
         case .madeByServer(let file): try file.loadOrCreate()
         }
     }
+}
+
+/// Whose identity tokens are taken, and what is asked of Apple.
+struct AppleConfiguration: Sendable {
+    /// The three variables that are set together, with the key that the last of them names.
+    struct CodeExchange: Sendable {
+        var teamID: String
+        var keyID: String
+        /// For ES256.
+        var key: SigningKey
+    }
+
+    /// Empty: nobody's.
+    var clientIDs: [String]
+    var keySetURL: OutgoingURL
+    var tokenURL: OutgoingURL
+    var revokeURL: OutgoingURL
+    /// Nil: authorization codes are not exchanged, so there is nothing to revoke.
+    var codeExchange: CodeExchange?
+}
+
+/// How one-time codes reach phones.
+struct CodeConfiguration: Sendable {
+    enum Delivery: Sendable {
+        case none
+        case log
+        case webhook(OutgoingURL, secret: Secret<String>)
+    }
+
+    var delivery: Delivery
+    var sendsPerNumber: Int
+    var sendsPerAddress: Int
+    var sendsTotal: Int
 }

@@ -7,11 +7,16 @@ import Synchronization
 final class ProgressOutput: Sendable {
     private let isTerminal = isatty(STDERR_FILENO) == 1
     private let shownTenths = Mutex(0)
+    private let unit: String
+
+    init(unit: String = "events") {
+        self.unit = unit
+    }
 
     func show(_ progress: DeliveryProgress) {
         if isTerminal {
             // Back to the first column, and clear what a longer line left.
-            writeToStandardError("\r\(ProgressDisplay.bar(progress))\u{1B}[K")
+            writeToStandardError("\r\(ProgressDisplay.bar(progress, unit: unit))\u{1B}[K")
             return
         }
         let tenths = ProgressDisplay.percent(progress) / 10
@@ -19,7 +24,7 @@ final class ProgressOutput: Sendable {
             defer { shown = max(shown, tenths) }
             return tenths > shown
         }
-        if isNew { writeToStandardError("\(ProgressDisplay.line(progress))\n") }
+        if isNew { writeToStandardError("\(ProgressDisplay.line(progress, unit: unit))\n") }
     }
 
     /// Whatever is written next begins a line.

@@ -5,19 +5,27 @@
 import HTTP1
 import HTTPServer
 import Logging
+import Telemetry
 
 struct RequestLog: RequestObserver {
     let logger: Logger
 
     func answered(_ request: AnsweredRequest) {
-        logger.log(
-            level: Self.level(of: request.status), "request",
-            metadata: [
-                "request_id": "\(request.requestID)", "route": "\(request.routeTemplate ?? "none")",
-                "status": "\(request.status.code)", "duration_us": "\(request.durationNanoseconds / 1000)",
-                "bytes_in": "\(request.bytesIn)", "bytes_out": "\(request.bytesOut)",
-                "client": "\(request.remoteAddress)",
-            ])
+        // Nothing is put together for a line that is not written.
+        logger.log(level: Self.level(of: request.status), "request", metadata: Self.metadata(of: request))
+    }
+
+    private static func metadata(of request: AnsweredRequest) -> Logger.Metadata {
+        var metadata: Logger.Metadata = [
+            "request_id": "\(request.requestID)", "route": "\(request.routeTemplate ?? "none")",
+            "status": "\(request.status.code)", "duration_us": "\(request.durationNanoseconds / 1000)",
+            "bytes_in": "\(request.bytesIn)", "bytes_out": "\(request.bytesOut)",
+            "client": "\(request.remoteAddress)",
+        ]
+        if let trace = request.traceParent.flatMap({ TraceParent($0) }) {
+            metadata["trace_id"] = "\(trace.traceIDText)"
+        }
+        return metadata
     }
 
     static func level(of status: Status) -> Logger.Level {
@@ -26,5 +34,18 @@ struct RequestLog: RequestObserver {
         case 400...: .info
         default: .debug
         }
+    }
+}
+
+/// Each is told of every request, in that order.
+struct RequestObservers: RequestObserver {
+    private let observers: [any RequestObserver]
+
+    init(_ observers: [any RequestObserver]) {
+        self.observers = observers
+    }
+
+    func answered(_ request: AnsweredRequest) {
+        for observer in observers { observer.answered(request) }
     }
 }

@@ -4,6 +4,7 @@
 import Engine
 import JourneyModel
 import Logging
+import SQLiteStore
 
 struct SettingsReload: Sendable {
     let input: ConfigurationInput
@@ -12,6 +13,8 @@ struct SettingsReload: Sendable {
     /// Whether there was an environment file at the start. One that is gone since is being replaced, and must not
     /// put every setting back to its default.
     let hadFile: Bool
+    /// Told of settings that came into force; does not wait.
+    var record: @Sendable (VersionedSettings) -> Void = { _ in }
 
     func run() {
         let report = Configuration.report(from: input)
@@ -32,6 +35,7 @@ struct SettingsReload: Sendable {
             return
         }
         settings.replace(with: after)
+        record(after)
         logger.notice(
             "settings reloaded",
             metadata: [
@@ -52,5 +56,21 @@ struct SettingsReload: Sendable {
 extension VersionedSettings {
     init(_ settings: Settings) {
         self.init(settings: settings, version: settings.version)
+    }
+}
+
+/// Keeps the history that `dwell config history` shows. What cannot be written is logged: the settings are in force all
+/// the same, and stand with every event stored under them.
+struct SettingsHistoryKeeping: Sendable {
+    let store: SQLiteEventStore
+    let clock: @Sendable () -> Moment
+    let logger: Logger
+
+    func record(_ settings: VersionedSettings) async {
+        do throws(StoreFailure) {
+            try await store.record(settings, at: clock())
+        } catch {
+            logger.error("the history of settings was not written", metadata: ["failure": "\(error)"])
+        }
     }
 }

@@ -13,6 +13,7 @@ import UnixSignals
 
 struct SignalService: Service {
     let reload: @Sendable () -> Void
+    let beginDrain: @Sendable () -> Void
     let logger: Logger
 
     /// Comes first in the group, so that it is the last to be shut down and still hears the second signal.
@@ -29,6 +30,7 @@ struct SignalService: Service {
                 _exit(128 + signal.rawValue)
             }
             endWasAsked = true
+            beginDrain()
             logger.notice("draining: no new connections, open requests are answered")
         }
     }

@@ -102,8 +102,8 @@ struct SimulateCommand: AsyncParsableCommand {
     }
 
     private static func url(of configuration: Configuration?) throws -> String {
-        guard let http = configuration?.http, http.unixSocketPath == nil else {
-            throw ValidationError("The server of these settings listens on a Unix socket: say --url.")
+        guard let http = configuration?.http, !http.hosts.isEmpty else {
+            throw ValidationError("The server of these settings listens on no TCP port: say --url.")
         }
         return "http://\(HealthQuestion(http: http).address)"
     }

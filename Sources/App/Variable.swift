@@ -27,8 +27,11 @@ enum VariableSection: String, CaseIterable, Sendable {
     case process = "The process"
     case http = "HTTP"
     case storage = "Storage"
-    case tokens = "Access tokens"
-    case limits = "Limits on events"
+    case tokens = "Tokens"
+    case apple = "Sign in with Apple"
+    case codes = "One-time codes"
+    case limits = "Limits"
+    case operation = "Whoever runs it"
     case engine = "The session engine on the phone: GET /native/config answers exactly these"
 }
 

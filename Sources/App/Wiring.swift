@@ -2,12 +2,14 @@
 // that knows all modules; it decides nothing by itself.
 
 import API
+import CoreMetrics
 import Engine
 import Foundation
 import HTTPServer
 import Identity
 import JourneyModel
 import Logging
+import Outbound
 import RedisAdmission
 import SQLiteStore
 import ServiceLifecycle
@@ -26,7 +28,12 @@ struct Wiring {
     private let shared: SharedAdmission?
     private let settings: SettingsInForce
     private let streams: JourneyStreams
+    private let signIn: SignInWiring
+    private let watching: OperationWiring
     private let server: Server
+    private let outgoing = OutgoingHTTP()
+    /// The one of METRICS_PORT.
+    private let operatorServer: Server?
 
     /// Opens the database and makes every part; nothing listens yet.
     ///
@@ -35,7 +42,10 @@ struct Wiring {
         self.configuration = configuration
         self.logger = logger
         loops = try EventLoopGroup(count: configuration.http.eventLoopCount)
-        store = try Self.openStore(configuration.databasePath)
+        let key = try configuration.tokens.signingKey()
+        let digests = KeyedDigests(signingKey: key)
+        let metrics = PrometheusMetrics()
+        store = try Self.openStore(configuration.databasePath, digests: digests, metrics: metrics)
         settings = SettingsInForce(VersionedSettings(configuration.settings))
 
         let process = InProcessAdmission(limits: configuration.rateLimits)
@@ -50,34 +60,56 @@ struct Wiring {
 
         let ingest = Ingest(
             store: store, admission: admission, settings: settings,
-            requiresRegisteredSession: configuration.sessionRegistration == .required)
-        let tokens = await AccessTokenVerifier(
-            key: try configuration.tokens.signingKey(), scope: configuration.tokens.scope,
-            trustExternal: configuration.tokens.trustsExternal, signInSessions: nil)
+            requiresRegisteredSession: configuration.sessionRegistration == .required, metrics: metrics)
+        watching = OperationWiring(configuration, metrics: metrics, store: store, shared: shared, loops: loops)
+        signIn = await SignInWiring(
+            configuration, key: key, digests: digests, store: store, http: outgoing, clock: Self.now, logger: logger)
         streams = JourneyStreams(journeys: store, logger: logger)
+        let figures = RequestFigures { millisecondsSince1970() / 1000 }
+        let operation = Self.operation(configuration, figures: figures, store: store, shared: shared)
         let api = API(
             ingest: ingest, store: store, journeys: store, streams: streams, settings: settings,
-            limits: configuration.rateLimits, tokens: tokens, clock: Self.now, logger: logger)
+            limits: configuration.rateLimits, admission: admission, tokens: signIn.verifier,
+            signIn: signIn.services, operation: operation, clock: Self.now, logger: logger, metrics: metrics)
         server = Server(
-            configuration: configuration.http.server, routes: api.routes, refusals: api.refusals,
-            observer: RequestLog(logger: logger), logger: logger, loops: loops)
+            configuration: configuration.http.server, routes: api.routes + watching.publicRoutes,
+            refusals: api.refusals, observer: RequestObservers([RequestLog(logger: logger), figures]), logger: logger,
+            loops: loops, metrics: metrics)
+        watching.watch(server)
+        operatorServer = watching.ownServer(refusals: api.refusals, logger: logger, loops: loops)
     }
 
     /// Serves until a signal ends it. What starts last ends first: the server drains while the store still takes
     /// events, and the store closes when nobody can ask it any more.
     func run(_ input: ConfigurationInput, hadFile: Bool) async throws {
-        let reload = SettingsReload(input: input, settings: settings, logger: logger, hadFile: hadFile)
+        let history = SettingsHistoryKeeping(store: store, clock: Self.now, logger: logger)
+        await history.record(settings.read())
+        let reload = SettingsReload(
+            input: input, settings: settings, logger: logger, hadFile: hadFile,
+            record: { settings in Task { await history.record(settings) } })
         var services: [any Service] = [
-            SignalService(reload: reload.run, logger: logger),
-            ClosingService { [store, loops] in
+            SignalService(reload: reload.run, beginDrain: watching.readiness.beginDrain, logger: logger),
+            ClosingService { [store, loops, outgoing] in
+                outgoing.close()
                 await store.close()
                 await loops.shutdown()
             },
         ]
         if let shared { services.append(RedisService(admission: shared)) }
-        let deadlines = DeadlineKeeping(store: store, settings: settings, clock: Self.now, logger: logger)
+        let deadlines = DeadlineKeeping(
+            store: store, settings: settings, clock: Self.now, logger: logger, metrics: watching.metrics)
         services.append(LoopService(loop: deadlines.run))
-        services.append(ServerService(server: server, drainSeconds: max(1, configuration.shutdownTimeoutSeconds - 1)))
+        services += signIn.loops
+        if let analytics = configuration.analytics {
+            let forwarding = AnalyticsForwarding(
+                feed: store,
+                capture: PostHogCapture(http: outgoing, host: analytics.host.url, key: analytics.key),
+                clock: Self.now, logger: logger)
+            services.append(LoopService(loop: forwarding.run))
+        }
+        // Before the other, so that it can be read while that one drains.
+        if let operatorServer { services.append(ServerService(server: operatorServer, drainSeconds: 1)) }
+        services.append(ServerService(server: server, drainSeconds: configuration.serverDrainSeconds))
         // Last, so that it ends first: a server that drains waits for its streams.
         services.append(LoopService(loop: streams.run, end: streams.close))
         let group = ServiceGroup(
@@ -87,22 +119,53 @@ struct Wiring {
         try await group.run()
     }
 
+    private static func operation(
+        _ configuration: Configuration, figures: RequestFigures, store: SQLiteEventStore, shared: SharedAdmission?
+    ) -> OperatorParts {
+        let folder = URL(fileURLWithPath: configuration.databasePath).deletingLastPathComponent().path
+        return OperatorParts(
+            token: configuration.operatorToken, reader: store, figures: figures,
+            admission: {
+                switch shared?.standing {
+                case nil: "process"
+                case .some(let standing): standing.breaker == .closed ? "redis" : "redis-unreachable"
+                }
+            },
+            freeBytes: {
+                let attributes = try? FileManager.default.attributesOfFileSystem(forPath: folder)
+                return (attributes?[.systemFreeSize] as? NSNumber)?.int64Value
+            },
+            forwarding: {
+                guard configuration.analytics != nil else { return nil }
+                return try? await store.place(of: AnalyticsForwarding.consumer)
+            }, version: version)
+    }
+
     @Sendable private static func now() -> Moment {
         Moment(millisecondsSinceEpoch: millisecondsSince1970())
     }
 
     /// The database, in a folder that is made when it is not there.
-    static func openStore(_ path: String) throws -> SQLiteEventStore {
+    static func openStore(
+        _ path: String, digests: KeyedDigests? = nil, metrics: any MetricsFactory = NOOPMetricsHandler.instance
+    ) throws -> SQLiteEventStore {
         let folder = URL(fileURLWithPath: path).deletingLastPathComponent()
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        return try SQLiteEventStore(path: path, nowMilliseconds: millisecondsSince1970())
+        return try SQLiteEventStore(
+            path: path, nowMilliseconds: millisecondsSince1970(), digests: digests, metrics: metrics)
     }
 }
 
 extension Configuration.HTTP {
+    /// Sockets that whoever started the process handed over stand for all that is set.
+    private var addresses: [SocketAddress] {
+        let inherited = InheritedSockets.ofThisProcess
+        if !inherited.isEmpty { return inherited.map(SocketAddress.inherited) }
+        return hosts.map { .ip(host: $0, port: port) } + (unixSocketPath.map { [.unix(path: $0)] } ?? [])
+    }
+
     fileprivate var server: ServerConfiguration {
-        let address: SocketAddress = unixSocketPath.map { .unix(path: $0) } ?? .ip(host: host, port: port)
-        var configuration = ServerConfiguration(addresses: [address])
+        var configuration = ServerConfiguration(addresses: addresses)
         configuration.loops = eventLoopCount
         configuration.connectionsMax = connectionsMax
         configuration.connectionsPerAddressMax = connectionsPerAddressMax

@@ -23,6 +23,8 @@ import Testing
         ["token"], ["token", "--driver", ""], ["token", "--driver", "a\nb"], ["token", "--driver", "d", "--ttl", "0"],
         ["token", "--driver", "d", "--ttl", "-1"], ["token", "--driver", "d", "--role", ""],
         ["token", "--driver", "d", "--ttl", "99999999999999999999"], ["serve", "--port", "x"], ["nonsense"],
+        ["audit"], ["audit", "--driver", "d", "--limit", "0"], ["audit", "--driver", "d", "--limit", "10001"],
+        ["verify-erased"], ["verify-erased", "--driver", "abc"], ["verify-erased", "--phone", "0151 1234567"],
         ["check-config", "--json", "--example"], ["healthcheck", "--url", "ftp://x"], ["healthcheck", "--url", ""],
         ["healthcheck", "--url", "https://127.0.0.1"], ["healthcheck", "--url", "http://u@127.0.0.1"],
     ])
@@ -44,9 +46,11 @@ import Testing
 
     @Test(arguments: [
         ("0.0.0.0", "127.0.0.1:8080"), ("::", "[::1]:8080"), ("10.0.0.1", "10.0.0.1:8080"),
+        ("::1, 10.0.0.1", "[::1]:8080"), ("", "unix:/run/dwell.sock"),
     ])
-    func aServerThatListensEverywhereIsAskedHere(host: String, address: String) throws {
-        let http = try #require(report(["HTTP_HOST": host]).configuration).http
+    func aServerThatListensEverywhereIsAskedHere(hosts: String, address: String) throws {
+        let settings = ["HTTP_HOST": hosts, "HTTP_UNIX_SOCKET": "/run/dwell.sock"]
+        let http = try #require(report(settings).configuration).http
         #expect("\(HealthQuestion(http: http).address)" == address)
     }
 

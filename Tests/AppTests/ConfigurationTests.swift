@@ -38,7 +38,7 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
 
     @Test func withoutAnythingSetTheContractsDefaultsHold() throws {
         let configuration = try #require(report().configuration)
-        #expect(configuration.http.host == "127.0.0.1" && configuration.http.port == 8080)
+        #expect(configuration.http.hosts == ["127.0.0.1"] && configuration.http.port == 8080)
         #expect(configuration.http.unixSocketPath == nil && configuration.http.eventLoops == nil)
         #expect(configuration.http.connectionsMax == 10_000)
         #expect(configuration.databasePath == "var/dwell.sqlite3")
@@ -48,6 +48,8 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
         #expect(configuration.tokens.scope.issuer == "dwell" && configuration.tokens.scope.audience == "dwell")
         #expect(configuration.tokens.trustsExternal && configuration.tokens.timeToLiveSeconds == 3600)
         #expect(configuration.rateLimits.sessionEvents == 60 && configuration.rateLimits.preSessionEvents == 30)
+        #expect(configuration.rateLimits.auth == 30)
+        #expect(configuration.tokens.refreshTimeToLiveDays == 60 && configuration.tokens.legacyTimeToLiveDays == 30)
         #expect(configuration.rateLimits.windowSeconds == 60 && configuration.sessionRegistration == .open)
         #expect(configuration.settings == Settings())
     }
@@ -195,9 +197,7 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
             HTPP_PORT=1
             JWT_SECRET_FILES=x
             JWT_NONSENSE_OF_ANOTHER_KIND=1
-            APPLE_TEAM_ID=1
             METRICS_PORT=1
-            DATA_KEY=1
             OTHER=1
             ENV_FILE=elsewhere
             """

@@ -16,6 +16,35 @@ import Testing
         #expect(try variable("TRUSTED_PROXIES", in: report()).shown == "nobody")
     }
 
+    @Test(arguments: [
+        ("::1", ["::1"]), ("127.0.0.1,::1", ["127.0.0.1", "::1"]),
+        (" localhost , 10.0.0.1", ["localhost", "10.0.0.1"]),
+    ])
+    func hostsAreAList(text: String, hosts: [String]) throws {
+        #expect(try #require(report(["HTTP_HOST": text]).configuration).http.hosts == hosts)
+    }
+
+    @Test(arguments: [",", "::1,", "a b", "::1,::1", " ", ""])
+    func whatIsNoListOfHostsStopsTheStart(text: String) {
+        #expect(report(["HTTP_HOST": text]).problems.map(\.variable) == ["HTTP_HOST"])
+    }
+
+    @Test func withoutTCPThereMustBeAUnixSocket() throws {
+        let report = report(["HTTP_HOST": "", "HTTP_UNIX_SOCKET": "/run/dwell.sock"])
+        let http = try #require(report.configuration).http
+        #expect(http.hosts.isEmpty && http.unixSocketPath == "/run/dwell.sock")
+        #expect(try variable("HTTP_HOST", in: report).shown == "none")
+    }
+
+    @Test(arguments: [
+        (["LISTEN_PID": "7", "LISTEN_FDS": "2"], [3, 4]), (["LISTEN_PID": "8", "LISTEN_FDS": "2"], []),
+        (["LISTEN_FDS": "1"], []), (["LISTEN_PID": "7"], []), (["LISTEN_PID": "7", "LISTEN_FDS": "0"], []),
+        (["LISTEN_PID": "7", "LISTEN_FDS": "65"], []), (["LISTEN_PID": "7", "LISTEN_FDS": "x"], []),
+    ])
+    func socketsAreHandedOverToTheProcessThatIsNamed(environment: [String: String], descriptors: [Int32]) {
+        #expect(InheritedSockets.descriptors(environment, processID: 7) == descriptors)
+    }
+
     @Test(
         arguments: [
             ("10.0.0.0/8", "10.0.0.0/8"),
@@ -29,7 +58,8 @@ import Testing
     }
 
     @Test(arguments: [
-        "10.0.0.0/33", "proxy.example", ",", "10.0.0.1,", "10.0.0.1 10.0.0.2", "10.0.0.0/8/8", "UNIX", " ",
+        "10.0.0.0/33", "10.0.0.0/+8", "10.0.0.0/",
+        "proxy.example", ",", "10.0.0.1,", "10.0.0.1 10.0.0.2", "10.0.0.0/8/8", "UNIX", " ",
     ])
     func whatIsNoNetworkStopsTheStart(text: String) {
         #expect(report(["TRUSTED_PROXIES": text]).problems.map(\.variable) == ["TRUSTED_PROXIES"])

@@ -34,7 +34,9 @@ import Testing
                 ["JWT_SECRET": key, "REDIS_URL": url],
                 ["JWT_SECRET_FILE": folder + "/key", "REDIS_URL_FILE": folder + "/url", "HTTP_PORT": "bad"],
                 ["JWT_SECRET_FILE": folder + "/key", "JWT_SECRET": key, "REDIS_URL": url],
-                ["JWT_PRIVATE_KEY_FILE": folder + "/key"],
+                ["JWT_PRIVATE_KEY_FILE": folder + "/key", "APPLE_PRIVATE_KEY_FILE": folder + "/key"],
+                ["DATA_KEY": key, "OTP_WEBHOOK_SECRET": key, "OTP_DELIVERY": "webhook"],
+                ["DATA_KEY_FILE": folder + "/key", "OTP_WEBHOOK_SECRET_FILE": folder + "/key", "APPLE_TEAM_ID": "T"],
                 ["ENV_FILE": folder + "/env"],
             ]
             for environment in environments {

@@ -15,6 +15,8 @@ import TestSupport
 
 final class ServedDwell: Sendable {
     let url: String
+    let address: SocketAddress
+    let streams: JourneyStreams
     let store: SQLiteEventStore
     let settings: Settings
     private let clock: ManualClock
@@ -23,38 +25,58 @@ final class ServedDwell: Sendable {
     private let issuer: AccessTokenIssuer
     private let folder: String
 
-    static func start(clock: ManualClock, settings: Settings = Settings()) async throws -> ServedDwell {
-        try await ServedDwell(clock: clock, settings: settings)
+    static func start(
+        clock: ManualClock, settings: Settings = Settings(), admission: (any Admission)? = nil
+    ) async throws -> ServedDwell {
+        try await ServedDwell(clock: clock, settings: settings, admission: admission)
     }
 
-    private init(clock: ManualClock, settings: Settings) async throws {
+    private init(clock: ManualClock, settings: Settings, admission: (any Admission)?) async throws {
         self.clock = clock
         self.settings = settings
         folder = FileManager.default.temporaryDirectory.appendingPathComponent("dwell-\(UUID().uuidString)").path
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         let quiet = Logger(label: "dwell") { _ in SwiftLogNoOpLogHandler() }
+        let key = try SigningKey(secret: Secret("end-to-end-tests-sign-with-this-secret"))
+        let digests = KeyedDigests(signingKey: key)
         store = try SQLiteEventStore(
-            path: "\(folder)/dwell.sqlite3", nowMilliseconds: clock.now.millisecondsSinceEpoch)
+            path: "\(folder)/dwell.sqlite3", nowMilliseconds: clock.now.millisecondsSinceEpoch, digests: digests)
         let inForce = SettingsInForce(VersionedSettings(settings: settings, version: settings.version))
         // Limits are counted by another clock, which does not run as fast as this drive.
-        let limits = RateLimits(sessionEvents: 0, preSessionEvents: 0, windowSeconds: 60)
-        let key = try SigningKey(secret: Secret("end-to-end-tests-sign-with-this-secret"))
+        let limits = RateLimits(sessionEvents: 0, preSessionEvents: 0, auth: 0, windowSeconds: 60)
         let scope = TokenScope(issuer: "dwell", audience: "dwell")
         issuer = await AccessTokenIssuer(key: key, scope: scope)
         let now: @Sendable () -> Moment = { clock.now }
+        let admission = admission ?? InProcessAdmission(limits: limits)
+        streams = JourneyStreams(journeys: store, logger: quiet)
+        let accounts = SQLiteAccounts(store: store, digests: digests)
+        let memory = SignInMemory(store: accounts)
+        let verifier = await AccessTokenVerifier(key: key, scope: scope, trustExternal: true, signInSessions: memory)
+        let mint = TokenMint(issuer: issuer, lifetimes: TokenLifetimes())
+        let signIn = SignInServices(
+            signIns: SignIns(
+                store: accounts, tokens: mint, digests: digests, sendLimits: CodeSendLimits(),
+                delivery: NobodyIsSent(), exchange: nil),
+            sessions: TokenSessions(store: accounts, memory: memory, tokens: mint, verifier: verifier),
+            accounts: Accounts(store: accounts, memory: memory), devices: Devices(store: accounts),
+            appleTokens: AppleTokenVerifier(clientIDs: [], keys: AppleKeySet(source: NoKeySet(), clock: now)),
+            appleNotices: Accounts(store: accounts, memory: memory), sendsCodes: false,
+            publicKeySet: key.publicKeySet)
         let api = API(
-            ingest: Ingest(store: store, admission: InProcessAdmission(limits: limits), settings: inForce),
-            store: store, journeys: store, streams: JourneyStreams(journeys: store, logger: quiet), settings: inForce,
-            limits: limits,
-            tokens: await AccessTokenVerifier(key: key, scope: scope, trustExternal: true, signInSessions: nil),
-            clock: now, logger: quiet)
+            ingest: Ingest(store: store, admission: admission, settings: inForce),
+            store: store, journeys: store, streams: streams, settings: inForce,
+            limits: limits, admission: admission, tokens: verifier, signIn: signIn,
+            operation: OperatorParts(
+                token: nil, reader: store, figures: RequestFigures { 0 }, admission: { "process" }, freeBytes: { nil },
+                forwarding: { nil }, version: "test"), clock: now, logger: quiet)
         deadlines = DeadlineKeeping(store: store, settings: inForce, clock: now, logger: quiet)
         server = Server(
             configuration: ServerConfiguration(addresses: [.ip(host: "127.0.0.1", port: 0)]),
             routes: api.routes.map { Self.told(clock, $0) }, refusals: api.refusals, observer: NobodyLooks(),
             logger: quiet)
         let addresses = try await server.start()
-        url = "http://\(addresses[0])"
+        address = addresses[0]
+        url = "http://\(address)"
     }
 
     /// The one thing that is not as it is in production: when a request came is read from the test's clock.
@@ -83,6 +105,14 @@ final class ServedDwell: Sendable {
         await store.close()
         try? FileManager.default.removeItem(atPath: folder)
     }
+}
+
+private struct NoKeySet: AppleKeySetSource {
+    func fetch() async -> FetchedKeySet? { nil }
+}
+
+private struct NobodyIsSent: CodeDelivery {
+    func deliver(_ code: OutgoingCode) {}
 }
 
 private struct NobodyLooks: RequestObserver {

@@ -215,3 +215,27 @@ EDGES
     expect_json '.chargerDwellSeconds == 100'
     stop_server
 }
+
+@test "dwell config history says when which settings came into force, and what changed" {
+    forget_server
+    prepare_server "ENV_FILE=$BATS_TEST_TMPDIR/env"
+    echo 'NATIVE_CHARGER_INTENT_RADIUS_M=300' >"$BATS_TEST_TMPDIR/env"
+    launch_prepared serve
+    wait_until_ready
+    echo 'NATIVE_CHARGER_INTENT_RADIUS_M=500' >"$BATS_TEST_TMPDIR/env"
+    kill -HUP "$server_pid"
+    wait_for_log 'settings reloaded'
+    local attempt history
+    for ((attempt = 0; attempt < 100; attempt++)); do
+        history=$(dwell config history)
+        if [[ $history == *'300 -> 500'* ]]; then break; fi
+        sleep 0.05
+    done
+    [[ $history == *'chargerIntentRadius_m 300 -> 500'*'the first that is known'* ]] || fail "The history is: $history"
+    # The same settings again are no change.
+    stop_server
+    launch_prepared serve
+    wait_until_ready
+    [[ $(dwell config history --json | jq -c '[.changes[].settings.chargerIntentRadius_m]') == '[500,300]' ]]
+    stop_server
+}

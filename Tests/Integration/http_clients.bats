@@ -115,10 +115,38 @@ need() {
     stop_server
 }
 
-@test "curl: over a Unix socket" {
+@test "curl: two addresses and a Unix socket are one server, with one limit on connections" {
+    forget_server
+    local path=$BATS_TEST_TMPDIR/dwell.sock url
+    launch_server HTTP_HOST=127.0.0.1,::1 HTTP_UNIX_SOCKET="$path" MAX_CONNECTIONS=2
+    wait_until_ready
+    for url in "http://127.0.0.1:$server_port" "http://[::1]:$server_port"; do
+        curl -fsS -o /dev/null "$url/healthz" || fail "$url does not answer"
+    done
+    curl -fsS --unix-socket "$path" -o /dev/null http://x/healthz || fail "the Unix socket does not answer"
+    ENV_FILE=/dev/null HTTP_HOST=::1 HTTP_PORT=$server_port "$DWELL" healthcheck
+    python3 - "$server_port" "$path" <<'PYTHON'
+import socket, sys
+port, path = int(sys.argv[1]), sys.argv[2]
+def ask(connection):
+    connection.settimeout(10)
+    connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    return connection.recv(4096).split()[1]
+kept = [socket.create_connection(("127.0.0.1", port)), socket.create_connection(("::1", port))]
+assert [ask(connection) for connection in kept] == [b"200", b"200"]
+third = socket.socket(socket.AF_UNIX)
+third.connect(path)
+assert third.recv(4096).split()[1] == b"503"
+PYTHON
+    stop_server
+    [[ ! -e $path ]] || fail "The socket's file was left behind."
+}
+
+@test "curl: over a Unix socket alone; a dead server's file is replaced, a live one's not" {
     forget_server
     local path=$BATS_TEST_TMPDIR/dwell.sock attempt
-    launch_server HTTP_UNIX_SOCKET="$path" LOG_LEVEL=debug TRUSTED_PROXIES=unix
+    python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' "$path"
+    launch_server HTTP_HOST= HTTP_UNIX_SOCKET="$path" LOG_LEVEL=debug TRUSTED_PROXIES=unix
     for ((attempt = 0; attempt < 200; attempt++)); do
         if curl -fsS --unix-socket "$path" -o /dev/null http://x/healthz 2>/dev/null; then break; fi
         sleep 0.05
@@ -128,6 +156,11 @@ need() {
         -H 'X-Request-Id: over-unix'
     expect_json '.status == "ok"'
     expect_client over-unix 192.0.2.7
+    HTTP_HOST='' HTTP_UNIX_SOCKET=$path ENV_FILE=/dev/null "$DWELL" healthcheck
+    local said
+    if said=$(HTTP_HOST='' HTTP_UNIX_SOCKET=$path ENV_FILE=/dev/null "$DWELL" serve \
+        --database "$BATS_TEST_TMPDIR/second.sqlite3" 2>&1); then fail "A second server took the socket."; fi
+    [[ $said == *'Address already in use'* ]] || fail "$said"
     stop_server
     [[ ! -e $path ]] || fail "The socket's file was left behind."
 }

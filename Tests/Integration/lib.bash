@@ -58,11 +58,19 @@ launch_server() {
 # launch_prepared ARGUMENT...: dwell in the background, with what prepare_server made. The folder is the server's,
 # lest it reads the .env of whoever runs the tests. Descriptor 3 is bats' own: whoever keeps it open keeps bats waiting.
 launch_prepared() {
+    keep_log
     (
         cd "$server_folder"
         exec env -i "${clean_environment[@]}" "${server_environment[@]}" "$DWELL" "$@"
     ) >>"$server_folder/log" 2>&1 3>&- &
     server_pid=$!
+}
+
+# For log_secrets.py, which reads the logs of the whole run: a second name for the same file.
+keep_log() {
+    if [[ -z ${DWELL_LOGS:-} ]]; then return 0; fi
+    touch "$server_folder/log"
+    ln -f "$server_folder/log" "$DWELL_LOGS/server-$(stat -c %i "$server_folder/log")"
 }
 
 wait_until_ready() {

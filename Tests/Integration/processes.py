@@ -89,15 +89,26 @@ class Server:
     def __exit__(self, *_):
         self.kill()
 
+    def launch(self, log):
+        return subprocess.Popen(
+            [self.binary, "serve"], env=self.environment, cwd=self.folder, stdin=subprocess.DEVNULL,
+            stdout=log, stderr=log)
+
     def start(self):
         with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen(
-                [self.binary, "serve"], env=self.environment, cwd=self.folder, stdin=subprocess.DEVNULL,
-                stdout=log, stderr=log)
+            self.process = self.launch(log)
+        self.keep_log()
         try:
             wait_until(self.is_alive, 20, "the start of the server")
         except AssertionError as error:
             raise AssertionError(f"{error}; its log:\n{self.log()}") from None
+
+    def keep_log(self):
+        """For log_secrets.py, which reads the logs of the whole run: a second name for the same file."""
+        if folder := os.environ.get("DWELL_LOGS"):
+            name = pathlib.Path(folder, f"server-{self.log_path.stat().st_ino}")
+            if not name.exists():
+                os.link(self.log_path, name)
 
     def is_alive(self):
         if self.process.poll() is not None:

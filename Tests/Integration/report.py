@@ -1,6 +1,7 @@
 """How a check says what it found: TAP, with the numbers as comments. Knows nothing of what is checked."""
 
 import sys
+import traceback
 
 
 class Report:
@@ -24,6 +25,16 @@ class Report:
                 print(f"#   ... and {len(lines) - 20} lines more")
         sys.stdout.flush()
         return holds
+
+    def run(self, what, body):
+        """One check that is a function: it holds when the function returns."""
+        try:
+            body()
+        except Exception as error:
+            at = traceback.extract_tb(error.__traceback__)[1:]
+            where = " < ".join(f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}" for frame in reversed(at))
+            return self.check(False, what, f"{type(error).__name__}: {error}", where)
+        return self.check(True, what)
 
     def note(self, text):
         print(f"# {self.name}: {text}", flush=True)

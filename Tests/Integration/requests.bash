@@ -20,7 +20,21 @@ request() {
     fi
     # Not for bytes: a shell variable holds text.
     body=$(tr -d '\0' <"$answer_body")
+    keep_exchange "$method" "$path"
 }
+
+# keep_exchange METHOD PATH: for description.py, which holds every answer of the run against openapi.json.
+keep_exchange() {
+    if [[ -z ${DWELL_EXCHANGES:-} ]]; then return 0; fi
+    local file
+    file=$DWELL_EXCHANGES/$BASHPID-$((exchange_count += 1))-$RANDOM
+    { printf '%s %s\n' "$1" "$2" && cat "$answer_head" "$answer_body"; } >"$file"
+    # And for log_secrets.py, what must not be in any log.
+    if [[ -n ${token:-} && -n ${DWELL_SECRETS:-} ]]; then
+        printf '"token":"%s"\n' "$token" >>"$DWELL_SECRETS/bats-$BASHPID"
+    fi
+}
+exchange_count=0
 
 get() {
     request GET "$@"

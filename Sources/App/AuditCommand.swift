@@ -1,0 +1,108 @@
+// `dwell audit`: what a driver did about their account, when, from where, and how it ended.
+
+import ArgumentParser
+import Identity
+import JourneyModel
+import SQLiteStore
+
+struct AuditCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "audit",
+        abstract: "Show what was done about a driver's account.",
+        discussion: """
+            Sign-ins, also refused ones, refreshes and their reuse, sign-outs, profile changes, exports, devices, \
+            notices of Apple's and deletions, the newest first: when, from which address, by which request, and how it \
+            ended. Reads the database file and nothing else, so it works beside a running server and without one.
+
+            EXAMPLES
+              dwell audit --driver drv_5bqk2r
+              dwell audit --driver drv_5bqk2r --json | jq '.entries[] | select(.outcome == "refused")'
+            """)
+
+    @Option(help: ArgumentHelp("The driver's id.", valueName: "id"))
+    var driver: String
+
+    @Option(help: ArgumentHelp("How many entries, 1 to 10000.", valueName: "n"))
+    var limit = 100
+
+    @Flag(help: "One JSON document instead of a table.")
+    var json = false
+
+    @OptionGroup var settingsOptions: SettingsOptions
+
+    func validate() throws {
+        guard (1...AuditRecords.entriesMax).contains(limit) else {
+            throw ValidationError("--limit is a whole number from 1 to \(AuditRecords.entriesMax).")
+        }
+    }
+
+    func run() async throws {
+        let input = ConfigurationInput(overrides: settingsOptions.overrides)
+        let path = try Configuration.report(from: input).required().databasePath
+        let entries: [AuditEntry]
+        do throws(RecordsUnreadable) {
+            let records = try AuditRecords(path: path)
+            defer { records.close() }
+            entries = try records.entries(of: DriverID(driver), limit: limit)
+        } catch {
+            writeToStandardError("\(path): \(error)\n")
+            throw ExitCode.failure
+        }
+        if json { return print(AuditText.json(entries, of: DriverID(driver))) }
+        guard !entries.isEmpty else {
+            writeToStandardError("\(path) has no entry about driver \(escaped(driver)).\n")
+            throw ExitCode.failure
+        }
+        print(AuditText.table(entries))
+    }
+}
+
+/// Entries as text: a table for a person, JSON for a program. Pure.
+enum AuditText {
+    static func table(_ entries: [AuditEntry]) -> String {
+        let rows =
+            [["TIME", "ACTION", "OUTCOME", "REASON", "ADDRESS", "SESSION", "REQUEST"]]
+            + entries.map { entry in
+                [
+                    RFC3339.text(of: entry.at), entry.action.rawValue, entry.outcome.rawValue, entry.reason ?? "-",
+                    entry.address ?? "-", entry.sid ?? "-", entry.requestID ?? "-",
+                ].map(escaped)
+            }
+        let widths = rows[0].indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
+        return rows.map { row in
+            let cells = zip(row, widths).map { cell, width in
+                cell + String(repeating: " ", count: width - cell.count)
+            }
+            return String(cells.joined(separator: "  ").reversed().drop { $0 == " " }.reversed())
+        }.joined(separator: "\n")
+    }
+
+    static func json(_ entries: [AuditEntry], of driver: DriverID) -> String {
+        var writer = JSONWriter(reservingBytes: 64 + 256 * entries.count)
+        func member(_ name: String, _ text: String?) {
+            writer.name(name)
+            if let text { writer.string(text) } else { writer.null() }
+        }
+        writer.beginObject()
+        member("driver", driver.rawValue)
+        writer.name("entries")
+        writer.beginArray()
+        for entry in entries {
+            writer.beginObject()
+            writer.name("id")
+            writer.integer(entry.id)
+            member("at", RFC3339.text(of: entry.at))
+            member("action", entry.action.rawValue)
+            member("outcome", entry.outcome.rawValue)
+            member("reason", entry.reason)
+            member("driver", entry.driver?.rawValue)
+            member("sid", entry.sid)
+            member("address", entry.address)
+            member("request_id", entry.requestID)
+            writer.endObject()
+        }
+        writer.endArray()
+        writer.endObject()
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+}

@@ -1,0 +1,42 @@
+// How signing in goes, counted from the lines of the audit: every action is there once it is committed, whichever
+// handler it came through, and no handler has to remember to count. Begins with the lines after the start.
+
+import CoreMetrics
+import Identity
+import SQLiteStore
+import Telemetry
+
+actor AuditSampling {
+    private let store: SQLiteEventStore
+    private let counts: CounterTable
+    private var lastID: Int64?
+
+    private static let outcomes: [AuditOutcome] = [.done, .refused, .failed]
+
+    init(store: SQLiteEventStore, factory: any MetricsFactory) {
+        self.store = store
+        let actions = AuditAction.allCases
+        counts = CounterTable(MetricFamilies.signIns, count: actions.count * Self.outcomes.count, factory: factory) {
+            [
+                ("action", actions[$0 / Self.outcomes.count].rawValue),
+                ("outcome", Self.outcomes[$0 % Self.outcomes.count].rawValue),
+            ]
+        }
+    }
+
+    /// A database that cannot be read keeps the counts as they are.
+    func sample() async {
+        guard let since = lastID else {
+            lastID = try? await store.newestAuditID()
+            return
+        }
+        guard let new = try? await store.auditCounts(after: since), new.newestID > lastID ?? 0 else { return }
+        lastID = new.newestID
+        for (action, outcome, count) in new.counts {
+            guard let row = AuditAction.allCases.firstIndex(of: action),
+                let column = Self.outcomes.firstIndex(of: outcome)
+            else { continue }
+            counts.count(row * Self.outcomes.count + column, by: Int64(count))
+        }
+    }
+}

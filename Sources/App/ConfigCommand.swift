@@ -1,0 +1,107 @@
+// `dwell config history`: when which settings came into force, and what changed.
+
+import ArgumentParser
+import Foundation
+import JourneyModel
+import SQLiteStore
+
+struct ConfigCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "config", abstract: "What the settings of the session engine were.",
+        subcommands: [ConfigHistoryCommand.self])
+}
+
+struct ConfigHistoryCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "history",
+        abstract: "Show when which settings came into force.",
+        discussion: """
+            One entry for each start and SIGHUP that found other settings than before, the newest first, with what \
+            changed. The version is the ETag of GET /native/config and stands with every event stored under it. Reads \
+            the database file and nothing else, so it works beside a running server and without one.
+
+            EXAMPLES
+              dwell config history
+              dwell config history --json | jq '.changes[0].settings'
+            """)
+
+    @Option(help: ArgumentHelp("How many entries, 1 to 10000.", valueName: "n"))
+    var limit = 50
+
+    @Flag(help: "One JSON document instead of a table.")
+    var json = false
+
+    @OptionGroup var settingsOptions: SettingsOptions
+
+    func validate() throws {
+        guard (1...SettingsRecords.changesMax).contains(limit) else {
+            throw ValidationError("--limit is a whole number from 1 to \(SettingsRecords.changesMax).")
+        }
+    }
+
+    func run() async throws {
+        let input = ConfigurationInput(overrides: settingsOptions.overrides)
+        let path = try Configuration.report(from: input).required().databasePath
+        let changes: [SettingsChange]
+        do throws(RecordsUnreadable) {
+            let records = try SettingsRecords(path: path)
+            defer { records.close() }
+            // One more, for what the last of them changed.
+            changes = try records.changes(limit: limit + 1)
+        } catch {
+            writeToStandardError("\(path): \(error)\n")
+            throw ExitCode.failure
+        }
+        print(json ? SettingsHistory.json(changes, limit: limit) : SettingsHistory.text(changes, limit: limit))
+    }
+}
+
+/// The history as text for a person or JSON for a program. Pure.
+enum SettingsHistory {
+    static func text(_ changes: [SettingsChange], limit: Int) -> String {
+        guard !changes.isEmpty else { return "No server has run on this database since the history is kept." }
+        return changes.indices.prefix(limit).map { index in
+            let change = changes[index]
+            let differences = index + 1 < changes.count ? differences(from: changes[index + 1], to: change) : nil
+            let what = differences.map { $0.isEmpty ? "the same values" : $0.joined(separator: ", ") }
+            return "\(RFC3339.text(of: change.at))  \(change.version)  \(what ?? "the first that is known")"
+        }.joined(separator: "\n")
+    }
+
+    static func json(_ changes: [SettingsChange], limit: Int) -> String {
+        var writer = JSONWriter(reservingBytes: 64 + 512 * changes.count)
+        writer.beginObject()
+        writer.name("changes")
+        writer.beginArray()
+        for change in changes.prefix(limit) {
+            writer.beginObject()
+            writer.name("at")
+            writer.string(RFC3339.text(of: change.at))
+            writer.name("settings_version")
+            writer.string(change.version)
+            writer.name("settings")
+            writer.raw(change.settings)
+            writer.endObject()
+        }
+        writer.endArray()
+        writer.endObject()
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+
+    /// `chargerIntentRadius_m 400 -> 500`, in the order of the contract.
+    private static func differences(from before: SettingsChange, to after: SettingsChange) -> [String] {
+        let (old, new) = (values(before), values(after))
+        return Settings.declarations.compactMap { declaration in
+            let (was, isNow) = (old[declaration.field], new[declaration.field])
+            return was == isNow ? nil : "\(declaration.field) \(was ?? "none") -> \(isNow ?? "none")"
+        }
+    }
+
+    /// By name, as they are written.
+    private static func values(_ change: SettingsChange) -> [String: String] {
+        guard case .object(let members)? = try? JSONValue.parse(Array(change.settings.utf8)) else { return [:] }
+        return members.reduce(into: [:]) { values, member in
+            if case .number(let text) = member.value { values[member.name] = text }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+// The figures that are read rather than counted: connections and buffers, the loops, the writer's line, Redis, the
+// files of the database. Read when /metrics is.
+
+import CoreMetrics
+import Engine
+import Foundation
+import HTTPServer
+import RedisAdmission
+import SQLiteStore
+import Sockets
+import Synchronization
+import Telemetry
+
+struct OperationSampling: Sendable {
+    let sampling: MetricSampling
+    let factory: any MetricsFactory
+
+    func add(_ server: Server) {
+        let connections = factory.gauge(MetricFamilies.connections)
+        let served = SampledCounter(MetricFamilies.connectionsTotal, [("outcome", "served")], factory: factory)
+        let turnedAway = SampledCounter(MetricFamilies.connectionsTotal, [("outcome", "turned_away")], factory: factory)
+        let bytes = factory.gauge(MetricFamilies.bufferBytes)
+        let bytesMax = factory.gauge(MetricFamilies.bufferBytesMax)
+        sampling.add {
+            let standing = server.standing
+            connections.set(Int64(standing.connectionsOpen))
+            served.sample(standing.connectionsServed)
+            turnedAway.sample(standing.connectionsTurnedAway)
+            bytes.set(Int64(standing.bytesHeld))
+            bytesMax.set(Int64(standing.bytesHeldMax))
+        }
+    }
+
+    func add(_ loops: EventLoopGroup) {
+        factory.gauge(MetricFamilies.loops).set(Int64(loops.loops.count))
+        for loop in loops.loops {
+            let gauge = factory.gauge(MetricFamilies.loopDelaySeconds, [("loop", String(loop.index))])
+            let delay = LoopDelay()
+            sampling.add { gauge.set(delay.look(at: loop)) }
+        }
+    }
+
+    func add(_ store: SQLiteEventStore, path: String) {
+        let waiting = factory.gauge(MetricFamilies.writesWaiting)
+        let main = factory.gauge(MetricFamilies.databaseBytes, [("file", "main")])
+        let log = factory.gauge(MetricFamilies.databaseBytes, [("file", "wal")])
+        sampling.add {
+            waiting.set(Int64(store.writesWaiting))
+            main.set(Self.bytes(of: path))
+            log.set(Self.bytes(of: path + "-wal"))
+        }
+    }
+
+    func add(_ redis: SharedAdmission) {
+        let connections = factory.gauge(MetricFamilies.redisConnections)
+        let states = [CircuitBreaker.State.closed, .open, .halfOpen].map {
+            ($0, factory.gauge(MetricFamilies.redisBreaker, [("state", $0.rawValue)]))
+        }
+        let decisions = ["redis", "process", "corrected"].map {
+            SampledCounter(MetricFamilies.redisDecisions, [("by", $0)], factory: factory)
+        }
+        let timeouts = SampledCounter(MetricFamilies.redisFailures, [("reason", "timeout")], factory: factory)
+        let errors = SampledCounter(MetricFamilies.redisFailures, [("reason", "error_reply")], factory: factory)
+        sampling.add {
+            let standing = redis.standing
+            connections.set(Int64(standing.connections))
+            for (state, gauge) in states { gauge.set(Int64(state == standing.breaker ? 1 : 0)) }
+            let counts = [standing.decisionsByRedis, standing.decisionsInProcess, standing.decisionsCorrected]
+            for (counter, count) in zip(decisions, counts) { counter.sample(count) }
+            timeouts.sample(standing.timeouts)
+            errors.sample(standing.errorReplies)
+        }
+    }
+
+    private static func bytes(of path: String) -> Int64 {
+        let attributes = try? FileManager.default.attributesOfItem(atPath: path)
+        return (attributes?[.size] as? NSNumber)?.int64Value ?? 0
+    }
+}
+
+/// How long a loop takes to come to a new piece of work: put in line at one look, told at the next. While it has not
+/// come to it, how long that has been waiting.
+private final class LoopDelay: Sendable {
+    private struct State {
+        var putInLineAt: Deadline?
+        var seconds = 0.0
+    }
+    private let state = Mutex(State())
+
+    func look(at loop: EventLoop) -> Double {
+        let now = Deadline.now
+        let (seconds, isToPut) = state.withLock { state in
+            if let since = state.putInLineAt { return (Self.seconds(since, now), false) }
+            state.putInLineAt = now
+            return (state.seconds, true)
+        }
+        if isToPut {
+            loop.execute { [self] in
+                let then = Deadline.now
+                state.withLock { state in
+                    state.seconds = state.putInLineAt.map { Self.seconds($0, then) } ?? 0
+                    state.putInLineAt = nil
+                }
+            }
+        }
+        return seconds
+    }
+
+    private static func seconds(_ start: Deadline, _ end: Deadline) -> Double {
+        end.nanoseconds > start.nanoseconds ? Double(end.nanoseconds - start.nanoseconds) / 1_000_000_000 : 0
+    }
+}

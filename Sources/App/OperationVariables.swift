@@ -1,0 +1,48 @@
+// The variables of whoever runs the server: who may look, and where analytics go (contract, sections 7 and 8). Part of
+// the table in Configuration.swift.
+
+import Telemetry
+
+extension Variables {
+    static let operatorToken = Variable<Secret<String>?>.secret(
+        "OPS_TOKEN", .operation, allowed: "16 to 4096 letters, digits and -._~+/=",
+        "Opens /ops, as an access token of the role ops does. Without it only such a token does.",
+        parse: { text in
+            let isToken = text.utf8.allSatisfy { byte in
+                byte < 0x80 && Character(Unicode.Scalar(byte)).isLetter
+                    || byte < 0x80 && Character(Unicode.Scalar(byte)).isNumber || "-._~+/=".utf8.contains(byte)
+            }
+            return (16...4096).contains(text.utf8.count) && isToken ? Secret(text) : nil
+        })
+
+    static let analyticsHost = Variable<OutgoingURL?>.url(
+        "POSTHOG_HOST", .operation,
+        "A PostHog, or what speaks its capture protocol, that every stored event goes to; https://eu.i.posthog.com for example."
+    )
+
+    static let analyticsKey = Variable<Secret<String>?>.secret(
+        "POSTHOG_KEY", .operation, allowed: "1 to 256 printable ASCII characters",
+        "The key of the project there.", parse: { isName($0) ? Secret($0) : nil })
+
+    static let operation: [any Declaration] = watching + [operatorToken, analyticsHost, analyticsKey]
+}
+
+struct AnalyticsConfiguration: Sendable {
+    var host: OutgoingURL
+    var key: Secret<String>
+
+    /// Both or neither.
+    init?(_ reading: inout ConfigurationReading) {
+        let host = reading.value(of: Variables.analyticsHost)
+        let key = reading.value(of: Variables.analyticsKey)
+        let names = [Variables.analyticsHost.name, Variables.analyticsKey.name]
+        let isTold = reading.problems.contains { names.contains($0.variable) || $0.variable == names[1] + "_FILE" }
+        if (host == nil) != (key == nil), !isTold {
+            reading.note(
+                host == nil ? names[0] : names[1],
+                " is not set; allowed are both of \(names.joined(separator: " and ")), or neither")
+        }
+        guard let host, let key else { return nil }
+        (self.host, self.key) = (host, key)
+    }
+}

@@ -1,0 +1,71 @@
+// The parts by which the server is watched: the figures and who reads them, and whether it is ready. Without
+// METRICS_TOKEN and METRICS_PORT nobody reads the figures, and /metrics is not there.
+
+import API
+import CoreMetrics
+import HTTPServer
+import Logging
+import RedisAdmission
+import SQLiteStore
+import Sockets
+import Telemetry
+
+struct OperationWiring: Sendable {
+    /// Where everybody counts.
+    let metrics: any MetricsFactory
+    let readiness: Readiness
+    private let sampling: OperationSampling
+    private let routes: OperatorRoutes
+    private let address: SocketAddress?
+    private let hasToken: Bool
+
+    init(
+        _ configuration: Configuration, metrics: PrometheusMetrics, store: SQLiteEventStore, shared: SharedAdmission?,
+        loops: EventLoopGroup
+    ) {
+        self.metrics = metrics
+        readiness = Readiness(
+            takesWrite: { (try? await store.checkWritable()) != nil },
+            redis: { shared.map { $0.standing.isConnected ? .serves : .lost } ?? .notConfigured },
+            clock: { Int64(Deadline.now.nanoseconds / 1_000_000) })
+        address = configuration.operation.metricsAddress.map { .ip(host: $0.host, port: $0.port) }
+        hasToken = configuration.operation.metricsToken != nil
+
+        let process = ProcessMetrics(metrics, version: version, startedAtMilliseconds: millisecondsSince1970())
+        let sampling = MetricSampling()
+        self.sampling = OperationSampling(sampling: sampling, factory: metrics)
+        self.sampling.add(loops)
+        self.sampling.add(store, path: configuration.databasePath)
+        if let shared { self.sampling.add(shared) }
+        sampling.add(process.sample)
+        let audit = AuditSampling(store: store, factory: metrics)
+        routes = OperatorRoutes(readiness: readiness, metricsToken: configuration.operation.metricsToken) {
+            await audit.sample()
+            // Files are looked at: not on the loop that answers.
+            return await Task.detached {
+                sampling.sample()
+                return metrics.text()
+            }.value
+        }
+    }
+
+    /// What the listener for everybody serves beside the API.
+    var publicRoutes: [Route] {
+        address == nil && hasToken ? [routes.ready, routes.metrics] : [routes.ready]
+    }
+
+    /// The listener of METRICS_PORT; nil without it.
+    func ownServer(refusals: @escaping RefusalRenderer, logger: Logger, loops: EventLoopGroup) -> Server? {
+        guard let address else { return nil }
+        var configuration = ServerConfiguration(addresses: [address])
+        configuration.connectionsMax = 64
+        return Server(
+            configuration: configuration, routes: routes.health + [routes.metrics], refusals: refusals,
+            observer: RequestLog(logger: logger), logger: logger, loops: loops)
+    }
+
+    /// Has the figures of this server read as well.
+    func watch(_ server: Server) {
+        sampling.add(server)
+    }
+}

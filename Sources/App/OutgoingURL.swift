@@ -1,0 +1,66 @@
+// Where the server may call out to, and the key for what it keeps sealed: two texts of the environment that must have a
+// certain form. Pure.
+
+import Foundation
+
+/// An https URL; http only to this machine, where nobody can listen on the way.
+struct OutgoingURL: Hashable, Sendable, ExpressibleByStringLiteral {
+    static let allowed = "an https URL, or an http URL of localhost, 127.0.0.0/8 or [::1], without user and fragment"
+
+    let url: URL
+
+    var text: String { url.absoluteString }
+
+    /// Nil for a URL that is not allowed, and for what is none.
+    init?(_ text: String) {
+        guard text.utf8.count <= 2048, text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }),
+            let components = URLComponents(string: text), let url = components.url,
+            let host = components.host, !host.isEmpty, components.user == nil, components.password == nil,
+            components.fragment == nil, components.port.map({ (1...65_535).contains($0) }) ?? true
+        else { return nil }
+        switch components.scheme?.lowercased() {
+        case "https": break
+        case "http" where Self.isLoopback(host): break
+        default: return nil
+        }
+        self.url = url
+    }
+
+    /// For the defaults in the table of variables; a test reads each of them as an operator's text.
+    init(stringLiteral text: StaticString) {
+        url = Self.init("\(text)")?.url ?? URL(filePath: "/")
+    }
+
+    private static func isLoopback(_ host: String) -> Bool {
+        if host == "localhost" || host == "::1" || host == "[::1]" { return true }
+        let parts = host.split(separator: ".", omittingEmptySubsequences: false)
+        return parts.count == 4 && parts[0] == "127"
+            && parts.allSatisfy { (1...3).contains($0.utf8.count) && UInt8($0) != nil }
+    }
+}
+
+enum DataKey {
+    static let byteCount = 32
+
+    /// 64 hexadecimal digits are not base64 of 32 bytes, and the other way round: there is one reading of each text.
+    static func bytes(_ text: String) -> [UInt8]? {
+        let bytes = text.utf8.count == 2 * byteCount ? hexadecimal(text) : base64(text)
+        return bytes?.count == byteCount ? bytes : nil
+    }
+
+    private static func hexadecimal(_ text: String) -> [UInt8]? {
+        let digits = text.utf8.compactMap { $0 < 0x80 ? Character(Unicode.Scalar($0)).hexDigitValue : nil }
+        guard digits.count == text.utf8.count else { return nil }
+        return stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
+    }
+
+    /// RFC 4648, sections 4 and 5, with or without padding.
+    private static func base64(_ text: String) -> [UInt8]? {
+        let plain = text.replacing("-", with: "+").replacing("_", with: "/").prefix { $0 != "=" }
+        let padding = String(repeating: "=", count: (4 - plain.utf8.count % 4) % 4)
+        guard text.utf8.count == plain.utf8.count || text.utf8.count == plain.utf8.count + padding.utf8.count,
+            text.hasSuffix("=") == (text.utf8.count > plain.utf8.count)
+        else { return nil }
+        return Data(base64Encoded: plain + padding).map { Array($0) }
+    }
+}

@@ -1,0 +1,83 @@
+// The rules between the variables of signing in: which of them go together, and what production refuses.
+
+import Identity
+import Telemetry
+
+extension AppleConfiguration {
+    init(_ reading: inout ConfigurationReading, hasDataKey: Bool) {
+        clientIDs = reading.value(of: Variables.appleClientIDs)
+        keySetURL = reading.value(of: Variables.appleKeySetURL)
+        tokenURL = reading.value(of: Variables.appleTokenURL)
+        revokeURL = reading.value(of: Variables.appleRevokeURL)
+        codeExchange = Self.codeExchange(&reading, hasDataKey: hasDataKey)
+    }
+
+    /// All three or none; and what they bring home is kept sealed, so there must be a key for that.
+    private static func codeExchange(_ reading: inout ConfigurationReading, hasDataKey: Bool) -> CodeExchange? {
+        let teamID = reading.value(of: Variables.appleTeamID)
+        let keyID = reading.value(of: Variables.appleKeyID)
+        let path = reading.value(of: Variables.applePrivateKeyFile)
+        let names = [Variables.appleTeamID.name, Variables.appleKeyID.name, Variables.applePrivateKeyFile.name]
+        let missing = zip(names, [teamID, keyID, path]).filter { $0.1 == nil }.map(\.0)
+        guard missing.count < names.count else { return nil }
+        let isTold = reading.problems.contains { names.contains($0.variable) }
+        guard let teamID, let keyID, let path else {
+            if !isTold {
+                reading.note(missing[0], " is not set; allowed are all of \(names.joined(separator: ", ")), or none")
+            }
+            return nil
+        }
+        let dataKey = Variables.dataKey
+        if !hasDataKey, !reading.problems.contains(where: { $0.variable.hasPrefix(dataKey.name) }) {
+            reading.note(dataKey.name, " is not set; with \(names[0]) it must be: \(dataKey.allowed)")
+        }
+        guard let key = privateKey(path, &reading) else { return nil }
+        return CodeExchange(teamID: teamID, keyID: keyID, key: key)
+    }
+
+    private static func privateKey(_ path: String, _ reading: inout ConfigurationReading) -> SigningKey? {
+        let variable = Variables.applePrivateKeyFile
+        do {
+            let pem = Secret(try readTextFile(path, bytesMax: 65_536))
+            if let key = try? SigningKey(privateKeyPEM: pem) { return key }
+            reading.note(variable.name, "=\(escaped(path)) is not allowed; allowed is \(variable.allowed)")
+        } catch {
+            reading.note(variable.name, "=\(escaped(path)) is not allowed: \(error.reason)")
+        }
+        return nil
+    }
+}
+
+extension CodeConfiguration {
+    init(_ reading: inout ConfigurationReading, environment: AppEnvironment) {
+        let chosen = reading.value(of: Variables.otpDelivery)
+        let url = reading.value(of: Variables.otpWebhookURL)
+        let secret = reading.value(of: Variables.otpWebhookSecret)
+        sendsPerNumber = reading.value(of: Variables.otpSendsPerNumber)
+        sendsPerAddress = reading.value(of: Variables.otpSendsPerAddress)
+        sendsTotal = reading.value(of: Variables.otpSendsTotal)
+        switch chosen {
+        case nil: delivery = environment == .production ? .none : .log
+        case .log:
+            delivery = .log
+            if environment == .production {
+                reading.note(
+                    Variables.otpDelivery.name,
+                    "=log is not allowed with APP_ENV=production: it writes codes to the log")
+            }
+        case .webhook: delivery = Self.webhook(url, secret, &reading)
+        }
+    }
+
+    private static func webhook(
+        _ url: OutgoingURL?, _ secret: Secret<String>?, _ reading: inout ConfigurationReading
+    ) -> Delivery {
+        if let url, let secret { return .webhook(url, secret: secret) }
+        let names = [(Variables.otpWebhookURL.name, url == nil), (Variables.otpWebhookSecret.name, secret == nil)]
+        for (name, isMissing) in names
+        where isMissing && !reading.problems.contains(where: { $0.variable.hasPrefix(name) }) {
+            reading.note(name, " is not set; with OTP_DELIVERY=webhook it must be")
+        }
+        return .none
+    }
+}

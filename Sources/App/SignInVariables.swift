@@ -1,0 +1,106 @@
+// The variables of signing in (contract, sections 6 and 8): Sign in with Apple, and one-time codes. Part of the table in
+// Configuration.swift.
+
+import Telemetry
+
+extension Variables {
+    // MARK: Sign in with Apple
+
+    static let appleClientIDs = Variable<[String]>(
+        name: "APPLE_CLIENT_IDS", section: .apple, defaultText: "", defaultValue: [],
+        allowed: .text("1 to 32 client ids with commas between them, each of 1 to 256 printable ASCII characters"),
+        isSecret: false,
+        sentence: "The apps (bundle ids) and services whose identity tokens are taken. Without it, nobody's are.",
+        parse: { text in
+            let ids = text.split(separator: ",", omittingEmptySubsequences: false)
+                .map { $0.drop { $0 == " " } }.map { String($0.reversed().drop { $0 == " " }.reversed()) }
+            return (1...32).contains(ids.count) && ids.allSatisfy(isName) ? ids : nil
+        },
+        show: { $0.isEmpty ? "not set" : $0.joined(separator: ",") })
+
+    static let appleKeySetURL = Variable<OutgoingURL>.url(
+        "APPLE_JWKS_URL", .apple, default: "https://appleid.apple.com/auth/keys",
+        "Where Apple's public keys are read, once an hour or so.")
+
+    static let appleTeamID = Variable<String?>.text(
+        "APPLE_TEAM_ID", .apple, allowed: "Apple's name of the team: 1 to 64 letters and digits",
+        "With the next two: authorization codes are exchanged, so that a deletion can be told to Apple."
+    ) { isAppleID($0) }
+
+    static let appleKeyID = Variable<String?>.text(
+        "APPLE_KEY_ID", .apple, allowed: "Apple's name of the key: 1 to 64 letters and digits",
+        "The key of the next line, by the name that Apple gave it."
+    ) { isAppleID($0) }
+
+    static let applePrivateKeyFile = Variable<String?>.text(
+        "APPLE_PRIVATE_KEY_FILE", .apple, allowed: "the path of a P-256 private key in PEM form",
+        "The key for Sign in with Apple (AuthKey_....p8), which signs what is asked of Apple's token endpoint."
+    ) { isPath($0) }
+
+    static let appleTokenURL = Variable<OutgoingURL>.url(
+        "APPLE_TOKEN_URL", .apple, default: "https://appleid.apple.com/auth/token",
+        "Where authorization codes are exchanged.")
+
+    static let appleRevokeURL = Variable<OutgoingURL>.url(
+        "APPLE_REVOKE_URL", .apple, default: "https://appleid.apple.com/auth/revoke",
+        "Where the tokens of a deleted driver are revoked.")
+
+    // MARK: One-time codes
+
+    static let otpDelivery = Variable<OTPDelivery?>.words(
+        "OTP_DELIVERY", .codes, unset: "log in development, none in production",
+        "How codes reach phones: log writes them to the log, for development only; webhook posts them to OTP_WEBHOOK_URL. "
+            + "Without it: log, and with APP_ENV=production none are sent.")
+
+    static let otpWebhookURL = Variable<OutgoingURL?>.url(
+        "OTP_WEBHOOK_URL", .codes, "Where {\"phone\",\"code\",\"expires_in\"} is posted, signed.")
+
+    static let otpWebhookSecret = Variable<Secret<String>?>.secret(
+        "OTP_WEBHOOK_SECRET", .codes, allowed: "at least 16 bytes",
+        "Signs what is posted there (HMAC-SHA256 in X-Dwell-Signature).",
+        parse: { $0.utf8.count >= 16 ? Secret($0) : nil })
+
+    static let otpSendsPerNumber = Variable<Int>.integer(
+        "OTP_SENDS_PER_NUMBER", .codes, default: 5, in: 1...1000, "Codes that one number is sent in an hour.")
+
+    static let otpSendsPerAddress = Variable<Int>.integer(
+        "OTP_SENDS_PER_ADDRESS", .codes, default: 20, in: 1...1_000_000,
+        "Codes that one address (IPv6: one /64) can ask for in an hour.")
+
+    static let otpSendsTotal = Variable<Int>.integer(
+        "OTP_SENDS_TOTAL", .codes, default: 1000, in: 1...1_000_000, "Codes that are sent in an hour in all.")
+
+    static let signIn: [any Declaration] = [
+        appleClientIDs, appleKeySetURL, appleTeamID, appleKeyID, applePrivateKeyFile, appleTokenURL, appleRevokeURL,
+        otpDelivery, otpWebhookURL, otpWebhookSecret, otpSendsPerNumber, otpSendsPerAddress, otpSendsTotal,
+    ]
+
+    private static func isAppleID(_ text: String) -> Bool {
+        (1...64).contains(text.utf8.count) && text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) }
+    }
+}
+
+/// The raw values are those of `OTP_DELIVERY`.
+enum OTPDelivery: String, CaseIterable, Sendable {
+    case log, webhook
+}
+
+extension Variable<OutgoingURL> {
+    static func url(
+        _ name: String, _ section: VariableSection, default value: OutgoingURL, _ sentence: String
+    ) -> Self {
+        Variable(
+            name: name, section: section, defaultText: value.text, defaultValue: value,
+            allowed: .text(OutgoingURL.allowed), isSecret: false, sentence: sentence,
+            parse: { OutgoingURL($0) }, show: { $0.text })
+    }
+}
+
+extension Variable<OutgoingURL?> {
+    static func url(_ name: String, _ section: VariableSection, _ sentence: String) -> Self {
+        Variable(
+            name: name, section: section, defaultText: "", defaultValue: nil,
+            allowed: .text(OutgoingURL.allowed), isSecret: false, sentence: sentence,
+            parse: { OutgoingURL($0).map(Optional.some) }, show: { $0?.text ?? "not set" })
+    }
+}

@@ -1,0 +1,131 @@
+// The parts of signing in: who verifies tokens, who makes them, what is asked of others over HTTP, and what of it runs
+// beside requests.
+
+import API
+import Identity
+import JourneyModel
+import Logging
+import Outbound
+import SQLiteStore
+import ServiceLifecycle
+import Telemetry
+
+struct SignInWiring {
+    let verifier: AccessTokenVerifier
+    let services: SignInServices
+    private let memory: SignInMemory
+    private let outgoing: OutgoingWiring
+
+    init(
+        _ configuration: Configuration, key: SigningKey, digests: KeyedDigests, store: SQLiteEventStore,
+        http: OutgoingHTTP, clock: @escaping @Sendable () -> Moment, logger: Logger
+    ) async {
+        let accounts = SQLiteAccounts(store: store, digests: digests)
+        outgoing = await OutgoingWiring(
+            configuration, http: http, queue: accounts, clock: clock, logger: logger)
+        memory = SignInMemory(store: accounts)
+        verifier = await AccessTokenVerifier(
+            key: key, scope: configuration.tokens.scope, trustExternal: configuration.tokens.trustsExternal,
+            signInSessions: memory)
+        let mint = TokenMint(
+            issuer: await AccessTokenIssuer(key: key, scope: configuration.tokens.scope),
+            lifetimes: configuration.tokens.lifetimes)
+        let signIns = SignIns(
+            store: accounts, tokens: mint, digests: digests, sendLimits: configuration.codes.limits,
+            delivery: outgoing.delivery ?? NoDelivery(), exchange: outgoing.apple)
+        let ownAccount = Accounts(store: accounts, memory: memory)
+        services = SignInServices(
+            signIns: signIns,
+            sessions: TokenSessions(store: accounts, memory: memory, tokens: mint, verifier: verifier),
+            accounts: ownAccount, devices: Devices(store: accounts),
+            appleTokens: AppleTokenVerifier(clientIDs: configuration.apple.clientIDs, keys: outgoing.appleKeys),
+            appleNotices: ownAccount, sendsCodes: outgoing.delivery != nil, publicKeySet: key.publicKeySet)
+    }
+
+    /// What runs as long as the server does, and ends after it.
+    var loops: [any Service] {
+        outgoing.loops + [LoopService(loop: memory.run)]
+    }
+}
+
+/// Everything of signing in that calls others.
+private struct OutgoingWiring {
+    let appleKeys: AppleKeySet
+    /// Nil: authorization codes are not exchanged.
+    let apple: AppleTokenEndpoint?
+    /// Nil: no codes are sent.
+    let delivery: (any CodeDelivery)?
+    let loops: [any Service]
+
+    init(
+        _ configuration: Configuration, http: OutgoingHTTP, queue: any AppleRevocationQueue,
+        clock: @escaping @Sendable () -> Moment, logger: Logger
+    ) async {
+        var loops: [any Service] = []
+        appleKeys = AppleKeySet(
+            source: AppleKeySetFetch(http: http, url: configuration.apple.keySetURL.url, logger: logger), clock: clock)
+        apple = await Self.tokenEndpoint(configuration, http, clock)
+        if let apple {
+            let revocations = AppleRevocationDelivery(queue: queue, apple: apple, clock: clock, logger: logger)
+            loops.append(LoopService(loop: revocations.run))
+        }
+        switch configuration.codes.delivery {
+        case .none: delivery = nil
+        case .log: delivery = LoggedCodeDelivery(logger: logger)
+        case .webhook(let url, let secret):
+            // Its own, so that codes which a slow webhook keeps waiting take no place from sign-ins with Apple.
+            let http = OutgoingHTTP()
+            loops.append(ClosingService { http.close() })
+            let webhook = WebhookCodeDelivery(
+                webhook: CodeWebhook(http: http, url: url.url, secret: secret), clock: clock, logger: logger,
+                drainSeconds: configuration.codeDrainSeconds)
+            delivery = webhook
+            loops.append(LoopService(loop: webhook.run))
+        }
+        self.loops = loops
+    }
+
+    private static func tokenEndpoint(
+        _ configuration: Configuration, _ http: OutgoingHTTP, _ clock: @escaping @Sendable () -> Moment
+    ) async -> AppleTokenEndpoint? {
+        guard let exchange = configuration.apple.codeExchange, let dataKey = configuration.tokens.dataKey else {
+            return nil
+        }
+        return AppleTokenEndpoint(
+            http: http, tokenURL: configuration.apple.tokenURL.url, revokeURL: configuration.apple.revokeURL.url,
+            clientSecret: await AppleClientSecret(teamID: exchange.teamID, keyID: exchange.keyID, key: exchange.key),
+            seal: DataSeal(dataKey: dataKey), clock: clock)
+    }
+}
+
+/// For a server that sends no codes: its route says so before anybody gets here.
+private struct NoDelivery: CodeDelivery {
+    func deliver(_ code: OutgoingCode) {}
+}
+
+extension Configuration {
+    /// What codes under way have of the time that the whole process has at its end.
+    fileprivate var codeDrainSeconds: Int {
+        min(WebhookCodeDelivery.drainSeconds, shutdownTimeoutSeconds / 3)
+    }
+
+    /// What is left of it for requests in progress; a second goes to closing the store.
+    var serverDrainSeconds: Int {
+        let codes = if case .webhook = codes.delivery { codeDrainSeconds } else { 0 }
+        return max(1, shutdownTimeoutSeconds - codes - 1)
+    }
+}
+
+extension TokenConfiguration {
+    fileprivate var lifetimes: TokenLifetimes {
+        TokenLifetimes(
+            accessSeconds: Int64(timeToLiveSeconds), refreshDays: Int64(refreshTimeToLiveDays),
+            legacyDays: Int64(legacyTimeToLiveDays))
+    }
+}
+
+extension CodeConfiguration {
+    fileprivate var limits: CodeSendLimits {
+        CodeSendLimits(perNumber: sendsPerNumber, perAddress: sendsPerAddress, total: sendsTotal)
+    }
+}

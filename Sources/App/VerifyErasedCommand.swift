@@ -1,0 +1,94 @@
+// `dwell verify-erased`: looks for what a deletion left behind.
+
+import ArgumentParser
+import Foundation
+import Identity
+import SQLiteStore
+
+struct VerifyErasedCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "verify-erased",
+        abstract: "Look for what is left of a deleted driver.",
+        discussion: """
+            Searches every column of every table, and the bytes of the database file and its write-ahead log, for each \
+            identifier that you give; for a receipt, looks at what still hangs on the driver that it was given to. \
+            Changes nothing, and works beside a running server. Backups are other files: name them with --database.
+
+            EXAMPLES
+              dwell verify-erased --driver drv_5bqk2r --phone +491511234567
+              dwell verify-erased --receipt rcp_x7q2 --database backup.sqlite3
+
+            EXIT STATUS
+              0 nothing was found, 1 something was found or could not be looked at
+            """)
+
+    @Option(help: ArgumentHelp("The deleted driver's id.", valueName: "id"))
+    var driver: String?
+
+    @Option(help: ArgumentHelp("The receipt of the deletion.", valueName: "id"))
+    var receipt: String?
+
+    @Option(help: "A phone number, in any notation with its country.")
+    var phone: String?
+
+    @Option(help: "An email address.")
+    var email: String?
+
+    @Option(help: ArgumentHelp("Apple's name of the person (sub).", valueName: "sub"))
+    var appleSubject: String?
+
+    @OptionGroup var settingsOptions: SettingsOptions
+
+    func validate() throws {
+        guard !identifiers.isEmpty || receipt != nil else {
+            throw ValidationError("Say what to look for: --driver, --receipt, --phone, --email or --apple-subject.")
+        }
+        for (option, text) in identifiers where text.utf8.count < ErasureScan.identifierBytesMin {
+            throw ValidationError(
+                "\(option) has at least \(ErasureScan.identifierBytesMin) bytes: a shorter one is found by chance.")
+        }
+        if let phone, PhoneNumber(phone) == nil {
+            throw ValidationError("--phone is a number with its country: + and 8 to 15 digits.")
+        }
+    }
+
+    func run() async throws {
+        let input = ConfigurationInput(overrides: settingsOptions.overrides)
+        let path = try Configuration.report(from: input).required().databasePath
+        let found: [String]
+        do {
+            let scan = ErasureScan(path: path)
+            found = try ofReceipt(scan) + ofIdentifiers(scan)
+        } catch {
+            writeToStandardError("\(path): \(error)\n")
+            throw ExitCode.failure
+        }
+        guard found.isEmpty else {
+            print(found.joined(separator: "\n"))
+            throw ExitCode.failure
+        }
+        print("\(path): nothing is left of what was looked for.")
+    }
+
+    private var identifiers: [(option: String, text: String)] {
+        // The digits alone are in the number however it is written.
+        let digits = phone.flatMap { PhoneNumber($0).map { String($0.e164.dropFirst()) } ?? $0 }
+        return [("--driver", driver), ("--phone", digits), ("--email", email), ("--apple-subject", appleSubject)]
+            .compactMap { option, text in text.map { (option, $0) } }
+    }
+
+    private func ofReceipt(_ scan: ErasureScan) throws -> [String] {
+        guard let receipt else { return [] }
+        guard let left = try scan.leftovers(ofReceipt: receipt) else {
+            return ["--receipt is of no deletion in this database"]
+        }
+        return left.map { "--receipt: \($0) is left" }
+    }
+
+    private func ofIdentifiers(_ scan: ErasureScan) throws -> [String] {
+        guard !identifiers.isEmpty else { return [] }
+        return try scan.find(identifiers.map(\.text)).map { finding in
+            "\(identifiers[finding.identifier].option) is in \(finding.place)"
+        }
+    }
+}

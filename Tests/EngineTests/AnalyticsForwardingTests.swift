@@ -1,0 +1,158 @@
+// What is forwarded, in which order, how often, and what becomes of it when the service does not want it.
+
+import Engine
+import JourneyModel
+import Logging
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Engine
+
+@Suite struct AnalyticsForwardingTests {
+    private let feed = ScriptedFeed()
+    private let service = ScriptedCapture()
+    private let clock = ManualClock()
+
+    private var forwarding: AnalyticsForwarding {
+        AnalyticsForwarding(
+            feed: feed, capture: service, clock: { [clock] in clock.now },
+            logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+    }
+
+    @Test func everythingIsForwardedOnceInOrder() async {
+        feed.add(count: 450)
+        var pace = AnalyticsForwarding.Pace()
+        for _ in 0..<3 { #expect(await forwarding.round(&pace) == 0) }
+        #expect(await forwarding.round(&pace) == AnalyticsForwarding.idleMilliseconds)
+        #expect(service.taken == Array(1...450))
+        #expect(feed.place == FeedPlace(last: 450, newest: 450, lostCount: 0))
+    }
+
+    @Test func anOutageCostsNothingButTheWait() async {
+        feed.add(count: 3)
+        service.answer { _ in .unavailable(reason: "down", retryAfterSeconds: nil) }
+        var pace = AnalyticsForwarding.Pace()
+        var pauses: [Int64] = []
+        for _ in 0..<9 { pauses.append(await forwarding.round(&pace)) }
+        for (failures, pause) in pauses.enumerated() {
+            let shortest = min(1000 << Int64(failures), 60_000)
+            #expect(pause >= shortest && pause <= shortest + shortest / 2)
+        }
+        #expect(feed.place.last == 0)
+        service.answer { _ in .taken }
+        #expect(await forwarding.round(&pace) == 0)
+        #expect(service.taken == [1, 2, 3])
+        #expect(pace.failureCount == 0)
+    }
+
+    @Test func theServiceSaysHowLongToWait() async {
+        feed.add(count: 1)
+        service.answer { _ in .unavailable(reason: "too many", retryAfterSeconds: 120) }
+        var pace = AnalyticsForwarding.Pace()
+        #expect(await forwarding.round(&pace) == 120_000)
+    }
+
+    /// One event that the service never takes is found, given up and counted; its neighbours arrive.
+    @Test func oneBadEventNeverSinksItsNeighbours() async {
+        feed.add(count: 450)
+        service.answer { events in events.contains { $0.id == 300 } ? .refused(reason: "400") : .taken }
+        var pace = AnalyticsForwarding.Pace()
+        for _ in 0..<60 where feed.place.waitingCount > 0 { #expect(await forwarding.round(&pace) == 0) }
+        #expect(service.taken == Array(1...450).filter { $0 != 300 })
+        #expect(feed.place == FeedPlace(last: 450, newest: 450, lostCount: 1))
+        #expect(pace.batchSize > 1)
+    }
+
+    @Test func whatWasDeletedBeforeItWasReadIsCounted() async {
+        feed.add(count: 50)
+        feed.delete(upTo: 20)
+        var pace = AnalyticsForwarding.Pace()
+        #expect(await forwarding.round(&pace) == 0)
+        #expect(service.taken == Array(21...50))
+        #expect(feed.place == FeedPlace(last: 50, newest: 50, lostCount: 20))
+    }
+
+    @Test func aStoreThatFailsIsAskedAgain() async {
+        feed.add(count: 2)
+        feed.fail(with: .unavailable("disk"))
+        var pace = AnalyticsForwarding.Pace()
+        #expect(await forwarding.round(&pace) >= 1000)
+        feed.fail(with: nil)
+        #expect(await forwarding.round(&pace) == 0)
+        #expect(service.taken == [1, 2])
+    }
+}
+
+private final class ScriptedFeed: EventFeed {
+    private struct State {
+        var events: [FeedEvent] = []
+        var place = FeedPlace(last: 0, newest: 0, lostCount: 0)
+        var failure: StoreFailure?
+    }
+
+    private let state = Mutex(State())
+
+    var place: FeedPlace { state.withLock { $0.place } }
+
+    func fail(with failure: StoreFailure?) { state.withLock { $0.failure = failure } }
+
+    func delete(upTo id: Int64) { state.withLock { $0.events.removeAll { $0.id <= id } } }
+
+    func add(count: Int64) {
+        state.withLock { state in
+            for id in state.place.newest + 1...state.place.newest + count {
+                state.events.append(
+                    FeedEvent(
+                        id: id, driver: DriverID("d"), eventID: "e\(id)", name: .chargerTargeted, sessionID: nil,
+                        chargerID: nil, merchantID: nil, occurredAt: Moment(millisecondsSinceEpoch: id),
+                        receivedAt: Moment(millisecondsSinceEpoch: id), source: "ios_native", appState: nil,
+                        sequence: nil, metadata: nil, settingsVersion: "v", verdict: .none, state: .idle))
+            }
+            state.place.newest += count
+        }
+    }
+
+    func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent] {
+        try answer { Array($0.events.filter { $0.id > id }.prefix(limit)) }
+    }
+
+    func place(of consumer: String) async throws(StoreFailure) -> FeedPlace { try answer(\.place) }
+
+    func move(_ consumer: String, to id: Int64, losing lostCount: Int64, at now: Moment) async throws(StoreFailure) {
+        try answer { _ in }
+        state.withLock { state in
+            state.place.last = id
+            state.place.lostCount += lostCount
+        }
+    }
+
+    private func answer<Value>(_ value: (State) -> Value) throws(StoreFailure) -> Value {
+        let state = state.withLock { $0 }
+        if let failure = state.failure { throw failure }
+        return value(state)
+    }
+}
+
+private final class ScriptedCapture: AnalyticsCapture {
+    private struct State {
+        var answer: @Sendable ([FeedEvent]) -> CaptureOutcome = { _ in .taken }
+        var taken: [Int64] = []
+    }
+
+    private let state = Mutex(State())
+
+    var taken: [Int64] { state.withLock { $0.taken } }
+
+    func answer(_ answer: @escaping @Sendable ([FeedEvent]) -> CaptureOutcome) {
+        state.withLock { $0.answer = answer }
+    }
+
+    func capture(_ events: [FeedEvent]) async -> CaptureOutcome {
+        state.withLock { state in
+            let outcome = state.answer(events)
+            if outcome == .taken { state.taken += events.map(\.id) }
+            return outcome
+        }
+    }
+}

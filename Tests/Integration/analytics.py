@@ -1,0 +1,174 @@
+"""Every stored event reaches the capture endpoint, through outages, restarts and kill -9; and no request waits for it."""
+
+import gzip
+import http.server
+import json
+import threading
+import time
+
+from client import Client, token
+from processes import UNLIMITED, Folder, Server, arguments, free_port, wait_until
+from report import Report
+
+KEY = "phc_key_of_these_checks"
+
+
+class Capture:
+    """A PostHog's capture endpoint that can be down, refuse, or say when to come back. For use with `with`."""
+
+    def __init__(self, port):
+        self.port = port
+        self.batches = []
+        self.status = 200
+        self.refuses = None
+        self.server = None
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def start(self):
+        capture = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.headers.get("Content-Encoding") == "gzip":
+                    body = gzip.decompress(body)
+                value = json.loads(body)
+                status = capture.status
+                if capture.refuses and any(capture.refuses(event) for event in value["batch"]):
+                    status = 400
+                if status == 200:
+                    capture.batches.append((self.path, self.headers.get("Content-Encoding"), value))
+                self.send_response(status)
+                if status == 503:
+                    self.send_header("Retry-After", "1")
+                self.end_headers()
+                self.wfile.write(b'{"status":1}')
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def stop(self):
+        if self.server:
+            self.server.shutdown()
+            self.server.server_close()
+            self.server = None
+
+    @property
+    def events(self):
+        return [event for _, _, value in list(self.batches) for event in value["batch"]]
+
+    @property
+    def keys(self):
+        return {event["properties"]["event_id"] for event in self.events}
+
+
+def post(server, names):
+    """One event under each of these names; the answers' statuses and the slowest answer's seconds."""
+    statuses, slowest = set(), 0.0
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    with Client(server.port, token("analytics")) as client:
+        for name in names:
+            event = {"event_id": name, "event": "chargerTargeted", "charger_id": "c", "occurred_at": now}
+            begun = time.monotonic()
+            statuses.add(client.request("POST", "/native/events", json.dumps(event).encode()).status)
+            slowest = max(slowest, time.monotonic() - begun)
+    return statuses, slowest
+
+
+def numbered(prefix, count):
+    return {f"{prefix}-{number}" for number in range(count)}
+
+
+def check(report, options):
+    capture = Capture(free_port())
+    environment = {**UNLIMITED, "POSTHOG_HOST": f"http://127.0.0.1:{capture.port}", "POSTHOG_KEY": KEY}
+    sent = set()
+
+    def arrives(what, seconds=30):
+        try:
+            wait_until(lambda: capture.keys >= sent, seconds, what)
+            return True
+        except AssertionError as error:
+            report.note(f"{error}; missing: {sorted(sent - capture.keys)[:5]}")
+            return False
+
+    with Folder() as folder, Server(options, folder, environment) as server:
+        # Down from the beginning: nobody listens there.
+        first = numbered("down", 300)
+        sent |= first
+        statuses, slowest = post(server, sorted(first))
+        report.note(f"while it is down the slowest of 300 answers took {slowest * 1000:.0f} ms")
+        report.check(statuses == {200}, "events are stored while nobody captures them", statuses)
+        with capture:
+            report.check(arrives("events of the outage"), "what was stored during the outage arrives after it")
+            path, coding, value = capture.batches[0]
+            report.check(
+                (path, coding, value["api_key"]) == ("/batch/", "gzip", KEY), "a batch is what the protocol says",
+                path, coding)
+            order = [event["properties"]["event_id"] for event in capture.events]
+            report.check(order == sorted(first), "the oldest comes first, each once, while nothing goes wrong")
+            names = {event["event"] for event in capture.events}
+            report.check(names == {"native_presession_chargerTargeted"}, "names have their prefix", names)
+
+            # Overloaded, then well again.
+            capture.status = 503
+            more = numbered("busy", 50)
+            sent |= more
+            post(server, sorted(more))
+            time.sleep(1)
+            report.check(not capture.keys & more, "an overloaded service has not taken them")
+            capture.status = 200
+            report.check(arrives("events of the overload"), "they arrive once it is well again")
+
+            # Killed in the middle, twice.
+            for round_number in range(2):
+                more = numbered(f"kill{round_number}", 400)
+                sent |= more
+                post(server, sorted(more))
+                server.kill()
+                server.start()
+            report.check(arrives("events around kill -9"), "none is lost to kill -9")
+
+            # One that the service will never take.
+            capture.refuses = lambda event: event["properties"]["event_id"] == "bad"
+            more = numbered("near", 20)
+            post(server, sorted(more)[:10] + ["bad"] + sorted(more)[10:])
+            sent |= more
+            report.check(arrives("the neighbours of a bad event"), "one bad event never sinks its neighbours")
+            report.check("bad" not in capture.keys, "the bad one is given up")
+
+        # A restart with nobody there: what waits, waits on disk.
+        more = numbered("restart", 30)
+        sent |= more
+        post(server, sorted(more))
+        server.stop()
+        server.start()
+        with capture:
+            report.check(arrives("events of before the restart"), "what waits outlives a restart")
+            by_key = {}
+            for event in capture.events:
+                by_key.setdefault(event["properties"]["event_id"], set()).add((event["uuid"], event["timestamp"]))
+            again = sum(1 for event in capture.events) - len(by_key)
+            report.note(f"{len(by_key)} events arrived, {again} of them again after a kill")
+            report.check(
+                all(len(same) == 1 for same in by_key.values()), "one that comes twice has the same uuid and time")
+            report.check(KEY not in server.log_path.read_text(errors="replace"), "the key is not in the log")
+
+
+def main():
+    options = arguments(__doc__).parse_args()
+    report = Report("analytics")
+    check(report, options)
+    report.exit()
+
+
+main()

@@ -1,0 +1,407 @@
+"""Apple on loopback, as Sign in with Apple's documents describe it: a key set, a token endpoint and a revoke endpoint. It
+can rotate its keys, be slow, lie, answer nonsense and go away; and it signs whatever a test wants signed. Knows nothing of
+the server under test."""
+
+import base64
+import datetime
+import hashlib
+import hmac
+import http.server
+import ipaddress
+import json
+import secrets
+import ssl
+import threading
+import time
+import urllib.parse
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
+
+ISSUER = "https://appleid.apple.com"
+NEW_ISSUER = "https://account.apple.com"
+CLIENT_ID = "org.example.chargers"
+OTHER_CLIENT_ID = "org.example.chargers.watch"
+TEAM_ID = "TEAM123456"
+KEY_ID = "KEY1234567"
+
+
+def base64url(data):
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def from_base64url(text):
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def number(value):
+    return base64url(value.to_bytes((value.bit_length() + 7) // 8, "big"))
+
+
+def compact(value):
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def claims_of(token):
+    """What a token says, whoever signed it."""
+    return json.loads(from_base64url(token.split(".")[1]))
+
+
+def header_of(token):
+    return json.loads(from_base64url(token.split(".")[0]))
+
+
+def nonce_claim(raw):
+    return hashlib.sha256(raw.encode()).hexdigest()
+
+
+# --- signing ------------------------------------------------------------------------------------------------------
+
+
+class RSAKey:
+    def __init__(self, kid, bits=2048):
+        self.kid = kid
+        self.private = rsa.generate_private_key(public_exponent=65537, key_size=bits)
+
+    @property
+    def jwk(self):
+        numbers = self.private.public_key().public_numbers()
+        return {"kty": "RSA", "kid": self.kid, "use": "sig", "alg": "RS256",
+                "n": number(numbers.n), "e": number(numbers.e)}
+
+    @property
+    def public_forms(self):
+        """The public key as an attacker would use it for an HMAC secret."""
+        public = self.private.public_key()
+        encodings, formats = serialization.Encoding, serialization.PublicFormat
+        return {
+            "PEM": public.public_bytes(encodings.PEM, formats.SubjectPublicKeyInfo),
+            "PEM without the last line feed": public.public_bytes(encodings.PEM, formats.SubjectPublicKeyInfo).strip(),
+            "DER": public.public_bytes(encodings.DER, formats.SubjectPublicKeyInfo),
+            "PKCS#1": public.public_bytes(encodings.PEM, formats.PKCS1),
+            "the modulus": from_base64url(self.jwk["n"]),
+            "the modulus as text": self.jwk["n"].encode(),
+            "the JWK": compact(self.jwk),
+        }
+
+    def sign(self, data, algorithm=hashes.SHA256):
+        return self.private.sign(data, padding.PKCS1v15(), algorithm())
+
+
+def jws(header, claims, sign):
+    """`sign` makes the signature's bytes from the signing input."""
+    signed = base64url(compact(header)) + "." + base64url(claims if isinstance(claims, bytes) else compact(claims))
+    return signed + "." + base64url(sign(signed.encode()))
+
+
+def hs256(key):
+    return lambda data: hmac.new(key, data, hashlib.sha256).digest()
+
+
+def no_signature(_):
+    return b""
+
+
+def es256_key_file(path):
+    """A new P-256 key as Apple hands one out (.p8) or a server keeps its own; the public half."""
+    private = ec.generate_private_key(ec.SECP256R1())
+    path.write_bytes(private.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+    path.chmod(0o600)
+    return private.public_key()
+
+
+def has_es256_signature(token, public_key):
+    signed, _, signature = token.rpartition(".")
+    raw = from_base64url(signature)
+    if len(raw) != 64:
+        return False
+    der = utils.encode_dss_signature(int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:], "big"))
+    try:
+        public_key.verify(der, signed.encode(), ec.ECDSA(hashes.SHA256()))
+        return True
+    except InvalidSignature:
+        return False
+
+
+def es256_public_key(jwk):
+    """Of a JWK of a key set."""
+    x, y = (int.from_bytes(from_base64url(jwk[name]), "big") for name in ("x", "y"))
+    return ec.EllipticCurvePublicNumbers(x, y, ec.SECP256R1()).public_key()
+
+
+def self_signed(folder):
+    """A certificate for 127.0.0.1 that signs itself, and its key: two paths."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    certificate = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
+        .sign(key, hashes.SHA256()))
+    paths = folder / "certificate.pem", folder / "certificate-key.pem"
+    paths[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    paths[1].write_bytes(key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+    return paths
+
+
+# --- misbehaving --------------------------------------------------------------------------------------------------
+
+# What a path does instead of answering well: functions of the handler and the good answer (status, body).
+
+
+def stalling(seconds):
+    def behave(handler, status, body):
+        time.sleep(seconds)
+        handler.answer(status, body)
+    return behave
+
+
+def failing(status):
+    return lambda handler, *_: handler.answer(status, b'{"error":"server_error"}')
+
+
+def saying(body, status=200):
+    return lambda handler, *_: handler.answer(status, body)
+
+
+def redirecting(location):
+    return lambda handler, *_: handler.answer(302, b"", [("Location", location)])
+
+
+def oversized(bytes_count):
+    """The good answer, and white space until it has that size."""
+    return lambda handler, status, body: handler.answer(status, body + b" " * (bytes_count - len(body)))
+
+
+def endless(handler, status, _):
+    """A body without an end, in chunks."""
+    handler.send_response(status)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Transfer-Encoding", "chunked")
+    handler.end_headers()
+    for _ in range(4096):
+        handler.wfile.write(b"4000\r\n" + b" " * 0x4000 + b"\r\n")
+
+
+def dripping(seconds):
+    """A byte now and then: never idle, never done."""
+    def behave(handler, status, body):
+        handler.send_response(status)
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        ends = time.monotonic() + seconds
+        for byte in body:
+            if time.monotonic() > ends:
+                return
+            handler.wfile.write(bytes([byte]))
+            handler.wfile.flush()
+            time.sleep(0.2)
+    return behave
+
+
+def hanging_up(handler, *_):
+    handler.close_connection = True
+
+
+# --- the server ---------------------------------------------------------------------------------------------------
+
+
+class AppleServer:
+    """For use with `with`. `requests` are (path, form or None, time); behaviours are by path."""
+
+    KEYS, TOKEN, REVOKE = "/auth/keys", "/auth/token", "/auth/revoke"
+
+    def __init__(self, team_public_key=None):
+        self.team_public_key = team_public_key
+        self.key = RSAKey("key-1")
+        self.published = [self.key]
+        self.cache_control = None
+        self.behaviours = {}
+        self.requests = []
+        # authorization code: (subject, client id); once, as at Apple.
+        self.codes = {}
+        self.revoked = []
+        self.complaints = []
+        self.lock = threading.Lock()
+        self.server = None
+        self.port = 0
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def start(self):
+        """On the port of the time before, if there was one."""
+        handler = type("Handler", (AppleHandler,), {"apple": self})
+        self.server = QuietServer(("127.0.0.1", self.port), handler)
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def start_with_tls(self, certificate, key):
+        """The same over TLS, with a certificate that nobody vouches for."""
+        self.start()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
+
+    def stop(self):
+        """Goes away: connections are refused."""
+        if self.server:
+            self.server.shutdown()
+            self.server.server_close()
+            self.server = None
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def environment(self):
+        """What the server under test needs to sign people in."""
+        return {"APPLE_CLIENT_IDS": f"{CLIENT_ID},{OTHER_CLIENT_ID}", "APPLE_JWKS_URL": self.url + self.KEYS,
+                "APPLE_TOKEN_URL": self.url + self.TOKEN, "APPLE_REVOKE_URL": self.url + self.REVOKE}
+
+    def count(self, path):
+        with self.lock:
+            return sum(1 for asked, _, _ in self.requests if asked == path)
+
+    def publish(self, *keys):
+        self.published = list(keys)
+
+    # --- what it signs
+
+    def claims(self, subject, raw_nonce, **changes):
+        """Of an identity token; a claim changed to None is left out."""
+        now = int(time.time())
+        claims = {"iss": ISSUER, "aud": CLIENT_ID, "sub": subject, "iat": now, "exp": now + 600,
+                  "nonce": nonce_claim(raw_nonce), "nonce_supported": True, "auth_time": now,
+                  "email": f"{subject}@privaterelay.example", "email_verified": "true", "is_private_email": "true",
+                  **changes}
+        return {name: value for name, value in claims.items() if value is not None}
+
+    def identity_token(self, subject, raw_nonce, key=None, header=None, **changes):
+        key = key or self.key
+        return jws({"alg": "RS256", "kid": key.kid, **(header or {})}, self.claims(subject, raw_nonce, **changes), key.sign)
+
+    def notice(self, kind, subject, jti=None, key=None, events=None, **changes):
+        """The payload of a server-to-server notification."""
+        key = key or self.key
+        now = int(time.time())
+        event = {"type": kind, "sub": subject, "event_time": now * 1000, "email": f"{subject}@privaterelay.example",
+                 "is_private_email": "true"}
+        claims = {"iss": ISSUER, "aud": CLIENT_ID, "iat": now, "exp": now + 600, "jti": jti or secrets.token_hex(8),
+                  "events": json.dumps(event) if events is None else events, **changes}
+        claims = {name: value for name, value in claims.items() if value is not None}
+        return jws({"alg": "RS256", "kid": key.kid}, claims, key.sign)
+
+    def authorization_code(self, subject, client_id=CLIENT_ID):
+        code = "c" + secrets.token_hex(16)
+        self.codes[code] = (subject, client_id)
+        return code
+
+    # --- what it answers
+
+    def key_set(self):
+        return 200, compact({"keys": [key.jwk for key in self.published]})
+
+    def token_answer(self, form):
+        complaint = self.complaint_about(form)
+        if complaint:
+            self.complaints.append(complaint)
+            return 400, b'{"error":"invalid_client"}'
+        if form.get("grant_type") != "authorization_code":
+            return 400, b'{"error":"unsupported_grant_type"}'
+        subject, client_id = self.codes.pop(form.get("code"), (None, None))
+        if subject is None or client_id != form.get("client_id"):
+            return 400, b'{"error":"invalid_grant"}'
+        return 200, self.tokens(subject)
+
+    def tokens(self, subject, refresh_token=None):
+        """A token answer; for a lie too."""
+        refresh_token = refresh_token or "apple-refresh-" + secrets.token_hex(16)
+        identity = self.identity_token(subject, "", nonce=None)
+        return compact({"access_token": "apple-access-" + secrets.token_hex(16), "token_type": "Bearer",
+                        "expires_in": 3600, "refresh_token": refresh_token, "id_token": identity})
+
+    def revoke_answer(self, form):
+        complaint = self.complaint_about(form)
+        if complaint:
+            self.complaints.append(complaint)
+            return 400, b'{"error":"invalid_client"}'
+        with self.lock:
+            self.revoked.append(form.get("token"))
+        return 200, b""
+
+    def complaint_about(self, form):
+        """What is wrong with the client secret; None when nothing is."""
+        try:
+            secret = form["client_secret"]
+            header, claims = header_of(secret), claims_of(secret)
+        except (KeyError, ValueError, IndexError):
+            return "there is no client secret"
+        now = time.time()
+        rules = [
+            ("alg", header.get("alg") == "ES256"), ("kid", header.get("kid") == KEY_ID),
+            ("iss", claims.get("iss") == TEAM_ID), ("sub", claims.get("sub") == form.get("client_id")),
+            ("aud", claims.get("aud") == ISSUER), ("iat", abs(claims.get("iat", 0) - now) < 300),
+            # Apple allows six months. A secret for one call needs minutes.
+            ("exp", now < claims.get("exp", 0) <= now + 600),
+            ("signature", self.team_public_key and has_es256_signature(secret, self.team_public_key)),
+        ]
+        return next((f"the client secret's {name} is wrong: {header} {claims}" for name, holds in rules if not holds), None)
+
+
+class QuietServer(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_):
+        """A client that hangs up, or that does not believe the certificate."""
+
+
+class AppleHandler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    apple = None
+
+    def do_GET(self):
+        self.respond(None, lambda _: self.apple.key_set() if self.path == AppleServer.KEYS else (404, b"{}"))
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", "0"))).decode()
+        form = dict(urllib.parse.parse_qsl(body, keep_blank_values=True))
+        answers = {AppleServer.TOKEN: self.apple.token_answer, AppleServer.REVOKE: self.apple.revoke_answer}
+        self.respond(form, answers.get(self.path, lambda _: (404, b"{}")))
+
+    def respond(self, form, good):
+        with self.apple.lock:
+            self.apple.requests.append((self.path, form, time.monotonic()))
+        behaviour = self.apple.behaviours.get(self.path)
+        try:
+            if behaviour is None:
+                self.answer(*good(form))
+            else:
+                # A liar has not done what was asked.
+                behaviour(self, *(good(form) if form is None else (200, b"{}")))
+        except (ConnectionError, BrokenPipeError):
+            pass
+
+    def answer(self, status, body, headers=()):
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json;charset=UTF-8")
+        self.send_header("Content-Length", str(len(body)))
+        if self.apple.cache_control and self.path == AppleServer.KEYS:
+            self.send_header("Cache-Control", self.apple.cache_control)
+        for name, value in headers:
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass

@@ -1,0 +1,176 @@
+"""Holds openapi.json against the server: every answer of the integration run, and what Schemathesis makes up."""
+
+import email.parser
+import http
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import jsonschema
+import referencing
+import referencing.jsonschema
+
+from client import token
+from processes import UNLIMITED, Folder, Server, arguments
+from report import Report
+
+HERE = pathlib.Path(__file__).resolve().parent
+DESCRIPTION = HERE.parents[1] / "Sources" / "API" / "Pages" / "openapi.json"
+URI = "urn:dwell:openapi"
+
+
+class Description:
+    """What openapi.json says of one answer. Knows nothing of how the answer was got."""
+
+    def __init__(self, document):
+        self.document = document
+        resource = referencing.Resource(document, referencing.jsonschema.DRAFT202012)
+        self.registry = referencing.Registry().with_resource(URI, resource)
+        self.templates = [
+            (re.compile("^" + re.sub(r"\\\{[^}]*\\\}", "[^/]+", re.escape(path)) + "$"), path)
+            for path in sorted(document["paths"], key=lambda path: path.count("{"))
+        ]
+
+    def resolve(self, value):
+        while "$ref" in value:
+            found = self.document
+            for part in value["$ref"][2:].split("/"):
+                found = found[part.replace("~1", "/").replace("~0", "~")]
+            value = found
+        return value
+
+    def operation(self, method, path):
+        for pattern, template in self.templates:
+            if pattern.match(path):
+                item = self.document["paths"][template]
+                return item.get("get" if method == "HEAD" else method.lower())
+        return None
+
+    def problems(self, method, path, status, fields, body):
+        """Why this answer is not one that the description names; none when it is."""
+        if path.endswith((".css", ".js")):
+            # Parts of a page.
+            return []
+        operation = self.operation(method, path)
+        if operation is None:
+            # Not described: refused before any handler, or a probe for what is not there.
+            return [] if status in (204, 400, 404, 405, 414, 431, 501, 505) else ["this operation is not described"]
+        if status == 405:
+            return []
+        response = operation["responses"].get(str(status))
+        if response is None:
+            return [f"status {status} is not described"]
+        response = self.resolve(response)
+        return self.field_problems(response, fields) + self.body_problems(method, response, fields, body)
+
+    def field_problems(self, response, fields):
+        problems = []
+        for name, field in response.get("headers", {}).items():
+            field = self.resolve(field)
+            values = fields.get_all(name) or []
+            if not values and field.get("required"):
+                problems.append(f"{name} is missing")
+            for value in values:
+                if field["schema"].get("type") == "integer" and re.fullmatch("[0-9]+", value):
+                    value = int(value)
+                problems += self.invalid(field["schema"], value, name)
+        return problems
+
+    def body_problems(self, method, response, fields, body):
+        content = response.get("content", {})
+        media_type = (fields.get("Content-Type") or "").split(";")[0].strip()
+        if method == "HEAD":
+            return []
+        if not content:
+            return [f"a body of {len(body)} bytes where none is described"] if body else []
+        if media_type not in content:
+            return [f"the media type {media_type!r} is not described"]
+        if not media_type.endswith("json"):
+            return []
+        try:
+            value = json.loads(body)
+        except ValueError as error:
+            return [f"the body is no JSON: {error}"]
+        return self.invalid(content[media_type].get("schema", {}), value, "the body")
+
+    def invalid(self, schema, value, what):
+        # References within the schema are read from the document's own base.
+        schema = json.loads(json.dumps(schema).replace('"#/', f'"{URI}#/'))
+        validator = jsonschema.Draft202012Validator(
+            schema, registry=self.registry, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
+        return [f"{what} at {error.json_path}: {error.message[:300]}" for error in validator.iter_errors(value)]
+
+
+def exchanges(folder):
+    """Method, path, status, fields and body of every answer that was kept."""
+    for file in sorted(pathlib.Path(folder).iterdir()):
+        asked, _, rest = file.read_bytes().partition(b"\n")
+        method, _, target = asked.decode(errors="replace").partition(" ")
+        # An interim answer (100) comes before the one that counts.
+        while True:
+            head, _, body = rest.partition(b"\r\n\r\n")
+            status_line, _, lines = head.partition(b"\r\n")
+            parts = status_line.split(b" ", 2)
+            if len(parts) < 2 or not parts[1].isdigit():
+                break
+            status = int(parts[1])
+            if status >= 200:
+                yield method, target.split("?")[0], status, email.parser.BytesHeaderParser().parsebytes(lines + b"\r\n"), body
+                break
+            rest = body
+
+
+def check_run(report, description, folder):
+    count, findings = 0, {}
+    seen = set()
+    for method, path, status, fields, body in exchanges(folder):
+        count += 1
+        seen.add(status)
+        for problem in description.problems(method, path, status, fields, body):
+            findings.setdefault(f"{method} {path} -> {status}: {problem}", body[:200])
+    report.note(f"{count} answers of this run, of {len(seen)} statuses, held against openapi.json")
+    report.check(count > 0, "the run left answers to check")
+    report.check(not findings, "every answer of the run is one that openapi.json describes",
+                 *[f"{finding} {body!r}" for finding, body in sorted(findings.items())])
+
+
+def check_that_it_can_fail(report, description):
+    fields = email.parser.BytesHeaderParser().parsebytes(b"Content-Type: application/json\r\nX-Request-Id: a\r\n\r\n")
+    wrong = description.problems("GET", "/healthz", http.HTTPStatus.OK, fields, b'{"status":"fine"}')
+    report.check(wrong != [], "an answer that is not described is found")
+
+
+def check_made_up(report, options):
+    """Schemathesis against a server of its own."""
+    examples = max(10, round(60 * options.scale))
+    # Without a token of its own, /metrics is as if it were not there.
+    environment = {**UNLIMITED, "RATE_LIMIT_AUTH": "0", "METRICS_TOKEN": "a-token-for-the-made-up-requests"}
+    with Folder() as folder, Server(options, folder, environment) as server:
+        run = subprocess.run(
+            [
+                pathlib.Path(sys.executable).with_name("schemathesis"), "--config-file", HERE / "schemathesis.toml",
+                "run", f"http://127.0.0.1:{server.port}/openapi.json", "--no-color", "--max-examples", str(examples),
+                "--suppress-health-check", "all", "-H", f"Authorization: Bearer {token('made-up')}",
+            ],
+            cwd=server.folder, capture_output=True, text=True, timeout=900, check=False)
+        summary = [line.strip() for line in run.stdout.splitlines() if "generated" in line]
+        report.note(f"Schemathesis: {'; '.join(summary) or 'no summary'}")
+        report.check(run.returncode == 0, "Schemathesis finds nothing", run.stdout[-6000:], run.stderr[-2000:])
+        report.check(server.is_alive(), "the server is still there")
+
+
+def main():
+    options = arguments(__doc__).parse_args()
+    report = Report("description")
+    description = Description(json.loads(DESCRIPTION.read_text()))
+    check_that_it_can_fail(report, description)
+    if folder := os.environ.get("DWELL_EXCHANGES"):
+        check_run(report, description, folder)
+    check_made_up(report, options)
+    report.exit()
+
+
+main()

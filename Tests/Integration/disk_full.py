@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Fills the disk under a running server: events are answered 503 with Retry-After, reads go on, and once there is room
+again events are stored without a restart; each acknowledged one is there. The disk is a tmpfs in a mount namespace."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+from client import Client, token
+from processes import Folder, Server, UNLIMITED, arguments, compare_with_disk
+from report import Report
+
+DISK_BYTES = 16 << 20
+DRIVER = "driver-full"
+
+
+def in_namespace():
+    """Runs this file again where it may mount; False where that is not permitted."""
+    unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
+    try_mount = 'mount -t tmpfs -o size=1m none "$0"'
+    with Folder() as folder:
+        if subprocess.run([*unshare, "sh", "-c", try_mount, folder], capture_output=True).returncode != 0:
+            return False
+    os.environ["DWELL_MAY_MOUNT"] = "yes"
+    os.execvp(unshare[0], [*unshare, sys.executable, *sys.argv])
+
+
+class Disk:
+    """A small file system for the time of a `with`."""
+
+    def __init__(self, folder):
+        self.path = folder / "disk"
+
+    def __enter__(self):
+        self.path.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "none", self.path], check=True)
+        return self.path
+
+    def __exit__(self, *_):
+        subprocess.run(["umount", "--lazy", self.path], check=False)
+
+
+class Ballast:
+    """All that is left of the disk, as a file."""
+
+    def __init__(self, folder):
+        self.path = folder / "ballast"
+
+    def fill(self):
+        with open(self.path, "ab", buffering=0) as file:
+            for size in (1 << 16, 1 << 12):
+                try:
+                    while True:
+                        file.write(b"\0" * size)
+                except OSError:
+                    pass
+
+    def remove(self):
+        self.path.unlink()
+
+
+class Reporter:
+    """Posts events one after the other, each under a key of its own."""
+
+    def __init__(self, server):
+        self.server = server
+        self.sent = []
+        self.acknowledged = []
+
+    def post(self):
+        key = f"full-{len(self.sent)}"
+        self.sent.append((DRIVER, key))
+        # Long, so that a full disk is met soon.
+        event = {"event_id": key, "event": "chargerTargeted", "charger_id": "c" * 128,
+                 "occurred_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+        with Client(self.server.port, token(DRIVER)) as client:
+            answer = client.request("POST", "/native/events", json.dumps(event).encode())
+        if answer.status == 200:
+            self.acknowledged.append((DRIVER, key))
+        return answer
+
+    def post_until(self, status, seconds):
+        deadline = time.monotonic() + seconds
+        while (answer := self.post()).status != status:
+            assert time.monotonic() < deadline, f"{answer.status} {answer.body}, not {status}, after {seconds} s"
+        return answer
+
+
+def get(server, path):
+    with Client(server.port, token(DRIVER)) as client:
+        return client.request("GET", path)
+
+
+def fill_and_free(options, report):
+    with Folder() as folder, Disk(folder) as disk:
+        environment = {**UNLIMITED, "DATABASE_PATH": str(disk / "dwell.sqlite3"), "LOG_LEVEL": "error"}
+        with Server(options, folder, environment) as server:
+            server.database_path = disk / "dwell.sqlite3"
+            reporter = Reporter(server)
+            ballast = Ballast(disk)
+            for _ in range(20):
+                reporter.post()
+            report.check(len(reporter.acknowledged) == 20, "events are stored while there is room")
+            for turn in ("once", "again"):
+                ballast.fill()
+                refused = reporter.post_until(503, 60)
+                problem = json.loads(refused.body)
+                report.check(problem["code"] == "store_unavailable" and problem["retryable"] is True
+                             and int(refused.headers["retry-after"]) > 0,
+                             f"full {turn}: an event is 503 with Retry-After", refused)
+                statuses = {reporter.post().status for _ in range(20)}
+                report.check(statuses == {503}, f"full {turn}: and so are the next ones", statuses)
+                reads = [get(server, path).status for path in ("/native/session", "/native/config", "/healthz")]
+                report.check(reads == [200, 200, 200], f"full {turn}: reads go on", reads)
+                ballast.remove()
+                begun = time.monotonic()
+                reporter.post_until(200, 60)
+                report.note(f"stored again {time.monotonic() - begun:.2f} s after there was room")
+                report.check(server.process.poll() is None, f"room {turn}: events are stored by the same process")
+            report.check(server.stop() == 0, "the server ends with 0", server.log())
+            compare_with_disk(report, server, set(reporter.acknowledged), set(reporter.sent), "after all")
+            report.check(server.integrity() == "ok", "the database is whole", server.integrity())
+
+
+def main():
+    options = arguments(__doc__).parse_args()
+    report = Report("disk_full")
+    if "DWELL_MAY_MOUNT" not in os.environ and not in_namespace():
+        print("ok 1 disk_full: a full disk # SKIP mounting a tmpfs is not permitted here\n1..1")
+        return
+    fill_and_free(options, report)
+    report.exit()
+
+
+main()

@@ -1,0 +1,91 @@
+"""Looks through the logs of every server of the integration run for what must not be there: tokens, codes, numbers,
+coordinates. What the tests used is searched word for word, and beside it whatever looks like one of these."""
+
+import json
+import os
+import pathlib
+import re
+import sys
+
+from report import Report
+
+# Of these members of an answer, or of what a test sent, the value is a secret.
+MEMBERS = re.compile(
+    r'"(?:access_token|refresh_token|token|identity_token|authorization_code|nonce|phone|code)"\s*:\s*"([^"\\]{6,})"')
+LOOKS_LIKE = {
+    "a signed token": re.compile(r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
+    "a phone number": re.compile(r"\+[1-9][0-9]{7,14}\b"),
+    "a coordinate": re.compile(r"(?<![0-9.])-?[0-9]{1,3}\.[0-9]{4,}(?![0-9.])"),
+    "a coordinate's name": re.compile(r'\b(?:latitude|longitude)\b', re.IGNORECASE),
+    "a bearer": re.compile(r"bearer [A-Za-z0-9._~+/-]{16,}", re.IGNORECASE),
+}
+# Numbers by their nature: any six digits in them are no code.
+FIGURES = {"time", "duration_us", "bytes_in", "bytes_out", "client", "address", "request_id", "trace_id"}
+# The one place that shows a code and its number, on purpose, and that production refuses.
+SHOWN_ON_PURPOSE = "one-time code, in the log because OTP_DELIVERY=log"
+
+
+def words_used(*folders):
+    """What was sent and answered as a secret in the run. Problem codes are words of the contract."""
+    used = set()
+    for folder in folders:
+        for file in pathlib.Path(folder).iterdir():
+            text = file.read_bytes().decode(errors="replace")
+            used.update(value for value in MEMBERS.findall(text) if not re.fullmatch("[a-z_]+", value))
+    return used
+
+
+def texts(line):
+    """The parts of a line in which nothing secret may be."""
+    try:
+        members = json.loads(line)
+    except ValueError:
+        return [line]
+    if not isinstance(members, dict) or members.get("message") == SHOWN_ON_PURPOSE:
+        return []
+    return [str(value) for name, value in members.items() if name not in FIGURES]
+
+
+def findings(lines, used):
+    """A sentence for each thing that is there and must not be; it does not repeat it."""
+    # One search for all of them: the words of a line, looked up.
+    word = re.compile(r"[A-Za-z0-9._~+/=-]{6,}")
+    for number, line in enumerate(lines, 1):
+        for text in texts(line):
+            for what, pattern in LOOKS_LIKE.items():
+                if pattern.search(text):
+                    yield f"line {number}: {what}"
+            if any(found.strip(".") in used for found in word.findall(text)):
+                yield f"line {number}: a word that was a secret of the run"
+
+
+def check_that_it_can_fail(report):
+    used = {"rt-0123456789", "123456"}
+    lines = [
+        '{"message":"signed in","token":"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJqbyJ9.x"}', '{"message":"sent to +4915112345678"}',
+        '{"message":"at 52.520008"}', '{"message":"spent","old":"rt-0123456789"}', '{"message":"wrong code 123456"}',
+        "panic: Authorization: Bearer abcdefghijklmnop"]
+    for line in lines:
+        report.check(list(findings([line], used)), f"it would be found: {line[:24]}...")
+    clean = '{"time":"2026-11-20T10:00:00.123Z","message":"request","duration_us":"123456","status":"200"}'
+    report.check(not list(findings([clean], used)), "a figure is no code")
+
+
+def main():
+    report = Report("logs")
+    check_that_it_can_fail(report)
+    if logs := os.environ.get("DWELL_LOGS"):
+        used = words_used(os.environ["DWELL_EXCHANGES"], os.environ["DWELL_SECRETS"])
+        files = sorted(pathlib.Path(logs).iterdir())
+        found, count = [], 0
+        for file in files:
+            lines = file.read_text(errors="replace").splitlines()
+            count += len(lines)
+            found += [f"{file.name}: {finding}" for finding in findings(lines, used)]
+        report.note(f"{count} lines of {len(files)} logs, {len(used)} secrets")
+        report.check(not found, "no log has a token, a code, a number or a coordinate", *found)
+    report.exit()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,147 @@
+#!/usr/bin/env bats
+# What whoever runs the server looks at (contract, section 7): /readyz, /metrics, and the trace in the log.
+
+load lib.bash
+
+setup() {
+    forget_server
+}
+
+teardown() {
+    end_server
+    if [[ -n ${disk:-} ]]; then umount -l "$disk" 2>/dev/null || true; fi
+}
+
+# figures [URL]: the body of /metrics.
+figures() {
+    curl -fsS -H "Authorization: Bearer $metrics_token" "${1:-$server_url}/metrics"
+}
+
+metrics_token=integration-reads-figures
+
+@test "ready while the database takes writes; not while draining" {
+    start_server
+    [[ $(curl -sS "$server_url/readyz" | jq -r '.status + " " + .checks.database + " " + .checks.drain') == "ready ok ok" ]]
+    dwell healthcheck --ready
+
+    # A connection that is open already is answered until its last request.
+    python3 - "$server_port" "$server_pid" <<'PYTHON'
+import json, os, signal, socket, sys, time
+port, pid = map(int, sys.argv[1:])
+connection = socket.create_connection(("127.0.0.1", port), timeout=10)
+# A request in the making: the drain waits for its end.
+connection.sendall(b"GET /readyz HTTP/1.1\r\nHost: x\r\n")
+os.kill(pid, signal.SIGTERM)
+# Nobody is let in any more: the drain has begun.
+while True:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        time.sleep(0.02)
+    except OSError:
+        break
+connection.sendall(b"\r\n")
+answer = connection.recv(65536).decode()
+head, body = answer.split("\r\n\r\n", 1)
+assert head.startswith("HTTP/1.1 503"), answer
+assert "retry-after:" in head.lower(), answer
+assert json.loads(body)["checks"]["drain"] == "draining", body
+PYTHON
+    wait_for_exit 20
+    [[ $server_status == 0 ]]
+}
+
+@test "a full disk: not ready, writes 503, reads go on, and it recovers by itself" {
+    disk=$(mktemp -d "$BATS_TEST_TMPDIR/disk.XXXXXX")
+    mount -t tmpfs -o size=3m tmpfs "$disk" 2>/dev/null || skip "tmpfs cannot be mounted here"
+    start_server DATABASE_PATH="$disk/dwell.sqlite3"
+    sign_in jo
+    metadata=$(printf 'x%.0s' {1..7000})
+    local number status=200
+    for ((number = 0; number < 600 && status == 200; number++)); do
+        status=$(event some_diagnostic "fill-$number" ".metadata = {text: \"$metadata\"}" |
+            curl -sS -o "$BATS_TEST_TMPDIR/answer" -w '%{http_code}' -H "Authorization: Bearer $token" \
+                -H 'Content-Type: application/json' -d @- "$server_url/native/events")
+    done
+    [[ $status == 503 ]]
+    jq -e '.retryable and .retry_after > 0' "$BATS_TEST_TMPDIR/answer"
+    # What little room is left may take a probe: fill it.
+    cat /dev/zero >"$disk/filler" 2>/dev/null || true
+    sleep 1.1
+    [[ $(curl -sS -o "$BATS_TEST_TMPDIR/ready" -w '%{http_code}' "$server_url/readyz") == 503 ]]
+    [[ $(jq -r .checks.database "$BATS_TEST_TMPDIR/ready") == refuses_writes ]]
+    [[ $(curl -sS -o /dev/null -w '%{http_code}' -H "Authorization: Bearer $token" "$server_url/native/session") == 200 ]]
+    mount -o remount,size=64m "$disk"
+    rm -f "$disk/filler"
+    sleep 1.1
+    [[ $(curl -sS -o /dev/null -w '%{http_code}' "$server_url/readyz") == 200 ]]
+    stop_server
+}
+
+@test "/metrics is not there unless somebody asked for it" {
+    start_server
+    [[ $(curl -sS -o /dev/null -w '%{http_code}' "$server_url/metrics") == 404 ]]
+}
+
+@test "/metrics wants its token, and is what Prometheus reads" {
+    start_server METRICS_TOKEN="$metrics_token"
+    [[ $(curl -sS -o /dev/null -w '%{http_code}' "$server_url/metrics") == 401 ]]
+    [[ $(curl -sS -o /dev/null -w '%{http_code}' -H 'Authorization: Bearer wrong' "$server_url/metrics") == 401 ]]
+    sign_in jo
+    post /native/events "$(event chargerTargeted k1)"
+    figures >"$BATS_TEST_TMPDIR/figures"
+    python3 "$BATS_TEST_DIRNAME/exposition.py" "$BATS_TEST_TMPDIR/figures"
+    grep -qxF 'dwell_events_total{kind="charger_targeted",verdict="none"} 1' "$BATS_TEST_TMPDIR/figures"
+    grep -qxF 'dwell_http_requests_total{route="/native/events",method="POST",status="200"} 1' "$BATS_TEST_TMPDIR/figures"
+    grep -qE '^process_resident_memory_bytes [1-9]' "$BATS_TEST_TMPDIR/figures"
+}
+
+@test "ten thousand random paths make no series" {
+    start_server METRICS_TOKEN="$metrics_token"
+    curl -sS -o /dev/null "$server_url/first-unknown"
+    figures >/dev/null
+    before=$(figures | grep -vc '^#')
+    python3 - "$server_port" <<'PYTHON'
+import random, socket, sys
+random.seed(7)
+connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+reader = connection.makefile("rb")
+for _ in range(100):
+    batch = b""
+    for _ in range(100):
+        path = "/".join("".join(random.choices("abcdefghij-_~", k=8)) for _ in range(random.randint(1, 4)))
+        batch += f"GET /{path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    connection.sendall(batch)
+    for _ in range(100):
+        assert reader.readline().startswith(b"HTTP/1.1 4")
+        length = 0
+        while (line := reader.readline()) != b"\r\n":
+            if line.lower().startswith(b"content-length:"):
+                length = int(line.split(b":")[1])
+        reader.read(length)
+PYTHON
+    after=$(figures | grep -vc '^#')
+    echo "before $before, after $after"
+    [[ $before == "$after" ]]
+}
+
+@test "METRICS_PORT: a listener of its own, and /metrics nowhere else" {
+    own=$(free_port)
+    start_server METRICS_PORT="$own"
+    [[ $(curl -sS -o /dev/null -w '%{http_code}' "$server_url/metrics") == 404 ]]
+    [[ $(curl -sS -o /dev/null -w '%{http_code}' "http://127.0.0.1:$own/metrics") == 200 ]]
+    [[ $(curl -sS -o /dev/null -w '%{http_code}' "http://127.0.0.1:$own/readyz") == 200 ]]
+    [[ $(curl -sS -o /dev/null -w '%{http_code}' "http://127.0.0.1:$own/native/config") == 404 ]]
+}
+
+@test "every line about a request names it and its trace" {
+    start_server LOG_LEVEL=debug
+    trace=0af7651916cd43dd8448eb211c80319c
+    curl -sS -o /dev/null -H "traceparent: 00-$trace-b7ad6b7169203331-01" -H 'X-Request-Id: traced.1' \
+        -H 'Authorization: Bearer nobody' "$server_url/native/config"
+    curl -sS -o /dev/null -H "traceparent: 00-$trace-zzad6b7169203331-01" -H 'X-Request-Id: traced.2' "$server_url/healthz"
+    wait_for_log '"request_id":"traced.2"'
+    lines=$(grep -F '"request_id":"traced.1"' "$server_folder/log")
+    [[ $(wc -l <<<"$lines") == 2 ]]
+    [[ $(jq -r .trace_id <<<"$lines" | sort -u) == "$trace" ]]
+    [[ $(grep -F '"request_id":"traced.2"' "$server_folder/log" | jq -r .trace_id) == null ]]
+}

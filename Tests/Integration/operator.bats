@@ -1,0 +1,117 @@
+#!/usr/bin/env bats
+# The operator's page and the figures behind it (contract, section 7).
+
+load lib
+
+setup_file() {
+    start_server OPS_TOKEN=operator-of-these-tests
+    remember_server
+}
+
+teardown_file() {
+    recall_server
+    stop_server
+}
+
+setup() {
+    recall_server
+}
+
+teardown() {
+    end_server
+}
+
+as_operator() {
+    token=operator-of-these-tests
+}
+
+@test "the page is there for anyone, with nothing from elsewhere" {
+    token=
+    get /ops
+    expect_status 200
+    expect_field Content-Type 'text/html; charset=utf-8'
+    expect_field Content-Security-Policy "default-src 'none'.*"
+    [[ $body != *http://* && $body != *https://* ]] || fail "Something is loaded from elsewhere."
+    get /ops/ops.js
+    expect_status 200
+    get /ops/ops.css
+    expect_status 200
+}
+
+@test "its figures are for whoever runs the server" {
+    local path
+    for path in picture stream settings sessions/s; do
+        token=
+        get "/ops/$path"
+        expect_problem 401 unauthorized
+        token=operator-of-these-test
+        get "/ops/$path"
+        expect_problem 401 unauthorized
+        sign_in a
+        get "/ops/$path"
+        expect_problem 403 forbidden
+    done
+    token=$(dwell token --driver "$(driver a)" --role ops)
+    get /ops/picture
+    expect_status 200
+}
+
+@test "the picture counts drivers, moves, rejections and requests" {
+    local before
+    as_operator
+    get /ops/picture
+    expect_status 200
+    before=$(jq '.drivers.NEAR_CHARGER' <<<"$body")
+    sign_in near
+    post /native/events "$(event enteredChargerIntentZone k1)"
+    post /native/events "$(event visitVerifiedByWeb k2 '.session_id = "x"')"
+    expect_verdict NEAR_CHARGER rejected not_at_merchant
+    as_operator
+    # A picture is up to a second old.
+    sleep 1.1
+    get /ops/picture
+    expect_json '.drivers.NEAR_CHARGER == $before + 1' --argjson before "$before"
+    expect_json '.flow | any(.event == "enteredChargerIntentZone" and .to == "NEAR_CHARGER" and .count >= 1)'
+    expect_json '.rejections | any(.event == "visitVerifiedByWeb" and .reason == "not_at_merchant")'
+    expect_json '.minutes | length == 60 and (map(.applied) | add) >= 1'
+    expect_json '.requests.statuses["200"] >= 2 and .requests.p50_us > 0'
+    expect_json '.storage.database_bytes > 0 and .storage.free_bytes > 0'
+    expect_json '.settings.chargerIntentRadius_m == 400'
+}
+
+@test "the stream brings a picture every two seconds" {
+    local messages
+    messages=$(curl -sN --max-time 5 -H 'Authorization: Bearer operator-of-these-tests' "$server_url/ops/stream" | grep -c '^data: ' || true)
+    ((messages >= 2)) || fail "There were $messages messages in five seconds."
+}
+
+@test "any driver's session is found, and one that is not is 404" {
+    sign_in b
+    post /native/events "$(event exclusiveActivatedByWeb k1 '.session_id = "found"')"
+    expect_status 200
+    as_operator
+    get /ops/sessions/found
+    expect_status 200
+    expect_json '.driver_id == $driver and (.events | length) == 1' --arg driver "$(driver b)"
+    get /ops/sessions/never
+    expect_problem 404 session_not_found
+}
+
+@test "a changed radius is in the picture and in the history" {
+    forget_server
+    prepare_server OPS_TOKEN=operator-of-these-tests "ENV_FILE=$BATS_TEST_TMPDIR/env"
+    echo 'NATIVE_CHARGER_INTENT_RADIUS_M=300' >"$BATS_TEST_TMPDIR/env"
+    launch_prepared serve
+    wait_until_ready
+    sign_in c
+    post /native/events "$(event chargerTargeted k1)"
+    echo 'NATIVE_CHARGER_INTENT_RADIUS_M=500' >"$BATS_TEST_TMPDIR/env"
+    kill -HUP "$server_pid"
+    wait_for_log 'settings reloaded'
+    post /native/events "$(event chargerTargeted k2)"
+    as_operator
+    get /ops/settings
+    expect_json '.settings.chargerIntentRadius_m == 500'
+    expect_json '.versions | map(.settings.chargerIntentRadius_m) == [500, 300]'
+    stop_server
+}
