@@ -122,13 +122,7 @@ enum AccountAnswers {
         writer.beginObject()
         write(&writer)
         writer.endObject()
-        return document(writer.bytes, status)
-    }
-
-    static func document(_ bytes: [UInt8], _ status: Status = .ok) -> Response {
-        Response(
-            status: status, fields: Fields([("Content-Type", "application/json"), ("Cache-Control", "no-store")]),
-            body: .bytes(bytes))
+        return .unkept(writer.bytes, status)
     }
 }
 

@@ -32,7 +32,7 @@ struct AccountHandlers: Sendable {
     var export: CallerHandler {
         { request, caller throws(ProblemAnswer) in
             do throws(AccountFailure) {
-                var response = AccountAnswers.document(try await accounts.export(of: caller, from: request.origin))
+                var response = Response.unkept(try await accounts.export(of: caller, from: request.origin))
                 response.fields.append("Content-Disposition", "attachment; filename=\"dwell-export.json\"")
                 return response
             } catch { throw failures.problem(error, request) }

@@ -81,14 +81,6 @@ extension EventHeaders {
     }
 }
 
-extension Logger {
-    /// Not for a read that ended because its client went away: nothing failed.
-    func storeFailed(_ failure: StoreFailure, _ request: Request) {
-        if failure == .cancelled { return }
-        error("the store failed", metadata: request.logged(["failure": "\(failure)"]))
-    }
-}
-
 extension Request {
     var receivedAt: Moment { Moment(millisecondsSinceEpoch: receivedAtMilliseconds) }
 }

@@ -21,10 +21,10 @@ struct JourneyHandlers: Sendable {
 
     var standing: CallerHandler {
         { request, caller throws(ProblemAnswer) in
-            let journey = try await read(request) { () async throws(StoreFailure) in
+            let journey = try await logger.reading(for: request) { () async throws(StoreFailure) in
                 try await journeys.journey(of: caller.driver)
             }
-            return answer(
+            return .unkept(
                 JourneyAnswers.standing(journey, settingsVersion: settings.read().version, at: request.receivedAt))
         }
     }
@@ -34,11 +34,11 @@ struct JourneyHandlers: Sendable {
             let query = try PageQuery(
                 request.query, limitDefault: Self.sessionsDefault, limitMax: Self.sessionsMax)
             let cursor = try sessionCursor(query.cursor)
-            let page = try await read(request) { () async throws(StoreFailure) in
+            let page = try await logger.reading(for: request) { () async throws(StoreFailure) in
                 try await journeys.sessions(of: caller.driver, limit: query.limit, after: cursor)
             }
             guard let page else { throw cursorIsUnknown }
-            return answer(JourneyAnswers.sessions(page, at: request.receivedAt))
+            return .unkept(JourneyAnswers.sessions(page, at: request.receivedAt))
         }
     }
 
@@ -47,11 +47,11 @@ struct JourneyHandlers: Sendable {
             let query = try PageQuery(request.query, limitDefault: Self.eventsMax, limitMax: Self.eventsMax)
             let cursor = try eventCursor(query.cursor)
             let sessionID = request.parameters["session_id"] ?? ""
-            let outcome = try await read(request) { () async throws(StoreFailure) in
+            let outcome = try await logger.reading(for: request) { () async throws(StoreFailure) in
                 try await journeys.timeline(of: sessionID, of: caller.driver, limit: query.limit, after: cursor)
             }
             switch outcome {
-            case .found(let timeline): return answer(JourneyAnswers.timeline(timeline, at: request.receivedAt))
+            case .found(let timeline): return .unkept(JourneyAnswers.timeline(timeline, at: request.receivedAt))
             case .sessionNotFound: throw .sessionNotFound
             case .cursorNotFound: throw cursorIsUnknown
             }
@@ -78,24 +78,5 @@ struct JourneyHandlers: Sendable {
         case .event(let id): return id
         case .session: throw cursorIsUnknown
         }
-    }
-
-    // MARK: Answers
-
-    private func read<Value>(
-        _ request: Request, _ body: () async throws(StoreFailure) -> Value
-    ) async throws(ProblemAnswer) -> Value {
-        do throws(StoreFailure) {
-            return try await body()
-        } catch {
-            logger.storeFailed(error, request)
-            throw ProblemAnswer(reading: error)
-        }
-    }
-
-    private func answer(_ json: [UInt8]) -> Response {
-        Response(
-            status: .ok, fields: Fields([("Content-Type", "application/json"), ("Cache-Control", "no-store")]),
-            body: .bytes(json))
     }
 }

@@ -64,7 +64,7 @@ struct OperatorHandlers: Sendable {
 
     /// `GET /ops/picture`
     var one: OpenHandler {
-        { request throws(ProblemAnswer) in json(try await encodedPicture(request)) }
+        { request throws(ProblemAnswer) in .unkept(try await encodedPicture(request)) }
     }
 
     /// `GET /ops/stream`: the picture every two seconds, until the client is gone.
@@ -96,22 +96,22 @@ struct OperatorHandlers: Sendable {
     /// `GET /ops/settings`
     var versions: OpenHandler {
         { request throws(ProblemAnswer) in
-            let versions = try await read(request) { () async throws(StoreFailure) in
+            let versions = try await logger.reading(for: request) { () async throws(StoreFailure) in
                 try await operation.reader.settingsVersions(limit: Self.versionsMax)
             }
-            return json(OperatorAnswers.settings(versions, inForce: settings.read()))
+            return .unkept(OperatorAnswers.settings(versions, inForce: settings.read()))
         }
     }
 
     /// `GET /ops/sessions/{session_id}`
     var timeline: OpenHandler {
         { request throws(ProblemAnswer) in
-            let found = try await read(request) { () async throws(StoreFailure) in
+            let found = try await logger.reading(for: request) { () async throws(StoreFailure) in
                 try await operation.reader.operatorTimeline(
                     of: request.parameters["session_id"] ?? "", limit: Self.eventsMax)
             }
             guard let found else { throw .sessionNotFound }
-            return json(JourneyAnswers.timeline(found.timeline, of: found.driver, at: request.receivedAt))
+            return .unkept(JourneyAnswers.timeline(found.timeline, of: found.driver, at: request.receivedAt))
         }
     }
 
@@ -119,7 +119,7 @@ struct OperatorHandlers: Sendable {
 
     private func encodedPicture(_ request: Request) async throws(ProblemAnswer) -> [UInt8] {
         let now = clock()
-        let current = try await read(request) { () async throws(StoreFailure) in try await picture.current(at: now) }
+        let current = try await logger.reading(for: request) { () async throws(StoreFailure) in try await picture.current(at: now) }
         return OperatorAnswers.picture(
             current, requests: operation.figures.sum(), settings: settings.read(), admission: operation.admission(),
             freeBytes: operation.freeBytes(), forwarding: await operation.forwarding(),
@@ -128,23 +128,6 @@ struct OperatorHandlers: Sendable {
 
     private func message(_ json: [UInt8]) -> [UInt8] {
         Array("data: ".utf8) + json + Array("\n\n".utf8)
-    }
-
-    private func read<Value>(
-        _ request: Request, _ body: () async throws(StoreFailure) -> Value
-    ) async throws(ProblemAnswer) -> Value {
-        do throws(StoreFailure) {
-            return try await body()
-        } catch {
-            logger.error("the store failed", metadata: ["request_id": "\(request.id)", "failure": "\(error)"])
-            throw ProblemAnswer(reading: error)
-        }
-    }
-
-    private func json(_ bytes: [UInt8]) -> Response {
-        Response(
-            status: .ok, fields: Fields([("Content-Type", "application/json"), ("Cache-Control", "no-store")]),
-            body: .bytes(bytes))
     }
 }
 

@@ -36,12 +36,8 @@ struct StreamHandler: Sendable {
             if request.method == .head { return Response(status: .ok, fields: fields, body: .stream { _ in }) }
             let stream = try open(caller.driver)
             // Read before the status is out: a store that fails is a 503.
-            let first: JourneyChanges
-            do throws(StoreFailure) {
-                first = try await journeys.changes(of: caller.driver, after: lastEventID(request))
-            } catch {
-                logger.storeFailed(error, request)
-                throw ProblemAnswer(reading: error)
+            let first = try await logger.reading(for: request) { () async throws(StoreFailure) in
+                try await journeys.changes(of: caller.driver, after: lastEventID(request))
             }
             return Response(
                 status: .ok, fields: fields,
