@@ -5,8 +5,9 @@ import Engine
 
 enum AdmissionScript {
     /// KEYS: the window (a sorted set, idempotency key -> milliseconds), the key of a stored event.
-    /// ARGV: limit, window in milliseconds, idempotency key.
-    /// Answers: verdict (0 admitted, 1 known, 2 refused), remaining, milliseconds to the reset, the time used.
+    /// ARGV: limit, window in milliseconds, idempotency key, the call's number.
+    /// Answers: verdict (0 admitted, 1 known, 2 refused), remaining, milliseconds to the reset, the time used, the
+    /// call's number. Replies carry nothing but their order; the number shows when that was lost on the way.
     ///
     /// A charge made at t has left at t + window. Should the clock have gone back by more than a window (a
     /// failover to a machine that is behind), the charges are from a future that nobody should wait for.
@@ -41,14 +42,17 @@ enum AdmissionScript {
           count, oldest = count + 1, math.min(oldest or now, now)
         end
         local reset = oldest and math.max(oldest + window - now, 0) or 0
-        return {verdict, math.max(limit - count, 0), reset, now}
+        return {verdict, math.max(limit - count, 0), reset, now, tonumber(ARGV[4])}
         """
 
     /// The words after EVAL <source> or EVALSHA <digest>.
-    static func arguments(for claim: AdmissionClaim, limits: RateLimits) -> [String] {
+    ///
+    /// - Parameter number: of the call; a Lua number holds it exactly below 2^53.
+    static func arguments(for claim: AdmissionClaim, number: Int64, limits: RateLimits) -> [String] {
         [
             "2", RedisKeys.window(of: claim), RedisKeys.stored(claim),
             String(limits.limit(of: claim.limitClass)), String(limits.windowMilliseconds), claim.idempotencyKey,
+            String(number),
         ]
     }
 
@@ -58,9 +62,11 @@ enum AdmissionScript {
         var decidedAt: Int64
     }
 
-    /// nil for anything that the script cannot have answered.
-    static func answer(_ reply: RedisReply, _ limitClass: RateLimitClass, _ limits: RateLimits) -> Answer? {
-        guard case .array(let elements) = reply, elements.count == 4,
+    /// nil for anything that the script cannot have answered to the call of that number.
+    static func answer(
+        _ reply: RedisReply, to number: Int64, _ limitClass: RateLimitClass, _ limits: RateLimits
+    ) -> Answer? {
+        guard case .array(let elements) = reply, elements.count == 5, elements[4] == .integer(number),
             case .integer(let verdictNumber) = elements[0], case .integer(let remaining) = elements[1],
             case .integer(let reset) = elements[2], case .integer(let decidedAt) = elements[3],
             let verdict = verdict(verdictNumber)

@@ -57,7 +57,7 @@ struct RedisConnection: Sendable {
     private static func probe() -> RedisCommands {
         let key = String(UInt64.random(in: .min ... .max), radix: 36)
         return RedisCommands(
-            "EVAL", AdmissionScript.source, "2", RedisKeys.probe, RedisKeys.probe + ":" + key, "1000000", "1", key)
+            "EVAL", AdmissionScript.source, "2", RedisKeys.probe, RedisKeys.probe + ":" + key, "1000000", "1", key, "0")
     }
 
     /// Writes the commands and reads exactly as many replies; an error reply is a failure.

@@ -19,6 +19,7 @@ package final class SharedAdmission: Admission {
     /// One per loop, at the loop's index.
     private let links: [RedisLink]
     private let turn = Atomic<Int>(0)
+    private let callsMade = Atomic<Int64>(0)
 
     /// A key stays known for a day: longer than a phone's retry queue keeps trying without a break.
     private static let storedSeconds = 86_400
@@ -97,18 +98,27 @@ package final class SharedAdmission: Admission {
 
     // MARK: - Asking
 
+    private struct Call {
+        var number: Int64
+        var claim: AdmissionClaim
+    }
+
     /// One answer per claim, nil where Redis gave none.
     private func ask(_ claims: [AdmissionClaim]) async -> [AdmissionScript.Answer?] {
         let nothing = [AdmissionScript.Answer?](repeating: nil, count: claims.count)
         guard !claims.isEmpty, health.permitsRequests, let serving = serving() else { return nothing }
         let deadline = Deadline.inMilliseconds(timeoutMilliseconds)
-        guard var replies = await serving.pipeline.call(commands(claims, serving, loadsScript: false), until: deadline)
+        let first = callsMade.wrappingAdd(Int64(claims.count), ordering: .relaxed).oldValue
+        let calls = zip(first..., claims).map { Call(number: $0, claim: $1) }
+        guard var replies = await serving.pipeline.call(commands(calls, serving, loadsScript: false), until: deadline)
         else { return nothing }
-        await repeatWithScript(claims, serving, &replies, until: deadline)
+        await repeatWithScript(calls, serving, &replies, until: deadline)
         // Cut short by a client that went away: says nothing about Redis.
         if Task.isCancelled { return nothing }
 
-        let answers = zip(claims, replies).map { AdmissionScript.answer($1, $0.limitClass, limits) }
+        let answers = zip(calls, replies).map {
+            AdmissionScript.answer($1, to: $0.number, $0.claim.limitClass, limits)
+        }
         if let text = replies.lazy.compactMap(\.errorText).first {
             health.recordFailure(RedisFailure(errorText: text))
         } else if answers.contains(nil) {
@@ -124,26 +134,25 @@ package final class SharedAdmission: Admission {
 
     /// The script was flushed, or Redis restarted behind a proxy: asks again where it was missing, with the script.
     private func repeatWithScript(
-        _ claims: [AdmissionClaim], _ serving: RedisLink.Serving, _ replies: inout [RedisReply],
-        until deadline: Deadline
+        _ calls: [Call], _ serving: RedisLink.Serving, _ replies: inout [RedisReply], until deadline: Deadline
     ) async {
         let missing = replies.indices.filter { replies[$0].errorText?.hasPrefix("NOSCRIPT") == true }
         if missing.isEmpty { return }
-        let again = commands(missing.map { claims[$0] }, serving, loadsScript: true)
+        let again = commands(missing.map { calls[$0] }, serving, loadsScript: true)
         guard let repeated = await serving.pipeline.call(again, until: deadline) else { return }
         for (place, reply) in zip(missing, repeated) { replies[place] = reply }
     }
 
     /// - Parameter loadsScript: the first command brings the script along; Redis keeps it for the others.
     private func commands(
-        _ claims: [AdmissionClaim], _ serving: RedisLink.Serving, loadsScript: Bool
+        _ calls: [Call], _ serving: RedisLink.Serving, loadsScript: Bool
     ) -> RedisCommands {
         var commands = RedisCommands()
-        for claim in claims {
+        for call in calls {
             let bringsScript = loadsScript && commands.count == 0
             commands.append(
                 (bringsScript ? ["EVAL", AdmissionScript.source] : ["EVALSHA", serving.scriptDigest])
-                    + AdmissionScript.arguments(for: claim, limits: limits))
+                    + AdmissionScript.arguments(for: call.claim, number: call.number, limits: limits))
         }
         return commands
     }

@@ -26,7 +26,7 @@ extension WithRedis {
         /// A clock set by hand, so that charges leave and come in the same millisecond thousands of times.
         @Test func randomTraceOnASetClockAgreesWithTheProcess() async throws {
             let source = AdmissionScript.source.split(separator: "redis.call('TIME')").joined(
-                separator: "{tonumber(ARGV[4]), tonumber(ARGV[5])}")
+                separator: "{tonumber(ARGV[5]), tonumber(ARGV[6])}")
             var milliseconds: Int64 = 1_800_000_000_000
             try await compare(calls: 4000, source: source) { random in
                 milliseconds += Int64.random(in: 0...2, using: &random) * 100
@@ -118,9 +118,9 @@ private final class ScriptClient {
 
     func ask(_ claim: AdmissionClaim, _ limits: RateLimits, extra: [String]) async throws -> AdmissionScript.Answer? {
         var commands = RedisCommands()
-        commands.append(["EVAL", source] + AdmissionScript.arguments(for: claim, limits: limits) + extra)
+        commands.append(["EVAL", source] + AdmissionScript.arguments(for: claim, number: 7, limits: limits) + extra)
         let replies = try await RedisConnection.converse(connection, commands, until: .inSeconds(5))
-        return replies.first.flatMap { AdmissionScript.answer($0, claim.limitClass, limits) }
+        return replies.first.flatMap { AdmissionScript.answer($0, to: 7, claim.limitClass, limits) }
     }
 
     func tell(_ claim: AdmissionClaim, isStored: Bool) async throws {

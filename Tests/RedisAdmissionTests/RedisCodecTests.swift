@@ -58,10 +58,12 @@ struct RedisCodecTests {
         _ = try feed(RedisReplyReader(), Array("*3\r\n:1\r\n*2\r\n$1\r\na\r\n".utf8)[...])
     }
 
-    private static let good: [RedisReply] = [.integer(0), .integer(59), .integer(60_000), .integer(1_800_000_000_000)]
+    private static let good: [RedisReply] = [
+        .integer(0), .integer(59), .integer(60_000), .integer(1_800_000_000_000), .integer(7),
+    ]
 
     @Test func scriptsAnswerIsRead() {
-        let answer = AdmissionScript.answer(.array(Self.good), .sessionEvents, RateLimits())
+        let answer = AdmissionScript.answer(.array(Self.good), to: 7, .sessionEvents, RateLimits())
         #expect(
             answer?.decision
                 == AdmissionDecision(
@@ -76,11 +78,13 @@ struct RedisCodecTests {
             .array([.integer(3)] + good.dropFirst()), .array([.string("0")] + good.dropFirst()),
             .array([.integer(0), .integer(61)] + good.dropFirst(2)),
             .array([.integer(0), .integer(-1)] + good.dropFirst(2)),
-            .array([.integer(0), .integer(59), .integer(-1), .integer(0)]),
-            .array([.integer(0), .integer(59), .integer(120_001), .integer(0)]),
+            .array([.integer(0), .integer(59), .integer(-1), .integer(0), .integer(7)]),
+            .array([.integer(0), .integer(59), .integer(120_001), .integer(0), .integer(7)]),
+            // To the call before.
+            .array(good.dropLast() + [.integer(6)]),
         ] as [RedisReply]) func whatTheScriptCannotHaveAnsweredIsRefused(reply: RedisReply)
     {
-        #expect(AdmissionScript.answer(reply, .sessionEvents, RateLimits()) == nil)
+        #expect(AdmissionScript.answer(reply, to: 7, .sessionEvents, RateLimits()) == nil)
     }
 
     /// A cluster hashes what is between the first "{" and the first "}" after it, if that is not empty.
