@@ -93,7 +93,7 @@ def check(report, options):
     environment = {**UNLIMITED, "POSTHOG_HOST": f"http://127.0.0.1:{capture.port}", "POSTHOG_KEY": KEY}
     sent = set()
 
-    def arrives(what, seconds=30):
+    def arrives(what, seconds=90):
         try:
             wait_until(lambda: capture.keys >= sent, seconds, what)
             return True

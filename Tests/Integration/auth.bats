@@ -93,7 +93,7 @@ expect_401_everywhere() {
     get /native/config
     expect_status 200
     local attempt
-    for ((attempt = 0; attempt < 100; attempt++)); do
+    for ((attempt = 0; attempt < 400; attempt++)); do
         get /native/config
         if [[ $status != 200 ]]; then break; fi
         sleep 0.1

@@ -146,7 +146,7 @@ EDGES
     tag=$(field ETag)
     echo NATIVE_CHARGER_DWELL_SECONDS=200 >"$server_folder/settings.env"
     kill -HUP "$server_pid"
-    for ((attempt = 0; attempt < 100; attempt++)); do
+    for ((attempt = 0; attempt < 400; attempt++)); do
         get /native/config -H "If-None-Match: $tag"
         if [[ $status != 304 ]]; then break; fi
         sleep 0.05
@@ -179,7 +179,7 @@ EDGES
     echo NATIVE_CHARGER_DWELL_SECONDS=300 >"$server_folder/settings.env"
     kill -HUP "$server_pid"
     local attempt
-    for ((attempt = 0; attempt < 100; attempt++)); do
+    for ((attempt = 0; attempt < 400; attempt++)); do
         get /native/config
         if [[ $(field ETag) != "$tag" ]]; then break; fi
         sleep 0.05
@@ -226,7 +226,7 @@ EDGES
     kill -HUP "$server_pid"
     wait_for_log 'settings reloaded'
     local attempt history
-    for ((attempt = 0; attempt < 100; attempt++)); do
+    for ((attempt = 0; attempt < 400; attempt++)); do
         history=$(dwell config history)
         if [[ $history == *'300 -> 500'* ]]; then break; fi
         sleep 0.05

@@ -147,7 +147,7 @@ PYTHON
     local path=$BATS_TEST_TMPDIR/dwell.sock attempt
     python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' "$path"
     launch_server HTTP_HOST= HTTP_UNIX_SOCKET="$path" LOG_LEVEL=debug TRUSTED_PROXIES=unix
-    for ((attempt = 0; attempt < 200; attempt++)); do
+    for ((attempt = 0; attempt < 400; attempt++)); do
         if curl -fsS --unix-socket "$path" -o /dev/null http://x/healthz 2>/dev/null; then break; fi
         sleep 0.05
     done
@@ -223,7 +223,7 @@ http {
 CONFIGURATION
     nginx -p "$folder" -e "$folder/error.log" -c "$folder/nginx.conf" >"$folder/output" 2>&1 3>&- &
     nginx_pid=$!
-    for ((attempt = 0; attempt < 100; attempt++)); do
+    for ((attempt = 0; attempt < 400; attempt++)); do
         if curl -fsS -o /dev/null "http://127.0.0.1:$nginx_port/healthz" 2>/dev/null; then return 0; fi
         kill -0 "$nginx_pid" 2>/dev/null || break
         sleep 0.05
@@ -296,7 +296,7 @@ PYTHON
     local path=$BATS_TEST_TMPDIR/dwell.sock
     launch_server HTTP_UNIX_SOCKET="$path" LOG_LEVEL=debug TRUSTED_PROXIES=unix
     local attempt
-    for ((attempt = 0; attempt < 200; attempt++)); do if [[ -S $path ]]; then break; fi; sleep 0.05; done
+    for ((attempt = 0; attempt < 400; attempt++)); do if [[ -S $path ]]; then break; fi; sleep 0.05; done
     sign_in a
     start_nginx "unix:$path"
     through_nginx

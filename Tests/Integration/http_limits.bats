@@ -64,24 +64,26 @@ connection = connect()
 begun = time.monotonic()
 send(connection, "GET /healthz HTTP/1.1\r\nHost: x\r\nX: ")
 connection.settimeout(0.05)
-while time.monotonic() < begun + 5:
+while time.monotonic() < begun + 20:
     try:
         send(connection, "x")
         if connection.recv(1, socket.MSG_PEEK): break
     except TimeoutError:
         continue
-assert 0.9 < time.monotonic() - begun < 3, time.monotonic() - begun
+# Each byte would begin a second of its own, for ever, if it counted from the last one.
+assert 0.9 < time.monotonic() - begun < 15, time.monotonic() - begun
 connection.settimeout(5)
 status, head, body = answer(connection)
 assert status == 408 and "connection: close" in head, head
 assert "application/problem+json" in head and "\"retryable\":true" in body, body
-assert ends(connection) < 1'
+assert ends(connection) < 10'
     stop_server
 }
 
 # Shipped phones drop an event for a 408: docs/decisions/late-requests.md.
 @test "an event that stalls, in its header or its body, is 503; one that is slow but fast enough is stored" {
-    start_server HTTP_HEADER_TIMEOUT_SECONDS=1 HTTP_BODY_TIMEOUT_SECONDS=1 HTTP_BODY_BYTES_PER_SECOND_MIN=50
+    # Three seconds: a machine that stands still for two of them makes no slow client of a stalled one.
+    start_server HTTP_HEADER_TIMEOUT_SECONDS=3 HTTP_BODY_TIMEOUT_SECONDS=3 HTTP_BODY_BYTES_PER_SECOND_MIN=20
     sign_in a
     python '
 stalled, headless, slow = connect(), connect(), connect()
@@ -92,8 +94,8 @@ begun = time.monotonic()
 half = len(event) // 2
 for index in range(0, len(event), 10):
     send(slow, event[index:index + 10])
-    time.sleep(0.12)
-assert time.monotonic() - begun > 1.2, "too fast to show anything"
+    time.sleep(0.25)
+assert time.monotonic() - begun > 3.2, "too fast to show anything"
 status, _, body = answer(slow)
 assert status == 200, (status, body)
 for connection in (stalled, headless):
@@ -111,7 +113,8 @@ for connection in (stalled, headless):
 fresh, used = connect(), connect()
 send(used, post() + event)
 assert answer(used)[0] == 200
-assert 0.7 < ends(used) < 3
+# 75 seconds, if the setting did not count.
+assert 0.7 < ends(used) < 30
 assert fresh.recv(1) == b""'
     stop_server
 }
@@ -164,7 +167,7 @@ connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 
 time.sleep(0.05)
 connection.close()'
     local attempt
-    for ((attempt = 0; attempt < 50; attempt++)); do
+    for ((attempt = 0; attempt < 400; attempt++)); do
         if [[ $(sql 'SELECT count(*) FROM event') == 1 ]]; then break; fi
         sleep 0.05
     done
@@ -225,7 +228,7 @@ one_more = connect()
 status, head, body = answer(one_more)
 assert status == 503 and "retry-after: 1" in head and "connection: close" in head, head
 assert "\"retryable\":true" in body, body
-assert ends(one_more) < 3
+assert ends(one_more) < 15
 send(held[0], post() + event)
 assert answer(held[0])[0] == 200, "those that are in are served"
 held[1].close()

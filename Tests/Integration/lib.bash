@@ -75,7 +75,7 @@ keep_log() {
 
 wait_until_ready() {
     local attempt
-    for ((attempt = 0; attempt < 200; attempt++)); do
+    for ((attempt = 0; attempt < 600; attempt++)); do
         if curl -fsS -o /dev/null --max-time 2 "$server_url/healthz" 2>/dev/null; then return 0; fi
         kill -0 "$server_pid" 2>/dev/null || break
         sleep 0.05
@@ -145,7 +145,7 @@ dwell() {
 # Waits until the server's log has a line that matches.
 wait_for_log() {
     local attempt
-    for ((attempt = 0; attempt < 100; attempt++)); do
+    for ((attempt = 0; attempt < 400; attempt++)); do
         if grep -qE "$1" "$server_folder/log"; then return 0; fi
         sleep 0.05
     done

@@ -50,6 +50,19 @@ PYTHON
     [[ $server_status == 0 ]]
 }
 
+# wait_for_readiness STATUS: an answer of /readyz is up to a second old. Leaves it in $BATS_TEST_TMPDIR/ready.
+wait_for_readiness() {
+    local attempt status=
+    for ((attempt = 0; attempt < 400; attempt++)); do
+        status=$(curl -sS -o "$BATS_TEST_TMPDIR/ready" -w '%{http_code}' "$server_url/readyz")
+        if [[ $status == "$1" ]]; then return 0; fi
+        sleep 0.05
+    done
+    echo "/readyz says $status, not $1:"
+    cat "$BATS_TEST_TMPDIR/ready"
+    return 1
+}
+
 @test "a full disk: not ready, writes 503, reads go on, and it recovers by itself" {
     disk=$(mktemp -d "$BATS_TEST_TMPDIR/disk.XXXXXX")
     mount -t tmpfs -o size=3m tmpfs "$disk" 2>/dev/null || skip "tmpfs cannot be mounted here"
@@ -66,14 +79,12 @@ PYTHON
     jq -e '.retryable and .retry_after > 0' "$BATS_TEST_TMPDIR/answer"
     # What little room is left may take a probe: fill it.
     cat /dev/zero >"$disk/filler" 2>/dev/null || true
-    sleep 1.1
-    [[ $(curl -sS -o "$BATS_TEST_TMPDIR/ready" -w '%{http_code}' "$server_url/readyz") == 503 ]]
+    wait_for_readiness 503
     [[ $(jq -r .checks.database "$BATS_TEST_TMPDIR/ready") == refuses_writes ]]
     [[ $(curl -sS -o /dev/null -w '%{http_code}' -H "Authorization: Bearer $token" "$server_url/native/session") == 200 ]]
     mount -o remount,size=64m "$disk"
     rm -f "$disk/filler"
-    sleep 1.1
-    [[ $(curl -sS -o /dev/null -w '%{http_code}' "$server_url/readyz") == 200 ]]
+    wait_for_readiness 200
     stop_server
 }
 

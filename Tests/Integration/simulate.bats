@@ -48,7 +48,7 @@ start_liar() {
     if grep -q $'\r' <<<"$err"; then return 1; fi
     # The server ends a force-quit session within a second of finding it due.
     local attempt expired=0
-    for ((attempt = 0; attempt < 100 && expired == 0; attempt++)); do
+    for ((attempt = 0; attempt < 400 && expired == 0; attempt++)); do
         expired=$(sql "SELECT count(*) FROM event_kind WHERE origin = 1")
         sleep 0.05
     done
