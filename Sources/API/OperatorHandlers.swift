@@ -119,7 +119,9 @@ struct OperatorHandlers: Sendable {
 
     private func encodedPicture(_ request: Request) async throws(ProblemAnswer) -> [UInt8] {
         let now = clock()
-        let current = try await logger.reading(for: request) { () async throws(StoreFailure) in try await picture.current(at: now) }
+        let current = try await logger.reading(for: request) { () async throws(StoreFailure) in
+            try await picture.current(at: now)
+        }
         return OperatorAnswers.picture(
             current, requests: operation.figures.sum(), settings: settings.read(), admission: operation.admission(),
             freeBytes: operation.freeBytes(), forwarding: await operation.forwarding(),

@@ -91,10 +91,9 @@ send(stalled, post() + event[:20])
 send(headless, post()[:60])
 send(slow, post())
 begun = time.monotonic()
-half = len(event) // 2
-for index in range(0, len(event), 10):
-    send(slow, event[index:index + 10])
-    time.sleep(0.25)
+for index in range(0, len(event), 5):
+    send(slow, event[index:index + 5])
+    time.sleep(0.15)
 assert time.monotonic() - begun > 3.2, "too fast to show anything"
 status, _, body = answer(slow)
 assert status == 200, (status, body)
