@@ -111,7 +111,7 @@ function bodyView(description, operation) {
     for (const [mediaType, media] of Object.entries(operation.requestBody.content)) {
         shown.push(element("p", { class: "quiet" }, mediaType), schemaView(description, media.schema));
         for (const example of Object.values(media.examples || {})) {
-            shown.push(element("pre", { tabindex: "0" }, element("code", {}, JSON.stringify(example.value, null, 2))));
+            shown.push(element("pre", { tabindex: "0", role: "group", "aria-label": `Example of ${mediaType}` }, element("code", {}, JSON.stringify(example.value, null, 2))));
         }
     }
     return shown;
@@ -170,6 +170,10 @@ function filter(text) {
         const isShown = item.dataset.text.includes(text);
         item.hidden = !isShown;
         document.getElementById(item.querySelector("a").hash.slice(1)).hidden = !isShown;
+    }
+    // A heading stands only over what is shown.
+    for (const heading of document.querySelectorAll("nav h2")) {
+        heading.hidden = heading.nextElementSibling.querySelector("li:not([hidden])") === null;
     }
 }
 

@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""The operator's page in a Chromium, against a server with drivers in every state: whether it shows what was posted, goes
+on by itself, says when it is cut off, and can be used with a keyboard, a screen reader, a phone, in the dark. Pictures go
+to $DWELL_SCREENSHOTS, if that is set."""
+
+import collections
+import json
+import signal
+import time
+
+from chromium import ENTER, WIDE, Chromium
+from client import Client, token
+from page_checks import PageChecks
+from processes import Folder, Redis, Server, arguments
+from report import Report
+
+OPERATOR = "operator-of-these-tests"
+PRESESSION_LIMIT = 8
+# How long ago, event, session, what becomes of it in the end.
+NEAR = [(600, "enteredChargerIntentZone", None, "NEAR_CHARGER")]
+ACTIVE = NEAR + [(500, "anchorDwellComplete", None, "ANCHORED"), (400, "exclusiveActivatedByWeb", "s", "SESSION_ACTIVE")]
+TRANSIT = ACTIVE + [(300, "exitedChargerAnchorZone", "s", "IN_TRANSIT")]
+MERCHANT = TRANSIT + [(200, "enteredMerchantZone", "s", "AT_MERCHANT")]
+DRIVES = {
+    "idle": [(600, "chargerTargeted", None, None)],
+    "near-1": NEAR,
+    "near-2": NEAR,
+    # The second arrives late: it takes place before the first, which then is right after all.
+    "late": [(60, "anchorDwellComplete", None, "ANCHORED"), (600, "enteredChargerIntentZone", None, "NEAR_CHARGER")],
+    "active": ACTIVE + [(100, "enteredMerchantZone", "s", "rejected")],
+    "transit": TRANSIT,
+    "merchant": MERCHANT,
+    "ended": MERCHANT + [(100, "visitVerifiedByWeb", "s", "SESSION_ENDED")],
+}
+DRIVERS = {"IDLE": 2, "NEAR_CHARGER": 2, "ANCHORED": 1, "SESSION_ACTIVE": 1, "IN_TRANSIT": 1, "AT_MERCHANT": 1, "SESSION_ENDED": 1}
+
+READ_FUNNEL = """return [...document.querySelectorAll(".states > li")].map((item) => [
+    item.querySelector(".name").innerText, Number(item.querySelector(".count").innerText),
+    [...item.querySelectorAll("ul li")].map((move) => [...move.querySelectorAll("span")].map((span) => span.innerText))])"""
+READ_ROWS = """return [...document.querySelectorAll(arguments[0] + " tbody tr")].map((row) =>
+    [...row.querySelectorAll("td")].map((cell) => cell.innerText))"""
+READ_RINGS = """return Object.fromEntries([...document.querySelectorAll("#rings .ring")].map((ring) =>
+    [ring.classList[1], ring.r.baseVal.value]))"""
+COUNT_OF = """return Number([...document.querySelectorAll(".states > li")].find((item) =>
+    item.querySelector(".name").innerText === arguments[0])?.querySelector(".count").innerText ?? -1)"""
+
+
+def post(server, driver, name, session=None, seconds_ago=0, key=None):
+    event = {"event_id": key or f"{driver}-{name}-{seconds_ago}", "event": name, "charger_id": "c-1",
+             "occurred_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - seconds_ago))}
+    if session:
+        event["session_id"] = f"{session}-{driver}"
+    with Client(server.port, token(driver)) as client:
+        return client.post("/native/events", event)
+
+
+def populate(server):
+    """Drivers in every state, and requests of every refused kind."""
+    for driver, drive in DRIVES.items():
+        for seconds_ago, name, session, _ in drive:
+            status, answer = post(server, driver, name, session, seconds_ago)
+            assert status == 200, answer
+    for number in range(PRESESSION_LIMIT + 2):
+        post(server, "busy", "chargerTargeted", key=f"busy-{number}")
+    with Client(server.port, None) as client:
+        assert client.request("POST", "/native/events", b"{}").status == 401
+    with Client(server.port, token("idle")) as client:
+        assert client.request("POST", "/native/events", b"{}").status == 400
+
+
+def enter(browser, word):
+    browser.run("document.getElementById('token').value = ''; document.getElementById('token').focus()")
+    browser.press(word, ENTER)
+
+
+def door(server, browser, report, checks):
+    browser.open(f"http://127.0.0.1:{server.port}/ops")
+    browser.wait_for_text("#enter", "Operator's token")
+    report.check(browser.is_hidden("#content"), "the page asks for a token first")
+    checks.contrast_and_width("door")
+    checks.keyboard("door")
+    checks.names("door")
+    checks.console("at the door")
+    enter(browser, "not-the-token")
+    browser.wait("return document.getElementById('refusal').innerText !== ''", "a wrong token is told")
+    report.check(browser.is_hidden("#content"), "a wrong token opens nothing")
+    checks.contrast_and_width("refused")
+    checks.console("but for the 401", "401 (Unauthorized)")
+    enter(browser, OPERATOR)
+    browser.wait("return document.querySelectorAll('.states > li').length === 7", "the right token opens it")
+    report.check(browser.run("return document.activeElement.id") == "content", "the focus goes where the picture is")
+
+
+def figures(browser, report):
+    found = browser.run(READ_FUNNEL)
+    report.check({name: count for name, count, _ in found} == DRIVERS, "as many drivers in each state as were posted", found)
+    expected = collections.Counter(
+        (move[3], move[1]) for drive in DRIVES.values() for move in drive if move[3] in DRIVERS)
+    shown = {(state, event): int(count) for state, _, moves in found for event, count in moves}
+    report.check(shown == dict(expected), "the moves of the hour are those that were posted", shown, dict(expected))
+    text = browser.text("#rate-text")
+    none = 1 + PRESESSION_LIMIT
+    report.check(text.split() == ["applied", str(sum(expected.values())), "none", str(none), "rejected", "1"],
+                 "the events are counted by verdict", text)
+    rejected = browser.run(READ_ROWS, "#rejections")
+    report.check(rejected == [["1", "enteredMerchantZone", "must_depart_first"]], "what was rejected is told with its reason", rejected)
+    refused = {status: (count, reason) for count, status, reason in browser.run(READ_ROWS, "#refused")}
+    report.check(refused.get("429") == ("2", "rate limited") and refused.get("400") == ("1", "not valid")
+                 and "credential" in refused.get("401", ""), "refused requests are counted by reason", refused)
+    latency = browser.text("#requests")
+    report.check("half within" in latency and latency.count(" ms") == 3, "latency is shown", latency)
+    bars = browser.run("""return [...document.querySelectorAll("#rate rect")].map((bar) => [bar.classList[1], bar.height.baseVal.value])""")
+    heights = collections.Counter()
+    for name, height in bars:
+        heights[name] += height
+    report.check(abs(heights["none"] / heights["rejected"] - none) < 0.01, "the bars are as high as the counts", bars)
+    browser.wait_for_text("#parts", "takes writes")
+    report.check("Rate limits\nRedis" in browser.text("#parts").replace("\n\n", "\n"), "the limiter is Redis", browser.text("#parts"))
+
+
+def rings(browser, settings):
+    """The largest difference between a ring's radius and what the settings make of it, in units of the drawing."""
+    drawn = browser.run(READ_RINGS)
+    return max(abs(drawn[name] / drawn["intent"] - settings[name] / settings["intent"]) for name in settings)
+
+
+def live(server, redis, browser, report, checks):
+    browser.run("window.sameDocument = true")
+    report.check(rings(browser, {"intent": 400, "merchant": 40, "anchor": 30}) < 0.001, "the rings are to scale")
+    post(server, "near-3", "enteredChargerIntentZone")
+    browser.wait(COUNT_OF.replace("return ", "return 3 === "), "a new event is seen", "NEAR_CHARGER")
+    (server.folder / "env").write_text("NATIVE_CHARGER_INTENT_RADIUS_M=200\nNATIVE_MERCHANT_UNLOCK_RADIUS_M=100\n")
+    server.process.send_signal(signal.SIGHUP)
+    browser.wait_for_text("#settings", "200")
+    report.check(rings(browser, {"intent": 200, "merchant": 100, "anchor": 30}) < 0.001, "changed radii are drawn at once")
+    post(server, "near-4", "enteredChargerIntentZone")
+    browser.run("document.getElementById('history').open = true; document.getElementById('minutes').open = true")
+    browser.wait_for_text("#versions", "chargerIntentRadius_m 400 → 200, merchantUnlockRadius_m 40 → 100")
+    report.check(len(browser.run(READ_ROWS, "#versions")) == 2, "the history has both versions")
+    minutes = browser.run(READ_ROWS, "#minutes-table")
+    report.check(sum(int(row[3]) for row in minutes) == 1, "the table of minutes says what the bars say", minutes)
+    redis.kill()
+    # The one that finds out.
+    post(server, "near-3", "chargerTargeted")
+    browser.wait_for_text("#parts", "Redis does not answer")
+    report.check(browser.run("return window.sameDocument === true"), "new events, settings, a Redis that is away: all without a reload")
+    checks.quiet("#as-of", 3)
+
+
+def search(browser, report):
+    def find(name):
+        browser.run("const field = document.getElementById('session'); field.value = ''; field.focus()")
+        browser.press(name, ENTER)
+
+    find("s-nobody")
+    browser.wait("return document.getElementById('found').innerText !== ''", "an unknown session is told")
+    report.check(not browser.run(READ_ROWS, "#timeline"), "and nothing is shown for it", browser.text("#found"))
+    find("s-ended")
+    browser.wait_for_text("#found", "Driver ended, now SESSION_ENDED")
+    rows = browser.run(READ_ROWS, "#timeline")
+    names = [name for _, name, session, _ in DRIVES["ended"] if session]
+    report.check([row[1] for row in rows] == names and all(row[2] == "applied" for row in rows), "a session's events with their verdicts", rows)
+    find("s-active")
+    browser.wait_for_text("#timeline", "rejected: must_depart_first")
+    report.check("now SESSION_ACTIVE" in browser.text("#found"), "a rejected one says why", browser.text("#found"))
+
+
+def cut_off(server, browser, report, checks):
+    server.kill()
+    browser.wait_for_text("#standing", "Disconnected")
+    report.check(browser.run("return document.getElementById('standing').classList.contains('stale')"), "a page without its server says so")
+    checks.contrast_and_width("cut-off")
+    server.start()
+    browser.wait("return document.getElementById('standing').innerText === 'Live'", "it recovers when the server is back")
+    report.check(browser.run(COUNT_OF, "SESSION_ENDED") == 1, "and shows what is stored")
+    server.stop()
+    browser.wait_for_text("#standing", "Disconnected")
+    server.start()
+    browser.wait("return document.getElementById('standing').innerText === 'Live'", "the same after a drain")
+
+
+def main():
+    options = arguments(__doc__).parse_args()
+    report = Report("browser_ops")
+    with Folder() as folder, Redis(folder) as redis:
+        (folder / "env").write_text("")
+        environment = {"OPS_TOKEN": OPERATOR, "ENV_FILE": str(folder / "env"), "REDIS_URL": redis.url,
+                       "RATE_LIMIT_PRESESSION_EVENTS": str(PRESESSION_LIMIT), "RATE_LIMIT_SESSION_EVENTS": "0"}
+        with Server(options, folder, environment) as server, Chromium() as browser:
+            checks = PageChecks(browser, report, "ops")
+            populate(server)
+            door(server, browser, report, checks)
+            report.run("the figures", lambda: figures(browser, report))
+            report.run("what happens is shown", lambda: live(server, redis, browser, report, checks))
+            report.run("sessions are found", lambda: search(browser, report))
+            checks.contrast_and_width("picture")
+            checks.keyboard("picture")
+            checks.names("picture")
+            checks.stillness()
+            checks.console("but for the 404 that was asked for", "404 (Not Found)")
+            report.run("the page is cut off", lambda: cut_off(server, browser, report, checks))
+            checks.console("but for what a server that is away makes", "net::ERR_", "401 (Unauthorized)")
+            checks.only_from(f"http://127.0.0.1:{server.port}/")
+            browser.run("document.getElementById('leave').click()")
+            report.check(browser.run("return sessionStorage.length") == 0, "the token is forgotten when told to")
+    report.exit()
+
+
+main()
