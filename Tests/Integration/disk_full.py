@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Fills the disk under a running server: events are answered 503 with Retry-After, reads go on, and once there is room
-again events are stored without a restart; each acknowledged one is there. The disk is a tmpfs in a mount namespace."""
+again events are stored without a restart; each acknowledged one is there. /readyz tells both. The disk is a tmpfs in a
+mount namespace."""
 
 import json
 import os
@@ -9,7 +10,7 @@ import sys
 import time
 
 from client import Client, token
-from processes import Folder, Server, UNLIMITED, arguments, compare_with_disk
+from processes import Folder, Server, UNLIMITED, arguments, compare_with_disk, wait_until
 from report import Report
 
 DISK_BYTES = 16 << 20
@@ -93,6 +94,16 @@ def get(server, path):
         return client.request("GET", path)
 
 
+def readiness(server):
+    """The status of /readyz and what it says of the database; what it knows may be a second old."""
+    answer = get(server, "/readyz")
+    return answer.status, json.loads(answer.body)["checks"]["database"], "retry-after" in answer.headers
+
+
+def becomes(server, wanted):
+    wait_until(lambda: readiness(server) == wanted, 60, f"/readyz as {wanted}")
+
+
 def fill_and_free(options, report):
     with Folder() as folder, Disk(folder) as disk:
         environment = {**UNLIMITED, "DATABASE_PATH": str(disk / "dwell.sqlite3"), "LOG_LEVEL": "error"}
@@ -114,10 +125,12 @@ def fill_and_free(options, report):
                 report.check(statuses == {503}, f"full {turn}: and so are the next ones", statuses)
                 reads = [get(server, path).status for path in ("/native/session", "/native/config", "/healthz")]
                 report.check(reads == [200, 200, 200], f"full {turn}: reads go on", reads)
+                report.run(f"full {turn}: /readyz says so", lambda: becomes(server, (503, "refuses_writes", True)))
                 ballast.remove()
                 begun = time.monotonic()
                 reporter.post_until(200, 60)
                 report.note(f"stored again {time.monotonic() - begun:.2f} s after there was room")
+                report.run(f"room {turn}: /readyz says so", lambda: becomes(server, (200, "ok", False)))
                 report.check(server.process.poll() is None, f"room {turn}: events are stored by the same process")
             report.check(server.stop() == 0, "the server ends with 0", server.log())
             compare_with_disk(report, server, set(reporter.acknowledged), set(reporter.sent), "after all")
