@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""The two proxies of config/ as they are, with TLS, in front of a server: requests and streams pass, the server knows who
+the client is, bodies have the server's own limit, its inner routes are not outside, and a server that is gone is told in
+the form of all refusals. Only ports, names and paths are changed. docs/deploy.md."""
+
+import contextlib
+import datetime
+import http.client
+import json
+import os
+import ssl
+import subprocess
+import time
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from client import Client, token
+from processes import REPOSITORY, UNLIMITED, Folder, Server, arguments, free_port, wait_until
+from report import Report
+
+# Neither the proxy's address nor one that the server trusts.
+CLIENT = "127.0.0.9"
+PATIENCE_SECONDS = 60
+
+
+def certificate(folder):
+    """One for `localhost` that signs itself: a file with the certificate, one with its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    made = (x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(now + datetime.timedelta(days=1))
+            .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .sign(key, hashes.SHA256()))
+    (folder / "certificate.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    (folder / "key.pem").write_bytes(key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+    return folder / "certificate.pem", folder / "key.pem"
+
+
+def replaced(text, *pairs):
+    for before, after in pairs:
+        assert before in text, f"{before} is not in the file"
+        text = text.replace(before, after)
+    return text
+
+
+class Nginx:
+    def __init__(self, folder, upstream):
+        self.port = free_port()
+        self.authority, key = certificate(folder)
+        site = replaced(
+            (REPOSITORY / "config/nginx.conf").read_text(), ("127.0.0.1:8080", f"127.0.0.1:{upstream}"),
+            ("    listen [::]:443 ssl http2;\n", ""), ("    listen [::]:80;\n", ""),
+            ("listen 443 ssl", f"listen 127.0.0.1:{self.port} ssl"), ("listen 80", f"listen 127.0.0.1:{free_port()}"),
+            ("/etc/letsencrypt/live/dwell.example.org/fullchain.pem", str(self.authority)),
+            ("/etc/letsencrypt/live/dwell.example.org/privkey.pem", str(key)), ("dwell.example.org", "localhost"))
+        paths = "".join(f"{name}_temp_path {folder}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        (folder / "nginx.conf").write_text(
+            # The folder is the tests' alone; nginx's workers would be somebody else.
+            ("user root; " if os.geteuid() == 0 else "") + f"daemon off; pid {folder}/nginx.pid; error_log {folder}/nginx.log; worker_processes 1;\n"
+            f"events {{}}\nhttp {{ access_log off; {paths}\n{site}\n}}\n")
+        self.command = ["nginx", "-p", str(folder), "-e", str(folder / "nginx.log"), "-c", str(folder / "nginx.conf")]
+        self.environment = dict(os.environ)
+
+
+class Caddy:
+    def __init__(self, folder, upstream):
+        self.port = free_port()
+        self.authority = folder / "caddy/pki/authorities/local/root.crt"
+        # Where its authority lies, and that it leaves the machine's own trust store alone.
+        text = replaced(
+            (REPOSITORY / "config/Caddyfile").read_text(),
+            ("{\n\tservers {", f"{{\n\tadmin off\n\tskip_install_trust\n\thttp_port {free_port()}\n\tservers {{"))
+        (folder / "Caddyfile").write_text(text)
+        self.command = ["caddy", "run", "--config", str(folder / "Caddyfile"), "--adapter", "caddyfile"]
+        self.environment = {**os.environ, "DWELL_SITE": f"https://localhost:{self.port}", "DWELL_UPSTREAM": f"127.0.0.1:{upstream}",
+                            "XDG_DATA_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
+
+
+@contextlib.contextmanager
+def running(proxy, folder):
+    with open(folder / "proxy.log", "ab") as log:
+        process = subprocess.Popen(proxy.command, env=proxy.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def answers():
+        assert process.poll() is None, (folder / "proxy.log").read_text()[-2000:]
+        try:
+            return ask(proxy, "GET", "/healthz")[0] == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+    try:
+        wait_until(answers, PATIENCE_SECONDS, "the start of the proxy")
+        yield proxy
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def connection(proxy):
+    return http.client.HTTPSConnection(
+        "localhost", proxy.port, timeout=PATIENCE_SECONDS, source_address=(CLIENT, 0),
+        context=ssl.create_default_context(cafile=str(proxy.authority)))
+
+
+def ask(proxy, method, path, body=None, fields=None):
+    """Status, fields, body."""
+    each = connection(proxy)
+    try:
+        each.request(method, path, body, {
+            "Authorization": f"Bearer {token('proxied')}", "Content-Type": "application/json", **(fields or {})})
+        answer = each.getresponse()
+        return answer.status, answer.headers, answer.read()
+    finally:
+        each.close()
+
+
+def event(key, name="enteredChargerIntentZone", metadata=None):
+    return {"event_id": key, "event": name, "occurred_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            **({"metadata": metadata} if metadata else {})}
+
+
+def clients_in(server):
+    return {line["client"] for line in map(json.loads, server.log_path.read_text().splitlines())
+            if line.get("message") == "request" and "client" in line}
+
+
+def stream(proxy, name):
+    """The newest state, then what an event makes of it, both at once and not when some buffer is full."""
+    each = connection(proxy)
+    each.request("GET", "/native/session/stream", headers={"Authorization": f"Bearer {token('proxied')}"})
+    answer = each.getresponse()
+
+    def message():
+        for line in answer:
+            if line.startswith(b"data: "):
+                return json.loads(line[6:])
+        raise AssertionError("the stream ended")
+
+    assert answer.status == 200 and message()["snapshot"], answer.status
+    status, _, body = ask(proxy, "POST", "/native/events", json.dumps(event(f"{name}-stream")))
+    assert status == 200, body
+    caused = message()["caused_by"]["event_id"]
+    assert caused == f"{name}-stream", caused
+    each.close()
+
+
+def check(report, proxy, server, name):
+    status, fields, body = ask(proxy, "GET", "/native/session", fields={"X-Forwarded-For": "198.51.100.7", "Forwarded": "for=198.51.100.8"})
+    report.check(status == 200, f"{name}: requests pass", body)
+    report.check(CLIENT in clients_in(server) and "198.51.100.7" not in clients_in(server),
+                 f"{name}: the server knows who the client is, and not who it says it is", clients_in(server))
+    report.run(f"{name}: a stream passes as it comes", lambda: stream(proxy, name))
+    large = json.dumps({"events": [event(f"{name}-{number}", "heavy", {"text": "x" * 7000}) for number in range(140)]})
+    status, _, body = ask(proxy, "POST", "/native/events/batch", large)
+    report.check(len(large) > 900_000 and status == 200 and len(json.loads(body)["results"]) == 140,
+                 f"{name}: a batch of {len(large)} bytes passes", status, body[:200])
+    status, _, body = ask(proxy, "POST", "/native/events/batch", b" " * (3 << 19))
+    report.check(status == 413 and json.loads(body).get("code") == "content_too_large", f"{name}: one too large has the server's own 413",
+                 status, body[:300])
+    inner = [ask(proxy, "GET", path)[0] for path in ("/readyz", "/metrics")]
+    report.check(inner == [404, 404], f"{name}: /readyz and /metrics are not outside", inner)
+    server.stop()
+    status, fields, body = ask(proxy, "POST", "/native/events", json.dumps(event(f"{name}-away")))
+    problem = json.loads(body)
+    report.check(status == 502 and problem["code"] == "upstream_unreachable" and problem["retryable"] is True
+                 and fields["Content-Type"] == "application/problem+json" and fields["Retry-After"] == "5",
+                 f"{name}: a server that is away is told as the contract has it", status, dict(fields), body)
+    server.start()
+    wait_until(lambda: ask(proxy, "POST", "/native/events", json.dumps(event(f"{name}-back")))[0] == 200, PATIENCE_SECONDS,
+               "the way back")
+    report.check(True, f"{name}: and requests pass again when it is back")
+
+
+def main():
+    options = arguments(__doc__).parse_args()
+    report = Report("proxies")
+    for name, kind in (("nginx", Nginx), ("caddy", Caddy)):
+        with Folder() as folder:
+            environment = {**UNLIMITED, "TRUSTED_PROXIES": "127.0.0.1", "LOG_LEVEL": "debug"}
+            with Server(options, folder, environment) as server, running(kind(folder, server.port), folder) as proxy:
+                check(report, proxy, server, name)
+    report.exit()
+
+
+main()
