@@ -163,8 +163,9 @@ let package = Package(
         .testTarget(name: "JourneyModelTests", dependencies: ["JourneyModel", "TestSupport"], swiftSettings: settings),
         .testTarget(name: "FuzzCorpusTests", dependencies: ["FuzzTargets"], swiftSettings: settings),
         .testTarget(
-            name: "JourneyClientTests", dependencies: ["JourneyClient", "JourneyModel"], swiftSettings: settings),
-        .testTarget(name: "HTTP1Tests", dependencies: ["HTTP1"], swiftSettings: settings),
+            name: "JourneyClientTests", dependencies: ["JourneyClient", "JourneyModel", "TestSupport"],
+            swiftSettings: settings),
+        .testTarget(name: "HTTP1Tests", dependencies: ["HTTP1", "TestSupport"], swiftSettings: settings),
         .testTarget(name: "SocketsTests", dependencies: ["Sockets"], swiftSettings: settings),
         .testTarget(
             name: "TelemetryTests",
@@ -215,7 +216,7 @@ let package = Package(
         .testTarget(
             name: "RedisAdmissionTests",
             dependencies: [
-                "RedisAdmission", "Engine", "Sockets", "JourneyModel",
+                "RedisAdmission", "Engine", "Sockets", "JourneyModel", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
@@ -254,6 +255,7 @@ let package = Package(
             name: "AppTests",
             dependencies: [
                 "App", "Engine", "Identity", "RedisAdmission", "SQLiteStore", "Sockets", "Telemetry", "JourneyModel",
+                "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],

@@ -3,6 +3,7 @@
 
 import Foundation
 import Telemetry
+import TestSupport
 import Testing
 
 @testable import App
@@ -11,7 +12,7 @@ import Testing
     @Test(arguments: 0..<40)
     func noOutputHoldsASecret(round: Int) throws {
         let seed = UInt64.random(in: .min ... .max)
-        var random = SplitMix64(state: seed)
+        var random = SeededRandom(seed: seed)
         // Letters and digits, long enough not to occur by chance; sometimes too short to be a key.
         func text(_ lengths: ClosedRange<Int>) -> String {
             let letters = Array("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
@@ -54,17 +55,5 @@ import Testing
             report.table(), try report.json(), dumped, "\(report)", String(reflecting: report),
             "\(report.problems)", "\(report.warnings)", "\(String(describing: report.configuration))",
         ]
-    }
-}
-
-struct SplitMix64: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var word = state
-        word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
-        return word ^ (word >> 31)
     }
 }

@@ -4,6 +4,7 @@
 import Engine
 import JourneyModel
 import Synchronization
+import TestSupport
 import Testing
 
 private final class HandClock: Sendable {
@@ -306,19 +307,6 @@ private struct Reference {
     }
 }
 
-/// SplitMix64: a trace can be run again from its seed.
-private struct SeededGenerator: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var value = state
-        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
-        return value ^ (value >> 31)
-    }
-}
-
 struct InProcessAdmissionPropertyTests {
     @Test func randomTracesAgreeWithTheReference() async {
         var seeds = SystemRandomNumberGenerator()
@@ -329,7 +317,7 @@ struct InProcessAdmissionPropertyTests {
     }
 
     private func compareTrace(_ seed: UInt64) async {
-        var random = SeededGenerator(state: seed)
+        var random = SeededRandom(seed: seed)
         let clock = HandClock()
         let limits = RateLimits(
             sessionEvents: .random(in: 1...6, using: &random), preSessionEvents: .random(in: 1...3, using: &random),

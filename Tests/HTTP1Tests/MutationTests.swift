@@ -3,6 +3,7 @@
 // is accepted again as the same request. That last one is what a second server behind this one would see.
 
 import HTTP1
+import TestSupport
 import Testing
 
 @Suite struct MutationTests {
@@ -10,7 +11,7 @@ import Testing
     static let seed: UInt64 = 0x9112_9110
 
     @Test(arguments: 0..<20) func anySplitGivesTheSameEvents(_ block: Int) {
-        var random = SplitMix64(state: Self.seed &+ UInt64(block) &* 1_000_003)
+        var random = SeededRandom(seed: Self.seed &+ UInt64(block) &* 1_000_003)
         for round in 0..<1000 {
             let input = mutatedInput(&random)
             let whole = outcome(of: [input[...]])
@@ -103,7 +104,7 @@ private let seeds: [[UInt8]] =
         bytes(chunked("1;a=\"b\"\r\na\r\n2\r\nbc\r\n0\r\n\r\n") + get("/a%20b?c")),
     ]
 
-private func mutatedInput(_ random: inout SplitMix64) -> [UInt8] {
+private func mutatedInput(_ random: inout SeededRandom) -> [UInt8] {
     var input = seeds.randomElement(using: &random) ?? []
     if Bool.random(using: &random) { input += seeds.randomElement(using: &random) ?? [] }
     for _ in 0..<Int.random(in: 0...4, using: &random) where !input.isEmpty {
@@ -120,7 +121,7 @@ private func mutatedInput(_ random: inout SplitMix64) -> [UInt8] {
     return input
 }
 
-private func randomPieces(_ input: [UInt8], _ random: inout SplitMix64) -> [ArraySlice<UInt8>] {
+private func randomPieces(_ input: [UInt8], _ random: inout SeededRandom) -> [ArraySlice<UInt8>] {
     var pieces: [ArraySlice<UInt8>] = []
     var start = 0
     while start < input.count {

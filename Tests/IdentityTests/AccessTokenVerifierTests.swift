@@ -6,6 +6,7 @@ import Foundation
 import JWTKit
 import JourneyModel
 import Telemetry
+import TestSupport
 import Testing
 
 @testable import Identity

@@ -10,7 +10,7 @@ import Testing
 @Suite(.timeLimit(.minutes(1))) struct AppleKeySetFetchTests {
     private func fetched(_ behaviour: Behaviour) async throws -> (body: String, maxAgeSeconds: Int?)? {
         var result: (String, Int?)?
-        try await LoopbackServer.with({ _, _ in behaviour }) { _, url, http in
+        try await LoopbackServer.with(.always(behaviour)) { _, url, http in
             let fetch = AppleKeySetFetch(
                 http: http, url: url, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
             result = await fetch.fetch().map { (String(decoding: $0.body, as: UTF8.self), $0.maxAgeSeconds) }

@@ -75,7 +75,7 @@ private final class MemoryQueue: AppleRevocationQueue {
         try queue.add(1, token: "second", due: clock.now)
         try queue.add(2, token: "first", due: clock.now.advanced(bySeconds: -5))
         try queue.add(3, token: "later", due: clock.now.advanced(bySeconds: 1))
-        try await LoopbackServer.with({ _, _ in .answer(200) }) { server, url, http in
+        try await LoopbackServer.with(.always(.answer(200))) { server, url, http in
             let delivery = try await delivery(http, url)
             for _ in 0..<3 { #expect(await delivery.deliverWhatIsDue() == nil) }
             #expect(server.requests.map { $0.form["token"] } == ["first", "second"])
@@ -86,7 +86,7 @@ private final class MemoryQueue: AppleRevocationQueue {
     @Test func appleAwayAndBack() async throws {
         try queue.add(1, token: "token", due: clock.now)
         let isBack = Mutex(false)
-        try await LoopbackServer.with({ _, _ in isBack.withLock { $0 } ? .answer(200) : .answer(503) }) {
+        try await LoopbackServer.with(.each { _, _ in isBack.withLock { $0 } ? .answer(200) : .answer(503) }) {
             server, url, http in
             let delivery = try await delivery(http, url)
             for (index, seconds) in [2, 4, 8, 16].enumerated() {
@@ -115,7 +115,7 @@ private final class MemoryQueue: AppleRevocationQueue {
     @Test func oneThatCannotBeOpenedKeepsNoOtherWaiting() async throws {
         try queue.add(1, due: clock.now.advanced(bySeconds: -1))
         try queue.add(2, token: "token", due: clock.now)
-        try await LoopbackServer.with({ _, _ in .answer(200) }) { server, url, http in
+        try await LoopbackServer.with(.always(.answer(200))) { server, url, http in
             let failure = try await delivery(http, url).deliverWhatIsDue()
             #expect(failure == "sealed_with_another_DATA_KEY")
             #expect(server.requests.map { $0.form["token"] } == ["token"])
@@ -125,7 +125,7 @@ private final class MemoryQueue: AppleRevocationQueue {
 
     @Test func aTokenThatAppleDoesNotKnowIsDone() async throws {
         try queue.add(1, token: "token", due: clock.now)
-        try await LoopbackServer.with({ _, _ in .answer(400, #"{"error":"invalid_grant"}"#) }) { _, url, http in
+        try await LoopbackServer.with(.always(.answer(400, #"{"error":"invalid_grant"}"#))) { _, url, http in
             let failure = try await delivery(http, url).deliverWhatIsDue()
             #expect(failure == nil)
             #expect(queue.left == [])
@@ -134,7 +134,7 @@ private final class MemoryQueue: AppleRevocationQueue {
 
     @Test func aQueueThatCannotBeReadIsAskedAgain() async throws {
         try queue.add(1, token: "token", due: clock.now)
-        try await LoopbackServer.with({ _, _ in .answer(200) }) { server, url, http in
+        try await LoopbackServer.with(.always(.answer(200))) { server, url, http in
             let delivery = try await delivery(http, url)
             queue.goAway(true)
             #expect(await delivery.deliverWhatIsDue() != nil)
@@ -147,7 +147,7 @@ private final class MemoryQueue: AppleRevocationQueue {
 
     @Test func runDeliversUntilItIsCancelled() async throws {
         try queue.add(1, token: "token", due: clock.now)
-        try await LoopbackServer.with({ _, _ in .answer(200) }) { server, url, http in
+        try await LoopbackServer.with(.always(.answer(200))) { server, url, http in
             let delivery = try await delivery(http, url)
             let run = Task { await delivery.run() }
             await server.waitForRequests(1)

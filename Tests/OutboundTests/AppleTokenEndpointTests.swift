@@ -12,7 +12,7 @@ import Testing
 
     private func exchanged(_ behaviour: Behaviour) async throws -> AppleCodeExchangeOutcome? {
         var outcome: AppleCodeExchangeOutcome?
-        try await LoopbackServer.with({ _, _ in behaviour }) { _, url, http in
+        try await LoopbackServer.with(.always(behaviour)) { _, url, http in
             outcome = try await endpoint(http, url).exchange(Secret("a code"), of: identity)
         }
         return outcome
@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test func whatIsAsked() async throws {
-        try await LoopbackServer.with({ _, _ in .answer(200, "{}") }) { server, url, http in
+        try await LoopbackServer.with(.always(.answer(200, "{}"))) { server, url, http in
             _ = try await endpoint(http, url).exchange(Secret("c/o+d e&f=g%ü"), of: identity)
             let request = try #require(server.requests.first)
             #expect(request.field("Content-Type") == "application/x-www-form-urlencoded")
@@ -62,7 +62,7 @@ import Testing
     }
 
     @Test func whatIsAskedToBeRevoked() async throws {
-        try await LoopbackServer.with({ _, _ in .answer(200) }) { server, url, http in
+        try await LoopbackServer.with(.always(.answer(200))) { server, url, http in
             let revoked = try await endpoint(http, url).revoke(revocation())
             #expect(revoked == .done)
             let form = try #require(server.requests.first).form
@@ -84,14 +84,14 @@ import Testing
         (.text(""), .failed(reason: "unreachable")),
     ])
     func whatAnAnswerMeans(behaviour: Behaviour, outcome: AppleTokenEndpoint.Revoked) async throws {
-        try await LoopbackServer.with({ _, _ in behaviour }) { _, url, http in
+        try await LoopbackServer.with(.always(behaviour)) { _, url, http in
             let revoked = try await endpoint(http, url).revoke(revocation())
             #expect(revoked == outcome)
         }
     }
 
     @Test func aTokenOfAnotherRowIsNotSent() async throws {
-        try await LoopbackServer.with({ _, _ in .answer(200) }) { server, url, http in
+        try await LoopbackServer.with(.always(.answer(200))) { server, url, http in
             let moved = try revocation(ofRow: [UInt8](repeating: 0, count: 32))
             let revoked = try await endpoint(http, url).revoke(moved)
             #expect(revoked == .failed(reason: "sealed_with_another_DATA_KEY"))

@@ -19,7 +19,7 @@ func code(_ digits: String = "012345", phone: String = "+4915112345678", issuedA
 @Suite(.timeLimit(.minutes(1))) struct CodeWebhookTests {
     /// The signature was computed by another program: HMAC-SHA256 of `1794859200.` and the body.
     @Test func theCallAsTheContractWritesIt() async throws {
-        try await LoopbackServer.with({ _, _ in .answer(204) }) { server, url, http in
+        try await LoopbackServer.with(.always(.answer(204))) { server, url, http in
             let webhook = CodeWebhook(http: http, url: url, secret: Secret("a webhook secret"))
             #expect(await webhook.post(code(), at: .sample) == .delivered)
             let request = try #require(server.requests.first)
@@ -48,7 +48,7 @@ func code(_ digits: String = "012345", phone: String = "+4915112345678", issuedA
         (.text(""), .tryAgain(reason: "unreachable")), (.endless, .tryAgain(reason: "answer_too_long")),
     ])
     func whatAnAnswerMeans(behaviour: Behaviour, outcome: CodeWebhook.Outcome) async throws {
-        try await LoopbackServer.with({ _, _ in behaviour }) { _, url, http in
+        try await LoopbackServer.with(.always(behaviour)) { _, url, http in
             let webhook = CodeWebhook(http: http, url: url, secret: Secret("a webhook secret"))
             #expect(await webhook.post(code(), at: .sample) == outcome)
         }

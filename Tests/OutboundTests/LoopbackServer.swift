@@ -47,18 +47,31 @@ enum Behaviour: Sendable {
 }
 
 final class LoopbackServer: ConnectionHandler, Sendable {
-    typealias Script = @Sendable (_ request: ReceivedRequest, _ number: Int) -> Behaviour
+    /// What is done about each request.
+    struct Script: Sendable {
+        fileprivate let behaviour: @Sendable (_ request: ReceivedRequest, _ number: Int) -> Behaviour
+
+        static func each(
+            _ behaviour: @escaping @Sendable (_ request: ReceivedRequest, _ number: Int) -> Behaviour
+        ) -> Script {
+            Script(behaviour: behaviour)
+        }
+
+        static func always(_ behaviour: Behaviour) -> Script {
+            Script { _, _ in behaviour }
+        }
+    }
 
     private let script: Script
     private let received = Mutex<[ReceivedRequest]>([])
 
-    private init(_ script: @escaping Script) {
+    private init(_ script: Script) {
         self.script = script
     }
 
     /// Runs the body beside a server with that script, with a client that is closed afterwards.
     static func with(
-        _ script: @escaping Script,
+        _ script: Script,
         _ body: (_ server: LoopbackServer, _ url: URL, _ http: OutgoingHTTP) async throws -> Void
     ) async throws {
         let loops = try EventLoopGroup(count: 1)
@@ -96,7 +109,7 @@ final class LoopbackServer: ConnectionHandler, Sendable {
                 received.append(request)
                 return received.count
             }
-            guard (try? await behave(script(request, number), connection)) == true else { return }
+            guard (try? await behave(script.behaviour(request, number), connection)) == true else { return }
         }
     }
 

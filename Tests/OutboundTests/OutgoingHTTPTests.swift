@@ -24,7 +24,7 @@ import Testing
         _ behaviour: Behaviour, timeoutMilliseconds: Int = 20_000
     ) async throws -> Result<OutgoingAnswer, OutgoingFailure>? {
         var result: Result<OutgoingAnswer, OutgoingFailure>?
-        try await LoopbackServer.with({ _, _ in behaviour }) { _, url, http in
+        try await LoopbackServer.with(.always(behaviour)) { _, url, http in
             result = await outcome(http, OutgoingRequest(.get, url), timeoutMilliseconds: timeoutMilliseconds)
         }
         return result
@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test func aRequestAsItIsMeant() async throws {
-        try await LoopbackServer.with({ _, _ in .answer(200) }) { server, url, http in
+        try await LoopbackServer.with(.always(.answer(200))) { server, url, http in
             let request = OutgoingRequest(
                 .post, url, fields: [("Content-Type", "text/x"), ("X-Own", "ü")], body: Array("a\u{0}b".utf8))
             _ = await outcome(http, request)
@@ -56,7 +56,7 @@ import Testing
 
     @Test func nothingIsRememberedBetweenCalls() async throws {
         let fields = "Set-Cookie: a=b\r\nCache-Control: max-age=600\r\nETag: \"x\"\r\n"
-        try await LoopbackServer.with({ _, _ in .answer(200, "{}", fields: fields) }) { server, url, http in
+        try await LoopbackServer.with(.always(.answer(200, "{}", fields: fields))) { server, url, http in
             for _ in 0..<3 { _ = await outcome(http, OutgoingRequest(.get, url)) }
             #expect(server.requests.count == 3)
             for request in server.requests {
@@ -86,7 +86,7 @@ import Testing
     }
 
     @Test func aCallerWhoGivesUpDoesNotWait() async throws {
-        try await LoopbackServer.with({ _, _ in .stall() }) { server, url, http in
+        try await LoopbackServer.with(.always(.stall())) { server, url, http in
             let call = Task { await outcome(http, OutgoingRequest(.get, url), timeoutMilliseconds: 600_000) }
             await server.waitForRequests(1)
             call.cancel()
@@ -100,7 +100,7 @@ import Testing
     }
 
     @Test func closingEndsWhatIsUnderWay() async throws {
-        try await LoopbackServer.with({ _, _ in .stall() }) { server, url, http in
+        try await LoopbackServer.with(.always(.stall())) { server, url, http in
             let call = Task { await outcome(http, OutgoingRequest(.get, url), timeoutMilliseconds: 600_000) }
             await server.waitForRequests(1)
             http.close()
@@ -129,7 +129,7 @@ import Testing
     /// Compressed content was not asked for and is not unfolded.
     @Test func contentIsTakenAsItCame() async throws {
         let head = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n"
-        try await LoopbackServer.with({ _, _ in .bytes(Array(head.utf8) + [0x1F, 0x8B, 8, 0]) }) { server, url, http in
+        try await LoopbackServer.with(.always(.bytes(Array(head.utf8) + [0x1F, 0x8B, 8, 0]))) { server, url, http in
             let result = await outcome(http, OutgoingRequest(.get, url))
             #expect(result == .success(.init(status: 200, body: [0x1F, 0x8B, 8, 0])))
             #expect(server.requests.first?.field("Accept-Encoding") == nil)
@@ -146,9 +146,11 @@ import Testing
 
     @Test(arguments: [301, 302, 303, 307, 308])
     func aRedirectionIsNotFollowed(status: Int) async throws {
-        try await LoopbackServer.with({ request, _ in
-            request.path == "/start" ? .answer(status, "", fields: "Location: /elsewhere\r\n") : .answer(200, "{}")
-        }) { server, url, http in
+        try await LoopbackServer.with(
+            .each { request, _ in
+                request.path == "/start" ? .answer(status, "", fields: "Location: /elsewhere\r\n") : .answer(200, "{}")
+            }
+        ) { server, url, http in
             for method in [OutgoingRequest.Method.get, .post] {
                 let result = await outcome(http, OutgoingRequest(method, url, body: Array("secret".utf8)))
                 #expect(result == .failure(.redirected))
@@ -159,9 +161,11 @@ import Testing
     }
 
     @Test func callersWhoGiveUpAtAnyMoment() async throws {
-        try await LoopbackServer.with({ _, number in
-            number % 2 == 0 ? .answer(302, "", fields: "Location: /x\r\n") : .stall()
-        }) { _, url, _ in
+        try await LoopbackServer.with(
+            .each { _, number in
+                number % 2 == 0 ? .answer(302, "", fields: "Location: /x\r\n") : .stall()
+            }
+        ) { _, url, _ in
             let http = OutgoingHTTP(callsMax: 300)
             await withTaskGroup(of: Void.self) { group in
                 for number in 0..<300 {
@@ -204,7 +208,7 @@ import Testing
 
     /// Where a server closes the connection that the next call was about to use, that call must not wait for nothing.
     @Test func aConnectionThatEndsBetweenCalls() async throws {
-        try await LoopbackServer.with({ _, number in number % 2 == 1 ? .answer(200) : .text("") }) {
+        try await LoopbackServer.with(.each { _, number in number % 2 == 1 ? .answer(200) : .text("") }) {
             server, url, http in
             let request = OutgoingRequest(.post, url, body: Array("body".utf8))
             for _ in 0..<3 {
@@ -231,7 +235,7 @@ import Testing
     // MARK: How many
 
     @Test func callsAreCounted() async throws {
-        try await LoopbackServer.with({ request, _ in request.path == "/start" ? .stall() : .answer(200) }) {
+        try await LoopbackServer.with(.each { request, _ in request.path == "/start" ? .stall() : .answer(200) }) {
             server, url, _ in
             let http = OutgoingHTTP(callsMax: 2)
             defer { http.close() }

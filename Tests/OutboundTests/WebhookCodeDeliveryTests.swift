@@ -44,7 +44,7 @@ final class LoggedLines: Sendable {
 
     /// The body runs beside a delivery to a server with that script.
     private func with(
-        _ script: @escaping LoopbackServer.Script,
+        _ script: LoopbackServer.Script,
         _ body: @escaping (WebhookCodeDelivery, LoopbackServer, _ run: Task<Void, Never>) async throws -> Void
     ) async throws {
         try await LoopbackServer.with(script) { server, url, http in
@@ -61,7 +61,7 @@ final class LoggedLines: Sendable {
 
     @Test func aFailedCallIsRepeatedWithTheSameCode() async throws {
         let behaviours: [Behaviour] = [.answer(500), .answer(429), .answer(302, fields: "Location: /x\r\n"), .text("")]
-        try await with({ _, number in number <= behaviours.count ? behaviours[number - 1] : .answer(200) }) {
+        try await with(.each { _, number in number <= behaviours.count ? behaviours[number - 1] : .answer(200) }) {
             delivery, server, run in
             delivery.deliver(code())
             await server.waitForRequests(5)
@@ -74,7 +74,7 @@ final class LoggedLines: Sendable {
     }
 
     @Test func aRefusedCallIsNot() async throws {
-        try await with({ request, _ in .answer(request.text.contains("012345") ? 400 : 200) }) {
+        try await with(.each { request, _ in .answer(request.text.contains("012345") ? 400 : 200) }) {
             delivery, server, run in
             delivery.deliver(code())
             await server.waitForRequests(1)
@@ -88,10 +88,12 @@ final class LoggedLines: Sendable {
     }
 
     @Test func aCodeThatExpiredIsGivenUp() async throws {
-        try await with({ [clock] _, number in
-            if number == 3 { clock.advance(bySeconds: 600) }
-            return .answer(503)
-        }) { delivery, server, run in
+        try await with(
+            .each { [clock] _, number in
+                if number == 3 { clock.advance(bySeconds: 600) }
+                return .answer(503)
+            }
+        ) { delivery, server, run in
             delivery.deliver(code())
             await server.waitForRequests(3)
             while !log.lines.contains(where: { $0.contains("expired") }) { await Task.yield() }
@@ -101,7 +103,8 @@ final class LoggedLines: Sendable {
 
     @Test func aNewerCodeOfTheNumberStopsTheOlder() async throws {
         let isUp = Mutex(false)
-        try await with({ request, _ in isUp.withLock { $0 } ? .answer(200) : .answer(503) }) { delivery, server, run in
+        try await with(.each { request, _ in isUp.withLock { $0 } ? .answer(200) : .answer(503) }) {
+            delivery, server, run in
             delivery.deliver(code())
             await server.waitForRequests(2)
             delivery.deliver(code("543210"))
@@ -121,7 +124,7 @@ final class LoggedLines: Sendable {
     }
 
     @Test func deliverReturnsWhateverTheWebhookDoes() async throws {
-        try await with({ _, _ in .stall() }) { delivery, server, run in
+        try await with(.always(.stall())) { delivery, server, run in
             for number in 0..<20 { delivery.deliver(code(phone: "+491511234567\(number)")) }
             await server.waitForRequests(1)
         }
@@ -129,7 +132,7 @@ final class LoggedLines: Sendable {
     }
 
     @Test func whatIsTooMuchIsDropped() async throws {
-        try await LoopbackServer.with({ _, _ in .answer(200) }) { _, url, http in
+        try await LoopbackServer.with(.always(.answer(200))) { _, url, http in
             let delivery = WebhookCodeDelivery(
                 webhook: CodeWebhook(http: http, url: url, secret: Secret("a webhook secret")),
                 clock: { [clock] in clock.now }, logger: log.logger)
@@ -144,7 +147,7 @@ final class LoggedLines: Sendable {
 
     @Test func whatIsLeftIsTriedOnceMoreAtTheEnd() async throws {
         let isUp = Mutex(false)
-        try await LoopbackServer.with({ _, _ in isUp.withLock { $0 } ? .answer(200) : .answer(503) }) {
+        try await LoopbackServer.with(.each { _, _ in isUp.withLock { $0 } ? .answer(200) : .answer(503) }) {
             server, url, http in
             let delivery = WebhookCodeDelivery(
                 webhook: CodeWebhook(http: http, url: url, secret: Secret("a webhook secret")),
@@ -161,7 +164,7 @@ final class LoggedLines: Sendable {
     }
 
     @Test func anEndWithNothingToDoIsAtOnce() async throws {
-        try await with({ _, _ in .answer(200) }) { _, _, run in
+        try await with(.always(.answer(200))) { _, _, run in
             run.cancel()
             await run.value
         }

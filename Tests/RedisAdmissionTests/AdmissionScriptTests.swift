@@ -5,6 +5,7 @@ import Engine
 import JourneyModel
 import Sockets
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import RedisAdmission
@@ -35,10 +36,10 @@ extension WithRedis {
         }
 
         private func compare(
-            calls: Int, source: String, time: (inout SeededGenerator) async throws -> [String]
+            calls: Int, source: String, time: (inout SeededRandom) async throws -> [String]
         ) async throws {
             let seed = UInt64.random(in: .min ... .max)
-            var random = SeededGenerator(state: seed)
+            var random = SeededRandom(seed: seed)
             try await RedisServer.with(loops: 1) { server in
                 let clock = Mutex<Int64>(0)
                 let window = InProcessAdmission(limits: limits, clock: { clock.withLock { $0 } })
@@ -66,7 +67,7 @@ extension WithRedis {
             }
         }
 
-        private func randomClaim(_ random: inout SeededGenerator) -> AdmissionClaim {
+        private func randomClaim(_ random: inout SeededRandom) -> AdmissionClaim {
             AdmissionClaim(
                 driver: DriverID(Bool.random(using: &random) ? "ann" : "b}ob"),
                 limitClass: Int.random(in: 0..<3, using: &random) == 0 ? .preSessionEvents : .sessionEvents,
@@ -132,19 +133,6 @@ private final class ScriptClient {
     }
 
     func close() { connection.close() }
-}
-
-/// SplitMix64: a trace can be run again from its seed.
-struct SeededGenerator: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var value = state
-        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
-        return value ^ (value >> 31)
-    }
 }
 
 /// The tests with a server of their own run one after another: each of them is about time.

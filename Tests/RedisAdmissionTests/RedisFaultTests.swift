@@ -5,6 +5,7 @@ import Engine
 import JourneyModel
 import Sockets
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import RedisAdmission
@@ -109,7 +110,7 @@ extension WithRedis {
             try await withProxy(RateLimits(sessionEvents: 60, windowSeconds: 600), timeoutMilliseconds: 30) {
                 proxy, admission in
                 let weather = Task {
-                    var random = SeededGenerator(state: seed)
+                    var random = SeededRandom(seed: seed)
                     while !Task.isCancelled {
                         try? await Task.sleep(for: .milliseconds(Int.random(in: 50...150, using: &random)))
                         proxy.fault = faults.randomElement(using: &random) ?? .none

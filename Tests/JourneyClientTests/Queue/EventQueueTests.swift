@@ -3,6 +3,7 @@
 
 import JourneyClient
 import JourneyModel
+import TestSupport
 import Testing
 
 struct EventQueueTests {

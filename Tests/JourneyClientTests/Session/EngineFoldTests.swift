@@ -5,6 +5,7 @@
 import Foundation
 import JourneyClient
 import JourneyModel
+import TestSupport
 import Testing
 
 struct EngineFoldTests {

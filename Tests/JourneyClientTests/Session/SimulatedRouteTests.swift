@@ -4,6 +4,7 @@
 import Foundation
 import JourneyClient
 import JourneyModel
+import TestSupport
 import Testing
 
 struct SimulatedRouteTests {
