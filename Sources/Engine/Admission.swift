@@ -13,8 +13,11 @@ package protocol Admission: Sendable {
     /// How the driver stands with one limit, as far as this process knows. Charges nothing and asks nobody.
     func standing(of driver: DriverID, in limitClass: RateLimitClass) -> Quota
 
-    /// The event is on disk: a later claim with its key is `.known` and costs nothing. Does not wait.
-    func recordStored(_ claim: AdmissionClaim)
+    /// The event is on disk: a later claim with its key is `.known` and costs nothing, for as long as the key is
+    /// remembered; after that the store finds the repeat, and the charge is refunded. Does not wait.
+    ///
+    /// - Parameter isRepeat: it was on disk before this claim.
+    func recordStored(_ claim: AdmissionClaim, isRepeat: Bool)
 
     /// An `.admitted` event was refused after all, or turned out to be a repeat: takes the charge back. Does not wait.
     func refund(_ claim: AdmissionClaim)

@@ -68,7 +68,7 @@ package final class InProcessAdmission: Admission {
         return shard(of: claim).standing(claim, at: clock())
     }
 
-    package func recordStored(_ claim: AdmissionClaim) {
+    package func recordStored(_ claim: AdmissionClaim, isRepeat: Bool = false) {
         if limits.isOff(claim.limitClass) { return }
         shard(of: claim).recordStored(claim, at: clock())
     }

@@ -119,7 +119,7 @@ package struct Ingest: Sendable {
         switch answer {
         case .acknowledged(let acknowledgement):
             if acknowledgement.isRepeat && verdict == .admitted { admission.refund(claim) }
-            admission.recordStored(claim)
+            admission.recordStored(claim, isRepeat: acknowledgement.isRepeat)
         case .keyReused, .sessionNotFound, .failed(.unavailable), .failed(.cancelled), .failed(.driverErased):
             if verdict == .admitted { admission.refund(claim) }
         case .rateLimited, .failed(.unknown):

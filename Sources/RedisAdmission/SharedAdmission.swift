@@ -21,7 +21,7 @@ package final class SharedAdmission: Admission {
     private let turn = Atomic<Int>(0)
     private let callsMade = Atomic<Int64>(0)
 
-    /// A key stays known for a day: longer than a phone's retry queue keeps trying without a break.
+    /// A repeated key stays known for a day: longer than a phone's retry queue keeps trying without a break.
     private static let storedSeconds = 86_400
 
     /// Connects only once `run()` is called; until then the process decides.
@@ -73,9 +73,13 @@ package final class SharedAdmission: Admission {
         fallback.standing(of: driver, in: limitClass)
     }
 
-    package func recordStored(_ claim: AdmissionClaim) {
+    /// A new event's key is in Redis already, with the charge, as long as the window is; after that this process knows
+    /// it, and should it have forgotten, the store does. To tell Redis of each would double its commands for a repeat
+    /// that hardly ever comes. One that came comes again: the queue of a phone that does not hear the answers.
+    package func recordStored(_ claim: AdmissionClaim, isRepeat: Bool) {
         if limits.isOff(claim.limitClass) { return }
         fallback.recordStored(claim)
+        guard isRepeat else { return }
         post(RedisCommands("SET", RedisKeys.stored(claim), "1", "EX", String(Self.storedSeconds)))
     }
 

@@ -104,7 +104,7 @@ private final class WaitingAdmission: Admission {
         process.standing(of: driver, in: limitClass)
     }
 
-    func recordStored(_ claim: AdmissionClaim) { process.recordStored(claim) }
+    func recordStored(_ claim: AdmissionClaim, isRepeat: Bool) { process.recordStored(claim, isRepeat: isRepeat) }
     func refund(_ claim: AdmissionClaim) { process.refund(claim) }
 }
 

@@ -53,14 +53,14 @@ struct IngestTests {
             return
         }
         #expect(acknowledgement.isRepeat)
-        #expect(admission.calls == [.admit("k1"), .refund("k1"), .recordStored("k1")])
+        #expect(admission.calls == [.admit("k1"), .refund("k1"), .recordRepeated("k1")])
     }
 
     @Test func aRepeatThatWasNotChargedDoesNotTakeBackWhatTheFirstOnePaid() async {
         let admission = ScriptedAdmission([.known])
         _ = await ingest(ScriptedStore([.success(.replayed(Self.stored))]), admission)
             .ingest(Self.submission("k1"), of: Self.driver, receivedAt: Self.now)
-        #expect(admission.calls == [.admit("k1"), .recordStored("k1")])
+        #expect(admission.calls == [.admit("k1"), .recordRepeated("k1")])
     }
 
     @Test(arguments: [

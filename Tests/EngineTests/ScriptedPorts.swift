@@ -54,6 +54,7 @@ final class ScriptedAdmission: Admission {
     enum Call: Hashable {
         case admit(String)
         case recordStored(String)
+        case recordRepeated(String)
         case refund(String)
     }
     private struct State {
@@ -79,8 +80,9 @@ final class ScriptedAdmission: Admission {
 
     func standing(of driver: DriverID, in limitClass: RateLimitClass) -> Quota { Self.quota }
 
-    func recordStored(_ claim: AdmissionClaim) {
-        state.withLock { $0.calls.append(.recordStored(claim.idempotencyKey)) }
+    func recordStored(_ claim: AdmissionClaim, isRepeat: Bool) {
+        let key = claim.idempotencyKey
+        state.withLock { $0.calls.append(isRepeat ? .recordRepeated(key) : .recordStored(key)) }
     }
 
     func refund(_ claim: AdmissionClaim) {

@@ -72,7 +72,7 @@ extension WithRedis {
             try await RedisServer.with { server in
                 try await withAdmission(server, nil, Self.limits) { admission in
                     for key in ["a", "b", "c"] { _ = await admission.admit(claim(key)) }
-                    admission.recordStored(claim("a"))
+                    admission.recordStored(claim("a"), isRepeat: true)
                     server.stop()
                     #expect(await admission.admit(claim("d")).quota.remaining == 1)
                     #expect(await eventually { admission.standing.breaker != .closed })

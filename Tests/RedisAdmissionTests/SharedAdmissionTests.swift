@@ -55,12 +55,28 @@ extension WithRedis {
             }
         }
 
-        @Test func refundAndStoredKeyReachRedis() async throws {
+        /// Half of the commands, and what would be a day of keys in Redis's memory.
+        @Test func keyOfANewEventCostsRedisNothingBesideItsCharge() async throws {
+            try await RedisServer.with { server in
+                try await withAdmission(server) { admission in
+                    #expect(await admission.admit(claim("a")).verdict == .admitted)
+                    admission.recordStored(claim("a"), isRepeat: false)
+                    #expect(await admission.admit(claim("a")).verdict == .known)
+                    // Its charge has left the window: this process knows.
+                    try await server.command("DEL", RedisKeys.window(of: claim("a")))
+                    #expect(await admission.admit(claim("a")).verdict == .known)
+                    #expect(admission.standing.decisionsCorrected == 1)
+                    #expect(try await server.command("EXISTS", RedisKeys.stored(claim("a"))) == .integer(0))
+                }
+            }
+        }
+
+        @Test func refundAndRepeatedKeyReachRedis() async throws {
             try await RedisServer.with { server in
                 try await withAdmission(server, nil, RateLimits(sessionEvents: 1)) { admission in
                     #expect(await admission.admit(claim("a")).verdict == .admitted)
                     admission.refund(claim("a"))
-                    admission.recordStored(claim("s"))
+                    admission.recordStored(claim("s"), isRepeat: true)
                     let window = RedisKeys.window(of: claim("a"))
                     let stored = RedisKeys.stored(claim("s"))
                     #expect(await eventually { (try? await server.command("ZCARD", window)) == .integer(0) })
@@ -105,7 +121,7 @@ extension WithRedis {
             try await RedisServer.with { server in
                 try await withAdmission(server, nil, RateLimits(sessionEvents: 0)) { admission in
                     #expect(await admission.admit(claim("a")).verdict == .admitted)
-                    admission.recordStored(claim("a"))
+                    admission.recordStored(claim("a"), isRepeat: true)
                     admission.refund(claim("a"))
                     #expect(await admission.admit(claim("p", .preSessionEvents)).verdict == .admitted)
                     let keys = try await server.command("KEYS", "dwell:{[^%]*")
