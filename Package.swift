@@ -81,10 +81,11 @@ let package = Package(
         ),
 
         // The ports, filled.
+        .target(name: "CJoinedWrites"),
         .target(
             name: "SQLiteStore",
             dependencies: [
-                "Engine", "Identity", "JourneyModel", "Telemetry",
+                "Engine", "Identity", "JourneyModel", "Telemetry", "CJoinedWrites",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),

@@ -1,8 +1,10 @@
 // Opens the database file: one connection that writes, a few that read, all in WAL mode, and the one that writes in
 // `synchronous=FULL`, without which a 200 would be a promise that a power cut breaks (contract, section 3).
 
+internal import CJoinedWrites
 internal import Foundation
 package import GRDB
+internal import GRDBSQLite
 
 /// The database is not what acknowledgements need. The start stops here.
 package struct DurabilityNotGranted: Error, Hashable, Sendable, CustomStringConvertible {
@@ -84,5 +86,15 @@ package enum DatabaseOpening {
                 throw DurabilityNotGranted(pragma: pragma, expected: expected, found: found)
             }
         }
+        try joinWrites(db)
+    }
+
+    /// A commit's pages go to the WAL in one call instead of two for each page.
+    private static func joinWrites(_ db: Database) throws {
+        guard let connection = db.sqliteConnection else {
+            throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
+        }
+        let code = dwell_join_log_writes(connection)
+        guard code == SQLITE_OK else { throw SQLiteError(code: code, on: connection) }
     }
 }

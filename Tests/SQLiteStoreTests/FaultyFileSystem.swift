@@ -20,12 +20,16 @@ final class FaultScript: Sendable {
         var operationsBefore = 0
         var failuresLeft = 0
         var hasFailed = false
+        var writeCount = 0
     }
 
     private let state = Mutex(State())
 
     /// Whether a fault happened since the script was last armed.
     var hasFailed: Bool { state.withLock { $0.hasFailed } }
+
+    /// Writes to all files since the script was last armed.
+    var writeCount: Int { state.withLock { $0.writeCount } }
 
     /// Lets `operationsBefore` of the fault's kind pass, then fails `failureCount` of them.
     func arm(_ fault: Fault, after operationsBefore: Int, failureCount: Int) {
@@ -40,6 +44,7 @@ final class FaultScript: Sendable {
 
     fileprivate func next(isSync: Bool) -> Fault? {
         state.withLock { state in
+            if !isSync { state.writeCount += 1 }
             guard let fault = state.fault, state.failuresLeft > 0, isSync == (fault == .syncError) else { return nil }
             if state.operationsBefore > 0 {
                 state.operationsBefore -= 1
@@ -77,7 +82,7 @@ enum FaultyFileSystem {
         var files: [UInt: FaultScript] = [:]
         /// By the original methods.
         var faultyMethods: [UInt: UInt] = [:]
-        /// By the faulty methods.
+        /// By the file. Not by its methods: whoever stands before this has put its own in their place.
         var originalMethods: [UInt: UInt] = [:]
     }
 
@@ -101,6 +106,7 @@ private func openFile(
         return script
     }
     if code == SQLITE_OK, script != nil, let methods = file.pointee.pMethods {
+        FaultyFileSystem.state.withLock { $0.originalMethods[UInt(bitPattern: file)] = UInt(bitPattern: methods) }
         file.pointee.pMethods = faulty(methods)
     }
     return code
@@ -114,7 +120,6 @@ private func faulty(_ methods: Methods) -> Methods? {
         copy.pointee.xWrite = writeFile
         copy.pointee.xSync = syncFile
         state.faultyMethods[UInt(bitPattern: methods)] = UInt(bitPattern: copy)
-        state.originalMethods[UInt(bitPattern: copy)] = UInt(bitPattern: methods)
         return UInt(bitPattern: copy)
     }
     return Methods(bitPattern: address)
@@ -123,8 +128,7 @@ private func faulty(_ methods: Methods) -> Methods? {
 /// The fault that is due, and the methods to use when none is.
 private func next(_ file: File, isSync: Bool) -> (fault: FaultScript.Fault?, methods: Methods?) {
     let address = UInt(bitPattern: file)
-    let methods = UInt(bitPattern: file.pointee.pMethods)
-    let (script, original) = FaultyFileSystem.state.withLock { ($0.files[address], $0.originalMethods[methods]) }
+    let (script, original) = FaultyFileSystem.state.withLock { ($0.files[address], $0.originalMethods[address]) }
     return (script?.next(isSync: isSync), original.flatMap { Methods(bitPattern: $0) })
 }
 

@@ -1,0 +1,14 @@
+// What SQLite writes to its WAL in two calls for each page, written in one call for many pages.
+#ifndef DWELL_CJOINEDWRITES_H
+#define DWELL_CJOINEDWRITES_H
+
+struct sqlite3;
+
+// From now on, writes of this connection to its WAL that follow each other are held back, and written together before
+// anything can depend on them: before a sync, a read, and whatever shows them to another connection.
+//
+// The database is in WAL mode, and no transaction is open. SQLITE_OK, or SQLite's result code. What happens when the
+// files are closed is taken care of.
+int dwell_join_log_writes(struct sqlite3 *connection);
+
+#endif
