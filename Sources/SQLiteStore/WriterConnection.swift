@@ -61,7 +61,7 @@ final class WriterConnection {
     }
 
     private func tell(_ done: [DoneWork], of group: [WriterWork]) {
-        if owesTruncation || group.contains(where: \.leavesNoTrace) { truncateLog() }
+        if group.contains(where: \.leavesNoTrace) { truncateLog(patienceMilliseconds: Self.truncationPatience) }
         for work in done { work.tell() }
     }
 
@@ -141,12 +141,14 @@ final class WriterConnection {
     /// Rows were removed whose bytes may still lie in the WAL.
     private(set) var owesTruncation = false
 
-    /// For a reader that keeps the WAL from being cut; the group waits that long.
-    private static let truncationPatienceMilliseconds: Int32 = 100
+    /// Milliseconds for a reader that keeps the WAL from being cut. Only the group that removes something waits for it:
+    /// a reader may stay for hours (a backup, a replicator), and everybody after it would pay.
+    private static let truncationPatience: Int32 = 100
 
     /// Copies the WAL into the database file and cuts it to nothing. `secure_delete` has overwritten what was removed.
-    func truncateLog() {
-        sqlite3_busy_timeout(connection, Self.truncationPatienceMilliseconds)
+    /// Without patience, a reader in the way leaves it for the next time.
+    func truncateLog(patienceMilliseconds: Int32 = 0) {
+        sqlite3_busy_timeout(connection, patienceMilliseconds)
         let code = sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_TRUNCATE, nil, nil)
         sqlite3_busy_timeout(connection, Int32(DatabaseOpening.busyTimeoutSeconds * 1000))
         owesTruncation = code != SQLITE_OK

@@ -2,9 +2,11 @@
 """The account (contract, section 6): profile, export, devices, the audit, and erasure: in one transaction, at once, and
 so that nothing identifying is left in the files."""
 
+import contextlib
 import hashlib
 import json
 import secrets
+import sqlite3
 import time
 
 from apple_server import claims_of
@@ -251,6 +253,24 @@ def _(lab):
         lab.call("POST", "/native/events", event("late"), here["access_token"]).expect_problem(401, "unauthorized")
         erase(lab, here).expect_problem(401, "unauthorized")
         lab.restart()
+
+
+@suite.check("deletion: a reader that stays, such as a backup, holds up nobody else")
+def _(lab):
+    def seconds(name):
+        pair, begun = lab.apple_driver(), time.monotonic()
+        for number in range(40):
+            post(lab, pair, f"{name}-{number}")
+        return time.monotonic() - begun
+
+    before = seconds("before")
+    with contextlib.closing(sqlite3.connect(lab.server.database_path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM event").fetchone()
+        erase(lab, lab.apple_driver()).expect(200)
+        after = seconds("after")
+    # A tenth of a second for each would be four more.
+    assert after < 3 * before + 2, (before, after)
 
 
 @suite.check("deletion: the same person signs in again as somebody new")
