@@ -93,7 +93,8 @@ def door(server, browser, report, checks):
 
 def figures(browser, report):
     found = browser.run(READ_FUNNEL)
-    report.check({name: count for name, count, _ in found} == DRIVERS, "as many drivers in each state as were posted", found)
+    report.check({name: count for name, count, _ in found} == DRIVERS,
+                 "as many drivers in each state as were posted", found)
     expected = collections.Counter(
         (move[3], move[1]) for drive in DRIVES.values() for move in drive if move[3] in DRIVERS)
     shown = {(state, event): int(count) for state, _, moves in found for event, count in moves}
@@ -103,7 +104,8 @@ def figures(browser, report):
     report.check(text.split() == ["applied", str(sum(expected.values())), "none", str(none), "rejected", "1"],
                  "the events are counted by verdict", text)
     rejected = browser.run(READ_ROWS, "#rejections")
-    report.check(rejected == [["1", "enteredMerchantZone", "must_depart_first"]], "what was rejected is told with its reason", rejected)
+    report.check(rejected == [["1", "enteredMerchantZone", "must_depart_first"]],
+                 "what was rejected is told with its reason", rejected)
     refused = {status: (count, reason) for count, status, reason in browser.run(READ_ROWS, "#refused")}
     report.check(refused.get("429") == ("2", "rate limited") and refused.get("400") == ("1", "not valid")
                  and "credential" in refused.get("401", ""), "refused requests are counted by reason", refused)
@@ -115,7 +117,8 @@ def figures(browser, report):
         heights[name] += height
     report.check(abs(heights["none"] / heights["rejected"] - none) < 0.01, "the bars are as high as the counts", bars)
     browser.wait_for_text("#parts", "takes writes")
-    report.check("Rate limits\nRedis" in browser.text("#parts").replace("\n\n", "\n"), "the limiter is Redis", browser.text("#parts"))
+    report.check("Rate limits\nRedis" in browser.text("#parts").replace("\n\n", "\n"),
+                 "the limiter is Redis", browser.text("#parts"))
 
 
 def rings(browser, settings):
@@ -132,7 +135,8 @@ def live(server, redis, browser, report, checks):
     (server.folder / "env").write_text("NATIVE_CHARGER_INTENT_RADIUS_M=200\nNATIVE_MERCHANT_UNLOCK_RADIUS_M=100\n")
     server.process.send_signal(signal.SIGHUP)
     browser.wait_for_text("#settings", "200")
-    report.check(rings(browser, {"intent": 200, "merchant": 100, "anchor": 30}) < 0.001, "changed radii are drawn at once")
+    report.check(rings(browser, {"intent": 200, "merchant": 100, "anchor": 30}) < 0.001,
+                 "changed radii are drawn at once")
     post(server, "near-4", "enteredChargerIntentZone")
     browser.run("document.getElementById('history').open = true; document.getElementById('minutes').open = true")
     browser.wait_for_text("#versions", "chargerIntentRadius_m 400 → 200, merchantUnlockRadius_m 40 → 100")
@@ -143,7 +147,8 @@ def live(server, redis, browser, report, checks):
     # The one that finds out.
     post(server, "near-3", "chargerTargeted")
     browser.wait_for_text("#parts", "Redis does not answer")
-    report.check(browser.run("return window.sameDocument === true"), "new events, settings, a Redis that is away: all without a reload")
+    report.check(browser.run("return window.sameDocument === true"),
+                 "new events, settings, a Redis that is away: all without a reload")
     checks.quiet("#as-of", 3)
 
 
@@ -159,7 +164,8 @@ def search(browser, report):
     browser.wait_for_text("#found", "Driver ended, now SESSION_ENDED")
     rows = browser.run(READ_ROWS, "#timeline")
     names = [name for _, name, session, _ in DRIVES["ended"] if session]
-    report.check([row[1] for row in rows] == names and all(row[2] == "applied" for row in rows), "a session's events with their verdicts", rows)
+    report.check([row[1] for row in rows] == names and all(row[2] == "applied" for row in rows),
+                 "a session's events with their verdicts", rows)
     find("s-active")
     browser.wait_for_text("#timeline", "rejected: must_depart_first")
     report.check("now SESSION_ACTIVE" in browser.text("#found"), "a rejected one says why", browser.text("#found"))
@@ -168,7 +174,8 @@ def search(browser, report):
 def cut_off(server, browser, report, checks):
     server.kill()
     browser.wait_for_text("#standing", "Disconnected")
-    report.check(browser.run("return document.getElementById('standing').classList.contains('stale')"), "a page without its server says so")
+    report.check(browser.run("return document.getElementById('standing').classList.contains('stale')"),
+                 "a page without its server says so")
     checks.contrast_and_width("cut-off")
     server.start()
     browser.wait("return document.getElementById('standing').innerText === 'Live'", "it recovers when the server is back")

@@ -159,7 +159,8 @@ def put_back(lab, report, litestream, restored):
     again = lab.folder / "restored-again"
     wait_until(lambda: litestream.restore(again) and acknowledged <= stored_in(again), PATIENCE_SECONDS, "the copy of that")
     run = lab.dwell("check", "--database", str(again))
-    report.check(run.returncode == 0 and "no divergence" in run.stdout, "and is replicated in its turn", run.stdout, run.stderr)
+    report.check(run.returncode == 0 and "no divergence" in run.stdout,
+                 "and is replicated in its turn", run.stdout, run.stderr)
 
 
 def replicate(lab, report):
@@ -186,10 +187,12 @@ def replicate(lab, report):
         wait_until(lambda: litestream.restore(restored) and acknowledged <= stored_in(restored), PATIENCE_SECONDS, "the copy of all")
         report.check(True, f"each of {len(acknowledged)} acknowledged events is restored")
         run = lab.dwell("check", "--database", str(restored))
-        report.check(run.returncode == 0 and "no divergence" in run.stdout, "what is restored is a whole database", run.stdout, run.stderr)
+        report.check(run.returncode == 0 and "no divergence" in run.stdout,
+                     "what is restored is a whole database", run.stdout, run.stderr)
         for words in (["check"], ["migrate", "--status"], ["backup", str(lab.folder / "backup")]):
             run = lab.dwell(*words)
-            report.check(run.returncode == 0, f"Litestream's tables are nothing to dwell {words[0]}", run.stdout, run.stderr)
+            report.check(run.returncode == 0,
+                         f"Litestream's tables are nothing to dwell {words[0]}", run.stdout, run.stderr)
         generations = litestream.log().count("new generation")
         report.note(f"{generations} lines of its log name a new generation")
         report.check(litestream.stop() == 0, "Litestream ends well", litestream.log()[-1500:])

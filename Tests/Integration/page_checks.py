@@ -80,7 +80,8 @@ class PageChecks:
                 self.report.check(found["count"] > 0 and not found["low"],
                                   f"{self.page}, {name}, {scheme}, {width_name}: all text in 4.5:1 or better", *found["low"])
                 width = self.browser.run("return document.documentElement.scrollWidth")
-                self.report.check(width <= size[0], f"{self.page}, {name}, {scheme}, {width_name}: nothing to scroll sideways",
+                self.report.check(width <= size[0],
+                                  f"{self.page}, {name}, {scheme}, {width_name}: nothing to scroll sideways",
                                   f"{width} px")
                 self.browser.keep_picture(f"{self.page}-{name}-{width_name}-{scheme}")
         self.browser.show_as(WIDE)
@@ -109,11 +110,13 @@ class PageChecks:
         roles = [role for role, _, _ in nodes]
         nameless = [role for role, text, _ in nodes if role in CONTROLS - UNNAMED and not text.strip()]
         self.report.check(not nameless, f"{self.page}, {name}: every control and drawing has a name", *nameless)
-        self.report.check(roles.count("main") == 1 and roles.count("banner") == 1, f"{self.page}, {name}: one main part, one banner",
+        self.report.check(roles.count("main") == 1 and roles.count("banner") == 1,
+                          f"{self.page}, {name}: one main part, one banner",
                           roles.count("main"), roles.count("banner"))
         levels = [int(properties.get("level", 0)) for role, _, properties in nodes if role == "heading"]
         steps = all(after <= before + 1 for before, after in zip(levels, levels[1:]))
-        self.report.check(levels.count(1) == 1 and steps, f"{self.page}, {name}: one first heading, and no level is left out", levels)
+        self.report.check(levels.count(1) == 1 and steps,
+                          f"{self.page}, {name}: one first heading, and no level is left out", levels)
 
     def stillness(self):
         """Who asked for less motion gets none (2.3.3)."""
@@ -129,7 +132,8 @@ class PageChecks:
 
     def only_from(self, origin):
         strangers = [url for url in self.browser.addresses() if not url.startswith((origin, "data:"))]
-        self.report.check(self.browser.requested and not strangers, f"{self.page}: nothing was asked of any other host", *strangers)
+        self.report.check(self.browser.requested and not strangers,
+                          f"{self.page}: nothing was asked of any other host", *strangers)
 
     def console(self, when, *expected):
         """`expected`: pieces of the lines that belong to what was done."""

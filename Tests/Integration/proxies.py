@@ -161,7 +161,8 @@ def check(report, proxy, server, name):
     report.check(len(large) > 900_000 and status == 200 and len(json.loads(body)["results"]) == 140,
                  f"{name}: a batch of {len(large)} bytes passes", status, body[:200])
     status, _, body = ask(proxy, "POST", "/native/events/batch", b" " * (3 << 19))
-    report.check(status == 413 and json.loads(body).get("code") == "content_too_large", f"{name}: one too large has the server's own 413",
+    report.check(status == 413 and json.loads(body).get("code") == "content_too_large",
+                 f"{name}: one too large has the server's own 413",
                  status, body[:300])
     inner = [ask(proxy, "GET", path)[0] for path in ("/readyz", "/metrics")]
     report.check(inner == [404, 404], f"{name}: /readyz and /metrics are not outside", inner)
