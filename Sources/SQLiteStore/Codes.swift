@@ -18,8 +18,16 @@ extension JourneyState {
 
     /// Nil for a code of a newer schema, or a damaged one.
     init?(code: Int64) {
-        guard let state = Self.allCases.first(where: { $0.code == code }) else { return nil }
-        self = state
+        switch code {
+        case 0: self = .idle
+        case 1: self = .nearCharger
+        case 2: self = .anchored
+        case 3: self = .sessionActive
+        case 4: self = .inTransit
+        case 5: self = .atMerchant
+        case 6: self = .sessionEnded
+        default: return nil
+        }
     }
 }
 

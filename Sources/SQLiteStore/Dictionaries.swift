@@ -2,7 +2,8 @@
 // that were seen. Text goes in, a row number comes out; a text that is new gets a row.
 //
 // The memory may hold rows of the transaction under way, so whoever rolls back calls `forget()`. And it remembers
-// ASCII only: Swift finds canonically equivalent texts equal, which SQLite, the contract and the fold do not.
+// ASCII only, and is asked for ASCII only: Swift finds canonically equivalent texts equal (the Kelvin sign and K, for
+// one), which SQLite, the contract and the fold do not.
 
 import Engine
 import JourneyModel
@@ -25,6 +26,8 @@ final class Dictionaries {
     }
 
     private var kinds: [Kind: Int64] = [:]
+    /// The last one of each name: to compare is quicker than to hash, and nearly all events of a name are of one kind.
+    private var lastKinds: [(kind: Kind, id: Int64)?] = []
     private var places: [String: Int64] = [:]
     private var settings: [String: Int64] = [:]
 
@@ -60,6 +63,7 @@ final class Dictionaries {
 
     func forget() {
         kinds.removeAll(keepingCapacity: true)
+        lastKinds.removeAll(keepingCapacity: true)
         places.removeAll(keepingCapacity: true)
         settings.removeAll(keepingCapacity: true)
     }
@@ -68,7 +72,8 @@ final class Dictionaries {
         let kind = Kind(
             name: submission.name, hasSession: submission.sessionID != nil, spelling: submission.spelling,
             schemaVersion: submission.schemaVersion, source: submission.source, appState: submission.appState)
-        if let id = kinds[kind] { return id }
+        let isASCII = kind.isASCII
+        if isASCII, let id = remembered(kind) { return id }
         func bind(_ bindings: borrowing Bindings) throws(SQLiteError) {
             try bindings.set(1, kind.name.canonical)
             try bindings.set(2, kind.hasSession ? 1 : 0)
@@ -86,17 +91,27 @@ final class Dictionaries {
                     try bindings.set(8, Int64(kind.name.lifecycleRank))
                 }
             }
-        if kind.isASCII { Self.remember(id, as: kind, in: &kinds) }
+        if isASCII { Self.remember(id, as: kind, in: &kinds) }
+        return id
+    }
+
+    private func remembered(_ kind: Kind) -> Int64? {
+        let place = Int(kind.name.lifecycleRank)
+        if place < lastKinds.count, let last = lastKinds[place], last.kind == kind { return last.id }
+        guard let id = kinds[kind] else { return nil }
+        while place >= lastKinds.count { lastKinds.append(nil) }
+        lastKinds[place] = (kind, id)
         return id
     }
 
     func place(_ placeID: String?) throws(SQLiteError) -> Int64? {
         guard let placeID else { return nil }
-        if let id = places[placeID] { return id }
+        let isASCII = placeID.isASCII
+        if isASCII, let id = places[placeID] { return id }
         func bind(_ bindings: borrowing Bindings) throws(SQLiteError) { try bindings.set(1, placeID) }
         let found = try findPlace.first(bind) { row in row.integer(0) }
         let id = if let found { found } else { try addPlace.inserted(bind) }
-        if placeID.isASCII { Self.remember(id, as: placeID, in: &places) }
+        if isASCII { Self.remember(id, as: placeID, in: &places) }
         return id
     }
 

@@ -54,7 +54,8 @@ final class DriverTable {
     /// Under a kilobyte each.
     private static let rememberedMax = 8192
 
-    /// By driver_id, ASCII only: Swift finds canonically equivalent texts equal, which SQLite does not.
+    /// By driver_id, kept and asked for ASCII only: Swift finds canonically equivalent texts equal, which SQLite does
+    /// not.
     private var remembered: [String: DriverRow] = [:]
     private let find: PreparedStatement
     private let add: PreparedStatement
@@ -88,6 +89,7 @@ final class DriverTable {
     }
 
     func row(of driver: DriverID) throws(SQLiteError) -> DriverRow? {
+        guard driver.rawValue.isASCII else { return try storedRow(of: driver) }
         if let row = remembered[driver.rawValue] { return row }
         let row = try storedRow(of: driver)
         if let row { remember(row, of: driver) }

@@ -41,26 +41,21 @@ struct RecentChanges {
     /// they are: this happens with nearly every event.
     static func append(_ change: Change, to bytes: inout [UInt8]) {
         var reader = ChangeReader(bytes: bytes)
-        var starts: [Int] = []
-        starts.reserveCapacity(countMax)
-        var start = reader.position
-        while reader.change() != nil {
-            starts.append(start)
-            start = reader.position
-        }
+        var count = 0
+        while reader.skipChange() { count += 1 }
         if !reader.isAtEnd {
             bytes = []
-        } else if starts.count >= countMax {
-            bytes.removeFirst(starts[starts.count - countMax + 1])
+        } else if count >= countMax {
+            reader.position = 0
+            for _ in countMax...count { _ = reader.skipChange() }
+            bytes.removeFirst(reader.position)
         }
-        bytes += change.bytes
+        change.append(to: &bytes)
     }
 }
 
 extension RecentChanges.Change {
-    fileprivate var bytes: [UInt8] {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(32)
+    fileprivate func append(to bytes: inout [UInt8]) {
         var head = UInt8(truncatingIfNeeded: state.code)
         if session != nil { head |= ChangeForm.hasSession }
         if graceDeadline != nil { head |= ChangeForm.hasGrace }
@@ -70,7 +65,6 @@ extension RecentChanges.Change {
         if let session { ChangeForm.append(UInt64(bitPattern: session), to: &bytes) }
         if let graceDeadline { ChangeForm.append(graceDeadline, to: &bytes) }
         if let hardDeadline { ChangeForm.append(hardDeadline, to: &bytes) }
-        return bytes
     }
 }
 
@@ -117,6 +111,21 @@ private struct ChangeReader {
         return RecentChanges.Change(
             event: Int64(bitPattern: event), state: state, session: session.map(Int64.init(bitPattern:)),
             graceDeadline: grace.map(Self.moment), hardDeadline: hard.map(Self.moment))
+    }
+
+    /// The same without a look at what the numbers say; false where `change` answers nil.
+    mutating func skipChange() -> Bool {
+        let start = position
+        guard position < bytes.count else { return false }
+        let head = bytes[position]
+        position += 1
+        // Beside the event, as many as there are bits above the state.
+        let isKnown = head < 64 && JourneyState(code: Int64(head & ChangeForm.stateMask)) != nil
+        guard isKnown, (0...(head & ~ChangeForm.stateMask).nonzeroBitCount).allSatisfy({ _ in number() != nil }) else {
+            position = start
+            return false
+        }
+        return true
     }
 
     private static func moment(_ zigzag: UInt64) -> Moment {

@@ -29,6 +29,10 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
         var whenDrained: [@Sendable () -> Void] = []
 
         mutating func takeFirst(requestsMax: Int) -> [Work] {
+            if requestCount <= requestsMax {
+                defer { (line, requestCount) = ([], 0) }
+                return line
+            }
             var taken = 0
             var count = 0
             while taken < line.count, taken == 0 || count + line[taken].requestCount <= requestsMax {

@@ -55,6 +55,22 @@ struct RememberedDriverTests {
         await store.close()
     }
 
+    /// U+212A, the Kelvin sign, is canonically equivalent to K: equal for Swift's String, and another text here.
+    @Test func `ids that only look the same are two`() async throws {
+        let store = try open()
+        for id in ["K", "\u{212A}"] {
+            let event = EventSubmission.sample(.chargerTargeted, key: "k", charger: id)
+            guard case .stored = try await store.append(.sample(event, of: DriverID(id))) else {
+                Issue.record("\(id) is taken for another")
+                continue
+            }
+        }
+        let target = try await store.journey(of: DriverID("\u{212A}")).targetChargerID
+        #expect(target?.unicodeScalars.map(\.value) == [0x212A])
+        #expect(try await store.timeline(of: DriverID("K")).count == 1)
+        await store.close()
+    }
+
     @Test func `what was rolled back is not remembered`() async throws {
         let store = try open()
         _ = try await state(after: events[0], store)
