@@ -25,7 +25,7 @@ CREATE TABLE driver (
     hard_deadline_ms        INTEGER,
     next_deadline_ms        INTEGER AS (
         coalesce(min(grace_deadline_ms, hard_deadline_ms), grace_deadline_ms, hard_deadline_ms)) VIRTUAL
-, recent_changes BLOB) STRICT;
+, recent_changes BLOB, floor_at_ms INTEGER) STRICT;
 
 CREATE INDEX driver_by_next_deadline ON driver (next_deadline_ms) WHERE next_deadline_ms IS NOT NULL;
 
@@ -331,4 +331,14 @@ CREATE TABLE settings_change (
     version   TEXT    NOT NULL,
     -- The body of GET /native/config under this version.
     settings  TEXT    NOT NULL
+) STRICT;
+
+CREATE TABLE journey_base (
+    driver               INTEGER PRIMARY KEY REFERENCES driver (id),
+    state                INTEGER NOT NULL,
+    session              INTEGER,
+    target_charger       INTEGER,
+    next_target_charger  INTEGER,
+    grace_deadline_ms    INTEGER,
+    hard_deadline_ms     INTEGER
 ) STRICT;

@@ -126,6 +126,15 @@ enum Variables {
         "REDIS_TIMEOUT_MS", .storage, default: 50, in: 1...5000,
         "What a request waits for Redis at most, before the process decides by itself.")
 
+    static let eventRetentionDays = Variable<Int>(
+        name: "EVENT_RETENTION_DAYS", section: .storage, defaultText: "0", defaultValue: 0,
+        allowed: .text("0, or a whole number from \(RetentionKeeping.daysMin) to \(RetentionKeeping.daysMax)"),
+        isSecret: false, sentence: "Events are deleted so many days after they were received; 0 keeps them for ever.",
+        parse: { text in
+            let range = RetentionKeeping.daysMin...RetentionKeeping.daysMax
+            return wholeNumber(text, in: 0...range.upperBound).flatMap { $0 == 0 || range.contains($0) ? $0 : nil }
+        }, show: { String($0) })
+
     // MARK: Tokens
 
     static let jwtSecret = Variable<Secret<String>?>.secret(
@@ -198,7 +207,7 @@ enum Variables {
             hosts, port, unixSocket, eventLoops, connectionsMax, connectionsPerAddressMax, trustedProxies,
             headerTimeoutSeconds, bodyTimeoutSeconds, bodyBytesPerSecondMin, idleTimeoutSeconds,
             writeStallTimeoutSeconds, outputBufferBytes, bufferedBytesMax,
-            databasePath, redis, redisTimeoutMilliseconds,
+            databasePath, eventRetentionDays, redis, redisTimeoutMilliseconds,
             jwtSecret, jwtPrivateKeyFile, jwtIssuer, jwtAudience, jwtTrustExternal, accessTokenTTLSeconds,
             refreshTokenTTLDays, legacyTokenTTLDays, dataKey,
         ] + signIn + [

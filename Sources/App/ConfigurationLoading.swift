@@ -55,6 +55,8 @@ extension Configuration {
             reading.note(Variables.hosts.name, " is empty; allowed is that with \(Variables.unixSocket.name) only")
         }
         databasePath = reading.value(of: Variables.databasePath)
+        let retentionDays = reading.value(of: Variables.eventRetentionDays)
+        eventRetentionDays = retentionDays == 0 ? nil : retentionDays
         redis = Redis(
             endpoint: reading.value(of: Variables.redis),
             timeoutMilliseconds: reading.value(of: Variables.redisTimeoutMilliseconds))

@@ -42,6 +42,9 @@ extension RecordedEvent {
 
     /// Why the event moved nothing; nil when it moved the state, or never moves one.
     var why: String? {
+        if isBelowFloor, verdict.reason == nil {
+            return "what came before it is deleted (EVENT_RETENTION_DAYS): the fold begins after it"
+        }
         switch verdict.reason {
         case .notAnchored: return "a session is activated in ANCHORED only"
         case .notAtMerchant: return "a visit is verified in AT_MERCHANT only"

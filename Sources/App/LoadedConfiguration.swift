@@ -72,6 +72,8 @@ struct Configuration: Sendable {
     var http: HTTP
     /// Of a file; relative to the working folder when it does not begin with a slash.
     var databasePath: String
+    /// Nil: events are kept for ever.
+    var eventRetentionDays: Int?
     var redis: Redis
     var tokens: TokenConfiguration
     var apple: AppleConfiguration

@@ -5,6 +5,7 @@ import CoreMetrics
 import Engine
 import Foundation
 import HTTPServer
+import Outbound
 import RedisAdmission
 import SQLiteStore
 import Sockets
@@ -49,6 +50,11 @@ struct OperationSampling: Sendable {
             main.set(Self.bytes(of: path))
             log.set(Self.bytes(of: path + "-wal"))
         }
+    }
+
+    func add(_ delivery: WebhookCodeDelivery) {
+        let waiting = factory.gauge(MetricFamilies.codesWaiting)
+        sampling.add { waiting.set(Int64(delivery.codesWaiting)) }
     }
 
     func add(_ redis: SharedAdmission) {

@@ -4,7 +4,9 @@
 import API
 import CoreMetrics
 import HTTPServer
+import JourneyModel
 import Logging
+import Outbound
 import RedisAdmission
 import SQLiteStore
 import Sockets
@@ -39,8 +41,10 @@ struct OperationWiring: Sendable {
         if let shared { self.sampling.add(shared) }
         sampling.add(process.sample)
         let audit = AuditSampling(store: store, factory: metrics)
+        let kept = StoreSampling(store: store, forwards: configuration.analytics != nil, factory: metrics)
         routes = OperatorRoutes(readiness: readiness, metricsToken: configuration.operation.metricsToken) {
             await audit.sample()
+            await kept.sample(at: Moment(millisecondsSinceEpoch: millisecondsSince1970()))
             // Files are looked at: not on the loop that answers.
             return await Task.detached {
                 sampling.sample()
@@ -62,6 +66,11 @@ struct OperationWiring: Sendable {
         return Server(
             configuration: configuration, routes: routes.health + [routes.metrics], refusals: refusals,
             observer: RequestLog(logger: logger), logger: logger, loops: loops)
+    }
+
+    /// Has it read how many one-time codes wait.
+    func watch(_ delivery: WebhookCodeDelivery) {
+        sampling.add(delivery)
     }
 
     /// Has the figures of this server read as well.

@@ -15,6 +15,8 @@ struct SignInWiring {
     let services: SignInServices
     private let memory: SignInMemory
     private let outgoing: OutgoingWiring
+    /// Nil: codes go to no webhook.
+    var webhook: WebhookCodeDelivery? { outgoing.delivery as? WebhookCodeDelivery }
 
     init(
         _ configuration: Configuration, key: SigningKey, digests: KeyedDigests, store: SQLiteEventStore,

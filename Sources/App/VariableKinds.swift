@@ -82,7 +82,7 @@ extension Variable where Value: CaseIterable & RawRepresentable<String> {
     }
 }
 
-private func wholeNumber(_ text: String, in range: ClosedRange<Int>) -> Int? {
+func wholeNumber(_ text: String, in range: ClosedRange<Int>) -> Int? {
     guard text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else { return nil }
     return Int(text).flatMap { range.contains($0) ? $0 : nil }
 }

@@ -76,6 +76,7 @@ struct Wiring {
             refusals: api.refusals, observer: RequestObservers([RequestLog(logger: logger), figures]), logger: logger,
             loops: loops, metrics: metrics)
         watching.watch(server)
+        if let webhook = signIn.webhook { watching.watch(webhook) }
         operatorServer = watching.ownServer(refusals: api.refusals, logger: logger, loops: loops)
     }
 
@@ -100,6 +101,15 @@ struct Wiring {
             store: store, settings: settings, clock: Self.now, logger: logger, metrics: watching.metrics)
         services.append(LoopService(loop: deadlines.run))
         services += signIn.loops
+        if let days = configuration.eventRetentionDays {
+            let forwards = configuration.analytics != nil
+            let retention = RetentionKeeping(
+                store: store, days: days, clock: Self.now, logger: logger, metrics: watching.metrics
+            ) { [store] () throws(StoreFailure) in
+                forwards ? try await store.place(of: AnalyticsForwarding.consumer).last : .max
+            }
+            services.append(LoopService(loop: retention.run))
+        }
         if let analytics = configuration.analytics {
             let forwarding = AnalyticsForwarding(
                 feed: store,

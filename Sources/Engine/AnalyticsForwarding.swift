@@ -68,9 +68,9 @@ package struct AnalyticsForwarding: Sendable {
         do throws(StoreFailure) {
             let place = try await feed.place(of: Self.consumer)
             let events = try await feed.storedEvents(after: place.last, limit: pace.batchSize)
-            guard let first = events.first, let last = events.last else { return Self.idleMilliseconds }
+            guard let last = events.last else { return Self.idleMilliseconds }
             // Numbers have no gaps of their own: what is missing was deleted before it was read.
-            let deletedCount = first.id - place.last - 1
+            let deletedCount = last.id - place.last - Int64(events.count)
             return try await forward(
                 events, to: last.id, deletedCount: deletedCount, waiting: place.waitingCount, &pace)
         } catch {

@@ -18,7 +18,7 @@ package protocol EventFeed: Sendable {
 }
 
 package struct FeedPlace: Hashable, Sendable {
-    /// The number of the last event that was dealt with; 0 at the begin.
+    /// The number of the last event that was dealt with; that before the first one that is stored at the begin.
     package var last: Int64
     /// The number of the newest stored event.
     package var newest: Int64

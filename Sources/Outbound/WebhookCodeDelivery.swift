@@ -57,6 +57,9 @@ package final class WebhookCodeDelivery: CodeDelivery {
         (jobs, feed) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(Self.codesMax))
     }
 
+    /// Codes on their way, and those that wait to be.
+    package var codesWaiting: Int { state.withLock { $0.count } }
+
     package func deliver(_ code: OutgoingCode) {
         let number: Int? = state.withLock { state in
             guard state.count < Self.codesMax, !state.isDraining else { return nil }

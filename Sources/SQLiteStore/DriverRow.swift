@@ -13,8 +13,10 @@ struct DriverRow {
 
     var id: Int64
     var lastCorrectionMilliseconds: Int64?
-    /// Nil while no event is stored.
+    /// Nil while no event is stored, or none at the floor or above it.
     var head: Head?
+    /// Where the fold begins, once retention has deleted what came before. Nil: at the first event.
+    var floor: Moment?
     /// After the head.
     private(set) var journey: StoredJourney
     /// See RecentChanges.swift.
@@ -80,7 +82,7 @@ final class DriverTable {
             state, session, (SELECT session_id FROM session WHERE session.id = driver.session),
             target_charger, (SELECT place_id FROM place WHERE place.id = target_charger),
             next_target_charger, (SELECT place_id FROM place WHERE place.id = next_target_charger),
-            grace_deadline_ms, hard_deadline_ms, recent_changes
+            grace_deadline_ms, hard_deadline_ms, recent_changes, floor_at_ms
         FROM driver WHERE driver_id = ?1
         """
 
@@ -114,6 +116,7 @@ final class DriverTable {
             }
             return DriverRow(
                 id: row.integer(0), lastCorrectionMilliseconds: row.optionalInteger(1), head: head,
+                floor: row.optionalInteger(14).map(Moment.init(millisecondsSinceEpoch:)),
                 journey: try StoredJourney(row, at: 4), recentChanges: row.blob(13))
         }
     }

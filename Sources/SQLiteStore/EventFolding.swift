@@ -20,11 +20,19 @@ final class EventFolding {
     /// Adds the event at its place and brings the driver's head up to date. An event after the head costs the same
     /// however long the journey is.
     func fold(_ new: NewEventRow, into driver: inout DriverRow) throws(SQLiteError) -> Verdict {
+        if let floor = driver.floor, new.placed.occurredAt < floor { return try addBelowFloor(new) }
         guard try comesAfterHead(new.placed, of: driver) else { return try foldLate(new, into: &driver) }
         if let expiry = try expiry(before: new.placed, from: driver.journey, cause: new) {
             _ = try addAfterHead(expiry, to: &driver)
         }
         return try addAfterHead(new, to: &driver)
+    }
+
+    /// What came before its place is deleted, so nobody can tell what it would have moved: it is kept, with no effect,
+    /// until retention takes it too.
+    private func addBelowFloor(_ new: NewEventRow) throws(SQLiteError) -> Verdict {
+        _ = try events.add(new)
+        return new.verdict
     }
 
     private func comesAfterHead(_ event: PlacedEvent, of driver: DriverRow) throws(SQLiteError) -> Bool {
@@ -47,7 +55,7 @@ final class EventFolding {
     /// from then on nothing changes, because a verdict depends on nothing but the journey before and the event.
     private func foldLate(_ new: NewEventRow, into driver: inout DriverRow) throws(SQLiteError) -> Verdict {
         var new = new
-        let before = try events.predecessor(of: new.placed, of: driver.id)?.after ?? StoredJourney()
+        let before = try journey(before: new.placed, of: driver)
         try new.apply(to: before)
         let id = try events.add(new)
         if new.after.journey == before.journey { return new.verdict }
@@ -74,6 +82,16 @@ final class EventFolding {
         for expiry in expiries { _ = try events.add(expiry) }
         if !metStoredJourney { driver.move(to: running, by: id) }
         return new.verdict
+    }
+
+    /// Never read from below the floor.
+    private func journey(before event: PlacedEvent, of driver: DriverRow) throws(SQLiteError) -> StoredJourney {
+        if let before = try events.predecessor(of: event, of: driver.id, notBefore: driver.floor) {
+            return before.after
+        }
+        guard driver.floor != nil else { return StoredJourney() }
+        guard let base = try events.base(of: driver.id) else { throw .unreadable("journey_base") }
+        return base
     }
 
     // MARK: Expiries

@@ -45,6 +45,7 @@ final class EventTable {
     private let byID: PreparedStatement
     private let fromTimeOn: PreparedStatement
     private let backFromTime: PreparedStatement
+    private let findBase: PreparedStatement
 
     init(on connection: OpaquePointer) throws(SQLiteError) {
         findKey = try PreparedStatement(
@@ -68,9 +69,17 @@ final class EventTable {
             """, on: connection)
         backFromTime = try PreparedStatement(
             """
-            \(Self.foldedSQL) WHERE event.driver = ?1 AND corrected_at_ms <= ?2
+            \(Self.foldedSQL) WHERE event.driver = ?1 AND corrected_at_ms <= ?2 AND corrected_at_ms >= ?3
             ORDER BY corrected_at_ms DESC, origin DESC, sequence DESC, lifecycle_rank DESC,
             coalesce(event_id, idempotency_key) DESC, idempotency_key DESC
+            """, on: connection)
+        findBase = try PreparedStatement(
+            """
+            SELECT state, session, (SELECT session_id FROM session WHERE session.id = journey_base.session),
+                target_charger, (SELECT place_id FROM place WHERE place.id = target_charger),
+                next_target_charger, (SELECT place_id FROM place WHERE place.id = next_target_charger),
+                grace_deadline_ms, hard_deadline_ms
+            FROM journey_base WHERE driver = ?1
             """, on: connection)
     }
 
@@ -153,12 +162,15 @@ final class EventTable {
         }
     }
 
-    /// The driver's last event before `event` in the order.
-    func predecessor(of event: PlacedEvent, of driver: Int64) throws(SQLiteError) -> FoldedEventRow? {
+    /// The driver's last event before `event` in the order, if there is one at the floor or above it.
+    func predecessor(
+        of event: PlacedEvent, of driver: Int64, notBefore floor: Moment?
+    ) throws(SQLiteError) -> FoldedEventRow? {
         var found: FoldedEventRow?
         try backFromTime.forEach { (bindings) throws(SQLiteError) in
             try bindings.set(1, driver)
             try bindings.set(2, event.occurredAt.millisecondsSinceEpoch)
+            try bindings.set(3, floor?.millisecondsSinceEpoch ?? .min)
         } visit: { (row) throws(SQLiteError) in
             let candidate = try FoldedEventRow(row)
             guard candidate.event < event else { return true }
@@ -166,6 +178,15 @@ final class EventTable {
             return false
         }
         return found
+    }
+
+    /// The journey at the driver's floor; nil for a driver without one.
+    func base(of driver: Int64) throws(SQLiteError) -> StoredJourney? {
+        try findBase.first { (bindings) throws(SQLiteError) in
+            try bindings.set(1, driver)
+        } read: { (row) throws(SQLiteError) in
+            try StoredJourney(row, at: 0)
+        }
     }
 
     /// The driver's events after `event`, in order, until `visit` answers false. It may update the one that it

@@ -33,5 +33,6 @@ package struct Migration: Sendable {
         Migration(3, "accounts", PackageResources._003_accounts_sql),
         Migration(4, "feed", PackageResources._004_feed_sql),
         Migration(5, "settings_change", PackageResources._005_settings_change_sql),
+        Migration(6, "retention", PackageResources._006_retention_sql),
     ]
 }

@@ -11,6 +11,9 @@ package struct RecordedEvent: Hashable, Sendable {
     package var name: EventName
     /// As the client spelled it.
     package var spelling: String
+    /// Before everything that is folded: what came before it was deleted. Its verdict is that of then, or none for
+    /// one that came too late to count; `before` is `after`.
+    package var isBelowFloor: Bool
     package var origin: PlacedEvent.Origin
     package var source: String
     package var appState: String?

@@ -41,8 +41,9 @@ enum RecordedEventRows {
         // The events of the session that are still to come, so that the walk knows when it is before the first.
         var left = try Int.fetchOne(db, sql: "SELECT count(*) FROM event WHERE session = ?", arguments: [row[0]]) ?? 0
         let cursor = try backwards(from: last, of: driver, db)
+        let begin = try FoldBegin(of: driver, db)
         var isWithin = false
-        return try collect(cursor, of: DriverID(row[2]), limit: limit) { event in
+        return try collect(cursor, of: DriverID(row[2]), from: begin, limit: limit) { event in
             if left == 0 && event.endsJourney { return .stop }
             if event.sessionID.map({ $0.utf8.elementsEqual(sessionID.utf8) }) ?? false {
                 left -= 1
@@ -58,11 +59,37 @@ enum RecordedEventRows {
         let id = try Int64.fetchOne(db, sql: "SELECT id FROM driver WHERE driver_id = ?", arguments: [driver.rawValue])
         guard let id else { return nil }
         let cursor = try backwards(from: .max, of: id, db)
-        let events = try collect(cursor, of: driver, limit: last) { _ in .take }
+        let events = try collect(cursor, of: driver, from: try FoldBegin(of: id, db), limit: last) { _ in .take }
         return events.events.isEmpty ? nil : events
     }
 
     // MARK: Walking back
+
+    /// Where the driver's fold begins: at the first event, or at the floor that retention left.
+    private struct FoldBegin {
+        var floor = Moment(millisecondsSinceEpoch: .min)
+        var journey = Journey()
+
+        init(of driver: Int64, _ db: Database) throws {
+            // A file that no server of this version has opened knows no floors.
+            guard try db.tableExists("journey_base") else { return }
+            let row = try Row.fetchOne(
+                db,
+                sql: """
+                    SELECT floor_at_ms, journey_base.state,
+                        (SELECT session_id FROM session WHERE session.id = journey_base.session),
+                        (SELECT place_id FROM place WHERE place.id = journey_base.target_charger),
+                        (SELECT place_id FROM place WHERE place.id = journey_base.next_target_charger),
+                        journey_base.grace_deadline_ms, journey_base.hard_deadline_ms
+                    FROM driver JOIN journey_base ON journey_base.driver = driver.id
+                    WHERE driver.id = ? AND floor_at_ms IS NOT NULL
+                    """,
+                arguments: [driver])
+            guard let row else { return }
+            floor = Moment(millisecondsSinceEpoch: row[0])
+            journey = try RecordedEventRows.journey(row, 1)
+        }
+    }
 
     private enum Step {
         case take
@@ -75,14 +102,17 @@ enum RecordedEventRows {
             db, sql: "\(sql) WHERE driver = ? AND corrected_at_ms <= ? \(newestFirst)", arguments: [driver, last])
     }
 
-    /// An event's journey before is the one after its predecessor, which is the next row.
+    /// An event's journey before is the one after its predecessor, which is the next row; for the first event that is
+    /// folded, the one at the floor.
     private static func collect(
-        _ cursor: RowCursor, of driver: DriverID, limit: Int, _ step: (RecordedEvent) -> Step
+        _ cursor: RowCursor, of driver: DriverID, from begin: FoldBegin, limit: Int, _ step: (RecordedEvent) -> Step
     ) throws -> RecordedEvents {
         var events: [RecordedEvent] = []
         while let row = try cursor.next() {
-            let event = try event(row)
-            if let last = events.indices.last { events[last].before = event.after }
+            var event = try event(row)
+            event.isBelowFloor = event.times.corrected < begin.floor
+            event.before = event.isBelowFloor ? event.after : begin.journey
+            if let last = events.indices.last, !event.isBelowFloor { events[last].before = event.after }
             let step = step(event)
             if step == .stop { break }
             if step == .skip { continue }
@@ -100,8 +130,8 @@ enum RecordedEventRows {
         }
         return RecordedEvent(
             id: row[0], eventID: row[1], idempotencyKey: row[2], name: try StoredEvents.name(row, 3), spelling: row[5],
-            origin: origin, source: row[7], appState: row[8], sessionID: row[9], chargerID: row[10],
-            merchantID: row[11], times: times(row, 12), sequence: row[18], metadata: row[19],
+            isBelowFloor: false, origin: origin, source: row[7], appState: row[8], sessionID: row[9],
+            chargerID: row[10], merchantID: row[11], times: times(row, 12), sequence: row[18], metadata: row[19],
             settings: RecordedEvent.SettingsUsed(
                 version: row[20], gracePeriodSeconds: row[21], hardTimeoutSeconds: row[22]),
             verdict: try StoredEvents.verdict(row, 23), before: Journey(), after: try journey(row, 26))

@@ -16,7 +16,11 @@ extension SQLiteEventStore: EventFeed {
             let newest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM event") ?? 0
             let row = try Row.fetchOne(
                 db, sql: "SELECT last_event, lost_count FROM feed_consumer WHERE name = ?", arguments: [consumer])
-            guard let row else { return FeedPlace(last: 0, newest: newest, lostCount: 0) }
+            guard let row else {
+                // What was deleted before it came was never its to lose.
+                let first = try Int64.fetchOne(db, sql: "SELECT min(id) FROM event") ?? 1
+                return FeedPlace(last: first - 1, newest: newest, lostCount: 0)
+            }
             return FeedPlace(last: row[0], newest: newest, lostCount: row[1])
         }
     }

@@ -18,6 +18,15 @@ extension SQLiteEventStore: DeadlineStore {
         }
     }
 
+    /// Drivers whose deadline lies before that moment and whose expiry is not stored.
+    package func dueDriverCount(at now: Moment) async throws(StoreFailure) -> Int {
+        try await read { db in
+            try Int.fetchOne(
+                db, sql: "SELECT count(*) FROM driver WHERE next_deadline_ms < ?",
+                arguments: [now.millisecondsSinceEpoch]) ?? 0
+        }
+    }
+
     package func storeExpiries(_ request: ExpiryRequest) async throws(StoreFailure) -> StoredExpiries {
         try await withCheckedContinuation { continuation in
             writer.add(.expire(request, continuation))

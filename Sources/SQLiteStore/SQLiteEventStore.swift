@@ -59,12 +59,16 @@ package final class SQLiteEventStore: EventStore {
     }
 
     /// One transaction of ordinary SQL. `leavesNoTrace`: what it removes is gone from the WAL too when this returns, or
-    /// soon after a reader that is in the way.
+    /// soon after a reader that is in the way. `sparesDrivers`: it does not touch the rows of drivers.
     func change<Outcome: Sendable>(
-        leavesNoTrace: Bool = false, _ change: @escaping @Sendable (Database) throws -> Outcome
+        leavesNoTrace: Bool = false, sparesDrivers: Bool = false,
+        _ change: @escaping @Sendable (Database) throws -> Outcome
     ) async throws(StoreFailure) -> Outcome {
         let result: Result<Outcome, StoreFailure> = await withCheckedContinuation { continuation in
-            writer.add(.change(PendingChange(leavesNoTrace: leavesNoTrace, change, telling: continuation)))
+            writer.add(
+                .change(
+                    PendingChange(
+                        leavesNoTrace: leavesNoTrace, sparesDrivers: sparesDrivers, change, telling: continuation)))
         }
         return try result.get()
     }

@@ -21,6 +21,12 @@ enum StoredSessions {
         FROM driver JOIN session ON session.driver = driver.id
         """
 
+    /// One of which retention has left nothing but the name, where the driver's fold begins, is not there.
+    private static let isThere = """
+        (registered_at_ms IS NOT NULL OR session.id = driver.session
+        OR EXISTS (SELECT 1 FROM event WHERE event.session = session.id))
+        """
+
     // MARK: Sessions
 
     static func page(of driver: DriverID, limit: Int, after cursor: String?, _ db: Database) throws -> SessionPage? {
@@ -30,7 +36,11 @@ enum StoredSessions {
             before = row[0]
         }
         let rows = try Row.fetchAll(
-            db, sql: "\(summarySQL) WHERE driver_id = ? AND session.id < ? ORDER BY session.id DESC LIMIT ?",
+            db,
+            sql: """
+                \(summarySQL) WHERE driver_id = ? AND session.id < ? AND \(isThere)
+                ORDER BY session.id DESC LIMIT ?
+                """,
             arguments: [driver.rawValue, before, limit + 1])
         let sessions = try rows.prefix(limit).map { try summary($0, db) }
         return SessionPage(sessions: sessions, hasMore: rows.count > limit)
@@ -38,7 +48,8 @@ enum StoredSessions {
 
     private static func row(of sessionID: String, _ driver: DriverID, _ db: Database) throws -> Row? {
         try Row.fetchOne(
-            db, sql: "\(summarySQL) WHERE driver_id = ? AND session_id = ?", arguments: [driver.rawValue, sessionID])
+            db, sql: "\(summarySQL) WHERE driver_id = ? AND session_id = ? AND \(isThere)",
+            arguments: [driver.rawValue, sessionID])
     }
 
     private static func summary(_ row: Row, _ db: Database) throws -> SessionSummary {

@@ -182,7 +182,7 @@ final class WriterConnection {
 
     /// With a savepoint, always: it may find out after its first write that it cannot go on.
     private func tell(of change: PendingChange, _ db: Database) throws(SQLiteError) -> @Sendable () -> Void {
-        defer { appending.forgetDrivers() }
+        defer { if !change.sparesDrivers { appending.forgetDrivers() } }
         let outcome = try request(isolating: true, sparing: \.isAboutOneDriver) {
             () throws(SQLiteError) -> @Sendable () -> Void in
             do {

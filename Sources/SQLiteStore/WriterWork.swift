@@ -47,9 +47,11 @@ struct PendingChange: Sendable {
     let fail: @Sendable (StoreFailure) -> Void
     /// What it removes has to be gone from the WAL as well.
     let leavesNoTrace: Bool
+    /// It leaves the rows of drivers as they are, so that the writer may go on remembering them.
+    let sparesDrivers: Bool
 
     init<Outcome: Sendable>(
-        leavesNoTrace: Bool, _ change: @escaping @Sendable (Database) throws -> Outcome,
+        leavesNoTrace: Bool, sparesDrivers: Bool = false, _ change: @escaping @Sendable (Database) throws -> Outcome,
         telling waiting: CheckedContinuation<Result<Outcome, StoreFailure>, Never>
     ) {
         make = { db in
@@ -58,6 +60,7 @@ struct PendingChange: Sendable {
         }
         fail = { waiting.resume(returning: .failure($0)) }
         self.leavesNoTrace = leavesNoTrace
+        self.sparesDrivers = sparesDrivers
     }
 }
 

@@ -120,6 +120,13 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
         #expect(accepted("") == declaration.isOptional)
     }
 
+    @Test func eventsAreKeptForEverOrForAWeekAtLeast() throws {
+        func days(_ text: String) -> Int?? { report(["EVENT_RETENTION_DAYS": text]).configuration?.eventRetentionDays }
+        #expect(days("0") == .some(nil) && report().configuration?.eventRetentionDays == nil)
+        #expect(days("7") == 7 && days("36500") == 36_500)
+        for bad in ["1", "6", "36501", "-7", "7d", ""] { #expect(days(bad) == Int??.none, "\(bad)") }
+    }
+
     @Test(arguments: Settings.declarations.map(\.variable))
     func theEdgesOfTheEngineSettings(name: String) throws {
         let declaration = try #require(Settings.declarations.first { $0.variable == name })

@@ -114,3 +114,104 @@ PYTHON
     run ! dwell check
     [[ $output == *"its row does not say"* ]]
 }
+
+@test "check finds nothing wrong with a driver who was erased" {
+    start_server
+    sign_in jo
+    session="$(driver jo)-session"
+    post /native/events "$(event enteredChargerIntentZone k1 ".occurred_at = \"$(seconds_ago 300)\"")"
+    post /native/events "$(event anchorDwellComplete k2 ".occurred_at = \"$(seconds_ago 200)\"")"
+    post /native/events "$(event exclusive_activated k3 ".occurred_at = \"$(seconds_ago 100)\" | .session_id = \"$session\"")"
+    # Late, so that what came before it is folded anew.
+    post /native/events "$(event chargerTargeted k0 ".occurred_at = \"$(seconds_ago 400)\" | .charger_id = \"c1\"")"
+    request DELETE /auth/me -H 'Content-Type: application/json' --data-binary '{"confirm":true}'
+    [[ $status == 200 ]]
+    [[ $(sql "SELECT count(*) FROM driver WHERE driver_id LIKE 'erased-%'") == 1 ]]
+    dwell check
+    stop_server
+    dwell check
+}
+
+# aged DAYS: everything that is stored happened and came in so much earlier.
+aged() {
+    python3 - "$server_folder/dwell.sqlite3" "$1" <<'PYTHON'
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1])
+for table in ("event", "driver", "session"):
+    for _, column, *_ in database.execute(f"PRAGMA table_info({table})").fetchall():
+        if column.endswith("_ms") and column not in ("skew_ms", "last_correction_ms"):
+            database.execute(f"UPDATE {table} SET {column} = {column} - {int(sys.argv[2]) * 86_400_000}")
+database.commit()
+PYTHON
+}
+
+# journey NUMBER SECONDS: posts a whole journey that began so many seconds ago, with session $(driver jo)-NUMBER.
+journey() {
+    local name number=0
+    for name in enteredChargerIntentZone anchorDwellComplete exclusiveActivatedByWeb webRequestedEnd; do
+        number=$((number + 1))
+        post /native/events "$(event "$name" "$1-$number" \
+            ".occurred_at = \"$(seconds_ago $(($2 - number)))\" | if $number > 2 then .session_id = \"$(driver jo)-$1\" else . end")"
+        [[ $status == 200 && $(jq -r .session.transition <<<"$body") == applied ]]
+    done
+}
+
+@test "events older than EVENT_RETENTION_DAYS go, their sessions too, and what stays is as it was" {
+    start_server
+    sign_in jo
+    journey 1 100
+    stop_server
+    aged 6
+    start_server
+    journey 2 100
+    dwell check
+    stop_server
+    aged 2
+    dwell check
+    # Without the variable nothing goes.
+    start_server
+    journey 3 200
+    get "/native/sessions/$(driver jo)-1"
+    [[ $status == 200 ]]
+    stop_server
+    [[ $(sql "SELECT count(*) FROM event") == 12 ]]
+
+    start_server EVENT_RETENTION_DAYS=7 METRICS_TOKEN=integration-reads-figures
+    wait_for_log 'retention has deleted'
+    grep 'retention has deleted' "$server_folder/log" | grep -q '"events":"4"'
+    get "/native/sessions/$(driver jo)-1"
+    [[ $status == 404 ]]
+    get "/native/sessions/$(driver jo)-2"
+    [[ $status == 200 && $(jq -c '[.events[].transition]' <<<"$body") == '["applied","applied"]' ]]
+    get /native/session
+    [[ $(jq -r .state <<<"$body") == SESSION_ENDED ]]
+    dwell check
+    curl -fsS -H "Authorization: Bearer integration-reads-figures" "$server_url/metrics" >"$BATS_TEST_TMPDIR/figures"
+    grep -qx 'dwell_retention_deleted_total{what="events"} 4' "$BATS_TEST_TMPDIR/figures"
+    grep -qx 'dwell_deadlines_due 0' "$BATS_TEST_TMPDIR/figures"
+    # The oldest is of two days ago.
+    [[ $(sed -n 's/^dwell_oldest_event_age_seconds \([0-9]*\).*/\1/p' "$BATS_TEST_TMPDIR/figures") -ge 172800 ]]
+
+    # Keys: those of what is there are known; what is gone and comes again is stored, and moves nothing.
+    post /native/events "$(event enteredChargerIntentZone 2-1)"
+    [[ $status == 422 ]]
+    post /native/events "$(event enteredChargerIntentZone 1-1 ".occurred_at = \"$(seconds_ago $((8 * 86400 + 3600)))\"")"
+    [[ $status == 200 && $(jq -r '.status + " " + .session.transition + " " + .session.state' <<<"$body") == "ok none SESSION_ENDED" ]]
+    dwell explain --driver "$(driver jo)" | grep -q 'EVENT_RETENTION_DAYS'
+    # A late event above what is gone is folded in its place: journey 2 began from a journey that had ended.
+    post /native/events "$(event chargerTargeted late ".occurred_at = \"$(seconds_ago $((2 * 86400 + 3600)))\" | .charger_id = \"c9\"")"
+    [[ $(jq -r .session.transition <<<"$body") == none ]]
+    [[ $(sql "SELECT after_state FROM event WHERE idempotency_key = 'late'") == 6 ]]
+    dwell check
+    stop_server
+    dwell check
+    dwell backup "$BATS_TEST_TMPDIR/backup.sqlite3"
+    dwell check --database "$BATS_TEST_TMPDIR/backup.sqlite3"
+}
+
+@test "a retention that phones could outlast is refused at the start" {
+    launch_server EVENT_RETENTION_DAYS=6
+    wait_for_exit 10
+    [[ $server_status == 78 ]]
+    grep -q 'EVENT_RETENTION_DAYS=6 (environment) is not allowed; allowed is 0, or a whole number from 7' "$server_folder/log"
+}

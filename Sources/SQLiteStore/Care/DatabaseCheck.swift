@@ -1,6 +1,6 @@
 // `dwell check`: is the file whole, and is every stored verdict and journey what the events make of it? Each driver's
-// events are folded anew from the first one and compared with what is stored, the driver's row last. Reads only; each
-// driver is one snapshot, so that it may run beside a server.
+// events are folded anew from the first one, or from the floor that retention left, and compared with what is stored,
+// the driver's row last. Reads only; each driver is one snapshot, so that it may run beside a server.
 
 import Foundation
 import GRDB
@@ -81,7 +81,8 @@ private struct CheckedFold {
 
     /// Answers how many events there were.
     mutating func run(_ db: Database) throws -> Int {
-        let cursor = try Row.fetchCursor(db, sql: Self.eventsSQL, arguments: [driver])
+        let floor = try beginAtFloor(db)
+        let cursor = try Row.fetchCursor(db, sql: Self.eventsSQL, arguments: [driver, floor])
         var count = 0
         while let row = try cursor.next() {
             count += 1
@@ -90,6 +91,17 @@ private struct CheckedFold {
         }
         if problems.isEmpty { try compareHead(db) }
         return count
+    }
+
+    /// The floor, in milliseconds; events below it count for nothing, and nobody can tell any more what they made.
+    private mutating func beginAtFloor(_ db: Database) throws -> Int64 {
+        let floor = try Int64.fetchOne(db, sql: "SELECT floor_at_ms FROM driver WHERE id = ?", arguments: [driver])
+        let base = try Row.fetchOne(db, sql: Self.baseSQL, arguments: [driver])
+        if (floor == nil) != (base == nil) {
+            problems.append("driver \(driver): it has a floor and no journey there, or a journey and no floor")
+        }
+        if let base { journey = try Self.journey(base, 0) }
+        return floor ?? .min
     }
 
     private mutating func take(_ row: Row) throws {
@@ -160,6 +172,13 @@ private struct CheckedFold {
             hardDeadline: StoredEvents.moment(row[first + 5]))
     }
 
+    private static let baseSQL = """
+        SELECT state, (SELECT session_id FROM session WHERE session.id = journey_base.session),
+            (SELECT place_id FROM place WHERE place.id = target_charger),
+            (SELECT place_id FROM place WHERE place.id = next_target_charger), grace_deadline_ms, hard_deadline_ms
+        FROM journey_base WHERE driver = ?
+        """
+
     /// In the contract's order.
     private static let eventsSQL = """
         SELECT event.id, coalesce(event_id, idempotency_key), idempotency_key, name, has_session,
@@ -174,7 +193,7 @@ private struct CheckedFold {
         FROM event
         CROSS JOIN event_kind ON event_kind.id = event.kind
         CROSS JOIN settings_version ON settings_version.id = event.settings_version
-        WHERE event.driver = ?
+        WHERE event.driver = ? AND corrected_at_ms >= ?
         ORDER BY corrected_at_ms, origin, sequence, lifecycle_rank, coalesce(event_id, idempotency_key),
             idempotency_key
         """

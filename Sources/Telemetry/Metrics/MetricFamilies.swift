@@ -76,6 +76,22 @@ package enum MetricFamilies {
     package static let deadlineOverdueSeconds = MetricFamily(
         "dwell_deadline_overdue_seconds", "How long the earliest deadline has been due and not stored; 0 is well.")
 
+    package static let deadlinesDue = MetricFamily(
+        "dwell_deadlines_due", "Drivers whose deadline has passed and whose expiry is not stored yet; 0 is well.")
+
+    // MARK: What is kept, and what waits
+
+    package static let retentionDeleted = MetricFamily(
+        "dwell_retention_deleted_total", "Rows that retention deleted: events, and sessions without any.")
+    package static let oldestEventSeconds = MetricFamily(
+        "dwell_oldest_event_age_seconds", "How long ago the oldest stored event was received; 0 when there is none.")
+    package static let analyticsWaiting = MetricFamily(
+        "dwell_analytics_waiting", "Stored events that are still to be forwarded to analytics.")
+    package static let analyticsLost = MetricFamily(
+        "dwell_analytics_lost", "Events that analytics refused, or that were deleted before they were forwarded.")
+    package static let codesWaiting = MetricFamily(
+        "dwell_codes_waiting", "One-time codes that wait for OTP_WEBHOOK_URL to take them.")
+
     // MARK: Who calls
 
     package static let tokens = MetricFamily("dwell_access_tokens_total", "Access tokens by what was found.")
@@ -96,8 +112,9 @@ package enum MetricFamilies {
         requests, requestSeconds, requestBytes, responseBytes, connections, connectionsTotal, bufferBytes,
         bufferBytesMax, loops, loopDelaySeconds, events, admissions, redisDecisions, redisFailures, redisConnections,
         redisBreaker, commitSize, commitSeconds, commits, writesWaiting, databaseBytes, deadlinesStored,
-        deadlineFailures, deadlineLateSeconds, deadlineOverdueSeconds, tokens, signIns, residentBytes, virtualBytes,
-        cpuSeconds, descriptors, descriptorsMax, startTime, build,
+        deadlineFailures, deadlineLateSeconds, deadlineOverdueSeconds, deadlinesDue, retentionDeleted,
+        oldestEventSeconds, analyticsWaiting, analyticsLost, codesWaiting, tokens, signIns, residentBytes,
+        virtualBytes, cpuSeconds, descriptors, descriptorsMax, startTime, build,
     ]
 
     /// From 250 µs, which a read takes, to 10 s, which nothing should.

@@ -47,14 +47,16 @@ struct DeliveredJourney: Sendable, CustomStringConvertible {
         self.turns = turns
     }
 
-    func request(_ index: Int) -> AppendRequest {
+    /// `receivedAt`: later than every event, so that none is held to be ahead of the server's clock.
+    func request(
+        _ index: Int, receivedAt: Moment = .sample.advanced(bySeconds: 10 * spanSeconds)
+    ) -> AppendRequest {
         let event = events[index]
         let submission = EventSubmission.sample(
             event.name, key: event.idempotencyKey, eventID: event.eventID, session: event.sessionID,
             charger: event.chargerID, at: event.occurredAt, sequence: event.sequence)
-        // Later than every event, so that none is held to be ahead of the server's clock.
         return AppendRequest(
-            driver: driver, submission: submission, receivedAt: .sample.advanced(bySeconds: 10 * Self.spanSeconds),
+            driver: driver, submission: submission, receivedAt: receivedAt,
             settings: Self.settings(event.gracePeriodSeconds, event.hardTimeoutSeconds))
     }
 
@@ -75,7 +77,10 @@ struct DeliveredJourney: Sendable, CustomStringConvertible {
         var end = Journey()
     }
 
-    var expected: Expected {
+    var expected: Expected { Self.expected(of: events) }
+
+    /// `events` are sorted.
+    static func expected(of events: [PlacedEvent]) -> Expected {
         var expected = Expected()
         var journey = Journey()
         for event in events {

@@ -1,0 +1,65 @@
+// What retention may delete, found on a reader's connection: all that a step reads of it (number, driver, place in the
+// order) never changes once it is stored.
+
+import Engine
+import GRDB
+import JourneyModel
+
+enum AgedRows {
+    /// Numbers ascend as events come in, so the oldest events are the first ones, and the walk ends at a part without
+    /// old ones: some may be out of turn, of slow requests, or of a minute in which the server's clock was wrong.
+    static func events(_ request: AgedEventsRequest, _ db: Database) throws -> AgedEvents {
+        let rows = try Row.fetchCursor(
+            db,
+            sql: "SELECT id, driver, corrected_at_ms, received_at_ms FROM event WHERE id > ? ORDER BY id LIMIT ?",
+            arguments: [request.after, request.limit])
+        var events: [AgedEvent] = []
+        var last: Int64?
+        var count = 0
+        while let row = try rows.next() {
+            let id: Int64 = row[0]
+            let receivedAt = Moment(millisecondsSinceEpoch: row[3])
+            last = id
+            count += 1
+            guard receivedAt < (id <= request.forwarded ? request.receivedBefore : request.unforwardedBefore) else {
+                continue
+            }
+            events.append(AgedEvent(id: id, driver: row[1], correctedAt: Moment(millisecondsSinceEpoch: row[2])))
+        }
+        return AgedEvents(events: events, next: count == request.limit && !events.isEmpty ? last : nil)
+    }
+
+    /// The last session stays: its number would be given again, and drivers' recent changes name sessions by number.
+    static func sessions(
+        openedBefore: Moment, after number: Int64, limit: Int, _ db: Database
+    ) throws -> [Int64] {
+        try Int64.fetchAll(
+            db,
+            sql: """
+                SELECT id FROM session WHERE id > ?1 AND \(unused) ORDER BY id LIMIT ?3
+                """,
+            arguments: [number, openedBefore.millisecondsSinceEpoch, limit])
+    }
+
+    /// Of a session: old, without events, and named by no driver's journey, now or where its fold begins. ?2 is the
+    /// time. The journey after an event that stays names nothing else: it was made from these.
+    private static let unused = """
+        opened_at_ms < ?2 AND coalesce(registered_at_ms < ?2, TRUE)
+        AND NOT EXISTS (SELECT 1 FROM event WHERE event.session = session.id)
+        AND NOT EXISTS (SELECT 1 FROM driver WHERE driver.id = session.driver AND driver.session = session.id)
+        AND NOT EXISTS (
+            SELECT 1 FROM journey_base WHERE journey_base.driver = session.driver AND journey_base.session = session.id)
+        AND id < (SELECT max(id) FROM session)
+        """
+
+    /// Asked again in the transaction that deletes: an event may have come for it meanwhile.
+    static func delete(sessions: [Int64], openedBefore: Moment, _ db: Database) throws -> Int {
+        let statement = try db.cachedStatement(sql: "DELETE FROM session WHERE id = ?1 AND \(unused)")
+        var count = 0
+        for id in sessions {
+            try statement.execute(arguments: [id, openedBefore.millisecondsSinceEpoch])
+            count += db.changesCount
+        }
+        return count
+    }
+}

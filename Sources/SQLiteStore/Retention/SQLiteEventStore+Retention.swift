@@ -1,0 +1,41 @@
+// `RetentionStore` on SQLite: what is old is found by readers, and deleted by the one writer among everything else.
+
+package import Engine
+import GRDB
+package import JourneyModel
+
+extension SQLiteEventStore: RetentionStore {
+    package func agedEvents(_ request: AgedEventsRequest) async throws(StoreFailure) -> AgedEvents {
+        try await read { db in try AgedRows.events(request, db) }
+    }
+
+    package func delete(_ events: ArraySlice<AgedEvent>) async throws(StoreFailure) -> Int {
+        let events = Array(events)
+        return try await change { db in try FloorRaising.delete(events, db) }
+    }
+
+    package func agedSessions(
+        openedBefore: Moment, after number: Int64, limit: Int
+    ) async throws(StoreFailure) -> [Int64] {
+        try await read { db in
+            try AgedRows.sessions(openedBefore: openedBefore, after: number, limit: limit, db)
+        }
+    }
+
+    package func delete(
+        sessions: ArraySlice<Int64>, openedBefore: Moment
+    ) async throws(StoreFailure) -> Int {
+        let sessions = Array(sessions)
+        return try await change(sparesDrivers: true) { db in
+            try AgedRows.delete(sessions: sessions, openedBefore: openedBefore, db)
+        }
+    }
+
+    /// When the oldest event that is stored was received, the lateness of bodies aside; nil while none is.
+    package func oldestEventReceivedAt() async throws(StoreFailure) -> Moment? {
+        try await read { db in
+            try Int64.fetchOne(db, sql: "SELECT received_at_ms FROM event ORDER BY id LIMIT 1")
+                .map(Moment.init(millisecondsSinceEpoch:))
+        }
+    }
+}

@@ -1,0 +1,107 @@
+// How retention goes about it: in small steps in the drivers' order, within its limits, to the end; what the steps do is
+// the store's business (SQLiteStoreTests/RetentionTests).
+
+import JourneyModel
+import Logging
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Engine
+
+private final class ScriptedRetention: RetentionStore {
+    struct State {
+        var events: [AgedEvent] = []
+        var sessions: [Int64] = []
+        var asked: [AgedEventsRequest] = []
+        var steps: [[Int64]] = []
+        var sessionSteps: [Int] = []
+        var failsAtStep: Int?
+    }
+
+    let state: Mutex<State>
+
+    init(_ state: consuming State) { self.state = Mutex(state) }
+
+    let writesWaiting = 0
+
+    func agedEvents(_ request: AgedEventsRequest) async throws(StoreFailure) -> AgedEvents {
+        state.withLock { state in
+            state.asked.append(request)
+            let events = state.events.filter { $0.id > request.after }.prefix(request.limit)
+            return AgedEvents(events: Array(events), next: events.count == request.limit ? events.last?.id : nil)
+        }
+    }
+
+    func delete(_ events: ArraySlice<AgedEvent>) async throws(StoreFailure) -> Int {
+        let isFailing = state.withLock { state in
+            state.steps.append(events.map(\.id))
+            return state.failsAtStep == state.steps.count
+        }
+        if isFailing { throw .unavailable("the disk is full") }
+        return events.count
+    }
+
+    func agedSessions(openedBefore: Moment, after number: Int64, limit: Int) async throws(StoreFailure) -> [Int64] {
+        state.withLock { state in Array(state.sessions.filter { $0 > number }.prefix(limit)) }
+    }
+
+    func delete(sessions: ArraySlice<Int64>, openedBefore: Moment) async throws(StoreFailure) -> Int {
+        state.withLock { $0.sessionSteps.append(sessions.count) }
+        return sessions.count
+    }
+}
+
+struct RetentionKeepingTests {
+    private let clock = ManualClock()
+
+    private func keeping(_ store: ScriptedRetention, forwarded: Int64 = .max) -> RetentionKeeping {
+        RetentionKeeping(
+            store: store, days: 30, clock: { [clock] in clock.now },
+            logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }),
+            forwarded: { () throws(StoreFailure) in forwarded })
+    }
+
+    /// Three drivers whose events came in turn.
+    private func events(_ count: Int) -> [AgedEvent] {
+        (1...Int64(count)).map { AgedEvent(id: $0, driver: $0 % 3, correctedAt: .sample.advanced(bySeconds: -Int($0))) }
+    }
+
+    @Test func `no step is larger than its bound, and each driver's events go together, in their order`() async throws {
+        let store = ScriptedRetention(.init(events: events(200), sessions: Array(1...70)))
+        #expect(try await keeping(store).round() == RetentionKeeping.Deleted(events: 200, sessions: 70))
+        let state = store.state.withLock { $0 }
+        #expect(state.steps.allSatisfy { $0.count <= RetentionKeeping.stepMax })
+        #expect(state.sessionSteps == [RetentionKeeping.stepMax, 70 - RetentionKeeping.stepMax])
+        let all = state.steps.flatMap { $0 }
+        #expect(all.map { $0 % 3 } == all.map { $0 % 3 }.sorted())
+        #expect(Array(all.prefix(3)) == [198, 195, 192])
+    }
+
+    @Test func `the limits are those of the days, and what is not forwarded has a week more`() async throws {
+        let store = ScriptedRetention(.init())
+        _ = try await keeping(store, forwarded: 17).round()
+        let days = { (count: Int) in clock.now.advanced(bySeconds: -count * 86_400) }
+        #expect(
+            store.state.withLock(\.asked) == [
+                AgedEventsRequest(
+                    receivedBefore: days(30), forwarded: 17, unforwardedBefore: days(37), after: 0,
+                    limit: RetentionKeeping.partMax)
+            ])
+    }
+
+    @Test func `a failure ends the round, and what is left is the next one's`() async throws {
+        let store = ScriptedRetention(.init(events: events(200), failsAtStep: 2))
+        await #expect(throws: StoreFailure.unavailable("the disk is full")) { try await keeping(store).round() }
+        #expect(store.state.withLock(\.steps.count) == 2)
+    }
+
+    @Test func `cancelled, it ends after the step under way`() async throws {
+        let store = ScriptedRetention(.init(events: events(4000)))
+        let task = Task { await keeping(store).run() }
+        while store.state.withLock(\.steps.isEmpty) { await Task.yield() }
+        task.cancel()
+        await task.value
+        #expect(store.state.withLock(\.steps.count) < 4000 / RetentionKeeping.stepMax)
+    }
+}
