@@ -101,6 +101,8 @@ struct Wiring {
             store: store, settings: settings, clock: Self.now, logger: logger, metrics: watching.metrics)
         services.append(LoopService(loop: deadlines.run))
         services += signIn.loops
+        let truncation = LogTruncation(log: store, bytesMax: SQLiteEventStore.logBytesMax, logger: logger)
+        services.append(LoopService(loop: truncation.run))
         if let days = configuration.eventRetentionDays {
             let forwards = configuration.analytics != nil
             let retention = RetentionKeeping(

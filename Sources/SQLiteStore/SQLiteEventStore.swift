@@ -73,6 +73,8 @@ package final class SQLiteEventStore: EventStore {
         return try result.get()
     }
 
+    var path: String { pool.path }
+
     /// Requests in line for the writer.
     package var writesWaiting: Int { writer.requestsWaiting }
 

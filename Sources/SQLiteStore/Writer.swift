@@ -8,7 +8,7 @@ import GRDB
 import GRDBSQLite
 import Identity
 
-/// @unchecked: `connection` and `isToWake` are touched in closures on the pool's writer queue only, which is serial;
+/// @unchecked: `connection`, `isToWake` and `lastCommit` are touched in closures on the pool's writer queue only, which is serial;
 /// all else is Sendable.
 final class Writer: @unchecked Sendable {
     /// Waiting requests beyond which one more is better told at once: at ten thousand events a second, the last in
@@ -23,6 +23,8 @@ final class Writer: @unchecked Sendable {
     private let queue: WriteQueue<WriterWork>
     private var connection: WriterConnection?
     private var isToWake = false
+    /// Of the last commit since the WAL was cut; nil: it is cut.
+    private var lastCommit: ContinuousClock.Instant?
 
     /// `digests` nil: nobody is ever erased.
     init(
@@ -63,6 +65,7 @@ final class Writer: @unchecked Sendable {
             }
             let start = ContinuousClock.now
             let isCommitted = connection.run(group, db)
+            lastCommit = .now
             metrics.record(
                 requests: group.reduce(0) { $0 + $1.requestCount }, took: ContinuousClock.now - start,
                 isCommitted: isCommitted)
@@ -82,6 +85,18 @@ final class Writer: @unchecked Sendable {
                 guard let connection, connection.owesTruncation else { return }
                 connection.truncateLog()
                 if connection.owesTruncation { wakeToTruncate() }
+            }
+        }
+    }
+
+    /// Cuts the WAL, if nothing was written for so long and something was since the last cut, and no reader needs it.
+    func truncateLog(quietFor quiet: Duration) async {
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+            pool.asyncWriteWithoutTransaction { [self] _ in
+                defer { continuation.resume() }
+                guard let connection, let lastCommit, .now - lastCommit >= quiet else { return }
+                // A reader in the way: not again before it is quiet for as long again.
+                self.lastCommit = connection.truncateLogUnlessRead() ? nil : .now
             }
         }
     }

@@ -154,6 +154,15 @@ final class WriterConnection {
         owesTruncation = code != SQLITE_OK
     }
 
+    /// The same without any patience; it is not owed, and a reader in the way may stay there. Answers whether it is cut.
+    func truncateLogUnlessRead() -> Bool {
+        sqlite3_busy_timeout(connection, 0)
+        let code = sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_TRUNCATE, nil, nil)
+        sqlite3_busy_timeout(connection, Int32(DatabaseOpening.busyTimeoutSeconds * 1000))
+        if code == SQLITE_OK { owesTruncation = false }
+        return code == SQLITE_OK
+    }
+
     // MARK: One piece of work
 
     private func perform(_ work: WriterWork, _ db: Database, isolating: Bool) throws(SQLiteError) -> DoneWork {

@@ -1,0 +1,18 @@
+// `WriteAheadLog` on SQLite: the WAL of the one writer.
+
+import Engine
+import Foundation
+
+extension SQLiteEventStore: WriteAheadLog {
+    /// What a WAL that no reader holds has at most.
+    package static var logBytesMax: Int64 { Int64(DatabaseOpening.walBytesMax) }
+
+    package func truncateLog(quietFor quiet: Duration) async {
+        await writer.truncateLog(quietFor: quiet)
+    }
+
+    package func logBytes() -> Int64? {
+        let attributes = try? FileManager.default.attributesOfItem(atPath: path + "-wal")
+        return (attributes?[.size] as? NSNumber)?.int64Value
+    }
+}
