@@ -154,13 +154,13 @@ final class WriterConnection {
         owesTruncation = code != SQLITE_OK
     }
 
-    /// The same without any patience; it is not owed, and a reader in the way may stay there. Answers whether it is cut.
+    /// The same, without being owed: a reader in the way may stay there. Answers whether the WAL is cut.
     func truncateLogUnlessRead() -> Bool {
-        sqlite3_busy_timeout(connection, 0)
-        let code = sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_TRUNCATE, nil, nil)
-        sqlite3_busy_timeout(connection, Int32(DatabaseOpening.busyTimeoutSeconds * 1000))
-        if code == SQLITE_OK { owesTruncation = false }
-        return code == SQLITE_OK
+        let wasOwed = owesTruncation
+        truncateLog()
+        let isCut = !owesTruncation
+        if !isCut { owesTruncation = wasOwed }
+        return isCut
     }
 
     // MARK: One piece of work
