@@ -14,6 +14,9 @@ typealias CallerHandler = @Sendable (Request, Caller) async throws(ProblemAnswer
 /// A handler that anyone reaches; what it wants to see is in the request.
 typealias OpenHandler = @Sendable (Request) async throws(ProblemAnswer) -> Response
 
+/// A handler behind a token that needs no waiting.
+typealias CallerAnswer = @Sendable (Request, Caller) -> Response
+
 struct Access: Sendable {
     /// Of an access token whose bearer runs the server.
     static let operatorRole = "ops"
@@ -45,6 +48,18 @@ struct Access: Sendable {
             { request throws(ProblemAnswer) in try await handler(request, try await caller(of: request)) }, form: form)
     }
 
+    /// The same for an answer that needs no waiting, where the token needs none either; nil when it does.
+    func driverAtOnce(_ answer: @escaping CallerAnswer) -> @Sendable (Request) -> Response? {
+        { request in
+            do throws(ProblemAnswer) {
+                guard let caller = try callerAtOnce(of: request) else { return nil }
+                return answer(request, caller)
+            } catch {
+                return error.response(requestID: request.id)
+            }
+        }
+    }
+
     /// Whoever runs the server: `OPS_TOKEN`, or an access token of the role `ops`.
     func operatorOnly(_ handler: @escaping OpenHandler) -> @Sendable (Request) async -> Response {
         anyone { request throws(ProblemAnswer) in
@@ -68,6 +83,7 @@ struct Access: Sendable {
     /// 401 and nothing else: shipped clients take 401 and 403 as "sign in again" (contract, section 3), and
     /// why a token was refused is nothing to tell whoever sent it.
     private func caller(of request: Request) async throws(ProblemAnswer) -> Caller {
+        if let caller = try callerAtOnce(of: request) { return caller }
         guard let token = BearerToken.read(from: request.fields) else {
             metrics.count(.missing)
             throw unauthorized("A bearer token is required.", challenge: "Bearer realm=\"dwell\"")
@@ -76,16 +92,39 @@ struct Access: Sendable {
             let caller = try await tokens.verify(token, atSecondsSince1970: request.receivedAtMilliseconds / 1000)
             metrics.count(.accepted)
             return caller
-        } catch .undecided {
-            metrics.count(.undecided)
-            throw .undecidedToken
         } catch {
-            metrics.count(.refused)
-            logger.info("a token was refused", metadata: request.logged(["reason": "\(error)"]))
-            throw unauthorized(
-                "The token is not valid. Sign in again.",
-                challenge: "Bearer realm=\"dwell\", error=\"invalid_token\"")
+            throw refused(error, request)
         }
+    }
+
+    /// nil when memory is not enough to say who it is.
+    private func callerAtOnce(of request: Request) throws(ProblemAnswer) -> Caller? {
+        guard request.fields.count(of: "Authorization") == 1 else { return nil }
+        let found = request.fields.withFirst("Authorization") { value -> Result<Caller?, TokenRefusal> in
+            guard let token = BearerToken.candidate(in: value) else { return .success(nil) }
+            return Result { () throws(TokenRefusal) in
+                try tokens.verifyAtOnce(token, atSecondsSince1970: request.receivedAtMilliseconds / 1000)
+            }
+        }
+        switch found {
+        case .success(let caller)?:
+            if caller != nil { metrics.count(.accepted) }
+            return caller
+        case .failure(let refusal)?: throw refused(refusal, request)
+        case nil: return nil
+        }
+    }
+
+    private func refused(_ refusal: TokenRefusal, _ request: Request) -> ProblemAnswer {
+        if refusal == .undecided {
+            metrics.count(.undecided)
+            return .undecidedToken
+        }
+        metrics.count(.refused)
+        logger.info("a token was refused", metadata: request.logged(["reason": "\(refusal)"]))
+        return unauthorized(
+            "The token is not valid. Sign in again.",
+            challenge: "Bearer realm=\"dwell\", error=\"invalid_token\"")
     }
 
     private func unauthorized(_ detail: String, challenge: String) -> ProblemAnswer {

@@ -9,6 +9,15 @@ enum BearerToken {
         return value.withUTF8(read)
     }
 
+    /// What may be the token of a field of this value: what follows the scheme, not looked at any further. nil when
+    /// the value is nothing of that form. For who knows good tokens by all of their bytes.
+    static func candidate(in value: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
+        let scheme = "bearer ".utf8
+        guard value.count > scheme.count, value.prefix(scheme.count).elementsEqual(scheme, by: { $0 | 0x20 == $1 })
+        else { return nil }
+        return UnsafeRawBufferPointer(rebasing: value[scheme.count...])
+    }
+
     /// `credentials = auth-scheme 1*SP token68`, on bytes: every request of a phone has them.
     private static func read(_ bytes: UnsafeBufferPointer<UInt8>) -> String? {
         var words = bytes.split(separator: UInt8(ascii: " ")).makeIterator()

@@ -6,21 +6,46 @@ import HTTP1
 import HTTPServer
 import Identity
 import JourneyModel
+import Synchronization
 
 struct ConfigHandler: Sendable {
     let settings: SettingsInForce
 
-    var get: CallerHandler {
-        { request, _ throws(ProblemAnswer) in
-            let inForce = settings.readWireJSON()
-            let etag = "\"" + inForce.version + "\""
+    /// What is said while these settings are in force; put together once, and not for each phone that asks.
+    private struct Prepared {
+        var version: String
+        var etag: String
+        var whole: Response
+        var notModified: Response
+
+        init(_ inForce: (version: String, wireJSON: [UInt8])) {
+            version = inForce.version
+            etag = "\"" + inForce.version + "\""
             var fields = Fields([("ETag", etag), ("Cache-Control", "private, max-age=86400")])
-            let known = request.fields.values("If-None-Match")
-            guard !EntityTag.matches(known, etag) else {
-                return Response(status: .notModified, fields: fields)
-            }
+            notModified = Response(status: .notModified, fields: fields)
             fields.append("Content-Type", "application/json")
-            return Response(status: .ok, fields: fields, body: .bytes(inForce.wireJSON))
+            whole = Response(status: .ok, fields: fields, body: .bytes(inForce.wireJSON))
+        }
+    }
+
+    private final class Memory: Sendable {
+        let prepared: Mutex<Prepared>
+
+        init(_ prepared: Prepared) {
+            self.prepared = Mutex(prepared)
+        }
+    }
+
+    var get: CallerAnswer {
+        let memory = Memory(Prepared(settings.readWireJSON()))
+        return { request, _ in
+            let inForce = settings.readWireJSON()
+            return memory.prepared.withLock { prepared in
+                // The version is a function of the eight values.
+                if prepared.version != inForce.version { prepared = Prepared(inForce) }
+                let known = request.fields.values("If-None-Match")
+                return EntityTag.matches(known, prepared.etag) ? prepared.notModified : prepared.whole
+            }
         }
     }
 }

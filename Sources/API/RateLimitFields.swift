@@ -38,8 +38,14 @@ enum RateLimitFields {
     }
 
     private static func member(_ limitClass: RateLimitClass, _ quota: Quota) -> String {
-        "\"" + limitClass.rawValue + "\";r=" + String(quota.remaining) + ";t="
-            + String(seconds(quota.resetMilliseconds))
+        var text = "\""
+        text.reserveCapacity(40)
+        text += limitClass.rawValue
+        text += "\";r="
+        text += String(quota.remaining)
+        text += ";t="
+        text += String(seconds(quota.resetMilliseconds))
+        return text
     }
 
     /// `Retry-After` of a refused event: whole seconds, rounded up, at least 1 and at most 3600 (contract, section 5).

@@ -13,7 +13,8 @@ package final class RequestFigures: RequestObserver {
     private struct Bucket: Sendable {
         /// Ten-second spans since 1970; a bucket of another turn is empty.
         var span: Int64 = -1
-        var statuses: [Int: Int] = [:]
+        /// At a status less 100.
+        var statuses = [UInt32](repeating: 0, count: 500)
         var durations = [Int](repeating: 0, count: 64)
     }
 
@@ -32,7 +33,8 @@ package final class RequestFigures: RequestObserver {
         buckets.withLock { buckets in
             let place = Int(((span % Int64(Self.bucketCount)) + Int64(Self.bucketCount)) % Int64(Self.bucketCount))
             if buckets[place].span != span { buckets[place] = Bucket(span: span) }
-            buckets[place].statuses[request.status.code, default: 0] += 1
+            let status = request.status.code - 100
+            if buckets[place].statuses.indices.contains(status) { buckets[place].statuses[status] &+= 1 }
             if let range { buckets[place].durations[range] += 1 }
         }
     }
@@ -68,7 +70,9 @@ package final class RequestFigures: RequestObserver {
         var durations = [Int](repeating: 0, count: 64)
         var sum = Sum()
         for bucket in recent {
-            sum.statuses.merge(bucket.statuses, uniquingKeysWith: +)
+            for (status, count) in bucket.statuses.enumerated() where count > 0 {
+                sum.statuses[status + 100, default: 0] += Int(count)
+            }
             for (range, count) in bucket.durations.enumerated() { durations[range] += count }
         }
         sum.seconds = Int64(Self.bucketCount) * Self.bucketSeconds

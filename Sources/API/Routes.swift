@@ -55,14 +55,14 @@ package struct API: Sendable {
             driver(.get, "/native/sessions/{session_id}", journeys.timeline),
             driver(.get, "/native/session", journeys.standing),
             driver(.get, "/native/session/stream", stream.get),
-            driver(.get, "/native/config", config.get),
+            driver(.get, "/native/config", atOnce: config.get),
             driver(.put, "/native/devices/{token}", signIn.devices.put),
             driver(.delete, "/native/devices/{token}", signIn.devices.delete),
 
             // Shipped v1 clients: the same handlers behind the old names.
             event(.post, "/v1/native/session-events", events.post(.v1Session)),
             event(.post, "/v1/native/pre-session-events", events.post(.v1PreSession)),
-            driver(.get, "/v1/native/config", config.get),
+            driver(.get, "/v1/native/config", atOnce: config.get),
 
             // Signing in: limited by address, each of them.
             account(.post, "/auth/apple", wants: .identityToken, signIn.apple.signIn),
@@ -107,9 +107,15 @@ package struct API: Sendable {
     private func anyone(
         _ method: Method, _ template: String, _ handler: @escaping @Sendable (Request) -> Response
     ) -> Endpoint {
-        let route = Route(
-            method, template, handler: access.anyone { request throws(ProblemAnswer) in handler(request) })
+        let route = Route(method, template, atOnce: { handler($0) }, handler: { handler($0) })
         return Endpoint(route: route, credential: .none)
+    }
+
+    /// A route whose answer needs no waiting.
+    private func driver(_ method: Method, _ template: String, atOnce answer: @escaping CallerAnswer) -> Endpoint {
+        let handler = access.driver { request, caller throws(ProblemAnswer) in answer(request, caller) }
+        let route = Route(method, template, atOnce: access.driverAtOnce(answer), handler: handler)
+        return Endpoint(route: route, credential: .accessToken)
     }
 
     private func driver(_ method: Method, _ template: String, _ handler: @escaping CallerHandler) -> Endpoint {

@@ -1,9 +1,13 @@
 /// Header or trailer fields in the order they came, repeats kept: a repeated Host or Content-Length must not
 /// vanish (RFC 9110 section 5.3). Names compare without regard to case.
 ///
-/// An array, not a dictionary: for a dozen fields a walk that compares lengths first is faster than hashing names,
-/// and it costs one allocation.
-package struct Fields: Hashable, Sendable {
+/// Kept as the lines that go over the wire, and where names and values lie in them: what was received is copied once
+/// and made a String only where somebody asks for one, and what is sent is copied once more. An array of places, not a
+/// dictionary: for a dozen fields a walk that compares lengths first is faster than hashing names.
+///
+/// Nothing in here can end a line early (response splitting): a name that is no token is not taken, and a control
+/// character in a value becomes a space (RFC 9110 section 5.5).
+package struct Fields: Sendable {
     package struct Field: Hashable, Sendable {
         package var name: String
         package var value: String
@@ -14,38 +18,67 @@ package struct Fields: Hashable, Sendable {
         }
     }
 
-    package private(set) var all: [Field] = []
+    /// Where a line lies in `bytes`: `name ": " value CRLF`.
+    struct Line: Sendable {
+        var nameStart: UInt32
+        var nameEnd: UInt32
+        var valueEnd: UInt32
+
+        var name: Range<Int> { Int(nameStart)..<Int(nameEnd) }
+        var value: Range<Int> { Int(nameEnd) + 2..<Int(valueEnd) }
+        /// With its CRLF.
+        var whole: Range<Int> { Int(nameStart)..<Int(valueEnd) + 2 }
+    }
+
+    /// The lines, one after the other.
+    private(set) var bytes: [UInt8] = []
+    private(set) var lines: [Line] = []
 
     package init(_ fields: [(String, String)] = []) {
         for (name, value) in fields { append(name, value) }
     }
 
-    package var count: Int { all.count }
-    package var isEmpty: Bool { all.isEmpty }
+    package var count: Int { lines.count }
+    package var isEmpty: Bool { lines.isEmpty }
+
+    /// As texts; made for each call.
+    package var all: [Field] { lines.map { Field(name: text($0.name), value: text($0.value)) } }
 
     /// The first value under that name; nil when there is none.
     package func first(_ name: String) -> String? {
-        for index in all.indices where Fields.sameName(all[index].name, name) { return all[index].value }
-        return nil
+        firstPlace(name).map { text(lines[$0].value) }
+    }
+
+    /// The first value under that name, lent to the closure; nil when there is none.
+    package func withFirst<Answer>(_ name: String, _ body: (UnsafeRawBufferPointer) -> Answer) -> Answer? {
+        guard let place = firstPlace(name) else { return nil }
+        return bytes.withUnsafeBytes { body(UnsafeRawBufferPointer(rebasing: $0[lines[place].value])) }
     }
 
     /// How often that name is there. Of two there is often no telling which one counts.
     package func count(of name: String) -> Int {
         var count = 0
-        for index in all.indices where Fields.sameName(all[index].name, name) { count += 1 }
+        forEachPlace(name) { _ in
+            count += 1
+            return true
+        }
         return count
     }
 
     /// Every value under that name, in order.
     package func values(_ name: String) -> [String] {
         var values: [String] = []
-        for index in all.indices where Fields.sameName(all[index].name, name) { values.append(all[index].value) }
+        forEachPlace(name) { place in
+            values.append(text(lines[place].value))
+            return true
+        }
         return values
     }
 
     package mutating func append(_ name: String, _ value: String) {
-        if all.isEmpty { all.reserveCapacity(Self.usualCount) }
-        all.append(Field(name: name, value: value))
+        var name = name
+        var value = value
+        name.withUTF8 { name in value.withUTF8 { value in append(name, value) } }
     }
 
     /// Removes every field of that name, then appends this one.
@@ -55,16 +88,107 @@ package struct Fields: Hashable, Sendable {
     }
 
     package mutating func remove(_ name: String) {
-        all.removeAll { Fields.sameName($0.name, name) }
+        guard firstPlace(name) != nil else { return }
+        var kept = Fields()
+        for line in lines where !isNamed(line, name) {
+            bytes.withUnsafeBufferPointer { bytes in
+                kept.append(
+                    UnsafeBufferPointer(rebasing: bytes[line.name]), UnsafeBufferPointer(rebasing: bytes[line.value]))
+            }
+        }
+        self = kept
     }
 
-    /// A phone's request has six to ten fields; one allocation then holds them.
-    private static let usualCount = 10
+    // MARK: - Bytes
 
-    /// Lengths tell most names apart, and most senders write a name as we do.
-    static func sameName(_ one: String, _ other: String) -> Bool {
-        one.utf8.count == other.utf8.count
-            && (one == other
-                || one.utf8.elementsEqual(other.utf8) { Grammar.lowercased($0) == Grammar.lowercased($1) })
+    /// A field line that was received, its name and value checked.
+    mutating func append(_ line: FieldLine, of received: [UInt8]) {
+        _ = received.withUnsafeBufferPointer { received in
+            appendChecked(
+                UnsafeBufferPointer(rebasing: received[line.name]), UnsafeBufferPointer(rebasing: received[line.value]))
+        }
+    }
+
+    private mutating func append(_ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) {
+        guard !name.isEmpty, name.allSatisfy(Grammar.tokenBytes.contains) else { return }
+        let start = appendChecked(name, value)
+        for index in start..<bytes.count - 2 where !Grammar.isFieldValueByte(bytes[index]) {
+            bytes[index] = Grammar.space
+        }
+    }
+
+    /// Answers where the value begins.
+    @discardableResult
+    private mutating func appendChecked(
+        _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>
+    ) -> Int {
+        if lines.isEmpty {
+            lines.reserveCapacity(Self.usualCount)
+            bytes.reserveCapacity(Self.usualBytes)
+        }
+        let start = bytes.count
+        bytes.append(contentsOf: name)
+        bytes.append(UInt8(ascii: ":"))
+        bytes.append(Grammar.space)
+        bytes.append(contentsOf: value)
+        // No field is longer than 4 GiB: those received have a limit, those sent are ours.
+        lines.append(
+            Line(
+                nameStart: UInt32(clamping: start), nameEnd: UInt32(clamping: start + name.count),
+                valueEnd: UInt32(clamping: bytes.count)))
+        bytes.append(Grammar.carriageReturn)
+        bytes.append(Grammar.lineFeed)
+        return start + name.count + 2
+    }
+
+    /// A phone's request has six to ten fields, most of their bytes in the token; one allocation each then holds them.
+    private static let usualCount = 10
+    private static let usualBytes = 480
+
+    private func text(_ range: Range<Int>) -> String {
+        String(decoding: bytes[range], as: UTF8.self)
+    }
+
+    private func firstPlace(_ name: String) -> Int? {
+        var first: Int?
+        forEachPlace(name) { place in
+            first = place
+            return false
+        }
+        return first
+    }
+
+    /// Until the closure says false.
+    @inline(__always)
+    private func forEachPlace(_ name: String, _ body: (Int) -> Bool) {
+        let length = name.utf8.count
+        for place in lines.indices where lines[place].name.count == length && isNamed(lines[place], name) {
+            if !body(place) { return }
+        }
+    }
+
+    /// Lengths tell most names apart.
+    private func isNamed(_ line: Line, _ name: String) -> Bool {
+        var name = name
+        return name.withUTF8 { name in
+            line.name.count == name.count
+                && bytes.withUnsafeBufferPointer { bytes in
+                    for index in name.indices
+                    where Grammar.lowercased(bytes[line.name.lowerBound + index]) != Grammar.lowercased(name[index]) {
+                        return false
+                    }
+                    return true
+                }
+        }
+    }
+}
+
+extension Fields: Hashable {
+    package static func == (one: Fields, other: Fields) -> Bool {
+        one.bytes == other.bytes
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        hasher.combine(bytes)
     }
 }

@@ -1,9 +1,8 @@
 // The lines of a request head, one after the other, into a RequestHead (RFC 9112 sections 3 and 5). It is given
 // whole lines and knows nothing of buffers, of content or of what came before.
 //
-// What a typical POST of 400 bytes with six fields allocates: one array for the field lines, and one string for
-// each value longer than the 15 bytes that Swift keeps inside a String: the token, the user agent, the media type,
-// a long key. Method, path and the usual names fit inline; Host, Content-Length and Connection are judged as bytes.
+// What a typical head allocates: the two arrays of its fields, and a string when the path is longer than the 15 bytes
+// that Swift keeps inside one. Host, Content-Length and Connection are judged as bytes.
 
 struct HeadParser: Sendable {
     /// Known as soon as the method was read, even when the rest of the line is refused: the refusal of a HEAD has
@@ -14,7 +13,7 @@ struct HeadParser: Sendable {
     private(set) var fields = Fields()
     private var framing = FramingFields()
     private var options = ConnectionOptions()
-    private var host: String?
+    private var hasHost = false
     private var expectsContinue = false
     /// What is wrong with the target. Told after the fields, which say under which id.
     private var targetRefusal: Refusal?
@@ -28,7 +27,7 @@ struct HeadParser: Sendable {
         let methodRange = line.lowerBound..<(space ?? line.upperBound)
         guard Grammar.isToken(bytes, methodRange) else { throw Self.malformedRequestLine }
         guard methodRange.count <= limits.methodBytesMax else { throw Self.unknownMethod }
-        let method = Method(Grammar.text(bytes, methodRange))
+        let method = Method(bytes, methodRange)
         self.method = method
 
         guard let space else { throw Self.malformedRequestLine }
@@ -77,7 +76,7 @@ struct HeadParser: Sendable {
         }
         let field = try FieldLine.parse(bytes, line)
         try judge(bytes, field)
-        fields.append(Grammar.text(bytes, field.name), Grammar.text(bytes, field.value))
+        fields.append(field, of: bytes)
     }
 
     /// The fields that the connection itself depends on, told apart by length first.
@@ -100,9 +99,9 @@ struct HeadParser: Sendable {
 
     /// RFC 9112 section 3.2: more than one Host line, or an invalid value, is 400 in any version.
     private mutating func readHost(_ bytes: [UInt8], _ value: Range<Int>) throws(Refusal) {
-        guard host == nil else { throw Refusal(.badRequest, "Host is given more than once.") }
+        guard !hasHost else { throw Refusal(.badRequest, "Host is given more than once.") }
         guard Authority.isValid(bytes, value) else { throw Refusal(.badRequest, "Host is not a valid host and port.") }
-        host = Grammar.text(bytes, value)
+        hasHost = true
     }
 
     /// RFC 9110 section 10.1.1: the one expectation there is, in any case; any other is 417.
@@ -118,12 +117,12 @@ struct HeadParser: Sendable {
     /// The head, once the empty line was read.
     func finish() throws(Refusal) -> RequestHead {
         if let targetRefusal { throw targetRefusal }
-        guard minorVersion == 0 || host != nil else {
+        guard minorVersion == 0 || hasHost else {
             throw Refusal(.badRequest, "A request of HTTP/1.1 needs a Host field.")
         }
         return RequestHead(
             method: method ?? .get, path: target.path, query: target.query,
-            authority: target.authority ?? host ?? "", minorVersion: minorVersion, fields: fields,
+            targetAuthority: target.authority, minorVersion: minorVersion, fields: fields,
             framing: try framing.framing(minorVersion: minorVersion),
             expectsContinue: expectsContinue && minorVersion >= 1,
             keepAlive: options.persists(minorVersion: minorVersion))

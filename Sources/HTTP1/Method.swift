@@ -6,6 +6,11 @@ package struct Method: Hashable, Sendable {
         self.rawValue = rawValue
     }
 
+    /// The method that these bytes spell.
+    init(_ bytes: [UInt8], _ range: Range<Int>) {
+        self.init(Grammar.text(bytes, range))
+    }
+
     package static let get = Method("GET")
     package static let head = Method("HEAD")
     package static let post = Method("POST")

@@ -5,9 +5,8 @@ package struct RequestHead: Hashable, Sendable {
     package var path: String
     /// What follows "?", raw and possibly empty; nil when there is no "?".
     package var query: String?
-    /// Host and optional port as the client wrote them: from the target in absolute-form, else from Host; empty
-    /// when a 1.0 client named none.
-    package var authority: String
+    /// The host and port of a target in absolute-form, which replace Host; nil for the other forms.
+    var targetAuthority: String?
     /// 0 or 1; a higher minor version counts as 1 (RFC 9110 section 2.5).
     package var minorVersion: Int
     /// In the order they came, repeats kept, whitespace around values removed.
@@ -17,4 +16,8 @@ package struct RequestHead: Hashable, Sendable {
     package var expectsContinue: Bool
     /// What the client's version and Connection fields allow; the server may still close.
     package var keepAlive: Bool
+
+    /// Host and optional port as the client wrote them: from the target in absolute-form, else from Host; empty
+    /// when a 1.0 client named none.
+    package var authority: String { targetAuthority ?? fields.first("Host") ?? "" }
 }

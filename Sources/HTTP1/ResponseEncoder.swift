@@ -1,9 +1,8 @@
 // The bytes of a response head, and of chunks (RFC 9112 sections 4, 6 and 7). It writes what it is told; whether a
 // response may be sent, and how its content is framed, is decided in ServerConnection.
 //
-// Nothing that a handler passes can end a line early (response splitting): a field whose name is not a token is
-// left out, and every control character in a value becomes a space (RFC 9110 section 5.5). Fields that describe
-// the connection and the framing are written here alone; a handler's are left out.
+// Nothing that a handler passes can end a line early: Fields sees to it. Fields that describe the connection and the
+// framing are written here alone; a handler's are left out.
 
 /// How the end of a response's content is known (RFC 9112 section 6.3).
 enum ResponseFraming: Hashable, Sendable {
@@ -17,15 +16,13 @@ enum ResponseFraming: Hashable, Sendable {
 
 enum ResponseEncoder {
     static func appendHead(
-        status: Status, fields: Fields, dateText: String, framing: ResponseFraming, connection: StaticString?,
-        into output: inout [UInt8]
+        status: Status, fields: Fields, dateText: String, requestID: String, framing: ResponseFraming,
+        connection: StaticString?, into output: inout [UInt8]
     ) {
         appendStatusLine(status, into: &output)
-        if !dateText.isEmpty { append(name: "Date", value: dateText, into: &output) }
-        for field in fields.all where !isOwned(field.name) && isToken(field.name) {
-            output.append(contentsOf: field.name.utf8)
-            appendValue(field.value, into: &output)
-        }
+        if !dateText.isEmpty { append("Date: ", dateText, into: &output) }
+        append(fields, withRequestID: !requestID.isEmpty, into: &output)
+        if !requestID.isEmpty { append("X-Request-Id: ", requestID, into: &output) }
         switch framing {
         case .length(let length):
             append("Content-Length: ", into: &output)
@@ -70,35 +67,32 @@ enum ResponseEncoder {
         append("\r\n", into: &output)
     }
 
-    private static func append(name: StaticString, value: String, into output: inout [UInt8]) {
-        append(name, into: &output)
-        appendValue(value, into: &output)
-    }
-
-    /// ": ", the value, CRLF.
-    private static func appendValue(_ value: String, into output: inout [UInt8]) {
-        append(": ", into: &output)
-        let start = output.count
-        output.append(contentsOf: value.utf8)
-        for index in start..<output.count where !Grammar.isFieldValueByte(output[index]) {
-            output[index] = Grammar.space
-        }
+    /// Beginning and value of a line that is ours, and its CRLF.
+    private static func append(_ beginning: StaticString, _ value: String, into output: inout [UInt8]) {
+        append(beginning, into: &output)
+        var value = value
+        value.withUTF8 { output.append(contentsOf: $0) }
         append("\r\n", into: &output)
     }
 
-    private static func isToken(_ name: String) -> Bool {
-        !name.utf8.isEmpty && name.utf8.allSatisfy(Grammar.tokenBytes.contains)
+    /// A handler's lines, all at once when none of them is the connection's to write.
+    private static func append(_ fields: Fields, withRequestID: Bool, into output: inout [UInt8]) {
+        let bytes = fields.bytes
+        let isLeftOut = { (line: Fields.Line) in isOwned(bytes, line.name, withRequestID: withRequestID) }
+        guard fields.lines.contains(where: isLeftOut) else { return output.append(contentsOf: bytes) }
+        for line in fields.lines where !isLeftOut(line) { output.append(contentsOf: bytes[line.whole]) }
     }
 
     /// Fields that only the connection may write.
-    private static func isOwned(_ name: String) -> Bool {
-        switch name.utf8.count {
-        case 4: Fields.sameName(name, "Date")
-        case 7: Fields.sameName(name, "Upgrade") || Fields.sameName(name, "Trailer")
-        case 10: Fields.sameName(name, "Connection") || Fields.sameName(name, "Keep-Alive")
-        case 14: Fields.sameName(name, "Content-Length")
-        case 16: Fields.sameName(name, "Proxy-Connection")
-        case 17: Fields.sameName(name, "Transfer-Encoding")
+    private static func isOwned(_ bytes: [UInt8], _ name: Range<Int>, withRequestID: Bool) -> Bool {
+        switch name.count {
+        case 4: Grammar.matches(bytes, name, "date")
+        case 7: Grammar.matches(bytes, name, "upgrade") || Grammar.matches(bytes, name, "trailer")
+        case 10: Grammar.matches(bytes, name, "connection") || Grammar.matches(bytes, name, "keep-alive")
+        case 12: withRequestID && Grammar.matches(bytes, name, "x-request-id")
+        case 14: Grammar.matches(bytes, name, "content-length")
+        case 16: Grammar.matches(bytes, name, "proxy-connection")
+        case 17: Grammar.matches(bytes, name, "transfer-encoding")
         default: false
         }
     }

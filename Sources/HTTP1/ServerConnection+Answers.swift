@@ -11,15 +11,15 @@ extension ServerConnection {
     }
 
     /// A whole response. In answer to HEAD, and with 204 and 304, the body is left out; HEAD is told its length.
-    /// `dateText` is an IMF-fixdate (RFC 9110 section 5.6.7), or empty for a server without a clock. A status that
-    /// is not a final one goes out as 500.
+    /// `dateText` is an IMF-fixdate (RFC 9110 section 5.6.7), or empty for a server without a clock; `requestID` of
+    /// bytes that need no check, or empty for a server without ids. A status that is not a final one goes out as 500.
     @discardableResult
     package mutating func encode(
-        status: Status, fields: Fields = Fields(), body: [UInt8] = [], dateText: String, close: Bool = false,
-        into output: inout [UInt8]
+        status: Status, fields: Fields = Fields(), body: [UInt8] = [], dateText: String, requestID: String = "",
+        close: Bool = false, into output: inout [UInt8]
     ) -> Bool {
         let framing: ResponseFraming = status.forbidsContent ? .noContent : .length(status.body(body).count)
-        guard encodeHead(status, fields, dateText, close, framing, into: &output) else { return false }
+        guard encodeHead(status, fields, dateText, requestID, close, framing, into: &output) else { return false }
         if framing != .noContent, !answersHead { output.append(contentsOf: status.body(body)) }
         finishAnswer()
         return true
@@ -30,12 +30,13 @@ extension ServerConnection {
     /// and the end of the connection as their end (RFC 9112 section 6.1).
     @discardableResult
     package mutating func encodeHead(
-        status: Status, fields: Fields = Fields(), dateText: String, close: Bool = false, into output: inout [UInt8]
+        status: Status, fields: Fields = Fields(), dateText: String, requestID: String = "", close: Bool = false,
+        into output: inout [UInt8]
     ) -> Bool {
         let framing: ResponseFraming =
             status.forbidsContent || answersHead
             ? .noContent : status.isEmptyByLength ? .length(0) : minorVersion >= 1 ? .chunked : .untilClose
-        return encodeHead(status, fields, dateText, close, framing, into: &output)
+        return encodeHead(status, fields, dateText, requestID, close, framing, into: &output)
     }
 
     /// The next bytes of a streamed response. Empty ones are left out, since an empty chunk would be the last; so
@@ -61,15 +62,15 @@ extension ServerConnection {
     }
 
     private mutating func encodeHead(
-        _ status: Status, _ fields: Fields, _ dateText: String, _ close: Bool, _ framing: ResponseFraming,
-        into output: inout [UInt8]
+        _ status: Status, _ fields: Fields, _ dateText: String, _ requestID: String, _ close: Bool,
+        _ framing: ResponseFraming, into output: inout [UInt8]
     ) -> Bool {
         guard beginAnswer(close: close, framing: framing) else { return false }
         // RFC 9112 section 9.3: 1.1 persists unless told otherwise, 1.0 only when told.
         let connection: StaticString? = mustClose ? "close" : minorVersion == 0 ? "keep-alive" : nil
         ResponseEncoder.appendHead(
-            status: status.final, fields: fields, dateText: dateText, framing: framing, connection: connection,
-            into: &output)
+            status: status.final, fields: fields, dateText: dateText, requestID: requestID, framing: framing,
+            connection: connection, into: &output)
         return true
     }
 }

@@ -22,7 +22,8 @@
 // nothing and says so, and `nextEvent()` repeats `.responseDue` until the answer was encoded.
 // The same bytes give the same events however they were cut, except that `.body` may come in other pieces.
 
-package struct ServerConnection: Sendable {
+/// Not copyable: its buffers belong to one connection, and a copy made by accident costs more than a request.
+package struct ServerConnection: ~Copyable, Sendable {
     package enum Event: Hashable, Sendable {
         /// Read on, then ask again.
         case needMoreData

@@ -22,6 +22,6 @@ enum Trailers {
         guard !refused.contains(where: { Grammar.matches(bytes, field.name, $0) }) else {
             throw Refusal(.badRequest, "A field that belongs into the header section is in the trailer section.")
         }
-        trailers.append(Grammar.text(bytes, field.name), Grammar.text(bytes, field.value))
+        trailers.append(field, of: bytes)
     }
 }

@@ -4,20 +4,18 @@ internal import Sockets
 /// One request in the making, and what is to become of it.
 struct Exchange {
     enum Destination {
-        case handler(Route, parameters: [String: String])
+        case handler(PlacedRoute)
         /// Decided before the body was read; the body is read only to keep the connection.
         case refusal(Status, detail: String, fields: Fields)
         /// 204 with Allow.
         case options(allow: String)
     }
 
-    var id: String
     var destination: Destination
-    /// nil when it was refused before its head was complete.
-    var head: RequestHead?
-    var body: [UInt8] = []
-    var remoteAddress: String
-    var receivedAtMilliseconds: Int64
+    /// Its body grows as it comes.
+    var request: Request
+    /// False when it was refused before its head was complete: then its method and fields are not known.
+    var hasHead = true
     var startedAt = Deadline.now
 
     var isRefused: Bool {
@@ -25,8 +23,11 @@ struct Exchange {
         return false
     }
 
-    var route: Route? {
-        if case .handler(let route, _) = destination { return route }
+    var placed: PlacedRoute? {
+        if case .handler(let placed) = destination { return placed }
         return nil
     }
+
+    /// nil when it is not known.
+    var method: Method? { hasHead ? request.method : nil }
 }

@@ -4,12 +4,19 @@ internal import Synchronization
 enum RequestID {
     /// The client's own, when there is one that may be taken over, else a new one.
     static func of(_ fields: Fields) -> String {
-        fields.first("X-Request-Id").flatMap { isWellFormed($0) ? $0 : nil } ?? make()
+        let given = fields.withFirst("X-Request-Id") { bytes in
+            isWellFormed(bytes) ? String(decoding: bytes, as: UTF8.self) : nil
+        }
+        return (given ?? nil) ?? make()
     }
 
     /// A client's own id is taken over when it can do no harm in a log or a field: `[A-Za-z0-9._-]{1,128}`.
+    static func isWellFormed(_ text: some Collection<UInt8>) -> Bool {
+        (1...128).contains(text.count) && text.allSatisfy(isAllowed)
+    }
+
     static func isWellFormed(_ text: String) -> Bool {
-        (1...128).contains(text.utf8.count) && text.utf8.allSatisfy(isAllowed)
+        isWellFormed(text.utf8)
     }
 
     private static func isAllowed(_ byte: UInt8) -> Bool {
@@ -21,12 +28,36 @@ enum RequestID {
         }
     }
 
-    /// Unique among processes by its random first half, within the process by the count. Not a secret.
+    /// Unique among processes by its random first half, within the process by the count. Not a secret. Up to two
+    /// milliard requests it has the 15 bytes that a String keeps inside itself.
     static func make() -> String {
         let number = count.wrappingAdd(1, ordering: .relaxed).oldValue
-        return process + String(number, radix: 36)
+        var digits = 1
+        var rest = number / 36
+        while rest > 0 {
+            digits += 1
+            rest /= 36
+        }
+        return String(unsafeUninitializedCapacity: processDigits + 1 + digits) { bytes in
+            write(process, digits: processDigits, to: bytes, at: 0)
+            bytes[processDigits] = UInt8(ascii: "-")
+            write(number, digits: digits, to: bytes, at: processDigits + 1)
+            return processDigits + 1 + digits
+        }
     }
 
-    private static let process = String(UInt64.random(in: .min ... .max), radix: 36) + "-"
+    private static func write(_ number: UInt64, digits: Int, to bytes: UnsafeMutableBufferPointer<UInt8>, at start: Int)
+    {
+        var rest = number
+        for index in (start..<start + digits).reversed() {
+            let digit = UInt8(truncatingIfNeeded: rest % 36)
+            bytes[index] = digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10
+            rest /= 36
+        }
+    }
+
+    /// 41 bits.
+    private static let processDigits = 8
+    private static let process = UInt64.random(in: 0..<2_821_109_907_456)
     private static let count = Atomic<UInt64>(0)
 }

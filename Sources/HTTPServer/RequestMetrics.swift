@@ -8,7 +8,7 @@ internal import Telemetry
 struct RequestMetrics: Sendable {
     private let counts: CounterTable
     /// By route; the last one is of requests that reached none.
-    private let durations: [any TimerHandler]
+    private let durations: TimerTable
     private let bytesIn: any CounterHandler
     private let bytesOut: any CounterHandler
 
@@ -37,7 +37,7 @@ struct RequestMetrics: Sendable {
                 ("status", status < Self.knownStatuses.count ? String(Self.knownStatuses[status]) : "other"),
             ]
         }
-        durations = templates.map { factory.timer(MetricFamilies.requestSeconds, [("route", $0)]) }
+        durations = TimerTable(templates.map { factory.timer(MetricFamilies.requestSeconds, [("route", $0)]) })
         bytesIn = factory.counter(MetricFamilies.requestBytes)
         bytesOut = factory.counter(MetricFamilies.responseBytes)
     }
@@ -47,9 +47,9 @@ struct RequestMetrics: Sendable {
         _ route: Int?, _ method: Method?, _ status: Status, nanoseconds: UInt64, bytesIn: Int, bytesOut: Int
     ) {
         let route = route ?? durations.count - 1
-        guard durations.indices.contains(route) else { return }
+        guard (0..<durations.count).contains(route) else { return }
         counts.count((route * Self.methodsMax + place(of: method)) * Self.statusesMax + place(of: status))
-        durations[route].recordNanoseconds(Int64(clamping: nanoseconds))
+        durations.record(nanoseconds: Int64(clamping: nanoseconds), at: route)
         self.bytesIn.increment(by: Int64(bytesIn))
         self.bytesOut.increment(by: Int64(bytesOut))
     }

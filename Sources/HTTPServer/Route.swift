@@ -8,17 +8,32 @@ package struct Route: Sendable {
     /// A longer body is refused with 413 before it is read (or as soon as it is longer).
     package var bodyBytesMax: Int
     package var handler: @Sendable (Request) async -> Response
-    /// Its place among the routes of the server, by which its figures are kept; the router says it.
-    var place = 0
+    /// Asked before the handler, on the connection's loop and without a task of its own: what can be answered from
+    /// memory costs no more than that. Must not block. nil: the handler is asked.
+    package var atOnce: (@Sendable (Request) -> Response?)?
 
     package init(
         _ method: Method, _ template: String, bodyBytesMax: Int = 64 * 1024,
+        atOnce: (@Sendable (Request) -> Response?)? = nil,
         handler: @escaping @Sendable (Request) async -> Response
     ) {
         self.method = method
         self.template = template
         self.bodyBytesMax = bodyBytesMax
+        self.atOnce = atOnce
         self.handler = handler
+    }
+}
+
+/// A route of a server. An object, so that handing it on costs one reference.
+package final class PlacedRoute: Sendable {
+    package let route: Route
+    /// Its place among the routes of the server, by which its figures are kept.
+    let place: Int
+
+    init(_ route: Route, place: Int) {
+        self.route = route
+        self.place = place
     }
 }
 

@@ -7,7 +7,7 @@ package import HTTP1
 
 package struct Router: Sendable {
     package enum Match: Sendable {
-        case route(Route, parameters: [String: String])
+        case route(PlacedRoute, parameters: [String: String])
         case notFound
         /// `allow`: what the path takes, as the Allow field lists it.
         case methodNotAllowed(allow: String)
@@ -16,7 +16,7 @@ package struct Router: Sendable {
     }
 
     private struct Resource: Sendable {
-        var routes: [Route] = []
+        var routes: [PlacedRoute] = []
         var allow = ""
     }
 
@@ -34,15 +34,13 @@ package struct Router: Sendable {
     package init(_ routes: [Route]) {
         var order: [String] = []
         var resources: [String: Resource] = [:]
-        for (place, given) in routes.enumerated() {
-            var route = given
-            route.place = place
+        for (place, route) in routes.enumerated() {
             if resources[route.template] == nil { order.append(route.template) }
-            resources[route.template, default: Resource()].routes.append(route)
+            resources[route.template, default: Resource()].routes.append(PlacedRoute(route, place: place))
         }
         for template in order {
             guard var resource = resources[template] else { continue }
-            resource.allow = Router.allow(resource.routes)
+            resource.allow = Router.allow(resource.routes.map(\.route))
             if template.contains("{") {
                 templates.append((Router.segments(template), resource))
             } else {
@@ -65,9 +63,13 @@ package struct Router: Sendable {
     }
 
     private func choose(_ resource: Resource, _ method: Method, _ parameters: [String: String]) -> Match {
-        for route in resource.routes where route.method == method { return .route(route, parameters: parameters) }
+        for placed in resource.routes where placed.route.method == method {
+            return .route(placed, parameters: parameters)
+        }
         if method == .head {
-            for route in resource.routes where route.method == .get { return .route(route, parameters: parameters) }
+            for placed in resource.routes where placed.route.method == .get {
+                return .route(placed, parameters: parameters)
+            }
         }
         if method == .options { return .options(allow: resource.allow) }
         return .methodNotAllowed(allow: resource.allow)

@@ -17,29 +17,35 @@ extension ServedConnection {
             }
             send(response)
         } else {
-            answerWithoutHandler()
+            _ = answerAtOnce()
         }
         if output.count > serving.configuration.outputBytesMax { try await flush() }
     }
 
     /// nil when no handler is to be asked.
     @inline(never) private func handling() -> (handler: @Sendable (Request) async -> Response, Request)? {
-        guard let exchange, let head = exchange.head, case .handler(let route, let parameters) = exchange.destination
-        else { return nil }
-        let request = Request(
-            method: head.method, path: head.path, query: head.query, fields: head.fields, body: exchange.body,
-            id: exchange.id, receivedAtMilliseconds: exchange.receivedAtMilliseconds,
-            remoteAddress: exchange.remoteAddress, parameters: parameters)
-        return (route.handler, request)
+        guard case .handler(let placed)? = exchange?.destination, let request = exchange?.request else { return nil }
+        return (placed.route.handler, request)
     }
 
-    @inline(never) private func answerWithoutHandler() {
-        guard let exchange else { return }
+    /// Answers what needs no waiting. False when the handler has to be asked.
+    func answerAtOnce() -> Bool {
+        // Taken out rather than copied: its parts are many.
+        guard let exchange = exchange.take() else { return true }
+        let response: Response
         switch exchange.destination {
-        case .handler: break
-        case .options(let allow): send(Response(status: .noContent, fields: Fields([("Allow", allow)])))
-        case .refusal(let status, let detail, let fields): send(rendered(status, detail, fields, exchange))
+        case .handler(let placed):
+            guard let atOnce = placed.route.atOnce, let answer = atOnce(exchange.request) else {
+                self.exchange = exchange
+                return false
+            }
+            response = answer
+        case .options(let allow): response = Response(status: .noContent, fields: Fields([("Allow", allow)]))
+        case .refusal(let status, let detail, let fields): response = rendered(status, detail, fields, exchange)
         }
+        send(response, to: exchange)
+        _ = holdRequest()
+        return true
     }
 
     /// Answers the request in hand, or the beginning of one, and ends the connection. What was decided when the head
@@ -50,9 +56,11 @@ extension ServedConnection {
         let exchange =
             exchange
             ?? Exchange(
-                id: RequestID.of(http.receivedFields), destination: .refusal(status, detail: detail, fields: fields),
-                head: nil,
-                remoteAddress: connection.remoteAddress, receivedAtMilliseconds: LoopClock.nowMilliseconds)
+                destination: .refusal(status, detail: detail, fields: fields),
+                request: Request(
+                    method: .get, path: "", id: RequestID.of(http.receivedFields),
+                    receivedAtMilliseconds: LoopClock.nowMilliseconds, remoteAddress: connection.remoteAddress),
+                hasHead: false)
         self.exchange = exchange
         var refusal = (status: status, detail: detail, fields: fields)
         if case .refusal(let status, let detail, let fields) = exchange.destination {
@@ -62,20 +70,25 @@ extension ServedConnection {
     }
 
     private func rendered(_ status: Status, _ detail: String, _ fields: Fields, _ exchange: Exchange) -> Response {
-        serving.refusals(RefusedRequest(status: status, detail: detail, requestID: exchange.id, fields: fields))
+        serving.refusals(RefusedRequest(status: status, detail: detail, requestID: exchange.request.id, fields: fields))
     }
 
     // MARK: - Sending
 
-    /// Answers the exchange in hand, which ends with it. A refusal that were a stream would have no content.
+    /// Answers the exchange in hand, which ends with it.
     @inline(never) private func send(_ response: Response, close: Bool = false) {
         guard let exchange = takeExchange() else { return }
+        send(response, to: exchange, close: close)
+    }
+
+    /// A refusal that were a stream would have no content.
+    private func send(_ response: Response, to exchange: Exchange, close: Bool = false) {
+        let before = output.count
         var bytes: [UInt8] = []
         if case .bytes(let content) = response.body { bytes = content }
-        let before = output.count
         http.encode(
-            status: response.status, fields: fields(response, exchange), body: bytes, dateText: dateText,
-            close: close || connection.isDraining, into: &output)
+            status: response.status, fields: response.fields, body: bytes, dateText: dateText,
+            requestID: exchange.request.id, close: close || connection.isDraining, into: &output)
         observe(exchange, response.status, output.count - before)
     }
 
@@ -88,27 +101,21 @@ extension ServedConnection {
         return exchange
     }
 
-    private func fields(_ response: Response, _ exchange: Exchange) -> Fields {
-        var fields = response.fields
-        fields.set("X-Request-Id", exchange.id)
-        return fields
-    }
-
     private var dateText: String { serving.clocks[connection.loop.index].dateText() }
 
     private func observe(_ exchange: Exchange, _ status: Status, _ bytesOut: Int) {
         let bytesTaken = bytesRead - http.bufferedBytes
         let bytesIn = max(0, bytesTaken - bytesTakenBefore)
         let duration = Deadline.now.nanoseconds &- exchange.startedAt.nanoseconds
-        let route = exchange.route
+        let placed = exchange.placed
         serving.metrics.answered(
-            route?.place, exchange.head?.method, status, nanoseconds: duration, bytesIn: bytesIn, bytesOut: bytesOut)
+            placed?.place, exchange.method, status, nanoseconds: duration, bytesIn: bytesIn, bytesOut: bytesOut)
         serving.observer.answered(
             AnsweredRequest(
-                requestID: exchange.id, method: exchange.head?.method, routeTemplate: route?.template,
+                requestID: exchange.request.id, method: exchange.method, routeTemplate: placed?.route.template,
                 status: status, durationNanoseconds: duration, bytesIn: bytesIn, bytesOut: bytesOut,
-                remoteAddress: exchange.remoteAddress,
-                traceParent: exchange.head?.fields.first("traceparent")))
+                remoteAddress: exchange.request.remoteAddress,
+                traceParent: exchange.request.fields.first("traceparent")))
         bytesTakenBefore = bytesTaken
     }
 
@@ -120,7 +127,7 @@ extension ServedConnection {
     ) async throws(TransportError) {
         guard let exchange = beginStream(response) else { return }
         try await flush()
-        if exchange.head?.method != .head {
+        if exchange.method != .head {
             defer { connection.whenPeerEndsSending(nil) }
             do {
                 try await produce(StreamedBody(served: self))
@@ -136,7 +143,7 @@ extension ServedConnection {
     @inline(never) private func beginStream(_ response: Response) -> Exchange? {
         guard let exchange = takeExchange() else { return nil }
         http.encodeHead(
-            status: response.status, fields: fields(response, exchange), dateText: dateText,
+            status: response.status, fields: response.fields, dateText: dateText, requestID: exchange.request.id,
             close: connection.isDraining, into: &output)
         streamedBytes = output.count
         return exchange

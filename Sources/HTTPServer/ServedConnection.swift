@@ -12,7 +12,7 @@ internal import HTTP1
 internal import Sockets
 
 /// Safe to share (a streamed body's writer does): everything that changes is touched only on the connection's loop.
-final class ServedConnection: @unchecked Sendable {
+final class ServedConnection: @unchecked Sendable, ServesWhileWaiting {
     let connection: Connection
     let serving: Serving
     var http: ServerConnection
@@ -29,6 +29,11 @@ final class ServedConnection: @unchecked Sendable {
     private var heldBytes = 0
     var isWritingChunk = false
 
+    /// What was found while the task waited, and needs it.
+    private var stepInHand: Step?
+    /// Since another connection of the loop had its turn, or there was nothing more to answer.
+    private var answersAtOnce = 0
+
     private var headDeadline: Deadline?
     private var contentStart: (at: Deadline, bytesRead: Int)?
     /// From the moment a drain found the connection idle.
@@ -38,6 +43,8 @@ final class ServedConnection: @unchecked Sendable {
     private static let discardedBodyBytesMax = 64 << 10
     /// Kept by a connection that waits for bytes; 10 000 of them hold at most 40 MiB.
     private static let idleOutputBytesMax = 4 << 10
+    /// So many are answered at once, then the other connections of the loop have a turn: under half a millisecond.
+    private static let answersAtOnceMax = 64
     /// Not counted in the budget: what an idle connection may keep of input and output, and most requests stay below.
     private static let uncountedBytes = 8 << 10
 
@@ -79,27 +86,48 @@ final class ServedConnection: @unchecked Sendable {
 
     private enum Step {
         case read, answer
+        /// Enough was answered at once.
+        case pause
         case end(Ending)
     }
 
     private nonisolated(nonsending) func run() async throws(TransportError) -> Ending {
+        connection.servesWhileWaiting(self)
+        defer { connection.servesWhileWaiting(nil) }
         while true {
-            switch nextStep() {
+            switch takeStep() {
             case .read: if let ending = try await readMore() { return ending }
             case .answer: try await answer()
+            case .pause:
+                try await flush()
+                try await connection.giveTurn()
             case .end(let ending): return ending
             }
         }
     }
 
+    @inline(never) private func takeStep() -> Step {
+        guard let step = stepInHand else { return nextStep() }
+        stepInHand = nil
+        return step
+    }
+
     /// Takes events as far as they can be dealt with at once.
-    @inline(never) private func nextStep() -> Step {
+    private func nextStep() -> Step {
         while true {
             switch http.nextEvent() {
-            case .needMoreData: return .read
+            case .needMoreData:
+                answersAtOnce = 0
+                return .read
             case .head(let head): begin(head)
             case .body(let bytes): take(bytes)
-            case .end: return .answer
+            case .end:
+                guard answerAtOnce() else { return .answer }
+                answersAtOnce += 1
+                if answersAtOnce >= Self.answersAtOnceMax || output.count > serving.configuration.outputBytesMax {
+                    answersAtOnce = 0
+                    return .pause
+                }
             case .refused(let refusal): refuse(refusal.status, refusal.detail)
             case .endOfStream, .truncated: return .end(.close)
             case .responseDue, .closed: return .end(.linger)
@@ -111,10 +139,12 @@ final class ServedConnection: @unchecked Sendable {
         headDeadline = nil
         contentStart = nil
         let destination: Exchange.Destination
+        var parameters: [String: String] = [:]
         switch serving.router.match(head.method, head.path) {
-        case .route(let route, let parameters):
-            http.limitBody(toBytes: route.bodyBytesMax)
-            destination = .handler(route, parameters: parameters)
+        case .route(let placed, let found):
+            http.limitBody(toBytes: placed.route.bodyBytesMax)
+            destination = .handler(placed)
+            parameters = found
         case .options(let allow):
             http.limitBody(toBytes: ServedConnection.discardedBodyBytesMax)
             destination = .options(allow: allow)
@@ -126,20 +156,22 @@ final class ServedConnection: @unchecked Sendable {
             let fields = Fields([("Allow", allow)])
             destination = .refusal(.methodNotAllowed, detail: "This path does not take this method.", fields: fields)
         }
-        exchange = Exchange(
-            id: RequestID.of(head.fields), destination: destination, head: head,
+        let request = Request(
+            method: head.method, path: head.path, query: head.query, fields: head.fields,
+            id: RequestID.of(head.fields), receivedAtMilliseconds: LoopClock.nowMilliseconds,
             remoteAddress: serving.configuration.trustedProxies.clientAddress(
                 peer: connection.remoteAddress, head.fields),
-            receivedAtMilliseconds: LoopClock.nowMilliseconds)
+            parameters: parameters)
+        exchange = Exchange(destination: destination, request: request)
     }
 
     private func take(_ bytes: [UInt8]) {
         guard case .handler = exchange?.destination else { return }
         guard hold(heldBytes + bytes.count) else { return shed() }
-        if exchange?.body.isEmpty == true {
-            exchange?.body = bytes
+        if exchange?.request.body.isEmpty == true {
+            exchange?.request.body = bytes
         } else {
-            exchange?.body += bytes
+            exchange?.request.body += bytes
         }
     }
 
@@ -159,7 +191,7 @@ final class ServedConnection: @unchecked Sendable {
     /// The same for what was received of the request in hand, and of the next ones.
     func holdRequest() -> Bool {
         let input = http.inputCapacityBytes
-        return hold((exchange?.body.count ?? 0) + (input > ServedConnection.uncountedBytes ? input : 0))
+        return hold((exchange?.request.body.count ?? 0) + (input > ServedConnection.uncountedBytes ? input : 0))
     }
 
     private func shed(_ detail: String = "The server is busy.") {
@@ -177,11 +209,33 @@ final class ServedConnection: @unchecked Sendable {
         try await flush()
         guard let wait = wait() else { return nil }
         do throws(TransportError) {
-            let count = try await connection.read(until: wait.deadline, endsOnDrain: wait.endsOnDrain) { received($0) }
-            if count == 0 { http.receiveEndOfStream() }
+            try await connection.waitReadable(until: wait.deadline, endsOnDrain: wait.endsOnDrain)
+            if stepInHand == nil, let count = try connection.readAtOnce({ received($0) }), count == 0 {
+                http.receiveEndOfStream()
+            }
             return nil
         } catch {
             return try ending(after: error, wait.phase)
+        }
+    }
+
+    /// The same without the task: requests that are answered at once are, and the wait for the next one goes on.
+    func serveWhileWaiting() -> Bool {
+        do throws(TransportError) {
+            guard let count = try connection.readAtOnce({ received($0) }) else { return true }
+            // The task reads the end once more.
+            if count == 0 { return false }
+            let step = nextStep()
+            guard case .read = step, !http.isContinueDue, try flushAtOnce() else {
+                stepInHand = step
+                return false
+            }
+            guard let wait = wait() else { return false }
+            connection.waitOn(until: wait.deadline, endsOnDrain: wait.endsOnDrain)
+            return true
+        } catch {
+            // The task meets the same failure, or is cancelled already.
+            return false
         }
     }
 
@@ -276,6 +330,18 @@ final class ServedConnection: @unchecked Sendable {
             output, stallTimeoutMilliseconds: hasRoom ? serving.configuration.writeStallMilliseconds : 0)
         output.removeAll(keepingCapacity: true)
         _ = hold(before)
+    }
+
+    /// False when the peer does not take all of it now.
+    private func flushAtOnce() throws(TransportError) -> Bool {
+        let sent = try connection.writeAtOnce(output)
+        let isAll = sent == output.count
+        if isAll {
+            output.removeAll(keepingCapacity: true)
+        } else {
+            output.removeFirst(sent)
+        }
+        return isAll
     }
 
     private nonisolated(nonsending) func linger() async throws(TransportError) {

@@ -12,6 +12,13 @@ package protocol SignInSessions: Sendable {
     /// lives and is the driver's, or it has none and the driver was not deleted since. Else throws `revoked`, or
     /// `undecided` when it cannot be found out. Asked for every request, so it must answer from memory or nearly so.
     func admit(_ caller: Caller, issuedAt: Double) async throws(TokenRefusal)
+
+    /// The same when memory is enough to say it; false when it is not. Does not wait.
+    func admitAtOnce(_ caller: Caller, issuedAt: Double) throws(TokenRefusal) -> Bool
+}
+
+extension SignInSessions {
+    package func admitAtOnce(_ caller: Caller, issuedAt: Double) throws(TokenRefusal) -> Bool { false }
 }
 
 /// Verifies access tokens with one key. Safe to use from every thread.
@@ -44,17 +51,30 @@ package final class AccessTokenVerifier: TokenVerifier {
     package func verify(_ token: String, atSecondsSince1970 now: Int64) async throws(TokenRefusal) -> Caller {
         guard token.utf8.count <= Self.tokenBytesMax else { throw .malformed }
         let digest = TokenDigest(of: token)
-        if let known = remembered.find(digest) {
-            guard Double(now) < known.expiry else {
-                remembered.forget(digest)
-                throw .expired
-            }
-            return try await admitted(known)
-        }
+        if let known = try known(digest, now) { return try await admitted(known) }
         let verified = try await claims(of: token).verified(in: scope, atSecondsSince1970: now)
         let admitted = try await admitted(verified)
         remembered.remember(digest, verified)
         return admitted
+    }
+
+    package func verifyAtOnce(
+        _ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64
+    ) throws(TokenRefusal) -> Caller? {
+        guard token.count <= Self.tokenBytesMax else { return nil }
+        guard let known = try known(TokenDigest(of: token), now) else { return nil }
+        try judgeSignInSession(of: known)
+        guard let signInSessions else { return known.caller }
+        return try signInSessions.admitAtOnce(known.caller, issuedAt: known.issuedAt) ? known.caller : nil
+    }
+
+    private func known(_ digest: TokenDigest, _ now: Int64) throws(TokenRefusal) -> VerifiedToken? {
+        guard let known = remembered.find(digest) else { return nil }
+        guard Double(now) < known.expiry else {
+            remembered.forget(digest)
+            throw .expired
+        }
+        return known
     }
 
     /// The same for a token that may have expired up to that many seconds ago, as long as its sign-in session lives:
@@ -71,14 +91,16 @@ package final class AccessTokenVerifier: TokenVerifier {
 
     /// The part of the judgement that may change while a token is good, and so is not remembered.
     private func admitted(_ token: VerifiedToken) async throws(TokenRefusal) -> Caller {
+        try judgeSignInSession(of: token)
+        if let signInSessions { try await signInSessions.admit(token.caller, issuedAt: token.issuedAt) }
+        return token.caller
+    }
+
+    /// What there is to say before anybody is asked whether it lives.
+    private func judgeSignInSession(of token: VerifiedToken) throws(TokenRefusal) {
         let isExternal = token.caller.signInSession == nil
         guard trustsExternal || !isExternal else { throw .external }
-        if let signInSessions {
-            try await signInSessions.admit(token.caller, issuedAt: token.issuedAt)
-        } else if !isExternal {
-            throw .revoked
-        }
-        return token.caller
+        guard signInSessions != nil || isExternal else { throw .revoked }
     }
 
     /// The claims, once form, algorithm and signature are in order, in that order.

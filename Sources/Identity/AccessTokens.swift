@@ -19,6 +19,15 @@ package protocol TokenVerifier: Sendable {
     /// Verifies a compact JWT at that time (whole seconds since 1970). Throws for every reason there is to refuse it;
     /// the reasons are for the log and the audit, the client hears one 401.
     func verify(_ token: String, atSecondsSince1970 now: Int64) async throws(TokenRefusal) -> Caller
+
+    /// The same when memory is enough to say it; nil when it is not, whatever the bytes are. Does not wait.
+    func verifyAtOnce(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) throws(TokenRefusal) -> Caller?
+}
+
+extension TokenVerifier {
+    package func verifyAtOnce(
+        _ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64
+    ) throws(TokenRefusal) -> Caller? { nil }
 }
 
 package enum TokenRefusal: Error, Hashable, Sendable {

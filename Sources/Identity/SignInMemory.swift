@@ -96,6 +96,14 @@ package final class SignInMemory: SignInSessions {
         try Self.admit(standing, issuedAt: issuedAt)
     }
 
+    package func admitAtOnce(_ caller: Caller, issuedAt: Double) throws(TokenRefusal) -> Bool {
+        let key = Key(caller)
+        let known = state.withLock { state in Self.find(key, in: &state, generationCountMax) }
+        guard let known, known.driver == caller.driver else { return false }
+        try Self.admit(known.standing, issuedAt: issuedAt)
+        return true
+    }
+
     private static func admit(_ standing: SignInStanding, issuedAt: Double) throws(TokenRefusal) {
         switch standing {
         case .live: return

@@ -9,9 +9,8 @@ import Synchronization
 struct TokenDigest: Hashable, Sendable {
     private let words: (UInt64, UInt64, UInt64, UInt64)
 
-    init(of token: String) {
-        var token = token
-        let digest = token.withUTF8 { SHA256.hash(data: UnsafeRawBufferPointer($0)) }
+    init(of token: UnsafeRawBufferPointer) {
+        let digest = SHA256.hash(data: token)
         words = digest.withUnsafeBytes { bytes in
             (
                 bytes.loadUnaligned(fromByteOffset: 0, as: UInt64.self),
@@ -20,6 +19,11 @@ struct TokenDigest: Hashable, Sendable {
                 bytes.loadUnaligned(fromByteOffset: 24, as: UInt64.self)
             )
         }
+    }
+
+    init(of token: String) {
+        var token = token
+        self = token.withUTF8 { TokenDigest(of: UnsafeRawBufferPointer($0)) }
     }
 
     static func == (one: TokenDigest, other: TokenDigest) -> Bool { one.words == other.words }

@@ -27,14 +27,17 @@ extension PlacedEvent: Comparable {
     }
 }
 
-/// Equal to the byte. `==` on String finds canonically equivalent texts equal, which a database does not; it is
-/// asked first because it is quick to say no.
+/// Equal to the byte. `==` on String finds canonically equivalent texts equal, which a database does not.
 func haveSameBytes(_ one: String, _ other: String) -> Bool {
-    guard one.utf8.count == other.utf8.count, one == other else { return false }
-    let inPlace = one.utf8.withContiguousStorageIfAvailable { bytes in
-        other.utf8.withContiguousStorageIfAvailable { bytes.elementsEqual($0) }
+    let count = one.utf8.count
+    guard count == other.utf8.count else { return false }
+    var (one, other) = (one, other)
+    return one.withUTF8 { one in
+        other.withUTF8 { other in
+            for index in 0..<count where one[index] != other[index] { return false }
+            return true
+        }
     }
-    return (inPlace ?? nil) ?? one.utf8.elementsEqual(other.utf8)
 }
 
 func haveSameBytes(_ one: String?, _ other: String?) -> Bool {

@@ -38,6 +38,8 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
     private var server: Task<Void, Never>?
     private var peerEndsSending: (@Sendable () -> Void)?
     private var callsWithoutWait = 0
+    /// Asked before the task that waits for bytes is woken; see `servesWhileWaiting`.
+    private var servant: (any ServesWhileWaiting)?
 
     /// After so many reads and writes without a wait the other connections of the loop have a turn.
     private static let callsWithoutWaitMax = 32
@@ -94,6 +96,26 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
         try await read(until: deadline, endsOnDrain: endsOnDrain) { Array($0) }
     }
 
+    /// Returns when bytes, or the end, can be read, perhaps; or when `ServesWhileWaiting` has left something to the task.
+    /// On the loop.
+    package nonisolated(nonsending) func waitReadable(
+        until deadline: Deadline, endsOnDrain: Bool
+    ) async throws(TransportError) {
+        try await takeTurns()
+        if reading.mayProceed { return }
+        if endsOnDrain && isDraining { throw .draining }
+        try await wait(reading, until: deadline, endsOnDrain: endsOnDrain)
+    }
+
+    /// What there is to read now, lent to the closure; empty at the end of the stream. nil when there is nothing yet.
+    /// On the loop.
+    package func readAtOnce<Answer>(
+        _ body: (UnsafeRawBufferPointer) -> Answer
+    ) throws(TransportError) -> Answer? {
+        guard let count = try receive() else { return nil }
+        return body(UnsafeRawBufferPointer(rebasing: loop.readBuffer[..<count]))
+    }
+
     @concurrent private func readFromElsewhere(
         until deadline: Deadline, endsOnDrain: Bool
     ) async throws(TransportError) -> [UInt8] {
@@ -135,14 +157,23 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
         }
         try await takeTurns()
         var sent = 0
-        while sent < bytes.count {
-            let count = try send(bytes, from: sent)
-            sent += count
+        while true {
+            sent = try writeAtOnce(bytes, from: sent)
             if sent == bytes.count { return }
-            if writing.mayProceed { continue }
             let stalled = stallTimeoutMilliseconds.map { Deadline.inMilliseconds($0) } ?? .never
             try await wait(writing, until: min(deadline, stalled), endsOnDrain: false)
         }
+    }
+
+    /// Writes as much as the peer takes now, and answers where the rest begins. On the loop.
+    package func writeAtOnce(_ bytes: [UInt8], from start: Int = 0) throws(TransportError) -> Int {
+        var sent = start
+        while sent < bytes.count {
+            let count = try send(bytes, from: sent)
+            sent += count
+            if sent < bytes.count, !writing.mayProceed { break }
+        }
+        return sent
     }
 
     @concurrent private func writeFromElsewhere(
@@ -193,7 +224,11 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
     /// A peer that is always ready must not keep the loop, nor keep a cancelled task alive.
     private nonisolated(nonsending) func takeTurns() async throws(TransportError) {
         callsWithoutWait += 1
-        if callsWithoutWait <= Connection.callsWithoutWaitMax { return }
+        if callsWithoutWait > Connection.callsWithoutWaitMax { try await giveTurn() }
+    }
+
+    /// Lets the other connections of the loop have a turn; throws when the task was cancelled. On the loop.
+    package nonisolated(nonsending) func giveTurn() async throws(TransportError) {
         callsWithoutWait = 0
         if Task.isCancelled { throw .cancelled }
         await loop.yield()
@@ -202,10 +237,33 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
     func becameReady(_ readiness: Readiness) {
         let ended = !readiness.isDisjoint(with: .ended)
         if ended { peerEnds() }
-        if ended || readiness.contains(.readable) { reading.becameReady() }
+        if ended || readiness.contains(.readable) {
+            reading.mayProceed = true
+            // A peer's end is the task's business.
+            if ended || !isServedWhileWaiting() { reading.wake(.ready) }
+        }
         if ended || readiness.contains(.writable) { writing.becameReady() }
         // After the waits were ended: what the kernel still has of the peer is read and served.
         if !readiness.isDisjoint(with: .gone) { peerLeaves() }
+    }
+
+    // MARK: - Serving while the task waits
+
+    /// From now on who is asked before a task that waits for bytes is woken; nil: nobody. On the loop.
+    package func servesWhileWaiting(_ servant: (any ServesWhileWaiting)?) {
+        self.servant = servant
+    }
+
+    /// The wait that is under way ends at another moment, and for a drain or not. On the loop.
+    package func waitOn(until deadline: Deadline, endsOnDrain: Bool) {
+        callsWithoutWait = 0
+        reading.waitOn(until: deadline, endsOnDrain: endsOnDrain)
+    }
+
+    /// True when all that came was dealt with, and the task may wait on.
+    private func isServedWhileWaiting() -> Bool {
+        guard let servant, reading.isTaken, !isDraining else { return false }
+        return servant.serveWhileWaiting() && !reading.mayProceed
     }
 
     /// Until it can be written to: a connect has ended, well or badly.

@@ -16,6 +16,14 @@ extension ConnectionHandler {
     package func turnAway(_ connection: Connection, _ reason: TurnedAway) async {}
 }
 
+/// Who deals with bytes as they come, while the connection's task waits for them (`Connection.waitReadable`): a request
+/// that needs no waiting costs no switch of tasks.
+package protocol ServesWhileWaiting: AnyObject {
+    /// On the loop, when there is something to read; must not block. True: all of it was dealt with, and the wait goes
+    /// on (`Connection.waitOn`). False: the task is woken.
+    func serveWhileWaiting() -> Bool
+}
+
 /// Which limit a connection was over.
 package enum TurnedAway: Hashable, Sendable {
     case connectionsMax

@@ -42,6 +42,17 @@ final class Waiting: @unchecked Sendable {
         }
     }
 
+    /// The wait that is under way goes on with these; nothing happens without one.
+    func waitOn(until deadline: Deadline, endsOnDrain: Bool) {
+        if waiter == nil { return }
+        self.endsOnDrain = endsOnDrain
+        if deadline != .never {
+            startTimer(deadline)
+        } else if let timer {
+            loop.stop(timer)
+        }
+    }
+
     private func cancel(_ number: UInt64) {
         cancelled = number
         if self.number == number { wake(.cancelled) }

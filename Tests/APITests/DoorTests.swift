@@ -102,6 +102,18 @@ struct BearerTokenTests {
         #expect(BearerToken.read(from: Fields([("Authorization", value)])) == nil)
     }
 
+    /// Whatever `read` takes in the form that clients send is found without looking at it closely.
+    @Test(arguments: [("Bearer abc.def-_~+/==", "abc.def-_~+/=="), ("bearer x", "x"), ("Bearer a b", "a b")])
+    func findsACandidate(_ value: String, _ token: String) {
+        let found = Array(value.utf8).withUnsafeBytes { BearerToken.candidate(in: $0).map { Array($0) } }
+        #expect(found == Array(token.utf8))
+    }
+
+    @Test(arguments: ["", "Bearer", "Bearer ", "Basic abc", "Beare abc"])
+    func findsNoCandidate(_ value: String) {
+        #expect(Array(value.utf8).withUnsafeBytes { BearerToken.candidate(in: $0) == nil })
+    }
+
     @Test func twoCredentialsAreNone() {
         #expect(BearerToken.read(from: Fields([("Authorization", "Bearer a"), ("Authorization", "Bearer a")])) == nil)
     }

@@ -97,6 +97,17 @@ import Testing
         #expect(isEvent || control == "no-store" || control.hasPrefix("private"), "\(control)")
     }
 
+    /// The same answer, whichever way it was asked for; with `good` and with no credential.
+    @Test(arguments: surface.filter { $0.endpoint.route.atOnce != nil })
+    func anAnswerAtOnceIsTheHandlers(row: Row) async {
+        for fields in [[("Authorization", "Bearer good")], []] {
+            let request = Self.request(row.endpoint, fields: fields)
+            guard let atOnce = row.endpoint.route.atOnce?(request) else { continue }
+            let answer = await row.endpoint.route.handler(request)
+            #expect(atOnce.status == answer.status && atOnce.fields == answer.fields && atOnce.text == answer.text)
+        }
+    }
+
     private static let badBearers: [[(String, String)]] = [
         [], [("Authorization", "Bearer bad")], [("Authorization", "Basic good")], [("Authorization", "Bearer")],
         [("Authorization", "Bearer good"), ("Authorization", "Bearer good")], [("Authorization", "good")],
@@ -112,11 +123,14 @@ import Testing
     private static func ask(
         _ endpoint: Endpoint, fields: [(String, String)], body: String = ""
     ) async -> Response {
+        await endpoint.route.handler(request(endpoint, fields: fields, body: body))
+    }
+
+    private static func request(_ endpoint: Endpoint, fields: [(String, String)], body: String = "") -> Request {
         let hasBody = body.isEmpty ? [] : [("Content-Type", "application/json")]
-        return await endpoint.route.handler(
-            Request(
-                method: endpoint.route.method, path: endpoint.route.template, fields: Fields(fields + hasBody),
-                body: Array(body.utf8), id: "r1", receivedAtMilliseconds: 1_800_000_000_000, remoteAddress: "192.0.2.1",
-                parameters: ["token": "t", "id": "sid_1", "session_id": "s-1"]))
+        return Request(
+            method: endpoint.route.method, path: endpoint.route.template, fields: Fields(fields + hasBody),
+            body: Array(body.utf8), id: "r1", receivedAtMilliseconds: 1_800_000_000_000, remoteAddress: "192.0.2.1",
+            parameters: ["token": "t", "id": "sid_1", "session_id": "s-1"])
     }
 }

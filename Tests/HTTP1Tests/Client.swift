@@ -14,7 +14,7 @@ func describe(_ head: RequestHead, content: [UInt8], trailers: Fields) -> String
     return text
 }
 
-struct Client {
+struct Client: ~Copyable {
     var connection: ServerConnection
     private(set) var outcomes: [Outcome] = []
     private(set) var output: [UInt8] = []

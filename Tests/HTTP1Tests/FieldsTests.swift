@@ -22,6 +22,17 @@ import Testing
         #expect(fields.count == 3 && !fields.isEmpty)
     }
 
+    @Test func nothingThatEndsALineIsKept() {
+        let fields = Fields([("A", "1\r\nB: 2"), ("", "x"), ("a b", "x"), ("C:", "x"), ("D", "")])
+        #expect(fields.all == [.init(name: "A", value: "1  B: 2"), .init(name: "D", value: "")])
+    }
+
+    @Test func aValueIsLentAsItsBytes() {
+        let fields = Fields([("A", "1"), ("B", "22"), ("b", "3")])
+        #expect(fields.withFirst("b") { Array($0) } == Array("22".utf8))
+        #expect(fields.withFirst("c") { $0.count } == nil)
+    }
+
     @Test func settingReplacesEveryRepeat() {
         var fields = Fields([("A", "1"), ("B", "2"), ("a", "3")])
         fields.set("A", "4")

@@ -136,7 +136,7 @@ import Testing
         connection.receive(Self.waiting.utf8)
         _ = next()
         #expect(next() == .needMoreData)
-        #expect(connection.isContinueDue)
+        #expect(connection.isContinueDue == true)
         #expect(sayContinue())
         #expect(String(decoding: output, as: UTF8.self) == "HTTP/1.1 100 Continue\r\n\r\n")
         #expect(!connection.isContinueDue && !sayContinue())
@@ -147,7 +147,7 @@ import Testing
     @Test func continueIsNotSentWhenContentHasCome() {
         connection.receive((Self.waiting + "a").utf8)
         _ = next()
-        #expect(!connection.isContinueDue)
+        #expect(connection.isContinueDue == false)
         _ = next()
         #expect(!sayContinue() && output.isEmpty)
     }

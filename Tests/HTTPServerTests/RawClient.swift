@@ -162,15 +162,19 @@ extension ServerConfiguration {
 }
 
 extension Route {
-    /// GET `/hello`.
-    static let hello = Route(.get, "/hello") { _ in Response(status: .ok, body: .bytes(Array("hello".utf8))) }
+    /// GET `/hello`, answered at once.
+    static let hello = answeredAtOnce("/hello") { _ in "hello" }
     /// POST `/echo`, up to 1000 bytes.
     static let echo = Route(.post, "/echo", bodyBytesMax: 1000) { request in
         Response(status: .ok, body: .bytes(request.body))
     }
-    /// GET `/number/{n}`.
-    static let number = Route(.get, "/number/{n}") { request in
-        Response(status: .ok, body: .bytes(Array((request.parameters["n"] ?? "").utf8)))
+    /// GET `/number/{n}`, answered at once.
+    static let number = answeredAtOnce("/number/{n}") { $0.parameters["n"] ?? "" }
+
+    private static func answeredAtOnce(_ template: String, _ text: @escaping @Sendable (Request) -> String) -> Route {
+        Route(
+            .get, template, atOnce: { Response(status: .ok, body: .bytes(Array(text($0).utf8))) },
+            handler: { _ in Response(status: .internalServerError) })
     }
 }
 

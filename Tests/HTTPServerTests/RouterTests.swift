@@ -19,7 +19,8 @@ import Testing
 
     private func describe(_ method: Method, _ path: String) -> String {
         switch router.match(method, path) {
-        case .route(let route, let parameters):
+        case .route(let placed, let parameters):
+            let route = placed.route
             let values = parameters.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }
             return ([route.method.rawValue, route.template] + values).joined(separator: " ")
         case .notFound: return "404"

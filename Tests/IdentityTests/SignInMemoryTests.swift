@@ -30,6 +30,22 @@ struct SignInMemoryTests {
         #expect(store.asked == 2)
     }
 
+    @Test func `at once it says what it remembers, and never what ended`() async throws {
+        let store = ScriptedStandings(live: ["s-1"])
+        let memory = SignInMemory(store: store)
+        await memory.catchUp()
+        #expect(try !memory.admitAtOnce(caller, issuedAt: 100))
+        #expect(await refusal(memory, caller) == nil)
+        #expect(try memory.admitAtOnce(caller, issuedAt: 100))
+        #expect(try !memory.admitAtOnce(Caller(driver: DriverID("other"), signInSession: "s-1"), issuedAt: 100))
+        store.end("s-1")
+        await memory.catchUp()
+        #expect(try !memory.admitAtOnce(caller, issuedAt: 100))
+        #expect(await refusal(memory, caller) == .revoked)
+        #expect(throws: TokenRefusal.revoked) { try memory.admitAtOnce(caller, issuedAt: 100) }
+        #expect(store.asked == 2)
+    }
+
     @Test func `what ended is refused as soon as the feed was read, by whomever it was ended`() async {
         let store = ScriptedStandings(live: ["s-1", "s-2"])
         let memory = SignInMemory(store: store)

@@ -43,6 +43,19 @@ func payload(_ changes: [String: (any Sendable)?] = [:]) throws -> String {
     return String(decoding: try JSONSerialization.data(withJSONObject: claims), as: UTF8.self)
 }
 
+/// What memory alone says of a token; nil when it is not enough.
+func atOnce(
+    _ verifier: AccessTokenVerifier, _ token: String, at time: Int64 = now
+) -> Result<Caller, TokenRefusal>? {
+    Array(token.utf8).withUnsafeBytes { bytes in
+        do throws(TokenRefusal) {
+            return try verifier.verifyAtOnce(bytes, atSecondsSince1970: time).map { .success($0) }
+        } catch {
+            return .failure(error)
+        }
+    }
+}
+
 /// The refusal that verifying ends in; nil when the token is accepted.
 func refusal(_ verifier: AccessTokenVerifier, _ token: String, at time: Int64 = now) async -> TokenRefusal? {
     do throws(TokenRefusal) {

@@ -2,6 +2,7 @@
 // with each other, and that no more series come than are allowed. The reader here follows the format's description.
 
 import CoreMetrics
+import Dispatch
 import Testing
 
 @testable import Telemetry
@@ -59,6 +60,21 @@ import Testing
         let reading = try Exposition(metrics.text())
         #expect(reading.samples.count == 1)
         #expect(reading.value("t_total", "place=1") == "5")
+    }
+
+    @Test func nothingIsLostOfWhatManyThreadsCount() throws {
+        let metrics = PrometheusMetrics([])
+        let counter = metrics.makeCounter(label: "c_total", dimensions: [])
+        let timer = metrics.makeTimer(label: "t_seconds", dimensions: [])
+        DispatchQueue.concurrentPerform(iterations: 16) { _ in
+            for _ in 0..<1000 {
+                counter.increment(by: 1)
+                timer.recordNanoseconds(1_000_000)
+            }
+        }
+        let reading = try Exposition(metrics.text())
+        #expect(reading.value("c_total") == "16000")
+        #expect(reading.value("t_seconds_count") == "16000")
     }
 
     @Test func aSampledCounterGrowsByWhatTheOtherCountHasGrown() throws {

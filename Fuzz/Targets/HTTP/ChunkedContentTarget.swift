@@ -34,7 +34,8 @@ func fuzzChunkedContent(_ input: [UInt8]) throws(Finding) {
 
 /// The trailer section has no reference: what came out of it has to stand in it.
 private func checkTrailers(
-    _ event: ServerConnection.Event, _ connection: ServerConnection, _ coded: [UInt8], _ start: Int, _ limits: Limits
+    _ event: ServerConnection.Event, _ connection: borrowing ServerConnection, _ coded: [UInt8], _ start: Int,
+    _ limits: Limits
 ) throws(Finding) {
     switch event {
     case .end(let trailers):

@@ -4,7 +4,7 @@
 
 import HTTP1
 
-struct Conversation {
+struct Conversation: ~Copyable {
     enum Said: Equatable {
         case head(RequestHead)
         case content([UInt8])

@@ -15,13 +15,28 @@ package final class CounterTable: Sendable {
     }
 
     private final class Cell: Sendable {
-        let made = AtomicLazyReference<Made>()
+        private let made = AtomicLazyReference<Made>()
+        /// `made`, once it is there. Counting takes no reference to it: those would be two more atomic operations on
+        /// memory that all loops write to.
+        private let shortcut = Atomic<Unmanaged<Made>?>(nil)
+
+        func count(_ amount: Int64, _ make: () -> any CounterHandler) {
+            if let counted = shortcut.load(ordering: .acquiring) {
+                // Safe: `made` has it, is set once, and lives as long as this cell.
+                return counted._withUnsafeGuaranteedRef { $0.counter.increment(by: amount) }
+            }
+            let made = made.load() ?? made.storeIfNil(Made(make()))
+            shortcut.store(Unmanaged.passUnretained(made), ordering: .releasing)
+            made.counter.increment(by: amount)
+        }
     }
 
     private let name: String
     private let factory: any MetricsFactory
     private let dimensions: @Sendable (Int) -> [(String, String)]
-    private let cells: [Cell]
+    private let kept: [Cell]
+    /// The same, for counting without references taken. Safe: `kept` has them for as long as this is there.
+    private let cells: [Unmanaged<Cell>]
 
     /// `dimensions` names the labels of a place, from 0 to `count` - 1; called once or so for each.
     package init(
@@ -31,15 +46,14 @@ package final class CounterTable: Sendable {
         name = family.name
         self.factory = factory
         self.dimensions = dimensions
-        cells = (0..<max(0, count)).map { _ in Cell() }
+        kept = (0..<max(0, count)).map { _ in Cell() }
+        cells = kept.map { Unmanaged.passUnretained($0) }
     }
 
     /// One more at that place. One that does not exist counts for nobody.
     package func count(_ place: Int, by amount: Int64 = 1) {
         guard cells.indices.contains(place) else { return }
-        let cell = cells[place]
-        let made = cell.made.load() ?? cell.made.storeIfNil(Made(make(place)))
-        made.counter.increment(by: amount)
+        cells[place]._withUnsafeGuaranteedRef { $0.count(amount) { make(place) } }
     }
 
     @inline(never) private func make(_ place: Int) -> any CounterHandler {

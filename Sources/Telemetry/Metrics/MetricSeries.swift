@@ -1,21 +1,22 @@
 // The series behind swift-metrics' handlers: a counter is one atomic add, a gauge one atomic store, a histogram two
-// adds. No lock and no allocation once a series is there. They refuse to know names and labels.
+// adds, in memory that threads do not share. No lock and no allocation once a series is there. They refuse to know
+// names and labels.
 
 internal import CoreMetrics
 internal import Synchronization
 
 /// Of whole numbers.
 final class CounterSeries: CounterHandler {
-    private let count = Atomic<Int64>(0)
+    private let count = StripedCounts(count: 1)
 
-    var value: Int64 { count.load(ordering: .relaxed) }
+    var value: Int64 { count.sum(at: 0) }
 
     func increment(by amount: Int64) {
-        count.wrappingAdd(amount, ordering: .relaxed)
+        count.add(amount, at: 0)
     }
 
     func reset() {
-        count.store(0, ordering: .relaxed)
+        count.reset()
     }
 }
 
@@ -51,28 +52,23 @@ final class GaugeSeries: MeterHandler, RecorderHandler, FloatingPointCounterHand
 final class HistogramSeries: TimerHandler, RecorderHandler {
     /// Ascending.
     let bounds: [Int64]
-    /// One for each bound, and one for what is above all of them.
-    private let buckets: [Bucket]
-    private let total = Atomic<Int64>(0)
-
-    private final class Bucket: Sendable {
-        let count = Atomic<Int64>(0)
-    }
+    /// One for each bound, one for what is above all of them, and the sum.
+    private let buckets: StripedCounts
 
     init(bounds: [Int64]) {
         self.bounds = bounds
-        buckets = (0...bounds.count).map { _ in Bucket() }
+        buckets = StripedCounts(count: bounds.count + 2)
     }
 
     /// How many lay in each bucket, without those below it.
-    var counts: [Int64] { buckets.map { $0.count.load(ordering: .relaxed) } }
-    var sum: Int64 { total.load(ordering: .relaxed) }
+    var counts: [Int64] { (0...bounds.count).map { buckets.sum(at: $0) } }
+    var sum: Int64 { buckets.sum(at: bounds.count + 1) }
 
     func record(_ value: Int64) {
         var place = 0
         while place < bounds.count, value > bounds[place] { place += 1 }
-        buckets[place].count.wrappingAdd(1, ordering: .relaxed)
-        total.wrappingAdd(value, ordering: .relaxed)
+        buckets.add(1, at: place)
+        buckets.add(value, at: bounds.count + 1)
     }
 
     func recordNanoseconds(_ duration: Int64) { record(duration) }

@@ -1,0 +1,47 @@
+internal import Synchronization
+
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Darwin)
+    internal import Darwin
+#endif
+
+/// Counts that many threads add to: each thread adds in a stripe of memory of its own, as far as stripes go, because
+/// processors that write to the same memory wait for each other. Reading adds the stripes up.
+///
+/// Safe to share: the memory holds atomics and is given back by `deinit` alone.
+final class StripedCounts: @unchecked Sendable {
+    private let counts: UnsafeMutablePointer<Atomic<Int64>>
+    private let stripeCount: Int
+    private static let stripes = 4
+    /// A cache line has 64 bytes; processors fetch them in pairs.
+    private static let lineCounts = 16
+
+    /// So many counts, all 0.
+    init(count: Int) {
+        stripeCount = (max(1, count) + Self.lineCounts - 1) / Self.lineCounts * Self.lineCounts
+        counts = .allocate(capacity: stripeCount * Self.stripes)
+        for place in 0..<stripeCount * Self.stripes { (counts + place).initialize(to: Atomic(0)) }
+    }
+
+    deinit {
+        counts.deinitialize(count: stripeCount * Self.stripes)
+        counts.deallocate()
+    }
+
+    /// `place` below the count that this was made with.
+    func add(_ amount: Int64, at place: Int) {
+        assert(place < stripeCount)
+        // Threads have stacks of at least a page, and pthread_self lies on them.
+        let stripe = Int(bitPattern: UInt(bitPattern: Int(pthread_self())) >> 12) & (Self.stripes - 1)
+        counts[stripe * stripeCount + place].wrappingAdd(amount, ordering: .relaxed)
+    }
+
+    func sum(at place: Int) -> Int64 {
+        (0..<Self.stripes).reduce(0) { $0 &+ counts[$1 * stripeCount + place].load(ordering: .relaxed) }
+    }
+
+    func reset() {
+        for place in 0..<stripeCount * Self.stripes { counts[place].store(0, ordering: .relaxed) }
+    }
+}

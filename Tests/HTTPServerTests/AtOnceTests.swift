@@ -1,0 +1,114 @@
+// Requests that are answered at once, while the connection's task waits: everything that holds for a connection holds
+// for them too - order, turns, deadlines, drain, clients that do not read.
+
+import Testing
+
+@testable import HTTP1
+@testable import HTTPServer
+@testable import Sockets
+
+@Suite struct AtOnceTests {
+    private static let large = [UInt8](repeating: 7, count: 4 << 20)
+    /// GET `/large`, more than a socket takes.
+    private static let largeRoute = Route(
+        .get, "/large", atOnce: { _ in Response(status: .ok, body: .bytes(large)) },
+        handler: { _ in Response(status: .internalServerError) })
+
+    @Test func `the handler is asked when there is no answer at once`() async throws {
+        let route = Route(
+            .get, "/{n}",
+            atOnce: { $0.path == "/1" ? Response(status: .ok, body: .bytes([0x31])) : nil },
+            handler: { _ in Response(status: .ok, body: .bytes([0x32])) })
+        try await withServer([route]) { test in
+            let client = try await test.connect()
+            for path in ["/1", "/2", "/1", "/1", "/2"] {
+                let answer = try await client.exchange("GET \(path) HTTP/1.1\r\n\(host)\r\n")
+                #expect("/" + answer.text == path)
+            }
+        }
+    }
+
+    @Test func `who pipelines without end leaves the others their turn`() async throws {
+        let configuration = ServerConfiguration.test.with(\.loops, 1)
+        try await withServer([.hello, .number], configuration) { test in
+            let flood = try await test.connect()
+            let other = try await test.connect()
+            let count = 5_000
+            let connection = flood.connection
+            let sending = Task {
+                var text = ""
+                for number in 0..<count { text += "GET /number/\(number) HTTP/1.1\r\n\(host)\r\n" }
+                try await connection.write(Array(text.utf8), until: .inSeconds(30))
+            }
+            #expect(try await flood.answer().text == "0")
+            #expect(try await other.exchange("GET /hello HTTP/1.1\r\n\(host)\r\n").text == "hello")
+            for number in 1..<count {
+                let answer = try await flood.answer()
+                guard answer.text == "\(number)" else {
+                    Issue.record("\(answer.text) instead of \(number)")
+                    break
+                }
+            }
+            try await sending.value
+        }
+    }
+
+    @Test func `a client that does not take its answers gets all of them in the end`() async throws {
+        try await withServer([Self.largeRoute, .hello]) { test in
+            let client = try await test.connect()
+            try await client.send(
+                "GET /large HTTP/1.1\r\n\(host)\r\nGET /hello HTTP/1.1\r\n\(host)\r\nGET /large HTTP/1.1\r\n\(host)\r\n"
+            )
+            #expect(try await client.answer().body == Self.large)
+            #expect(try await client.answer().text == "hello")
+            #expect(try await client.answer().body == Self.large)
+            #expect(try await client.exchange("GET /hello HTTP/1.1\r\n\(host)\r\n").text == "hello")
+        }
+    }
+
+    @Test func `the deadline of the next head holds, and not that of an idle connection`() async throws {
+        try await withServer([.hello], .test.with(\.headTimeoutMilliseconds, 100)) { test in
+            let client = try await test.connect()
+            for _ in 0..<3 {
+                #expect(try await client.exchange("GET /hello HTTP/1.1\r\n\(host)\r\n").text == "hello")
+            }
+            try await client.send("GET /hello HTTP/1.1\r\nHo")
+            #expect(try await client.answer().status == 408)
+            #expect(try await client.isAtEnd())
+        }
+    }
+
+    @Test func `a connection that became idle without its task ends with a drain`() async throws {
+        try await withServer([.hello], .test.with(\.drainIdleMilliseconds, 50)) { test in
+            let client = try await test.connect()
+            try await client.send("GET /hello HTTP/1.1\r\n")
+            // The wait for the rest of the head began when it was not idle.
+            while test.server.standing.connectionsOpen < 1 { await Task.yield() }
+            #expect(try await client.exchange("\(host)\r\n").text == "hello")
+            let start = Deadline.now
+            await test.server.drain(withinSeconds: 60)
+            #expect(Deadline.now < start.advanced(byMilliseconds: 30_000))
+            #expect(try await client.isAtEnd())
+        }
+    }
+
+    @Test func `an answer that closes is the last one`() async throws {
+        try await withServer([.hello]) { test in
+            let client = try await test.connect()
+            _ = try await client.exchange("GET /hello HTTP/1.1\r\n\(host)\r\n")
+            let last = try await client.exchange("GET /hello HTTP/1.1\r\n\(host)Connection: close\r\n\r\n")
+            #expect(last.fields.first("Connection") == "close")
+            #expect(try await client.isAtEnd())
+        }
+    }
+
+    @Test func `100 is sent while the task waits`() async throws {
+        try await withServer([.hello, .echo]) { test in
+            let client = try await test.connect()
+            _ = try await client.exchange("GET /hello HTTP/1.1\r\n\(host)\r\n")
+            try await client.send("POST /echo HTTP/1.1\r\n\(host)Content-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+            #expect(try await client.answer().status == 100)
+            #expect(try await client.exchange("hi").text == "hi")
+        }
+    }
+}
