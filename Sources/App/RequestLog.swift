@@ -8,11 +8,20 @@ import Logging
 import Telemetry
 
 struct RequestLog: RequestObserver {
-    let logger: Logger
+    private let logger: Logger
+    /// The logger's. Read once: asking it for every request costs more than all else here.
+    private let leastLevel: Logger.Level
+
+    init(logger: Logger) {
+        self.logger = logger
+        leastLevel = logger.logLevel
+    }
 
     func answered(_ request: AnsweredRequest) {
+        let level = Self.level(of: request.status)
         // Nothing is put together for a line that is not written.
-        logger.log(level: Self.level(of: request.status), "request", metadata: Self.metadata(of: request))
+        guard level >= leastLevel else { return }
+        logger.log(level: level, "request", metadata: Self.metadata(of: request))
     }
 
     private static func metadata(of request: AnsweredRequest) -> Logger.Metadata {

@@ -19,7 +19,7 @@ struct FieldLine {
             throw malformedName(bytes, line)
         }
         let value = Grammar.trimmed(bytes, (index + 1)..<line.upperBound)
-        for position in value where !Grammar.isFieldValueByte(bytes[position]) {
+        guard Grammar.areFieldValueBytes(bytes, value) else {
             throw Refusal(.badRequest, "A field value contains a control character.")
         }
         return FieldLine(name: line.lowerBound..<index, value: value)

@@ -85,6 +85,23 @@ enum Grammar {
     static let space = UInt8(ascii: " ")
 }
 
+extension UInt64 {
+    private static let everyByte: UInt64 = 0x0101_0101_0101_0101
+    private static let everyHighBit: UInt64 = 0x8080_8080_8080_8080
+
+    /// Whether one of the eight bytes is below `limit`, which is at most 128.
+    @inline(__always)
+    fileprivate func hasByte(below limit: UInt8) -> Bool {
+        (self &- Self.everyByte &* UInt64(limit)) & ~self & Self.everyHighBit != 0
+    }
+
+    /// Whether one of the eight bytes is that one.
+    @inline(__always)
+    fileprivate func hasByte(_ byte: UInt8) -> Bool {
+        (self ^ (Self.everyByte &* UInt64(byte))).hasByte(below: 1)
+    }
+}
+
 extension Grammar {
     /// `token`: at least one byte, all of them tchar.
     static func isToken(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {
@@ -104,6 +121,41 @@ extension Grammar {
                 return false
             }
             return true
+        }
+    }
+
+    /// True when all bytes of the range may be in a field value. Eight at a time: a token has hundreds.
+    static func areFieldValueBytes(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {
+        bytes.withUnsafeBytes { bytes in
+            precondition(range.lowerBound >= 0 && range.upperBound <= bytes.count)
+            var index = range.lowerBound
+            while index < range.upperBound {
+                if range.upperBound - index >= 8 {
+                    let word = bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+                    if !word.hasByte(below: 0x20), !word.hasByte(0x7F) {
+                        index += 8
+                        continue
+                    }
+                }
+                guard isFieldValueByte(bytes[index]) else { return false }
+                index += 1
+            }
+            return true
+        }
+    }
+
+    /// The first line feed from `start` on; the number of bytes when there is none.
+    static func endOfLine(_ bytes: [UInt8], from start: Int) -> Int {
+        bytes.withUnsafeBytes { bytes in
+            precondition(start >= 0 && start <= bytes.count)
+            var index = start
+            while bytes.count - index >= 8 {
+                let word = bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
+                if word.hasByte(lineFeed) { break }
+                index += 8
+            }
+            while index < bytes.count, bytes[index] != lineFeed { index += 1 }
+            return index
         }
     }
 

@@ -31,8 +31,7 @@ struct InputBuffer: Sendable {
     /// is the same wherever the bytes were cut.
     mutating func takeLine(bytesMax: Int) -> Line {
         let end = bytes.count
-        var index = searched
-        while index < end, bytes[index] != Grammar.lineFeed { index += 1 }
+        let index = Grammar.endOfLine(bytes, from: searched)
         searched = index
         let lengthWithReturn = index - start
         guard lengthWithReturn - 1 <= bytesMax else { return .tooLong }

@@ -60,6 +60,7 @@ enum ResponseEncoder {
     /// `status-line = HTTP-version SP status-code SP [ reason-phrase ]`. The version is the server's own, also in
     /// answer to HTTP/1.0 (RFC 9110 section 6.2).
     private static func appendStatusLine(_ status: Status, into output: inout [UInt8]) {
+        if status == .ok { return append("HTTP/1.1 200 OK\r\n", into: &output) }
         append("HTTP/1.1 ", into: &output)
         append(decimal: status.code, into: &output)
         append(" ", into: &output)

@@ -43,7 +43,7 @@ extension ServedConnection {
         case .options(let allow): response = Response(status: .noContent, fields: Fields([("Allow", allow)]))
         case .refusal(let status, let detail, let fields): response = rendered(status, detail, fields, exchange)
         }
-        send(response, to: exchange)
+        send(response, to: exchange, atMilliseconds: exchange.request.receivedAtMilliseconds)
         _ = holdRequest()
         return true
     }
@@ -78,16 +78,18 @@ extension ServedConnection {
     /// Answers the exchange in hand, which ends with it.
     @inline(never) private func send(_ response: Response, close: Bool = false) {
         guard let exchange = takeExchange() else { return }
-        send(response, to: exchange, close: close)
+        send(response, to: exchange, close: close, atMilliseconds: LoopClock.nowMilliseconds)
     }
 
     /// A refusal that were a stream would have no content.
-    private func send(_ response: Response, to exchange: Exchange, close: Bool = false) {
+    private func send(
+        _ response: Response, to exchange: Exchange, close: Bool = false, atMilliseconds milliseconds: Int64
+    ) {
         let before = output.count
         var bytes: [UInt8] = []
         if case .bytes(let content) = response.body { bytes = content }
         http.encode(
-            status: response.status, fields: response.fields, body: bytes, dateText: dateText,
+            status: response.status, fields: response.fields, body: bytes, dateText: dateText(milliseconds),
             requestID: exchange.request.id, close: close || connection.isDraining, into: &output)
         observe(exchange, response.status, output.count - before)
     }
@@ -101,12 +103,16 @@ extension ServedConnection {
         return exchange
     }
 
-    private var dateText: String { serving.clocks[connection.loop.index].dateText() }
+    private func dateText(_ milliseconds: Int64) -> String {
+        serving.clocks[connection.loop.index].dateText(milliseconds)
+    }
 
     private func observe(_ exchange: Exchange, _ status: Status, _ bytesOut: Int) {
         let bytesTaken = bytesRead - http.bufferedBytes
         let bytesIn = max(0, bytesTaken - bytesTakenBefore)
-        let duration = Deadline.now.nanoseconds &- exchange.startedAt.nanoseconds
+        let now = Deadline.now
+        answeredAt = now
+        let duration = now.nanoseconds &- exchange.startedAt.nanoseconds
         let placed = exchange.placed
         serving.metrics.answered(
             placed?.place, exchange.method, status, nanoseconds: duration, bytesIn: bytesIn, bytesOut: bytesOut)
@@ -143,8 +149,8 @@ extension ServedConnection {
     @inline(never) private func beginStream(_ response: Response) -> Exchange? {
         guard let exchange = takeExchange() else { return nil }
         http.encodeHead(
-            status: response.status, fields: response.fields, dateText: dateText, requestID: exchange.request.id,
-            close: connection.isDraining, into: &output)
+            status: response.status, fields: response.fields, dateText: dateText(LoopClock.nowMilliseconds),
+            requestID: exchange.request.id, close: connection.isDraining, into: &output)
         streamedBytes = output.count
         return exchange
     }

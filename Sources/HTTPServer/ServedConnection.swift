@@ -33,6 +33,8 @@ final class ServedConnection: @unchecked Sendable, ServesWhileWaiting {
     private var stepInHand: Step?
     /// Since another connection of the loop had its turn, or there was nothing more to answer.
     private var answersAtOnce = 0
+    /// The last answer's moment.
+    var answeredAt: Deadline?
 
     private var headDeadline: Deadline?
     private var contentStart: (at: Deadline, bytesRead: Int)?
@@ -215,7 +217,8 @@ final class ServedConnection: @unchecked Sendable, ServesWhileWaiting {
             }
             return nil
         } catch {
-            return try ending(after: error, wait.phase)
+            // Bytes may have been served since the wait began.
+            return try ending(after: error, http.phase)
         }
     }
 
@@ -225,12 +228,13 @@ final class ServedConnection: @unchecked Sendable, ServesWhileWaiting {
             guard let count = try connection.readAtOnce({ received($0) }) else { return true }
             // The task reads the end once more.
             if count == 0 { return false }
+            answeredAt = nil
             let step = nextStep()
             guard case .read = step, !http.isContinueDue, try flushAtOnce() else {
                 stepInHand = step
                 return false
             }
-            guard let wait = wait() else { return false }
+            guard let wait = wait(since: answeredAt) else { return false }
             connection.waitOn(until: wait.deadline, endsOnDrain: wait.endsOnDrain)
             return true
         } catch {
@@ -255,13 +259,13 @@ final class ServedConnection: @unchecked Sendable, ServesWhileWaiting {
     }
 
     private struct Wait {
-        var phase: ServerConnection.Phase
         var deadline: Deadline
         var endsOnDrain: Bool
     }
 
     /// What is not needed while waiting is given back. nil when the budget has no room for what is, which is answered.
-    @inline(never) private func wait() -> Wait? {
+    /// `start`: when the wait between requests began, if that was just now.
+    @inline(never) private func wait(since start: Deadline? = nil) -> Wait? {
         if output.capacity > ServedConnection.idleOutputBytesMax { output = [] }
         guard holdRequest() else {
             shed()
@@ -269,7 +273,7 @@ final class ServedConnection: @unchecked Sendable, ServesWhileWaiting {
         }
         let phase = http.phase
         return Wait(
-            phase: phase, deadline: deadline(phase), endsOnDrain: phase == .idle && drainDeadline == nil)
+            deadline: deadline(phase, start), endsOnDrain: phase == .idle && drainDeadline == nil)
     }
 
     /// nil when the connection goes on.
@@ -301,7 +305,7 @@ final class ServedConnection: @unchecked Sendable, ServesWhileWaiting {
         }
     }
 
-    private func deadline(_ phase: ServerConnection.Phase) -> Deadline {
+    private func deadline(_ phase: ServerConnection.Phase, _ start: Deadline?) -> Deadline {
         let configuration = serving.configuration
         switch phase {
         case .head:
@@ -315,7 +319,8 @@ final class ServedConnection: @unchecked Sendable, ServesWhileWaiting {
             let earned = received * 1000 / max(1, configuration.bodyBytesPerSecondMin)
             return start.at.advanced(byMilliseconds: configuration.bodyTimeoutMilliseconds + earned)
         case .idle, .response, .closed:
-            return min(.inMilliseconds(configuration.idleTimeoutMilliseconds), drainDeadline ?? .never)
+            let idle = (start ?? .now).advanced(byMilliseconds: configuration.idleTimeoutMilliseconds)
+            return min(idle, drainDeadline ?? .never)
         }
     }
 

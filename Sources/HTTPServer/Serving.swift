@@ -41,7 +41,8 @@ final class LoopClock: @unchecked Sendable {
         return Int64(time.tv_sec) &* 1000 &+ Int64(time.tv_nsec / 1_000_000)
     }
 
-    func dateText() -> String {
-        date.text(LoopClock.nowMilliseconds)
+    /// The Date field of that moment.
+    func dateText(_ milliseconds: Int64) -> String {
+        date.text(milliseconds)
     }
 }

@@ -33,6 +33,40 @@ import Testing
         }
     }
 
+    /// Eight bytes are looked at together: every byte at every place of values around that length.
+    @Test func aValueIsOnlyAsGoodAsEachOfItsBytes() {
+        for length in [1, 7, 8, 9, 17] {
+            for place in 0..<length {
+                var bytes = [UInt8](repeating: 0xFF, count: length + 2)
+                for byte in UInt8.min...UInt8.max {
+                    bytes[place + 1] = byte
+                    let isGood = Grammar.areFieldValueBytes(bytes, 1..<(length + 1))
+                    #expect(isGood == Grammar.isFieldValueByte(byte), "byte \(byte) at \(place) of \(length)")
+                }
+                bytes = [UInt8](repeating: 0x09, count: length)
+                bytes[place] = 0x7F
+                #expect(!Grammar.areFieldValueBytes(bytes, 0..<length))
+            }
+        }
+        #expect(Grammar.areFieldValueBytes([0], 1..<1))
+    }
+
+    @Test func aLineEndsAtTheFirstLineFeed() {
+        for length in 0...20 {
+            for start in 0...length {
+                for place in start..<max(start, length) {
+                    var bytes = [UInt8](repeating: 0x0B, count: length)
+                    bytes[place] = 0x0A
+                    if place + 2 < length { bytes[place + 2] = 0x0A }
+                    if start > 0 { bytes[start - 1] = 0x0A }
+                    #expect(Grammar.endOfLine(bytes, from: start) == place)
+                }
+                let none = [UInt8](repeating: 0x8A, count: length)
+                #expect(Grammar.endOfLine(none, from: start) == length)
+            }
+        }
+    }
+
     @Test func hexadecimalDigitsAreTwentyTwo() {
         for byte in UInt8.min...UInt8.max {
             let text = String(UnicodeScalar(byte))
