@@ -25,7 +25,7 @@ package enum DatabaseOpening {
     /// KiB of each that reads: a question is a few pages, and all caches together have to stay well under 150 MB.
     static let readerCacheKiB = 4 * 1024
     /// The commit that meets this many copies them into the database file and syncs that, while all others wait. Four
-    /// times as many made that wait longer and saved no processor time (docs/decisions/hot-path.md).
+    /// times as many made that wait longer and saved little processor time (docs/decisions/hot-path.md).
     static let walAutocheckpointPages = 1000
     /// What is left of a WAL that grew behind a long reader, once it is reset.
     static let walBytesMax = 64 * 1024 * 1024
