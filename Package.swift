@@ -189,7 +189,7 @@ let package = Package(
         .testTarget(
             name: "EngineTests",
             dependencies: [
-                "Engine", "JourneyModel", "TestSupport", .product(name: "Logging", package: "swift-log"),
+                "Engine", "JourneyModel", "Telemetry", "TestSupport", .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
         ),

@@ -105,8 +105,8 @@ package struct DeadlineKeeping: Sendable {
                 if let failure = failures.first { throw failure }
                 pause = try await pauseMilliseconds()
             } catch {
-                failed.increment(by: 1)
                 let now = clock()
+                if error != .cancelled { failed.increment(by: 1) }
                 if error != .cancelled, now >= nextLog {
                     logger.error("deadlines are not stored", metadata: ["failure": "\(error)"])
                     nextLog = now.advanced(byMilliseconds: Self.failureLogIntervalMilliseconds)

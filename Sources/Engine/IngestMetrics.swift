@@ -46,7 +46,9 @@ struct IngestMetrics: Sendable {
     }
 
     /// The rank of a name is its place in the contract's list, and diagnostics come after it.
+    /// What a client gave up before it was read is nobody's failure, and nothing became of the event.
     func count(_ name: EventName, _ answer: Answer) {
+        if answer == .failed(.cancelled) { return }
         events.count(Int(name.lifecycleRank) * Outcome.allCases.count + outcome(of: answer).rawValue)
     }
 

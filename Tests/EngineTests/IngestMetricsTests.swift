@@ -1,0 +1,25 @@
+// What counts as a failed event, for whoever is woken by it.
+
+import JourneyModel
+import Telemetry
+import Testing
+
+@testable import Engine
+
+struct IngestMetricsTests {
+    private func failedCount(_ prometheus: PrometheusMetrics) -> [Substring] {
+        prometheus.text().split(separator: "\n").filter {
+            $0.hasPrefix("dwell_events_total{") && $0.contains(#"kind="charger_targeted""#)
+                && $0.contains(#"verdict="failed""#)
+        }.compactMap { $0.split(separator: " ").last }
+    }
+
+    @Test func `a read that its client gave up is no failure, and a store that does not answer is one`() {
+        let prometheus = PrometheusMetrics()
+        let metrics = IngestMetrics(prometheus)
+        metrics.count(.chargerTargeted, .failed(.cancelled))
+        #expect(failedCount(prometheus) == ["0"])
+        metrics.count(.chargerTargeted, .failed(.unavailable("the disk is full")))
+        #expect(failedCount(prometheus) == ["1"])
+    }
+}
