@@ -18,7 +18,7 @@ struct IngestMetricsTests {
         let prometheus = PrometheusMetrics()
         let metrics = IngestMetrics(prometheus)
         metrics.count(.chargerTargeted, .failed(.cancelled))
-        #expect(failedCount(prometheus) == ["0"])
+        #expect(failedCount(prometheus).isEmpty)
         metrics.count(.chargerTargeted, .failed(.unavailable("the disk is full")))
         #expect(failedCount(prometheus) == ["1"])
     }
