@@ -1,7 +1,7 @@
 // Retention and the fold, on random journeys: events are delivered late and twice, expiries are stored, and between any
 // two of these the oldest rows are deleted, in steps of any size and broken off anywhere. What stays is what the fold in
 // order of all events says that came in at their drivers' floors or above, the deleted ones among them.
-// DWELL_STORE_JOURNEYS=100000 for the long run; a failure names its seed.
+// DWELL_RETENTION_JOURNEYS=10000 for the long run; a failure names its seed.
 
 import Engine
 import GRDB
@@ -18,7 +18,7 @@ struct RetentionConvergenceTests {
 
     @Test func `whatever is deleted in between, what stays is what it would be had nothing been deleted`() async throws
     {
-        let seeds = PropertyRun.seeds("DWELL_STORE_JOURNEYS", unlessSet: 2 * Self.journeysPerRound)
+        let seeds = PropertyRun.seeds("DWELL_RETENTION_JOURNEYS", unlessSet: 2 * Self.journeysPerRound)
         var seen = RetentionRound.Seen()
         for first in stride(from: seeds.lowerBound, to: seeds.upperBound, by: Int(Self.journeysPerRound)) {
             let end = min(first + Self.journeysPerRound, seeds.upperBound)
