@@ -3,64 +3,32 @@
 import gzip
 import http.server
 import json
-import threading
 import time
 
 from client import Client, token
+from loopback import LoopbackServer
 from processes import UNLIMITED, Folder, Server, arguments, free_port, wait_until
 from report import Report
 
 KEY = "phc_key_of_these_checks"
 
 
-class Capture:
-    """A PostHog's capture endpoint that can be down, refuse, or say when to come back. For use with `with`."""
+class Capture(LoopbackServer):
+    """A PostHog's capture endpoint that can be down, refuse, or say when to come back."""
 
     def __init__(self, port):
-        self.port = port
+        super().__init__(CaptureHandler, port)
         self.batches = []
         self.status = 200
         self.refuses = None
-        self.server = None
 
-    def __enter__(self):
-        self.start()
-        return self
-
-    def __exit__(self, *_):
-        self.stop()
-
-    def start(self):
-        capture = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                if self.headers.get("Content-Encoding") == "gzip":
-                    body = gzip.decompress(body)
-                value = json.loads(body)
-                status = capture.status
-                if capture.refuses and any(capture.refuses(event) for event in value["batch"]):
-                    status = 400
-                if status == 200:
-                    capture.batches.append((self.path, self.headers.get("Content-Encoding"), value))
-                self.send_response(status)
-                if status == 503:
-                    self.send_header("Retry-After", "1")
-                self.end_headers()
-                self.wfile.write(b'{"status":1}')
-
-            def log_message(self, *_):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def stop(self):
-        if self.server:
-            self.server.shutdown()
-            self.server.server_close()
-            self.server = None
+    def take(self, path, coding, value):
+        """The status to answer with."""
+        if self.refuses and any(self.refuses(event) for event in value["batch"]):
+            return 400
+        if self.status == 200:
+            self.batches.append((path, coding, value))
+        return self.status
 
     @property
     def events(self):
@@ -69,6 +37,25 @@ class Capture:
     @property
     def keys(self):
         return {event["properties"]["event_id"] for event in self.events}
+
+
+class CaptureHandler(http.server.BaseHTTPRequestHandler):
+    owner = None
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        coding = self.headers.get("Content-Encoding")
+        if coding == "gzip":
+            body = gzip.decompress(body)
+        status = self.owner.take(self.path, coding, json.loads(body))
+        self.send_response(status)
+        if status == 503:
+            self.send_header("Retry-After", "1")
+        self.end_headers()
+        self.wfile.write(b'{"status":1}')
+
+    def log_message(self, *_):
+        pass
 
 
 def post(server, names):

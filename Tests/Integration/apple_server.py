@@ -20,6 +20,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 
+from loopback import LoopbackServer
+
 ISSUER = "https://appleid.apple.com"
 NEW_ISSUER = "https://account.apple.com"
 CLIENT_ID = "org.example.chargers"
@@ -212,12 +214,13 @@ def hanging_up(handler, *_):
 # --- the server ---------------------------------------------------------------------------------------------------
 
 
-class AppleServer:
-    """For use with `with`. `requests` are (path, form or None, time); behaviours are by path."""
+class AppleServer(LoopbackServer):
+    """`requests` are (path, form or None, time); behaviours are by path."""
 
     KEYS, TOKEN, REVOKE = "/auth/keys", "/auth/token", "/auth/revoke"
 
     def __init__(self, team_public_key=None):
+        super().__init__(AppleHandler)
         self.team_public_key = team_public_key
         self.key = RSAKey("key-1")
         self.published = [self.key]
@@ -229,22 +232,6 @@ class AppleServer:
         self.revoked = []
         self.complaints = []
         self.lock = threading.Lock()
-        self.server = None
-        self.port = 0
-
-    def __enter__(self):
-        self.start()
-        return self
-
-    def __exit__(self, *_):
-        self.stop()
-
-    def start(self):
-        """On the port of the time before, if there was one."""
-        handler = type("Handler", (AppleHandler,), {"apple": self})
-        self.server = QuietServer(("127.0.0.1", self.port), handler)
-        self.port = self.server.server_address[1]
-        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
     def start_with_tls(self, certificate, key):
         """The same over TLS, with a certificate that nobody vouches for."""
@@ -252,13 +239,6 @@ class AppleServer:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)
         self.server.socket = context.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
-
-    def stop(self):
-        """Goes away: connections are refused."""
-        if self.server:
-            self.server.shutdown()
-            self.server.server_close()
-            self.server = None
 
     @property
     def url(self):
@@ -359,30 +339,23 @@ class AppleServer:
         return next((f"the client secret's {name} is wrong: {header} {claims}" for name, holds in rules if not holds), None)
 
 
-class QuietServer(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, *_):
-        """A client that hangs up, or that does not believe the certificate."""
-
-
 class AppleHandler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    apple = None
+    owner = None
 
     def do_GET(self):
-        self.respond(None, lambda _: self.apple.key_set() if self.path == AppleServer.KEYS else (404, b"{}"))
+        self.respond(None, lambda _: self.owner.key_set() if self.path == AppleServer.KEYS else (404, b"{}"))
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", "0"))).decode()
         form = dict(urllib.parse.parse_qsl(body, keep_blank_values=True))
-        answers = {AppleServer.TOKEN: self.apple.token_answer, AppleServer.REVOKE: self.apple.revoke_answer}
+        answers = {AppleServer.TOKEN: self.owner.token_answer, AppleServer.REVOKE: self.owner.revoke_answer}
         self.respond(form, answers.get(self.path, lambda _: (404, b"{}")))
 
     def respond(self, form, good):
-        with self.apple.lock:
-            self.apple.requests.append((self.path, form, time.monotonic()))
-        behaviour = self.apple.behaviours.get(self.path)
+        with self.owner.lock:
+            self.owner.requests.append((self.path, form, time.monotonic()))
+        behaviour = self.owner.behaviours.get(self.path)
         try:
             if behaviour is None:
                 self.answer(*good(form))
@@ -396,8 +369,8 @@ class AppleHandler(http.server.BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "application/json;charset=UTF-8")
         self.send_header("Content-Length", str(len(body)))
-        if self.apple.cache_control and self.path == AppleServer.KEYS:
-            self.send_header("Cache-Control", self.apple.cache_control)
+        if self.owner.cache_control and self.path == AppleServer.KEYS:
+            self.send_header("Cache-Control", self.owner.cache_control)
         for name, value in headers:
             self.send_header(name, value)
         self.end_headers()

@@ -10,18 +10,19 @@ import secrets
 import threading
 import time
 
-from apple_server import QuietServer
+from loopback import LoopbackServer
 from processes import wait_until
 
 
-class CodeReceiver:
-    """For use with `with`. `calls` are all that came, `codes` the last good code of each number."""
+class CodeReceiver(LoopbackServer):
+    """`calls` are all that came, `codes` the last good code of each number."""
 
     PATH = "/codes"
     # Where a redirection leads.
     ELSEWHERE = "/elsewhere"
 
     def __init__(self):
+        super().__init__(CodeHandler)
         self.secret = "webhook-" + secrets.token_hex(16)
         self.calls = []
         self.codes = {}
@@ -31,27 +32,6 @@ class CodeReceiver:
         # Whose calls the script is for; None: whoever comes. Codes of checks before may still be on their way.
         self.scripted_phone = None
         self.lock = threading.Lock()
-        self.server = None
-        self.port = 0
-
-    def __enter__(self):
-        self.start()
-        return self
-
-    def __exit__(self, *_):
-        self.stop()
-
-    def start(self):
-        handler = type("Handler", (CodeHandler,), {"receiver": self})
-        self.server = QuietServer(("127.0.0.1", self.port), handler)
-        self.port = self.server.server_address[1]
-        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
-
-    def stop(self):
-        if self.server:
-            self.server.shutdown()
-            self.server.server_close()
-            self.server = None
 
     def environment(self):
         return {"OTP_DELIVERY": "webhook", "OTP_WEBHOOK_URL": f"http://127.0.0.1:{self.port}{self.PATH}",
@@ -104,21 +84,21 @@ class CodeReceiver:
 
 class CodeHandler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    receiver = None
+    owner = None
 
     def do_GET(self):
-        self.receiver.complaints.append(f"GET {self.path}")
+        self.owner.complaints.append(f"GET {self.path}")
         self.send_error(404)
 
     def do_POST(self):
         if self.path != CodeReceiver.PATH:
-            self.receiver.complaints.append(f"POST {self.path}")
+            self.owner.complaints.append(f"POST {self.path}")
         body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-        status = self.receiver.take(self.headers, body)
+        status = self.owner.take(self.headers, body)
         try:
             self.send_response(status)
             if 300 <= status < 400:
-                self.send_header("Location", f"http://127.0.0.1:{self.receiver.port}{CodeReceiver.ELSEWHERE}")
+                self.send_header("Location", f"http://127.0.0.1:{self.owner.port}{CodeReceiver.ELSEWHERE}")
             self.send_header("Content-Length", "0")
             self.end_headers()
         except (ConnectionError, BrokenPipeError):
