@@ -39,14 +39,8 @@ struct AuditCommand: AsyncParsableCommand {
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
         let path = try Configuration.report(from: input).required().databasePath
-        let entries: [AuditEntry]
-        do throws(RecordsUnreadable) {
-            let records = try AuditRecords(path: path)
-            defer { records.close() }
-            entries = try records.entries(of: DriverID(driver), limit: limit)
-        } catch {
-            writeToStandardError("\(path): \(error)\n")
-            throw ExitCode.failure
+        let entries = try reading(path) { (records: AuditRecords) throws(RecordsUnreadable) in
+            try records.entries(of: DriverID(driver), limit: limit)
         }
         if json { return print(AuditText.json(entries, of: DriverID(driver))) }
         guard !entries.isEmpty else {

@@ -42,15 +42,9 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
         let path = try Configuration.report(from: input).required().databasePath
-        let changes: [SettingsChange]
-        do throws(RecordsUnreadable) {
-            let records = try SettingsRecords(path: path)
-            defer { records.close() }
+        let changes = try reading(path) { (records: SettingsRecords) throws(RecordsUnreadable) in
             // One more, for what the last of them changed.
-            changes = try records.changes(limit: limit + 1)
-        } catch {
-            writeToStandardError("\(path): \(error)\n")
-            throw ExitCode.failure
+            try records.changes(limit: limit + 1)
         }
         print(json ? SettingsHistory.json(changes, limit: limit) : SettingsHistory.text(changes, limit: limit))
     }

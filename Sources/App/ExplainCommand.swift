@@ -51,7 +51,7 @@ struct ExplainCommand: AsyncParsableCommand {
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
         let path = try Configuration.report(from: input).required().databasePath
-        guard let events = try Self.reading(path, read) else {
+        guard let events = try reading(path, read) else {
             let what = session.map { "an event of session \($0)" } ?? "an event of driver \(driver ?? "")"
             writeToStandardError("\(path) has not \(what).\n")
             throw ExitCode.failure
@@ -67,19 +67,6 @@ struct ExplainCommand: AsyncParsableCommand {
     private func read(_ records: EventRecords) throws(RecordsUnreadable) -> RecordedEvents? {
         if let session { return try records.events(ofSession: session) }
         return try records.events(of: DriverID(driver ?? ""), last: last ?? Self.lastDefault)
-    }
-
-    private static func reading(
-        _ path: String, _ body: (EventRecords) throws(RecordsUnreadable) -> RecordedEvents?
-    ) throws -> RecordedEvents? {
-        do {
-            let records = try EventRecords(path: path)
-            defer { records.close() }
-            return try body(records)
-        } catch {
-            writeToStandardError("\(path): \(error)\n")
-            throw ExitCode.failure
-        }
     }
 
     /// See https://no-color.org.

@@ -3,7 +3,7 @@
 import GRDB
 package import JourneyModel
 
-package struct EventRecords: Sendable {
+package struct EventRecords: RecordsReader {
     private let queue: DatabaseQueue
 
     /// A journey has some dozens of events; this many fill a screen for an hour.

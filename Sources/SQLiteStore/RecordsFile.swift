@@ -15,6 +15,13 @@ package struct RecordsUnreadable: Error, Hashable, Sendable, CustomStringConvert
     }
 }
 
+/// Reads one kind of record from a database file.
+package protocol RecordsReader: Sendable {
+    /// Opens the file read-only.
+    init(path: String) throws(RecordsUnreadable)
+    func close()
+}
+
 enum RecordsFile {
     static func open(_ path: String) throws(RecordsUnreadable) -> DatabaseQueue {
         do { return try connect(path) } catch { throw RecordsUnreadable(error) }

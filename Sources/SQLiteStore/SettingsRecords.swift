@@ -29,7 +29,7 @@ extension SQLiteEventStore {
 }
 
 /// Reads a database file beside a running server or without one.
-package struct SettingsRecords: Sendable {
+package struct SettingsRecords: RecordsReader {
     package static let changesMax = 10_000
 
     private let queue: DatabaseQueue

@@ -4,7 +4,7 @@ import GRDB
 package import Identity
 package import JourneyModel
 
-package struct AuditRecords: Sendable {
+package struct AuditRecords: RecordsReader {
     private let queue: DatabaseQueue
 
     package static let entriesMax = 10_000

@@ -1,0 +1,20 @@
+// What explain, audit and config history have in common: a database file, read once.
+
+import ArgumentParser
+import SQLiteStore
+
+/// Opens the records of the file, reads, and closes them.
+///
+/// - Throws: the command's failure, once standard error says why the file cannot be read.
+func reading<Records: RecordsReader, Value>(
+    _ path: String, _ body: (Records) throws(RecordsUnreadable) -> Value
+) throws -> Value {
+    do throws(RecordsUnreadable) {
+        let records = try Records(path: path)
+        defer { records.close() }
+        return try body(records)
+    } catch {
+        writeToStandardError("\(path): \(error)\n")
+        throw ExitCode.failure
+    }
+}
