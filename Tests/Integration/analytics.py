@@ -3,6 +3,7 @@
 import gzip
 import http.server
 import json
+import re
 import time
 
 from client import Client, token
@@ -11,6 +12,7 @@ from processes import UNLIMITED, Folder, Server, arguments, free_port, wait_unti
 from report import Report
 
 KEY = "phc_key_of_these_checks"
+METRICS = "a-token-for-the-figures"
 
 
 class Capture(LoopbackServer):
@@ -75,9 +77,18 @@ def numbered(prefix, count):
     return {f"{prefix}-{number}" for number in range(count)}
 
 
+def figures(server):
+    """How many events wait to be forwarded, and how many never were."""
+    with Client(server.port, METRICS) as client:
+        text = client.request("GET", "/metrics").body.decode()
+    return tuple(
+        int(re.search(rf"^dwell_analytics_{name} ([0-9]+)$", text, re.MULTILINE)[1]) for name in ("waiting", "lost"))
+
+
 def check(report, options):
     capture = Capture(free_port())
-    environment = {**UNLIMITED, "POSTHOG_HOST": f"http://127.0.0.1:{capture.port}", "POSTHOG_KEY": KEY}
+    environment = {**UNLIMITED, "POSTHOG_HOST": f"http://127.0.0.1:{capture.port}", "POSTHOG_KEY": KEY,
+                   "METRICS_TOKEN": METRICS}
     sent = set()
 
     def arrives(what, seconds=90):
@@ -95,6 +106,7 @@ def check(report, options):
         statuses, slowest = post(server, sorted(first))
         report.note(f"while it is down the slowest of 300 answers took {slowest * 1000:.0f} ms")
         report.check(statuses == {200}, "events are stored while nobody captures them", statuses)
+        report.check(figures(server) == (300, 0), "the figures say that they wait", figures(server))
         with capture:
             report.check(arrives("events of the outage"), "what was stored during the outage arrives after it")
             path, coding, value = capture.batches[0]
@@ -132,6 +144,7 @@ def check(report, options):
             sent |= more
             report.check(arrives("the neighbours of a bad event"), "one bad event never sinks its neighbours")
             report.check("bad" not in capture.keys, "the bad one is given up")
+            wait_until(lambda: figures(server) == (0, 1), 30, "nothing waits, and one is counted as lost")
 
         # A restart with nobody there: what waits, waits on disk.
         more = numbered("restart", 30)

@@ -20,7 +20,7 @@ from report import Report
 from signing_in import Lab, claims_of
 
 PATIENCE_SECONDS = 90
-# More than the 16 MiB after which the server copies the WAL into the database itself.
+# Several times what the server lets the WAL grow to before it copies it into the database itself.
 PRESSURE_BYTES = 24 << 20
 
 
