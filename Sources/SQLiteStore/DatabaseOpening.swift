@@ -54,7 +54,12 @@ package enum DatabaseOpening {
         return try DatabaseQueue(path: path, configuration: configuration).read { db in try migrations.status(db) }
     }
 
+    /// A group of 30 events asks SQLite for memory some 1,500 times. In a process that has used SQLite before, it
+    /// goes on counting that: slower, and nothing else. Nobody here asks for the figures.
+    private static let stopsMemoryStatistics = dwell_stop_memory_statistics() == SQLITE_OK
+
     private static func connect(path: String) throws -> DatabasePool {
+        _ = stopsMemoryStatistics
         var configuration = Configuration()
         configuration.label = "dwell.sqlite"
         configuration.busyMode = .timeout(busyTimeoutSeconds)

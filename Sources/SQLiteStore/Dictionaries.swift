@@ -2,8 +2,7 @@
 // that were seen. Text goes in, a row number comes out; a text that is new gets a row.
 //
 // The memory may hold rows of the transaction under way, so whoever rolls back calls `forget()`. And it remembers
-// ASCII only, and is asked for ASCII only: Swift finds canonically equivalent texts equal (the Kelvin sign and K, for
-// one), which SQLite, the contract and the fold do not.
+// ASCII only, and is asked for ASCII only (Texts.swift says why).
 
 import Engine
 import JourneyModel
@@ -20,8 +19,31 @@ final class Dictionaries {
         var source: String
         var appState: String?
 
+        init(_ submission: EventSubmission) {
+            name = submission.name
+            hasSession = submission.sessionID != nil
+            spelling = submission.spelling
+            schemaVersion = submission.schemaVersion
+            source = submission.source
+            appState = submission.appState
+        }
+
         var isASCII: Bool {
-            [name.canonical, spelling, schemaVersion, source, appState ?? ""].allSatisfy(\.isASCII)
+            name.canonical.isASCII && spelling.isASCII && schemaVersion.isASCII && source.isASCII
+                && appState?.isASCII ?? true
+        }
+
+        /// For a kind that is ASCII.
+        func isThat(of submission: EventSubmission) -> Bool {
+            name == submission.name && hasSession == (submission.sessionID != nil)
+                && submission.spelling.hasSameBytes(asASCII: spelling)
+                && submission.schemaVersion.hasSameBytes(asASCII: schemaVersion)
+                && submission.source.hasSameBytes(asASCII: source) && isAppState(submission.appState)
+        }
+
+        private func isAppState(_ other: String?) -> Bool {
+            guard let appState, let other else { return appState == nil && other == nil }
+            return other.hasSameBytes(asASCII: appState)
         }
     }
 
@@ -30,6 +52,7 @@ final class Dictionaries {
     private var lastKinds: [(kind: Kind, id: Int64)?] = []
     private var places: [String: Int64] = [:]
     private var settings: [String: Int64] = [:]
+    private var lastSettings: (version: String, id: Int64)?
 
     private let findKind: PreparedStatement
     private let addKind: PreparedStatement
@@ -66,12 +89,12 @@ final class Dictionaries {
         lastKinds.removeAll(keepingCapacity: true)
         places.removeAll(keepingCapacity: true)
         settings.removeAll(keepingCapacity: true)
+        lastSettings = nil
     }
 
     func kind(of submission: EventSubmission, origin: PlacedEvent.Origin) throws(SQLiteError) -> Int64 {
-        let kind = Kind(
-            name: submission.name, hasSession: submission.sessionID != nil, spelling: submission.spelling,
-            schemaVersion: submission.schemaVersion, source: submission.source, appState: submission.appState)
+        if let id = lastRemembered(submission) { return id }
+        let kind = Kind(submission)
         let isASCII = kind.isASCII
         if isASCII, let id = remembered(kind) { return id }
         func bind(_ bindings: borrowing Bindings) throws(SQLiteError) {
@@ -95,10 +118,15 @@ final class Dictionaries {
         return id
     }
 
+    private func lastRemembered(_ submission: EventSubmission) -> Int64? {
+        let place = Int(submission.name.lifecycleRank)
+        guard place < lastKinds.count, let last = lastKinds[place], last.kind.isThat(of: submission) else { return nil }
+        return last.id
+    }
+
     private func remembered(_ kind: Kind) -> Int64? {
-        let place = Int(kind.name.lifecycleRank)
-        if place < lastKinds.count, let last = lastKinds[place], last.kind == kind { return last.id }
         guard let id = kinds[kind] else { return nil }
+        let place = Int(kind.name.lifecycleRank)
         while place >= lastKinds.count { lastKinds.append(nil) }
         lastKinds[place] = (kind, id)
         return id
@@ -116,7 +144,12 @@ final class Dictionaries {
     }
 
     func settingsVersion(_ versioned: VersionedSettings, at now: Moment) throws(SQLiteError) -> Int64 {
-        if let id = settings[versioned.version] { return id }
+        if let last = lastSettings, versioned.version.hasSameBytes(asASCII: last.version) { return last.id }
+        let isASCII = versioned.version.isASCII
+        if isASCII, let id = settings[versioned.version] {
+            lastSettings = (versioned.version, id)
+            return id
+        }
         let found = try findSettings.first { (bindings) throws(SQLiteError) in
             try bindings.set(1, versioned.version)
         } read: { row in
@@ -132,7 +165,7 @@ final class Dictionaries {
                     try bindings.set(5, now.millisecondsSinceEpoch)
                 }
             }
-        if versioned.version.isASCII { Self.remember(id, as: versioned.version, in: &settings) }
+        if isASCII { Self.remember(id, as: versioned.version, in: &settings) }
         return id
     }
 
@@ -141,8 +174,4 @@ final class Dictionaries {
         if memory.count >= rememberedMax { memory.removeAll(keepingCapacity: true) }
         memory[key] = id
     }
-}
-
-extension String {
-    var isASCII: Bool { utf8.allSatisfy { $0 < 0x80 } }
 }

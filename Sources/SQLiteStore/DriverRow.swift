@@ -1,64 +1,79 @@
-// A driver's row: the head of the fold, and the last correction of the phone's clock. Read once for each append, and
-// written once.
+// A driver's row: the head of the fold, and the last correction of the phone's clock. Read once while it is remembered,
+// and written once for each transaction that changes it, however many of its events are the driver's.
 
 import Engine
 import JourneyModel
 
-struct DriverRow {
+/// A class, so that it is found once for each event and changed where it stands. Whoever changes it and then throws has
+/// the whole table forget.
+final class DriverRow {
     /// The last event in the contract's order.
     struct Head {
         var event: Int64
         var correctedAt: Moment
     }
 
-    var id: Int64
+    let id: Int64
+    let driver: DriverID
     var lastCorrectionMilliseconds: Int64?
     /// Nil while no event is stored, or none at the floor or above it.
     var head: Head?
     /// Where the fold begins, once retention has deleted what came before. Nil: at the first event.
-    var floor: Moment?
+    let floor: Moment?
     /// After the head.
     private(set) var journey: StoredJourney
     /// See RecentChanges.swift.
     private(set) var recentChanges: [UInt8]
     /// Only then is the column written.
-    private(set) var hasNewChanges = false
-}
+    fileprivate(set) var hasNewChanges = false
+    /// The table finds it here again, instead of in the database.
+    fileprivate var isRemembered = false
+    fileprivate var isToBeWritten = false
 
-extension DriverRow {
+    fileprivate init(
+        id: Int64, driver: DriverID, lastCorrectionMilliseconds: Int64? = nil, head: Head? = nil, floor: Moment? = nil,
+        journey: StoredJourney = StoredJourney(), recentChanges: [UInt8] = []
+    ) {
+        self.id = id
+        self.driver = driver
+        self.lastCorrectionMilliseconds = lastCorrectionMilliseconds
+        self.head = head
+        self.floor = floor
+        self.journey = journey
+        self.recentChanges = recentChanges
+    }
+
     /// The head has another journey now, made by that event; remembered as a change if a reader of the journey's
     /// stream would see the difference.
-    mutating func move(to journey: StoredJourney, by event: Int64) {
-        let (before, after) = (self.journey.journey, journey.journey)
+    func move(to journey: StoredJourney, by event: Int64) {
         let isSeen =
-            before.state != after.state || before.graceDeadline != after.graceDeadline
-            || before.hardDeadline != after.hardDeadline || self.journey.session != journey.session
+            self.journey.journey.state != journey.journey.state
+            || self.journey.journey.graceDeadline != journey.journey.graceDeadline
+            || self.journey.journey.hardDeadline != journey.journey.hardDeadline
+            || self.journey.session != journey.session
         self.journey = journey
         guard isSeen else { return }
         RecentChanges.append(
             RecentChanges.Change(
-                event: event, state: after.state, session: journey.session, graceDeadline: after.graceDeadline,
-                hardDeadline: after.hardDeadline), to: &recentChanges)
+                event: event, state: journey.journey.state, session: journey.session,
+                graceDeadline: journey.journey.graceDeadline, hardDeadline: journey.journey.hardDeadline),
+            to: &recentChanges)
         hasNewChanges = true
-    }
-
-    /// The same, once it is written.
-    fileprivate var written: DriverRow {
-        var row = self
-        row.hasNewChanges = false
-        return row
     }
 }
 
 /// The drivers seen last are remembered as they stand in the transaction under way. So `forget` is called after every
-/// rollback, after a change of the table by other means than this one, and when another connection has written.
+/// rollback, after a change of the table by other means than this one, and when another connection has written. And
+/// what was changed is in the database only after `writeChanged`, which goes before whatever reads or changes the table
+/// by other means, before a savepoint is made or released, and before COMMIT.
 final class DriverTable {
     /// Under a kilobyte each.
     private static let rememberedMax = 8192
 
-    /// By driver_id, kept and asked for ASCII only: Swift finds canonically equivalent texts equal, which SQLite does
-    /// not.
+    /// By driver_id, ASCII only (Texts.swift says why).
     private var remembered: [String: DriverRow] = [:]
+    /// Not written yet, in the order in which they were changed first. All of them are remembered.
+    private var changed: [DriverRow] = []
     private let find: PreparedStatement
     private let add: PreparedStatement
     private let update: PreparedStatement
@@ -86,23 +101,30 @@ final class DriverTable {
         FROM driver WHERE driver_id = ?1
         """
 
+    /// What is not written yet is forgotten with the rest.
     func forget() {
         remembered.removeAll(keepingCapacity: true)
+        changed.removeAll(keepingCapacity: true)
     }
 
     func row(of driver: DriverID) throws(SQLiteError) -> DriverRow? {
-        guard driver.rawValue.isASCII else { return try storedRow(of: driver) }
-        if let row = remembered[driver.rawValue] { return row }
+        if let row = remembered[driver.rawValue], driver.rawValue.hasSameBytes(asASCII: row.driver.rawValue) {
+            return row
+        }
         let row = try storedRow(of: driver)
-        if let row { remember(row, of: driver) }
+        if let row { try remember(row) }
         return row
     }
 
     /// Starts over when it is full: who is on the road comes back with the next event.
-    private func remember(_ row: DriverRow, of driver: DriverID) {
-        guard driver.rawValue.isASCII else { return }
-        if remembered.count >= Self.rememberedMax { forget() }
-        remembered[driver.rawValue] = row
+    private func remember(_ row: DriverRow) throws(SQLiteError) {
+        guard row.driver.rawValue.isASCII else { return }
+        if remembered.count >= Self.rememberedMax {
+            try writeChanged()
+            forget()
+        }
+        row.isRemembered = true
+        remembered[row.driver.rawValue] = row
     }
 
     private func storedRow(of driver: DriverID) throws(SQLiteError) -> DriverRow? {
@@ -115,7 +137,7 @@ final class DriverTable {
                     event: event, correctedAt: Moment(millisecondsSinceEpoch: row.integer(3)))
             }
             return DriverRow(
-                id: row.integer(0), lastCorrectionMilliseconds: row.optionalInteger(1), head: head,
+                id: row.integer(0), driver: driver, lastCorrectionMilliseconds: row.optionalInteger(1), head: head,
                 floor: row.optionalInteger(14).map(Moment.init(millisecondsSinceEpoch:)),
                 journey: try StoredJourney(row, at: 4), recentChanges: row.blob(13))
         }
@@ -126,11 +148,26 @@ final class DriverTable {
             try bindings.set(1, driver.rawValue)
             try bindings.set(2, now.millisecondsSinceEpoch)
         }
-        return DriverRow(
-            id: id, lastCorrectionMilliseconds: nil, head: nil, journey: StoredJourney(), recentChanges: [])
+        let row = DriverRow(id: id, driver: driver)
+        try remember(row)
+        return row
     }
 
-    func write(_ row: DriverRow, of driver: DriverID) throws(SQLiteError) {
+    /// The row was changed: it is written now, or with the next `writeChanged`.
+    func write(_ row: DriverRow) throws(SQLiteError) {
+        // The next one who asks for it would get the row that stands in the database.
+        guard row.isRemembered else { return try writeNow(row) }
+        if row.isToBeWritten { return }
+        row.isToBeWritten = true
+        changed.append(row)
+    }
+
+    func writeChanged() throws(SQLiteError) {
+        for row in changed { try writeNow(row) }
+        changed.removeAll(keepingCapacity: true)
+    }
+
+    private func writeNow(_ row: DriverRow) throws(SQLiteError) {
         try update.run { (bindings) throws(SQLiteError) in
             try bindings.set(1, row.id)
             try bindings.set(2, row.lastCorrectionMilliseconds)
@@ -139,6 +176,7 @@ final class DriverTable {
             try row.journey.bind(to: bindings, at: 5)
             if row.hasNewChanges { try bindings.set(11, blob: row.recentChanges) }
         }
-        remember(row.written, of: driver)
+        row.hasNewChanges = false
+        row.isToBeWritten = false
     }
 }

@@ -32,7 +32,7 @@ final class EventAppending {
     }
 
     /// To be called when drivers may have been changed by other means: by another connection, or by a change that is
-    /// not an event's. An erasure is one.
+    /// not an event's (an erasure is one). What this one changed has been written.
     func forgetDrivers() {
         drivers.forget()
     }
@@ -40,16 +40,17 @@ final class EventAppending {
     // MARK: Events
 
     func append(_ append: PreparedAppend) throws(SQLiteError) -> AppendOutcome {
-        let request = append.request
-        let driver = try drivers.row(of: request.driver)
+        let driver = try drivers.row(of: append.request.driver)
         if let driver, let stored = try repeated(append, of: driver) { return stored }
-        guard let session = try sessionUse(request, driver: driver) else { return .sessionNotFound }
+        guard let session = try sessionUse(append, driver: driver) else { return .sessionNotFound }
         return .stored(try store(append, driver: driver, session: session))
     }
 
     private func repeated(_ append: PreparedAppend, of driver: DriverRow) throws(SQLiteError) -> AppendOutcome? {
-        let key = append.request.submission.idempotencyKey
-        guard let stored = try events.stored(under: key, of: driver.id, digest: append.digest) else { return nil }
+        guard
+            let stored = try events.stored(
+                under: append.request.submission.idempotencyKey, of: driver.id, digest: append.digest)
+        else { return nil }
         guard stored.hasSameDigest else { return .keyReused }
         return .replayed(
             StoredEvent(eventID: stored.eventID, verdict: stored.verdict, journey: driver.journey.journey))
@@ -63,35 +64,36 @@ final class EventAppending {
     }
 
     /// Nil when the session is another driver's, or has to be registered and is not.
-    private func sessionUse(_ request: AppendRequest, driver: DriverRow?) throws(SQLiteError) -> SessionUse? {
-        guard let sessionID = request.submission.sessionID else { return SessionUse.none }
+    private func sessionUse(_ append: PreparedAppend, driver: DriverRow?) throws(SQLiteError) -> SessionUse? {
+        guard let sessionID = append.request.submission.sessionID else { return SessionUse.none }
         if let current = driver?.journey.sessionRow(named: sessionID) { return .known(current) }
         if let session = try sessions.row(of: sessionID) {
             return session.driver == driver?.id ? .known(session.id) : nil
         }
-        return request.requiresRegisteredSession ? nil : .opens(sessionID)
+        return append.request.requiresRegisteredSession ? nil : .opens(sessionID)
     }
 
     private func store(
         _ append: PreparedAppend, driver: DriverRow?, session: SessionUse
     ) throws(SQLiteError) -> StoredEvent {
-        let request = append.request
-        let submission = request.submission
-        var driver = if let driver { driver } else { try newDriver(request.driver, at: request.receivedAt) }
+        // Members are read where they stand: a copy of a request counts a dozen references, and back again.
+        let receivedAt = append.request.receivedAt
+        let driver = if let driver { driver } else { try newDriver(append.request.driver, at: receivedAt) }
         let clock = ClockCorrection(
-            occurredAt: submission.occurredAt, sentAt: submission.sentAt, receivedAt: request.receivedAt,
-            lastCorrectionMilliseconds: driver.lastCorrectionMilliseconds)
-        driver.lastCorrectionMilliseconds = clock.lastCorrectionMilliseconds
+            occurredAt: append.request.submission.occurredAt, sentAt: append.request.submission.sentAt,
+            receivedAt: receivedAt, lastCorrectionMilliseconds: driver.lastCorrectionMilliseconds)
         let new = NewEventRow(
-            driver: driver.id, append: append, placed: PlacedEvent(request, correctedAt: clock.corrected),
-            kind: try dictionaries.kind(of: submission, origin: .client),
-            session: try row(of: session, driver: driver, at: request.receivedAt),
-            charger: try dictionaries.place(submission.chargerID),
-            merchant: try dictionaries.place(submission.merchantID),
-            settingsVersion: try dictionaries.settingsVersion(request.settings, at: request.receivedAt), clock: clock)
-        let verdict = try folding.fold(new, into: &driver)
-        try drivers.write(driver, of: request.driver)
-        return StoredEvent(eventID: submission.eventID, verdict: verdict, journey: driver.journey.journey)
+            driver: driver.id, append: append, placed: PlacedEvent(append.request, correctedAt: clock.corrected),
+            kind: try dictionaries.kind(of: append.request.submission, origin: .client),
+            session: try row(of: session, driver: driver, at: receivedAt),
+            charger: try dictionaries.place(append.request.submission.chargerID),
+            merchant: try dictionaries.place(append.request.submission.merchantID),
+            settingsVersion: try dictionaries.settingsVersion(append.request.settings, at: receivedAt), clock: clock)
+        driver.lastCorrectionMilliseconds = clock.lastCorrectionMilliseconds
+        let verdict = try folding.fold(new, into: driver)
+        try drivers.write(driver)
+        return StoredEvent(
+            eventID: append.request.submission.eventID, verdict: verdict, journey: driver.journey.journey)
     }
 
     /// The first write of a request, and so the place for its last refusal: an event that was under way when its

@@ -19,13 +19,13 @@ final class EventFolding {
 
     /// Adds the event at its place and brings the driver's head up to date. An event after the head costs the same
     /// however long the journey is.
-    func fold(_ new: NewEventRow, into driver: inout DriverRow) throws(SQLiteError) -> Verdict {
+    func fold(_ new: NewEventRow, into driver: DriverRow) throws(SQLiteError) -> Verdict {
         if let floor = driver.floor, new.placed.occurredAt < floor { return try addBelowFloor(new) }
-        guard try comesAfterHead(new.placed, of: driver) else { return try foldLate(new, into: &driver) }
+        guard try comesAfterHead(new.placed, of: driver) else { return try foldLate(new, into: driver) }
         if let expiry = try expiry(before: new.placed, from: driver.journey, cause: new) {
-            _ = try addAfterHead(expiry, to: &driver)
+            _ = try addAfterHead(expiry, to: driver)
         }
-        return try addAfterHead(new, to: &driver)
+        return try addAfterHead(new, to: driver)
     }
 
     /// What came before its place is deleted, so nobody can tell what it would have moved: it is kept, with no effect,
@@ -42,7 +42,7 @@ final class EventFolding {
         return row.event < event
     }
 
-    private func addAfterHead(_ new: NewEventRow, to driver: inout DriverRow) throws(SQLiteError) -> Verdict {
+    private func addAfterHead(_ new: NewEventRow, to driver: DriverRow) throws(SQLiteError) -> Verdict {
         var new = new
         try new.apply(to: driver.journey)
         let id = try events.add(new)
@@ -53,7 +53,7 @@ final class EventFolding {
 
     /// From the last point before the event, over it, and on until the journey is the one that was stored there:
     /// from then on nothing changes, because a verdict depends on nothing but the journey before and the event.
-    private func foldLate(_ new: NewEventRow, into driver: inout DriverRow) throws(SQLiteError) -> Verdict {
+    private func foldLate(_ new: NewEventRow, into driver: DriverRow) throws(SQLiteError) -> Verdict {
         var new = new
         let before = try journey(before: new.placed, of: driver)
         try new.apply(to: before)
@@ -179,6 +179,6 @@ extension StoredJourney {
     }
 
     private static func isNamed(_ text: String, _ named: Named) -> Bool {
-        named.text.map { $0.utf8.elementsEqual(text.utf8) } ?? false
+        named.text.map { text.hasSameBytes(as: $0) } ?? false
     }
 }

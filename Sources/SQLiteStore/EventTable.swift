@@ -122,25 +122,25 @@ final class EventTable {
 
     /// The number of the new row, above that of every row before.
     func add(_ event: NewEventRow) throws(SQLiteError) -> Int64 {
-        let submission = event.append.request.submission
+        let append = event.append
         return try add.inserted { (bindings) throws(SQLiteError) in
             try bindings.set(1, event.driver)
-            try bindings.set(2, submission.idempotencyKey)
-            try bindings.set(3, submission.eventIDUnlessKey)
-            try bindings.set(4, blob: event.append.digest)
+            try bindings.set(2, append.request.submission.idempotencyKey)
+            try bindings.set(3, append.request.submission.eventIDUnlessKey)
+            try bindings.set(4, blob: append.digest)
             try bindings.set(5, event.kind)
             try bindings.set(6, event.session)
             try bindings.set(7, event.charger)
             try bindings.set(8, event.merchant)
             try bindings.set(9, event.settingsVersion)
-            try bindings.set(10, submission.occurredAtText)
-            try bindings.set(11, submission.occurredAt.millisecondsSinceEpoch)
+            try bindings.set(10, append.request.submission.occurredAtText)
+            try bindings.set(11, append.request.submission.occurredAt.millisecondsSinceEpoch)
             try bindings.set(12, event.clock.corrected.millisecondsSinceEpoch)
             try bindings.set(13, event.clock.skewMilliseconds)
-            try bindings.set(14, submission.sentAt?.millisecondsSinceEpoch)
-            try bindings.set(15, event.append.request.receivedAt.millisecondsSinceEpoch)
-            try bindings.set(16, submission.sequence)
-            try bindings.set(17, submission.metadata)
+            try bindings.set(14, append.request.submission.sentAt?.millisecondsSinceEpoch)
+            try bindings.set(15, append.request.receivedAt.millisecondsSinceEpoch)
+            try bindings.set(16, append.request.submission.sequence)
+            try bindings.set(17, append.request.submission.metadata)
             try event.verdict.bind(to: bindings, at: 18)
             try event.after.bind(to: bindings, at: 21)
         }
@@ -224,6 +224,6 @@ extension FoldedEventRow {
 
 extension EventSubmission {
     fileprivate var eventIDUnlessKey: String? {
-        eventID.utf8.elementsEqual(idempotencyKey.utf8) ? nil : eventID
+        eventID.hasSameBytes(as: idempotencyKey) ? nil : eventID
     }
 }

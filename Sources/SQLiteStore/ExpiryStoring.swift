@@ -27,7 +27,7 @@ final class ExpiryStoring {
             """, on: connection)
     }
 
-    /// At most `driversMax`, the earliest deadline first.
+    /// At most `driversMax`, the earliest deadline first. What is changed of drivers has been written.
     func due(_ request: ExpiryRequest) throws(SQLiteError) -> [DueDriver] {
         var due: [DueDriver] = []
         try findDue.forEach { (bindings) throws(SQLiteError) in
@@ -47,13 +47,13 @@ final class ExpiryStoring {
 
     /// Whether there was an expiry to store.
     func expire(_ due: DueDriver, _ request: ExpiryRequest) throws(SQLiteError) -> Bool {
-        guard var driver = try appending.drivers.row(of: due.id) else { return false }
+        guard let driver = try appending.drivers.row(of: due.id) else { return false }
         var journey = driver.journey.journey
         guard let deadline = journey.takeDeadline(before: request.now) else { return false }
         let expiry = try appending.folding.expiry(
             deadline, of: driver.journey, driver: driver.id, due.id, at: request.now, settings: request.settings)
-        _ = try appending.folding.fold(expiry, into: &driver)
-        try appending.drivers.write(driver, of: due.id)
+        _ = try appending.folding.fold(expiry, into: driver)
+        try appending.drivers.write(driver)
         return true
     }
 }

@@ -10,6 +10,7 @@ import GRDBSQLite
 final class PreparedStatement {
     private let handle: OpaquePointer
     private let connection: OpaquePointer
+    private let bindings: Bindings
 
     /// `connection` outlives the statement, or is closed by sqlite3_close_v2, which waits for it.
     init(_ sql: String, on connection: OpaquePointer) throws(SQLiteError) {
@@ -19,6 +20,7 @@ final class PreparedStatement {
         guard code == SQLITE_OK, let handle else { throw SQLiteError(code: code, on: connection) }
         self.handle = handle
         self.connection = connection
+        bindings = Bindings(handle: handle, connection: connection)
     }
 
     deinit {
@@ -28,7 +30,7 @@ final class PreparedStatement {
     /// Runs a statement that answers no rows. Bindings are gone afterwards, whether it throws or not.
     func run(_ bind: (borrowing Bindings) throws(SQLiteError) -> Void = { _ in }) throws(SQLiteError) {
         defer { reset() }
-        try bind(Bindings(handle: handle, connection: connection))
+        try bind(bindings)
         _ = try step()
     }
 
@@ -37,7 +39,7 @@ final class PreparedStatement {
         _ bind: (borrowing Bindings) throws(SQLiteError) -> Void, read: (borrowing Columns) throws(SQLiteError) -> Value
     ) throws(SQLiteError) -> Value? {
         defer { reset() }
-        try bind(Bindings(handle: handle, connection: connection))
+        try bind(bindings)
         guard try step() else { return nil }
         return try read(Columns(handle: handle))
     }
@@ -55,7 +57,7 @@ final class PreparedStatement {
         visit: (borrowing Columns) throws(SQLiteError) -> Bool
     ) throws(SQLiteError) {
         defer { reset() }
-        try bind(Bindings(handle: handle, connection: connection))
+        try bind(bindings)
         while try step() {
             guard try visit(Columns(handle: handle)) else { return }
         }
@@ -72,14 +74,35 @@ final class PreparedStatement {
     /// Its result repeats the error of the step before and says nothing new.
     private func reset() {
         sqlite3_reset(handle)
-        sqlite3_clear_bindings(handle)
+        bindings.clear()
     }
 }
 
 /// Values for the parameters `?1`, `?2`, ... of a statement; one that is not bound is NULL.
-struct Bindings: ~Copyable {
-    fileprivate let handle: OpaquePointer
-    fileprivate let connection: OpaquePointer
+final class Bindings {
+    /// Of the texts and blobs of one run: an event with some metadata.
+    private static let keptBytesMax = 1536
+
+    private let handle: OpaquePointer
+    private let connection: OpaquePointer
+    /// The texts and blobs that are bound, so that SQLite need not ask for memory for each. A place in it is used again
+    /// only after `clear` has unbound them all, and it is given back after the statement, which owns this.
+    private var kept: UnsafeMutableRawPointer?
+    private var keptCount = 0
+
+    fileprivate init(handle: OpaquePointer, connection: OpaquePointer) {
+        self.handle = handle
+        self.connection = connection
+    }
+
+    deinit {
+        kept?.deallocate()
+    }
+
+    fileprivate func clear() {
+        sqlite3_clear_bindings(handle)
+        keptCount = 0
+    }
 
     func set(_ index: Int32, _ value: Int64?) throws(SQLiteError) {
         guard let value else { return }
@@ -89,25 +112,43 @@ struct Bindings: ~Copyable {
     func set(_ index: Int32, _ text: String?) throws(SQLiteError) {
         guard var text else { return }
         let code = text.withUTF8 { bytes in
-            bytes.withMemoryRebound(to: CChar.self) { characters in
-                // Without an address SQLite would bind NULL.
-                guard let base = characters.baseAddress else { return sqlite3_bind_text(handle, index, "", 0, nil) }
-                return sqlite3_bind_text64(
-                    handle, index, base, UInt64(characters.count), Self.transient, UInt8(SQLITE_UTF8))
+            let bytes = UnsafeRawBufferPointer(bytes)
+            // Without an address SQLite would bind NULL.
+            guard let start = bytes.baseAddress, !bytes.isEmpty else {
+                return sqlite3_bind_text(handle, index, "", 0, nil)
             }
+            let kept = keep(bytes)
+            return sqlite3_bind_text64(
+                handle, index, (kept ?? start).assumingMemoryBound(to: CChar.self), UInt64(bytes.count),
+                kept == nil ? Self.transient : nil, UInt8(SQLITE_UTF8))
         }
         try check(code)
     }
 
     func set(_ index: Int32, blob: [UInt8]) throws(SQLiteError) {
         let code = blob.withUnsafeBytes { bytes in
-            sqlite3_bind_blob64(handle, index, bytes.baseAddress, UInt64(bytes.count), Self.transient)
+            let kept = bytes.isEmpty ? nil : keep(bytes)
+            return sqlite3_bind_blob64(
+                handle, index, kept ?? bytes.baseAddress, UInt64(bytes.count),
+                kept == nil ? Self.transient : nil)
         }
         try check(code)
     }
 
-    /// SQLITE_TRANSIENT, "copy it before you return", is the pointer -1 in C; Swift does not import the cast.
+    /// Nil is SQLITE_STATIC, "it stays where it is". SQLITE_TRANSIENT, "copy it before you return", is the pointer -1 in
+    /// C; Swift does not import the cast.
     private static var transient: sqlite3_destructor_type { unsafeBitCast(-1, to: sqlite3_destructor_type.self) }
+
+    /// The same bytes in a place that they have until `clear`; nil when there is no room.
+    private func keep(_ bytes: UnsafeRawBufferPointer) -> UnsafeRawPointer? {
+        guard let source = bytes.baseAddress, bytes.count <= Self.keptBytesMax - keptCount else { return nil }
+        let kept = self.kept ?? .allocate(byteCount: Self.keptBytesMax, alignment: 1)
+        self.kept = kept
+        let place = kept + keptCount
+        place.copyMemory(from: source, byteCount: bytes.count)
+        keptCount += bytes.count
+        return UnsafeRawPointer(place)
+    }
 
     private func check(_ code: Int32) throws(SQLiteError) {
         guard code == SQLITE_OK else { throw SQLiteError(code: code, on: connection) }

@@ -39,7 +39,7 @@ package final class SQLiteEventStore: EventStore {
 
     package func append(_ request: AppendRequest) async throws(StoreFailure) -> AppendOutcome {
         let prepared = PreparedAppend(request)
-        return try await withCheckedContinuation { continuation in
+        return try await withUnsafeContinuation { continuation in
             writer.add(.append(prepared, continuation))
         }.get()
     }
@@ -47,7 +47,7 @@ package final class SQLiteEventStore: EventStore {
     package func append(_ requests: [AppendRequest]) async -> [Result<AppendOutcome, StoreFailure>] {
         guard !requests.isEmpty else { return [] }
         let prepared = requests.map(PreparedAppend.init)
-        return await withCheckedContinuation { continuation in
+        return await withUnsafeContinuation { continuation in
             writer.add(.appendMany(prepared, continuation))
         }
     }

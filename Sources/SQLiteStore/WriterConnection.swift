@@ -61,7 +61,7 @@ final class WriterConnection {
     }
 
     private func tell(_ done: [DoneWork], of group: [WriterWork]) {
-        if group.contains(where: \.leavesNoTrace) { truncateLog(patienceMilliseconds: Self.truncationPatience) }
+        if group.contains(where: { $0.leavesNoTrace }) { truncateLog(patienceMilliseconds: Self.truncationPatience) }
         for work in done { work.tell() }
     }
 
@@ -82,6 +82,7 @@ final class WriterConnection {
             try begin.run()
             try forgetWhatOthersChanged()
             let done = try group.map { (work) throws(SQLiteError) in try perform(work, db, isolating: isolating) }
+            try appending.drivers.writeChanged()
             return commit(done)
         } catch {
             rollBack()
@@ -211,6 +212,7 @@ final class WriterConnection {
     /// Each with a savepoint, always: a driver whose rows cannot be read must not keep the others' deadlines waiting.
     private func expire(_ request: ExpiryRequest) throws(SQLiteError) -> StoredExpiries {
         var stored = StoredExpiries()
+        try appending.drivers.writeChanged()
         let due = try expiring.due(request)
         for driver in due {
             let outcome = try self.request(isolating: true, sparing: \.isAboutOneDriver) { () throws(SQLiteError) in
@@ -244,9 +246,12 @@ final class WriterConnection {
                 return .failure(.driverErased)
             }
         }
+        // What is written within the savepoint is this request's alone, and can be taken back with it.
+        try appending.drivers.writeChanged()
         try savepoint.run()
         do {
             let outcome = try body()
+            try appending.drivers.writeChanged()
             try releaseSavepoint.run()
             return .success(outcome)
         } catch {

@@ -4,12 +4,16 @@
 import Engine
 import GRDB
 
+/// Whoever appends waits unchecked: a checked continuation is an object more for each event. It is resumed once, since
+/// `Writer.add` fails what it does not put in line, and whatever is taken from the line is told or failed.
+///
+/// What is large and seldom is `indirect`, so that an append moves as two words.
 enum WriterWork: QueuedWork {
-    case append(PreparedAppend, CheckedContinuation<Result<AppendOutcome, StoreFailure>, Never>)
-    case appendMany([PreparedAppend], CheckedContinuation<[Result<AppendOutcome, StoreFailure>], Never>)
-    case register(SessionRegistration, CheckedContinuation<Result<RegistrationOutcome, StoreFailure>, Never>)
-    case expire(ExpiryRequest, CheckedContinuation<Result<StoredExpiries, StoreFailure>, Never>)
-    case change(PendingChange)
+    case append(PreparedAppend, UnsafeContinuation<Result<AppendOutcome, StoreFailure>, Never>)
+    case appendMany([PreparedAppend], UnsafeContinuation<[Result<AppendOutcome, StoreFailure>], Never>)
+    indirect case register(SessionRegistration, CheckedContinuation<Result<RegistrationOutcome, StoreFailure>, Never>)
+    indirect case expire(ExpiryRequest, CheckedContinuation<Result<StoredExpiries, StoreFailure>, Never>)
+    indirect case change(PendingChange)
     /// A write that changes nothing that anybody reads: is the disk taking writes?
     case probe(CheckedContinuation<Result<Void, StoreFailure>, Never>)
 
@@ -66,9 +70,9 @@ struct PendingChange: Sendable {
 
 /// A piece of work that was done in a transaction, to be told after it is over.
 enum DoneWork {
-    case append(Result<AppendOutcome, StoreFailure>, CheckedContinuation<Result<AppendOutcome, StoreFailure>, Never>)
+    case append(Result<AppendOutcome, StoreFailure>, UnsafeContinuation<Result<AppendOutcome, StoreFailure>, Never>)
     case appendMany(
-        [Result<AppendOutcome, StoreFailure>], CheckedContinuation<[Result<AppendOutcome, StoreFailure>], Never>)
+        [Result<AppendOutcome, StoreFailure>], UnsafeContinuation<[Result<AppendOutcome, StoreFailure>], Never>)
     case register(
         Result<RegistrationOutcome, StoreFailure>,
         CheckedContinuation<Result<RegistrationOutcome, StoreFailure>, Never>)

@@ -1,4 +1,5 @@
-// What SQLite writes to its WAL in two calls for each page, written in one call for many pages.
+// What SQLite writes to its WAL in two calls for each page, written in one call for many pages; and its counting of its
+// own memory, turned off.
 #ifndef DWELL_CJOINEDWRITES_H
 #define DWELL_CJOINEDWRITES_H
 
@@ -10,5 +11,9 @@ struct sqlite3;
 // The database is in WAL mode, and no transaction is open. SQLITE_OK, or SQLite's result code. What happens when the
 // files are closed is taken care of.
 int dwell_join_log_writes(struct sqlite3 *connection);
+
+// From now on SQLite does not count the memory that it asks for, which it does under a lock that all connections share.
+// Before the process first uses SQLite; SQLITE_MISUSE, and everything stays as it is, when that is over.
+int dwell_stop_memory_statistics(void);
 
 #endif
