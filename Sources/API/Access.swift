@@ -99,19 +99,16 @@ struct Access: Sendable {
 
     /// nil when memory is not enough to say who it is.
     private func callerAtOnce(of request: Request) throws(ProblemAnswer) -> Caller? {
-        guard request.fields.count(of: "Authorization") == 1 else { return nil }
-        let found = request.fields.withFirst("Authorization") { value -> Result<Caller?, TokenRefusal> in
-            guard let token = BearerToken.candidate(in: value) else { return .success(nil) }
-            return Result { () throws(TokenRefusal) in
-                try tokens.verifyAtOnce(token, atSecondsSince1970: request.receivedAtMilliseconds / 1000)
+        guard let value = request.fields.only("Authorization") else { return nil }
+        do throws(TokenRefusal) {
+            let caller = try value.withUnsafeBufferPointer { value throws(TokenRefusal) -> Caller? in
+                guard let token = BearerToken.candidate(in: UnsafeRawBufferPointer(value)) else { return nil }
+                return try tokens.verifyAtOnce(token, atSecondsSince1970: request.receivedAtMilliseconds / 1000)
             }
-        }
-        switch found {
-        case .success(let caller)?:
             if caller != nil { metrics.count(.accepted) }
             return caller
-        case .failure(let refusal)?: throw refused(refusal, request)
-        case nil: return nil
+        } catch {
+            throw refused(error, request)
         }
     }
 

@@ -12,10 +12,14 @@ enum BearerToken {
     /// What may be the token of a field of this value: what follows the scheme, not looked at any further. nil when
     /// the value is nothing of that form. For who knows good tokens by all of their bytes.
     static func candidate(in value: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
-        let scheme = "bearer ".utf8
-        guard value.count > scheme.count, value.prefix(scheme.count).elementsEqual(scheme, by: { $0 | 0x20 == $1 })
-        else { return nil }
-        return UnsafeRawBufferPointer(rebasing: value[scheme.count...])
+        let scheme: StaticString = "bearer "
+        let length = scheme.utf8CodeUnitCount
+        guard value.count > length else { return nil }
+        let isBearer = scheme.withUTF8Buffer { letters in
+            for place in 0..<length where value[place] | 0x20 != letters[place] { return false }
+            return true
+        }
+        return isBearer ? UnsafeRawBufferPointer(rebasing: value[length...]) : nil
     }
 
     /// `credentials = auth-scheme 1*SP token68`, on bytes: every request of a phone has them.

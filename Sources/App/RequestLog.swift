@@ -7,7 +7,7 @@ import HTTPServer
 import Logging
 import Telemetry
 
-struct RequestLog: RequestObserver {
+final class RequestLog: RequestObserver {
     private let logger: Logger
     /// The logger's. Read once: asking it for every request costs more than all else here.
     private let leastLevel: Logger.Level
@@ -47,7 +47,7 @@ struct RequestLog: RequestObserver {
 }
 
 /// Each is told of every request, in that order.
-struct RequestObservers: RequestObserver {
+final class RequestObservers: RequestObserver {
     private let observers: [any RequestObserver]
 
     init(_ observers: [any RequestObserver]) {

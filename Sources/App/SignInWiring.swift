@@ -26,7 +26,7 @@ struct SignInWiring {
         outgoing = await OutgoingWiring(
             configuration, http: http, queue: accounts, clock: clock, logger: logger)
         memory = SignInMemory(store: accounts)
-        verifier = await AccessTokenVerifier(
+        verifier = AccessTokenVerifier(
             key: key, scope: configuration.tokens.scope, trustExternal: configuration.tokens.trustsExternal,
             signInSessions: memory)
         let mint = TokenMint(

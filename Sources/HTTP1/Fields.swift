@@ -55,6 +55,19 @@ package struct Fields: Sendable {
         return bytes.withUnsafeBytes { body(UnsafeRawBufferPointer(rebasing: $0[lines[place].value])) }
     }
 
+    /// The bytes of the value under that name, not copied; nil when there is none, or more than one.
+    package func only(_ name: String) -> ArraySlice<UInt8>? {
+        var only: Int?
+        var count = 0
+        forEachPlace(name) { place in
+            only = place
+            count += 1
+            return count == 1
+        }
+        guard count == 1, let only else { return nil }
+        return bytes[lines[only].value]
+    }
+
     /// How often that name is there. Of two there is often no telling which one counts.
     package func count(of name: String) -> Int {
         var count = 0
@@ -103,10 +116,42 @@ package struct Fields: Sendable {
 
     /// A field line that was received, its name and value checked.
     mutating func append(_ line: FieldLine, of received: [UInt8]) {
-        _ = received.withUnsafeBufferPointer { received in
-            appendChecked(
-                UnsafeBufferPointer(rebasing: received[line.name]), UnsafeBufferPointer(rebasing: received[line.value]))
+        received.withUnsafeBufferPointer { received in
+            if let whole = Fields.asKept(line, of: received) {
+                appendWhole(whole, nameLength: line.name.count)
+            } else {
+                appendChecked(
+                    UnsafeBufferPointer(rebasing: received[line.name]),
+                    UnsafeBufferPointer(rebasing: received[line.value]))
+            }
         }
+    }
+
+    /// The line with its CRLF where it came in the form in which it is kept, as most do: that is one piece to copy.
+    private static func asKept(
+        _ line: FieldLine, of received: UnsafeBufferPointer<UInt8>
+    ) -> UnsafeBufferPointer<UInt8>? {
+        let end = line.value.upperBound
+        guard line.value.lowerBound == line.name.upperBound + 2, received[line.name.upperBound + 1] == Grammar.space,
+            end + 2 <= received.count, received[end] == Grammar.carriageReturn, received[end + 1] == Grammar.lineFeed
+        else { return nil }
+        return UnsafeBufferPointer(rebasing: received[line.name.lowerBound..<end + 2])
+    }
+
+    private mutating func appendWhole(_ whole: UnsafeBufferPointer<UInt8>, nameLength: Int) {
+        reserveUsual()
+        let start = bytes.count
+        bytes.append(contentsOf: whole)
+        lines.append(
+            Line(
+                nameStart: UInt32(clamping: start), nameEnd: UInt32(clamping: start + nameLength),
+                valueEnd: UInt32(clamping: bytes.count - 2)))
+    }
+
+    private mutating func reserveUsual() {
+        if !lines.isEmpty { return }
+        lines.reserveCapacity(Self.usualCount)
+        bytes.reserveCapacity(Self.usualBytes)
     }
 
     private mutating func append(_ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) {
@@ -122,10 +167,7 @@ package struct Fields: Sendable {
     private mutating func appendChecked(
         _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>
     ) -> Int {
-        if lines.isEmpty {
-            lines.reserveCapacity(Self.usualCount)
-            bytes.reserveCapacity(Self.usualBytes)
-        }
+        reserveUsual()
         let start = bytes.count
         bytes.append(contentsOf: name)
         bytes.append(UInt8(ascii: ":"))

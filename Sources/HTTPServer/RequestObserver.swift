@@ -36,7 +36,8 @@ package struct AnsweredRequest: Sendable {
     }
 }
 
-package protocol RequestObserver: Sendable {
+/// An object, so that telling it copies nothing.
+package protocol RequestObserver: AnyObject, Sendable {
     /// Called on a connection's loop, once per answered request, refused ones too. Must not block.
     func answered(_ request: AnsweredRequest)
 }

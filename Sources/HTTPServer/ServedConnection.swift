@@ -33,6 +33,8 @@ final class ServedConnection: @unchecked Sendable, ServesWhileWaiting {
     private var stepInHand: Step?
     /// Since another connection of the loop had its turn, or there was nothing more to answer.
     private var answersAtOnce = 0
+    /// The last request that its path alone led to a route.
+    private var lastMatch: (method: Method, path: String, placed: PlacedRoute)?
     /// The last answer's moment.
     var answeredAt: Deadline?
 
@@ -142,7 +144,7 @@ final class ServedConnection: @unchecked Sendable, ServesWhileWaiting {
         contentStart = nil
         let destination: Exchange.Destination
         var parameters: [String: String] = [:]
-        switch serving.router.match(head.method, head.path) {
+        switch match(head) {
         case .route(let placed, let found):
             http.limitBody(toBytes: placed.route.bodyBytesMax)
             destination = .handler(placed)
@@ -165,6 +167,18 @@ final class ServedConnection: @unchecked Sendable, ServesWhileWaiting {
                 peer: connection.remoteAddress, head.fields),
             parameters: parameters)
         exchange = Exchange(destination: destination, request: request)
+    }
+
+    /// Most connections ask for one thing again and again.
+    private func match(_ head: RequestHead) -> Router.Match {
+        if let last = lastMatch, last.path == head.path, last.method == head.method {
+            return .route(last.placed, parameters: [:])
+        }
+        let match = serving.router.match(head.method, head.path)
+        if case .route(let placed, let parameters) = match, parameters.isEmpty {
+            lastMatch = (head.method, head.path, placed)
+        }
+        return match
     }
 
     private func take(_ bytes: [UInt8]) {
@@ -306,20 +320,19 @@ final class ServedConnection: @unchecked Sendable, ServesWhileWaiting {
     }
 
     private func deadline(_ phase: ServerConnection.Phase, _ start: Deadline?) -> Deadline {
-        let configuration = serving.configuration
         switch phase {
         case .head:
-            let deadline = headDeadline ?? .inMilliseconds(configuration.headTimeoutMilliseconds)
+            let deadline = headDeadline ?? .inMilliseconds(serving.configuration.headTimeoutMilliseconds)
             headDeadline = deadline
             return deadline
         case .content:
             let start = contentStart ?? (.now, bytesRead)
             contentStart = start
             let received = min(bytesRead - start.bytesRead, 1 << 40)
-            let earned = received * 1000 / max(1, configuration.bodyBytesPerSecondMin)
-            return start.at.advanced(byMilliseconds: configuration.bodyTimeoutMilliseconds + earned)
+            let earned = received * 1000 / max(1, serving.configuration.bodyBytesPerSecondMin)
+            return start.at.advanced(byMilliseconds: serving.configuration.bodyTimeoutMilliseconds + earned)
         case .idle, .response, .closed:
-            let idle = (start ?? .now).advanced(byMilliseconds: configuration.idleTimeoutMilliseconds)
+            let idle = (start ?? .now).advanced(byMilliseconds: serving.configuration.idleTimeoutMilliseconds)
             return min(idle, drainDeadline ?? .never)
         }
     }

@@ -1,6 +1,6 @@
-// Fills the TokenVerifier port with JWTKit. A signature costs tens of microseconds and a hop to JWTKit's actor, so a
-// token that was verified once is remembered until it expires; whether its sign-in session still lives is asked every
-// time. It refuses to know routes and answers.
+// Fills the TokenVerifier port with JWTKit. A signature costs tens of microseconds, so a token that was verified once is
+// remembered until it expires; whether its sign-in session still lives is asked every time. It refuses to know routes
+// and answers.
 
 import Foundation
 import JWTKit
@@ -15,10 +15,15 @@ package protocol SignInSessions: Sendable {
 
     /// The same when memory is enough to say it; false when it is not. Does not wait.
     func admitAtOnce(_ caller: Caller, issuedAt: Double) throws(TokenRefusal) -> Bool
+
+    /// Goes up, never from below 0, before anything that was admitted at once may not be any more: whoever was, at this
+    /// count, need not be asked about until it changes. nil: ask every time.
+    var endings: Int? { get }
 }
 
 extension SignInSessions {
     package func admitAtOnce(_ caller: Caller, issuedAt: Double) throws(TokenRefusal) -> Bool { false }
+    package var endings: Int? { nil }
 }
 
 /// Verifies access tokens with one key. Safe to use from every thread.
@@ -27,7 +32,8 @@ package final class AccessTokenVerifier: TokenVerifier {
     /// anything is parsed.
     package static let tokenBytesMax = 4096
 
-    private let keys: JWTKeyCollection
+    /// Not JWTKit's collection of keys, an actor: asking it costs two switches of threads.
+    private let signature: SignatureCheck
     private let algorithm: SigningKey.Algorithm
     private let scope: TokenScope
     private let trustsExternal: Bool
@@ -39,8 +45,8 @@ package final class AccessTokenVerifier: TokenVerifier {
     package init(
         key: SigningKey, scope: TokenScope, trustExternal: Bool, signInSessions: (any SignInSessions)?,
         rememberedMax: Int = 65_536
-    ) async {
-        keys = await key.collection()
+    ) {
+        signature = key.check
         algorithm = key.algorithm
         self.scope = scope
         self.trustsExternal = trustExternal
@@ -51,8 +57,8 @@ package final class AccessTokenVerifier: TokenVerifier {
     package func verify(_ token: String, atSecondsSince1970 now: Int64) async throws(TokenRefusal) -> Caller {
         guard token.utf8.count <= Self.tokenBytesMax else { throw .malformed }
         let digest = TokenDigest(of: token)
-        if let known = try known(digest, now) { return try await admitted(known) }
-        let verified = try await claims(of: token).verified(in: scope, atSecondsSince1970: now)
+        if let known = try known(digest, now) { return try await admitted(known.token) }
+        let verified = try claims(of: token).verified(in: scope, atSecondsSince1970: now)
         let admitted = try await admitted(verified)
         remembered.remember(digest, verified)
         return admitted
@@ -63,14 +69,19 @@ package final class AccessTokenVerifier: TokenVerifier {
     ) throws(TokenRefusal) -> Caller? {
         guard token.count <= Self.tokenBytesMax else { return nil }
         guard let known = try known(TokenDigest(of: token), now) else { return nil }
-        try judgeSignInSession(of: known)
-        guard let signInSessions else { return known.caller }
-        return try signInSessions.admitAtOnce(known.caller, issuedAt: known.issuedAt) ? known.caller : nil
+        let endings = signInSessions?.endings
+        if let endings, known.wasAdmitted(at: endings) { return known.token.caller }
+        try judgeSignInSession(of: known.token)
+        let caller = known.token.caller
+        guard let signInSessions else { return caller }
+        guard try signInSessions.admitAtOnce(caller, issuedAt: known.token.issuedAt) else { return nil }
+        if let endings { known.isAdmitted(at: endings) }
+        return caller
     }
 
-    private func known(_ digest: TokenDigest, _ now: Int64) throws(TokenRefusal) -> VerifiedToken? {
+    private func known(_ digest: TokenDigest, _ now: Int64) throws(TokenRefusal) -> RememberedToken? {
         guard let known = remembered.find(digest) else { return nil }
-        guard Double(now) < known.expiry else {
+        guard Double(now) < known.token.expiry else {
             remembered.forget(digest)
             throw .expired
         }
@@ -83,7 +94,7 @@ package final class AccessTokenVerifier: TokenVerifier {
         _ token: String, atSecondsSince1970 now: Int64, pastExpirySeconds: Int64
     ) async throws(TokenRefusal) -> Caller {
         guard token.utf8.count <= Self.tokenBytesMax else { throw .malformed }
-        let verified = try await claims(of: token).verified(
+        let verified = try claims(of: token).verified(
             in: scope, atSecondsSince1970: now, pastExpirySeconds: pastExpirySeconds)
         guard verified.caller.signInSession != nil else { throw .external }
         return try await admitted(verified)
@@ -104,27 +115,25 @@ package final class AccessTokenVerifier: TokenVerifier {
     }
 
     /// The claims, once form, algorithm and signature are in order, in that order.
-    private func claims(of token: String) async throws(TokenRefusal) -> AccessClaims {
+    private func claims(of token: String) throws(TokenRefusal) -> AccessClaims {
         guard Self.isCompactForm(token) else { throw .malformed }
         let bytes = Array(token.utf8)
         let parts = token.split(separator: ".")
+        let parser = DefaultJWTParser()
         guard Self.isJSONObject(parts[0]) else { throw .malformed }
-        guard let header = try? DefaultJWTParser().parse(bytes, as: AnyClaims.self).header else { throw .malformed }
+        guard let (header, _, signatureBytes) = try? parser.parse(bytes, as: AnyClaims.self) else { throw .malformed }
         guard header.alg == algorithm.rawValue else { throw .wrongAlgorithm }
         // RFC 7515, section 4.1.11: extensions that we do not understand, and we understand none.
         guard header.fields["crit"] == nil else { throw .malformed }
-        do {
-            let claims = try await keys.verify(bytes, as: AccessClaims.self)
-            guard Self.isJSONObject(parts[1]) else { throw TokenRefusal.claims }
-            return claims
-        } catch let refusal as TokenRefusal {
-            throw refusal
-        } catch let error as JWTError where error.errorType == .malformedToken {
-            // The signature was good and the JSON is JSON: a claim has the wrong type.
-            throw .claims
-        } catch {
-            throw .wrongSignature
-        }
+        // Section 4.1.4: a name is a string. Whatever it is, there is one key to choose.
+        guard header.fields["kid"] == nil || header.kid != nil else { throw .malformed }
+        // Section 5.2: what was signed is the first two parts and the dot between them.
+        let content = bytes.prefix(parts[0].utf8.count + 1 + parts[1].utf8.count)
+        guard signature.isValid(signatureBytes, of: content) else { throw .wrongSignature }
+        // The JSON is JSON: where this fails, a claim has the wrong type.
+        guard let claims = try? parser.parse(bytes, as: AccessClaims.self).payload, Self.isJSONObject(parts[1])
+        else { throw .claims }
+        return claims
     }
 
     /// An object that has one reading. JWTKit's decoder takes one of two members of a name, another service's may take

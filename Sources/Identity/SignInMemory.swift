@@ -58,8 +58,6 @@ package final class SignInMemory: SignInSessions {
     private struct State {
         var young: [Key: Known] = [:]
         var old: [Key: Known] = [:]
-        /// Goes up with everything that is forgotten. What was read before may be older than a revocation.
-        var epoch = 0
         /// Nil until the feed was read once: nothing is remembered before.
         var lastRevocation: Int64?
     }
@@ -68,6 +66,9 @@ package final class SignInMemory: SignInSessions {
     private let generationCountMax: Int
     private let pollMilliseconds: Int
     private let state = Mutex(State())
+    /// Goes up with everything that is forgotten, under the lock of `state`. What was read before may be older than a
+    /// revocation.
+    private let epoch = Atomic<Int>(0)
 
     /// Another process's revocations are heard of within `pollMilliseconds`, and what a read takes.
     package init(store: any SignInStandings, rememberedMax: Int = 65_536, pollMilliseconds: Int = 200) {
@@ -78,7 +79,9 @@ package final class SignInMemory: SignInSessions {
 
     package func admit(_ caller: Caller, issuedAt: Double) async throws(TokenRefusal) {
         let key = Key(caller)
-        let (known, epoch) = state.withLock { state in (Self.find(key, in: &state, generationCountMax), state.epoch) }
+        let (known, epoch) = state.withLock { state in
+            (Self.find(key, in: &state, generationCountMax), self.epoch.load(ordering: .relaxed))
+        }
         if let known, known.driver == caller.driver { return try Self.admit(known.standing, issuedAt: issuedAt) }
         let standing: SignInStanding
         do throws(AccountFailure) {
@@ -90,7 +93,7 @@ package final class SignInMemory: SignInSessions {
             throw .undecided
         }
         state.withLock { state in
-            guard state.epoch == epoch, state.lastRevocation != nil else { return }
+            guard self.epoch.load(ordering: .relaxed) == epoch, state.lastRevocation != nil else { return }
             Self.insert(Known(driver: caller.driver, standing: standing), for: key, in: &state, generationCountMax)
         }
         try Self.admit(standing, issuedAt: issuedAt)
@@ -103,6 +106,9 @@ package final class SignInMemory: SignInSessions {
         try Self.admit(known.standing, issuedAt: issuedAt)
         return true
     }
+
+    /// Nothing is forgotten without a count.
+    package var endings: Int? { epoch.load(ordering: .acquiring) }
 
     private static func admit(_ standing: SignInStanding, issuedAt: Double) throws(TokenRefusal) {
         switch standing {
@@ -123,16 +129,16 @@ package final class SignInMemory: SignInSessions {
             state.withLock { state in
                 state.lastRevocation = max(state.lastRevocation ?? news.last, news.last)
                 // What was read before the feed was may be older than its first number.
-                if news.concernsAll || last == nil { return Self.forgetAll(&state) }
+                if news.concernsAll || last == nil { return forgetAll(&state) }
                 guard !news.sids.isEmpty else { return }
-                state.epoch += 1
+                epoch.wrappingAdd(1, ordering: .releasing)
                 for sid in news.sids {
                     state.young[.session(sid)] = nil
                     state.old[.session(sid)] = nil
                 }
             }
         } catch {
-            state.withLock { Self.forgetAll(&$0) }
+            state.withLock { forgetAll(&$0) }
         }
     }
 
@@ -164,8 +170,8 @@ package final class SignInMemory: SignInSessions {
         state.young[key] = known
     }
 
-    private static func forgetAll(_ state: inout State) {
-        state.epoch += 1
+    private func forgetAll(_ state: inout State) {
+        epoch.wrappingAdd(1, ordering: .releasing)
         state.young = [:]
         state.old = [:]
     }

@@ -2,6 +2,7 @@
 // section 3.1). It refuses to know about settings and about what a token says.
 
 import Crypto
+import Foundation
 import JWTKit
 package import Telemetry
 
@@ -55,6 +56,14 @@ package struct SigningKey: Sendable {
         }
     }
 
+    /// What is needed to tell its signatures from others.
+    var check: SignatureCheck {
+        switch material {
+        case .hmac(let key): .hmac(key)
+        case .ecdsa(_, let key): .ecdsa(key.reveal().publicKey)
+        }
+    }
+
     /// What keys for other purposes are derived from: as secret as the key itself.
     var secretBytes: Secret<SymmetricKey> {
         switch material {
@@ -66,6 +75,23 @@ package struct SigningKey: Sendable {
 
 extension SigningKey: CustomStringConvertible {
     package var description: String { "SigningKey(\(algorithm.rawValue))" }
+}
+
+/// Whether a signature is the key's (RFC 7518, sections 3.2 and 3.4). Needs no waiting.
+enum SignatureCheck: Sendable {
+    case hmac(Secret<SymmetricKey>)
+    case ecdsa(P256.Signing.PublicKey)
+
+    func isValid(_ signature: some DataProtocol, of content: some DataProtocol) -> Bool {
+        switch self {
+        case .hmac(let key):
+            return HMAC<SHA256>.isValidAuthenticationCode(
+                Data(signature), authenticating: content, using: key.reveal())
+        case .ecdsa(let key):
+            guard let signature = try? P256.Signing.ECDSASignature(rawRepresentation: signature) else { return false }
+            return key.isValidSignature(signature, for: content)
+        }
+    }
 }
 
 /// Why there is no key. The texts name files, never what is in them.

@@ -40,10 +40,31 @@ struct VerifiedToken: Sendable {
     var expiry: Double
 }
 
+/// A verified token in memory. An object, so that finding one costs one reference.
+final class RememberedToken: Sendable {
+    let token: VerifiedToken
+    /// The last count of `SignInSessions.endings` before it was admitted; -1 for never.
+    private let admittedAt = Atomic<Int>(-1)
+
+    init(_ token: VerifiedToken) {
+        self.token = token
+    }
+
+    /// Whether it was admitted when so much had ended: then nothing that it depends on has ended since.
+    func wasAdmitted(at endings: Int) -> Bool {
+        admittedAt.load(ordering: .relaxed) == endings
+    }
+
+    /// `endings`: read before it was asked whether it may be used.
+    func isAdmitted(at endings: Int) {
+        admittedAt.store(endings, ordering: .relaxed)
+    }
+}
+
 final class VerifiedTokens: Sendable {
     private struct Generations {
-        var young: [TokenDigest: VerifiedToken] = [:]
-        var old: [TokenDigest: VerifiedToken] = [:]
+        var young: [TokenDigest: RememberedToken] = [:]
+        var old: [TokenDigest: RememberedToken] = [:]
     }
 
     private let generationCountMax: Int
@@ -54,7 +75,7 @@ final class VerifiedTokens: Sendable {
         generationCountMax = max(1, countMax / 2)
     }
 
-    func find(_ digest: TokenDigest) -> VerifiedToken? {
+    func find(_ digest: TokenDigest) -> RememberedToken? {
         generations.withLock { generations in
             if let token = generations.young[digest] { return token }
             guard let token = generations.old.removeValue(forKey: digest) else { return nil }
@@ -64,7 +85,8 @@ final class VerifiedTokens: Sendable {
     }
 
     func remember(_ digest: TokenDigest, _ token: VerifiedToken) {
-        generations.withLock { insert(token, for: digest, into: &$0) }
+        let remembered = RememberedToken(token)
+        generations.withLock { insert(remembered, for: digest, into: &$0) }
     }
 
     func forget(_ digest: TokenDigest) {
@@ -79,7 +101,7 @@ final class VerifiedTokens: Sendable {
         generations.withLock { $0.young.count + $0.old.count }
     }
 
-    private func insert(_ token: VerifiedToken, for digest: TokenDigest, into generations: inout Generations) {
+    private func insert(_ token: RememberedToken, for digest: TokenDigest, into generations: inout Generations) {
         if generations.young.count >= generationCountMax {
             generations.old = generations.young
             generations.young = [:]

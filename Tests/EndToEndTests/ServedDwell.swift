@@ -51,7 +51,7 @@ final class ServedDwell: Sendable {
         streams = JourneyStreams(journeys: store, logger: quiet)
         let accounts = SQLiteAccounts(store: store, digests: digests)
         let memory = SignInMemory(store: accounts)
-        let verifier = await AccessTokenVerifier(key: key, scope: scope, trustExternal: true, signInSessions: memory)
+        let verifier = AccessTokenVerifier(key: key, scope: scope, trustExternal: true, signInSessions: memory)
         let mint = TokenMint(issuer: issuer, lifetimes: TokenLifetimes())
         let signIn = SignInServices(
             signIns: SignIns(
@@ -115,6 +115,6 @@ private struct NobodyIsSent: CodeDelivery {
     func deliver(_ code: OutgoingCode) {}
 }
 
-private struct NobodyLooks: RequestObserver {
+private final class NobodyLooks: RequestObserver {
     func answered(_ request: AnsweredRequest) {}
 }

@@ -19,7 +19,7 @@ func hmacKey() throws -> SigningKey { try SigningKey(secret: Secret(secretText))
 func verifier(
     _ key: SigningKey, trustExternal: Bool = true, sessions: (any SignInSessions)? = nil, rememberedMax: Int = 100
 ) async -> AccessTokenVerifier {
-    await AccessTokenVerifier(
+    AccessTokenVerifier(
         key: key, scope: scope, trustExternal: trustExternal, signInSessions: sessions, rememberedMax: rememberedMax)
 }
 

@@ -57,7 +57,7 @@ struct Layer: Sendable {
     static func token() async throws -> Layer {
         let scope = TokenScope(issuer: "dwell", audience: "dwell")
         let key = try SigningKey(secret: Secret(String(repeating: "k", count: 40)))
-        let verifier = await AccessTokenVerifier(key: key, scope: scope, trustExternal: true, signInSessions: nil)
+        let verifier = AccessTokenVerifier(key: key, scope: scope, trustExternal: true, signInSessions: nil)
         let token = try await AccessTokenIssuer(key: key, scope: scope)
             .mint(driver: DriverID("driver-00042"), role: nil, ttlSeconds: 3600, now: 1_800_000_000)
         return Layer(name: "token", operations: 5000) { _, operations in

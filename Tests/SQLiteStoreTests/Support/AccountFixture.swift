@@ -40,7 +40,7 @@ struct AccountFixture {
         accounts = SQLiteAccounts(store: store, digests: digests)
         memory = SignInMemory(store: accounts)
         await memory.catchUp()
-        verifier = await AccessTokenVerifier(
+        verifier = AccessTokenVerifier(
             key: key, scope: Self.scope, trustExternal: true, signInSessions: memory)
         let mint = TokenMint(
             issuer: await AccessTokenIssuer(key: key, scope: Self.scope), lifetimes: TokenLifetimes())
