@@ -50,7 +50,7 @@ struct JourneyLength {
                 driver: DriverID(driver),
                 submission: EventSubmission(
                     name: name, spelling: name.canonical, eventID: key, idempotencyKey: key, occurredAt: at,
-                    occurredAtText: RFC3339.text(of: at), sequence: Int64(index), canonicalForm: key),
+                    occurredAtText: RFC3339.text(of: at), sequence: Int64(index), canonicalForm: Array(key.utf8)),
                 receivedAt: at, settings: settings)
         }
         for result in await store.append(requests) {

@@ -8,19 +8,33 @@ extension EventName {
     /// - Throws: a `FieldError` at `/event` when `spelling` is no name, at `/session_id` when the event needs a
     ///   session and has none, or has one and must not (`anchor_lost`).
     public init(spelling: String, hasSession: Bool, at pointer: String = "") throws(FieldError) {
-        guard Self.isName(spelling) else {
-            throw FieldError(
-                pointer: pointer + "/event",
-                detail: "must be a letter followed by at most 63 letters, digits or underscores")
+        var spelling = spelling
+        self = try spelling.withUTF8 { Self.reading($0, hasSession: hasSession, at: pointer) }.get().name
+    }
+
+    /// The same for the UTF-8 of a spelling, with the spelling itself.
+    static func reading(
+        _ spelling: UnsafeBufferPointer<UInt8>, hasSession: Bool, at pointer: String = ""
+    ) -> Result<(name: EventName, spelling: String), FieldError> {
+        guard let (named, text) = named(spelling) else {
+            return .failure(
+                FieldError(
+                    pointer: pointer + "/event",
+                    detail: "must be a letter followed by at most 63 letters, digits or underscores"))
         }
-        let name = Self.named(spelling, hasSession: hasSession)
+        var name = named
         if name == .anchorLost && hasSession {
-            throw FieldError(pointer: pointer + "/session_id", detail: "must be absent from anchor_lost")
+            // `exitedChargerAnchorZone` is the one spelling that the session decides.
+            guard text == name.canonical else {
+                return .failure(
+                    FieldError(pointer: pointer + "/session_id", detail: "must be absent from anchor_lost"))
+            }
+            name = .departedCharger
         }
         if name.requiresSession && !hasSession {
-            throw FieldError(pointer: pointer + "/session_id", detail: "is required by this event")
+            return .failure(FieldError(pointer: pointer + "/session_id", detail: "is required by this event"))
         }
-        self = name
+        return .success((name, text))
     }
 
     /// Reads back a stored row. For every event that `init(spelling:hasSession:at:)` accepted this answers an
@@ -33,21 +47,31 @@ extension EventName {
 
     /// `[A-Za-z][A-Za-z0-9_]{0,63}`
     static func isName(_ text: String) -> Bool {
-        let bytes = text.utf8
+        var text = text
+        return text.withUTF8 { isName($0) }
+    }
+
+    private static func isName(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
         guard bytes.count <= 64, let first = bytes.first, first.isASCIILetter else { return false }
         return bytes.allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || $0 == UInt8(ascii: "_") }
     }
 
-    /// `exitedChargerAnchorZone` is the one spelling that the session decides.
-    private static func named(_ spelling: String, hasSession: Bool) -> EventName {
-        guard let name = byCanonicalName[spelling] ?? byV1Spelling[spelling] else { return .diagnostic(spelling) }
-        return spelling == name.canonical && name == .anchorLost && hasSession ? .departedCharger : name
+    /// Any name, and the spelling as a String; of a listed one that is the table's own. Nil for what is no name.
+    private static func named(_ spelling: UnsafeBufferPointer<UInt8>) -> (EventName, String)? {
+        for row in spellings where row.length == spelling.count && row.text.utf8.elementsEqual(spelling) {
+            return (row.name, row.text)
+        }
+        guard isName(spelling) else { return nil }
+        let text = String(decoding: spelling, as: UTF8.self)
+        return (.diagnostic(text), text)
     }
 
-    /// The shared name `exitedChargerAnchorZone` leads to `anchorLost`, the one of the two without a session.
+    /// Both spellings of every listed name. The shared `exitedChargerAnchorZone` leads to `anchorLost`, the one of the
+    /// two without a session, because it comes first.
+    private static let spellings =
+        listed.map { (text: $0.canonical, length: $0.canonical.utf8.count, name: $0) }
+        + listed.map { (text: $0.v1Spelling, length: $0.v1Spelling.utf8.count, name: $0) }
+
     private static let byCanonicalName = Dictionary(
         listed.map { ($0.canonical, $0) }, uniquingKeysWith: { first, _ in first })
-
-    private static let byV1Spelling = Dictionary(
-        listed.map { ($0.v1Spelling, $0) }, uniquingKeysWith: { first, _ in first })
 }

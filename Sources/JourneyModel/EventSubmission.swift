@@ -24,14 +24,14 @@ public struct EventSubmission: Hashable, Sendable {
     /// A JSON object, compact, members in the order they were sent; at most 8 KiB of UTF-8.
     public var metadata: String?
     /// Equal for two submissions exactly when their parsed members without `timestamp` are equal; what
-    /// tells a repeat from a reused key. Canonical JSON, not a hash: the store hashes it.
-    public var canonicalForm: String
+    /// tells a repeat from a reused key. Canonical JSON in ASCII, not a hash: the store hashes it.
+    public var canonicalForm: [UInt8]
 
     public init(
         name: EventName, spelling: String, schemaVersion: String = "1.0", eventID: String, idempotencyKey: String,
         sessionID: String? = nil, chargerID: String? = nil, merchantID: String? = nil, occurredAt: Moment,
         occurredAtText: String, sentAt: Moment? = nil, source: String = "ios_native", appState: String? = nil,
-        sequence: Int64? = nil, metadata: String? = nil, canonicalForm: String
+        sequence: Int64? = nil, metadata: String? = nil, canonicalForm: [UInt8]
     ) {
         self.name = name
         self.spelling = spelling

@@ -137,7 +137,7 @@ extension EventSubmission {
             name: expiry.name, spelling: expiry.name.canonical, eventID: expiry.eventID,
             idempotencyKey: expiry.idempotencyKey, sessionID: expiry.sessionID, occurredAt: expiry.occurredAt,
             occurredAtText: RFC3339.text(of: expiry.occurredAt), source: "server",
-            canonicalForm: expiry.idempotencyKey)
+            canonicalForm: Array(expiry.idempotencyKey.utf8))
     }
 }
 

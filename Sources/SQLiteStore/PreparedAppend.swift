@@ -17,7 +17,6 @@ final class PreparedAppend: Sendable {
     }
 
     static func digest(of submission: EventSubmission) -> [UInt8] {
-        var form = submission.canonicalForm
-        return form.withUTF8 { SHA256.hash(data: UnsafeRawBufferPointer($0)).withUnsafeBytes(Array.init) }
+        submission.canonicalForm.withUnsafeBytes { SHA256.hash(data: $0).withUnsafeBytes(Array.init) }
     }
 }

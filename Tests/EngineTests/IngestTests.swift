@@ -14,7 +14,8 @@ struct IngestTests {
     private static func submission(_ key: String, session: String? = nil) -> EventSubmission {
         EventSubmission(
             name: .chargerTargeted, spelling: "chargerTargeted", eventID: key, idempotencyKey: key,
-            sessionID: session, occurredAt: now, occurredAtText: "2027-01-15T08:00:00Z", canonicalForm: "{}")
+            sessionID: session, occurredAt: now, occurredAtText: "2027-01-15T08:00:00Z", canonicalForm: Array("{}".utf8)
+        )
     }
 
     private func ingest(_ store: ScriptedStore, _ admission: ScriptedAdmission) -> Ingest {

@@ -57,7 +57,7 @@ private struct FixtureServer {
     private(set) var logs: [String: JourneyLog] = [:]
     private(set) var refusals: [Int: ProblemCode] = [:]
     private var keys: [Int: String] = [:]
-    private var canonicalForms: [String: String] = [:]
+    private var canonicalForms: [String: [UInt8]] = [:]
     private var owners: [String: String] = [:]
     private var corrections: [String: Int64] = [:]
 

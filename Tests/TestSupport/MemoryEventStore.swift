@@ -9,7 +9,7 @@ import Synchronization
 package final class MemoryEventStore: EventStore {
     fileprivate struct Stored {
         var placed: PlacedEvent
-        var canonicalForm: String
+        var canonicalForm: [UInt8]
         var verdict: Verdict
     }
 

@@ -15,8 +15,8 @@ extension EventSubmission {
             name: name, spelling: name.canonical, eventID: eventID ?? key, idempotencyKey: key, sessionID: session,
             chargerID: charger, merchantID: merchant, occurredAt: occurredAt,
             occurredAtText: "\(occurredAt.millisecondsSinceEpoch) as text", sentAt: sentAt, source: source,
-            appState: "background", sequence: sequence, metadata: metadata, canonicalForm: "")
-        submission.canonicalForm = submission.sampleForm
+            appState: "background", sequence: sequence, metadata: metadata, canonicalForm: [])
+        submission.canonicalForm = Array(submission.sampleForm.utf8)
         return submission
     }
 

@@ -33,8 +33,8 @@ extension EventSubmission {
 
     /// It is ASCII, it is JSON, and it says what the event says: no two events that differ share it.
     private func checkCanonicalForm() throws(Finding) {
-        try require(canonicalForm.utf8.allSatisfy { $0 < 0x80 }, "A canonical form beyond ASCII.")
-        guard let form = try? JSONValue.parse(Array(canonicalForm.utf8)) else { throw Finding("It is no JSON.") }
+        try require(canonicalForm.allSatisfy { $0 < 0x80 }, "A canonical form beyond ASCII.")
+        guard let form = try? JSONValue.parse(canonicalForm) else { throw Finding("It is no JSON.") }
         let texts = [
             "event": name.canonical, "event_id": eventID, "idempotency_key": idempotencyKey, "session_id": sessionID,
             "charger_id": chargerID, "merchant_id": merchantID, "source": source, "app_state": appState,

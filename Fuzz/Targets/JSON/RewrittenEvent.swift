@@ -7,14 +7,18 @@ extension EventSubmission {
     func checkRewritten(from body: [UInt8], _ headers: EventHeaders) throws(Finding) {
         guard case .object(let members)? = try? JSONValue.parse(body) else { throw Finding("No object, and accepted.") }
         let other = rewritten(members)
-        let again = try? Self.decode(.object(other), route: .native, headers: headers)
+        let again = Self.decoded(other, headers)
         guard let again else { throw Finding("Refused when it is written in other words.") }
-        try require(again.canonicalForm.utf8.elementsEqual(canonicalForm.utf8), "Other words, another canonical form.")
+        try require(again.canonicalForm == canonicalForm, "Other words, another canonical form.")
 
         let place = JSONMember("charger_id", .string(chargerID == "c" ? "d" : "c"))
         let elsewhere = other.filter { $0.name != "charger_id" } + [place]
-        let changed = try? Self.decode(.object(elsewhere), route: .native, headers: headers)
+        let changed = Self.decoded(elsewhere, headers)
         try require(changed != nil && changed?.canonicalForm != canonicalForm, "Another charger, the same form.")
+    }
+
+    private static func decoded(_ members: [JSONMember], _ headers: EventHeaders) -> EventSubmission? {
+        try? decode(Array(JSONValue.object(members).compact.utf8), route: .native, headers: headers)
     }
 
     private func rewritten(_ members: [JSONMember]) -> [JSONMember] {

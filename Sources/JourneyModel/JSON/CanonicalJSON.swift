@@ -1,5 +1,6 @@
 // One text for all ways of writing the same JSON value: members sorted by the bytes of their names, numbers by
-// their value, strings by their characters. ASCII only, so that equal Strings have equal bytes.
+// their value, strings by their characters. ASCII only. What was written once is compared by its digest for as long as
+// the event is kept, so not a byte of it may ever change.
 
 extension JSONWriter {
     static func canonical(reservingBytes capacity: Int) -> JSONWriter {
@@ -9,14 +10,16 @@ extension JSONWriter {
     mutating func canonicalValue(_ value: JSONValue) {
         switch value {
         case .number(let text):
-            raw(CanonicalJSON.number(text))
+            separate()
+            var text = text
+            text.withUTF8 { canonicalNumber($0) }
         case .array(let elements):
             beginArray()
             for element in elements { canonicalValue(element) }
             endArray()
         case .object(let members):
             beginObject()
-            for member in members.sorted(by: { $0.name.utf8.lexicographicallyPrecedes($1.name.utf8) }) {
+            for member in Self.areSorted(members) ? members : members.sorted(by: Self.precedes) {
                 name(member.name)
                 canonicalValue(member.value)
             }
@@ -25,34 +28,62 @@ extension JSONWriter {
             self.value(value)
         }
     }
-}
 
-enum CanonicalJSON {
+    private static func areSorted(_ members: [JSONMember]) -> Bool {
+        members.indices.dropFirst().allSatisfy { precedes(members[$0 - 1], members[$0]) }
+    }
+
+    private static func precedes(_ one: JSONMember, _ other: JSONMember) -> Bool {
+        one.name.utf8.lexicographicallyPrecedes(other.name.utf8)
+    }
+
     /// The digits without zeros at their ends and the power of ten that they count: `-12.50e1` is `-125e0`.
     /// Exact, unlike a detour over Double. `text` is a JSON number; one whose exponent has more than 9 digits
-    /// comes back as it is.
-    static func number(_ text: String) -> String {
-        var digits: [UInt8] = []
-        var (exponent, isNegative, isFraction) = (0, false, false)
-        var rest = text.utf8[...]
-        while let byte = rest.popFirst() {
+    /// stays as it is.
+    private mutating func canonicalNumber(_ text: UnsafeBufferPointer<UInt8>) {
+        guard let number = DecimalNumber(text) else {
+            for byte in text { self.byte(byte) }
+            return
+        }
+        guard let digits = number.digits else { return byte(UInt8(ascii: "0")) }
+        if number.isNegative { byte(UInt8(ascii: "-")) }
+        for place in digits where text[place] != UInt8(ascii: ".") { byte(text[place]) }
+        byte(UInt8(ascii: "e"))
+        self.digits(Int64(number.exponent))
+    }
+}
+
+/// A JSON number taken apart, its digits left where they are.
+private struct DecimalNumber {
+    var isNegative = false
+    /// From the first digit that is no zero to the last, perhaps with the point between them; nil for zero.
+    var digits: ClosedRange<Int>?
+    /// Of ten, for the last of `digits`.
+    var exponent = 0
+
+    /// Nil when the text's own exponent has more than 9 digits and a sign, or 10.
+    init?(_ text: UnsafeBufferPointer<UInt8>) {
+        // Where the exponent counts from: the point, or the end of the digits.
+        var (point, end) = (Int?.none, text.count)
+        reading: for (place, byte) in text.enumerated() {
             switch byte {
             case UInt8(ascii: "-"): isNegative = true
-            case UInt8(ascii: "."): isFraction = true
+            case UInt8(ascii: "."): point = place
+            case UInt8(ascii: "0"): break
             case UInt8(ascii: "e"), UInt8(ascii: "E"):
-                guard rest.count <= 10, let power = Int(Substring(rest)) else { return text }
-                exponent += power
-                rest = rest[rest.endIndex...]
-            default:
-                if isFraction { exponent -= 1 }
-                if byte != UInt8(ascii: "0") || !digits.isEmpty { digits.append(byte) }
+                end = place
+                let power = text[(place + 1)...]
+                guard power.count <= 10, let power = Int(String(decoding: power, as: UTF8.self)) else { return nil }
+                exponent = power
+                break reading
+            default: digits = (digits?.lowerBound ?? place)...place
             }
         }
-        while digits.last == UInt8(ascii: "0") {
-            digits.removeLast()
-            exponent += 1
+        guard let last = digits?.upperBound else { return }
+        if let point, last > point {
+            exponent -= last - point
+        } else {
+            exponent += (point ?? end) - last - 1
         }
-        guard !digits.isEmpty else { return "0" }
-        return "\(isNegative ? "-" : "")\(String(decoding: digits, as: UTF8.self))e\(exponent)"
     }
 }

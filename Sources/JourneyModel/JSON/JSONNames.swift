@@ -5,7 +5,7 @@
 struct JSONNames {
     private static let comparedOneByOneMax = 16
 
-    private var few: [String] = []
+    /// Empty as long as they are few.
     private var many: Set<Name> = []
 
     private struct Name: Hashable {
@@ -21,14 +21,13 @@ struct JSONNames {
         }
     }
 
-    /// False when the name was there already.
-    mutating func insert(_ name: String) -> Bool {
+    /// False when the name is one of `earlier`. Asked for each name of an object once, with all before it.
+    mutating func isNew(_ name: String, after earlier: some Collection<String>) -> Bool {
         if many.isEmpty {
-            if few.contains(where: { haveSameBytes($0, name) }) { return false }
-            if few.isEmpty { few.reserveCapacity(Self.comparedOneByOneMax) }
-            few.append(name)
-            if few.count > Self.comparedOneByOneMax { many = Set(few.map(Name.init)) }
-            return true
+            if earlier.count < Self.comparedOneByOneMax {
+                return !earlier.contains { haveSameBytes($0, name) }
+            }
+            many = Set(earlier.map(Name.init))
         }
         return many.insert(Name(text: name)).inserted
     }

@@ -10,14 +10,13 @@ struct JSONParser {
     /// Arrays and objects inside each other. Our bodies need 4 and metadata some more; each level costs stack.
     static let depthMax = 64
 
-    /// An event has up to thirteen members; one allocation then holds them.
-    private static let usualMemberCount = 14
-
     /// Valid for as long as the closure that lent it runs; the parser is made and used inside that closure.
     let bytes: UnsafeBufferPointer<UInt8>
     var offset = 0
     /// The first thing that makes the text unacceptable although its grammar is right.
     var refusal: JSONError?
+    /// Until there is white space or an escape: what was read since this was set is `compact` as it lies here.
+    var isCompact = true
 
     init(_ bytes: UnsafeBufferPointer<UInt8>) {
         self.bytes = bytes
@@ -60,8 +59,13 @@ struct JSONParser {
     private mutating func object(depth: Int) throws(JSONError) -> JSONValue {
         guard try mayOpen(depth: depth) else { return .null }
         var members: [JSONMember] = []
-        members.reserveCapacity(depth == 0 ? Self.usualMemberCount : 2)
-        try self.members { parser, name throws(JSONError) in
+        members.reserveCapacity(depth == 0 ? 14 : 4)
+        var names = JSONNames()
+        try list(from: UInt8(ascii: "{"), to: UInt8(ascii: "}")) { parser throws(JSONError) in
+            let start = try parser.startOfName()
+            let name = try parser.string()
+            if !names.isNew(name, after: members.lazy.map(\.name)) { parser.refuse(.duplicateName, at: start) }
+            try parser.endOfName()
             members.append(JSONMember(name, try parser.value(depth: depth + 1)))
         }
         return .object(members)
@@ -82,21 +86,17 @@ struct JSONParser {
         if offset < bytes.count { throw failure(.trailingBytes) }
     }
 
-    /// The members of the object that begins here; `each` reads the value of the name it is given.
-    mutating func members(
-        _ each: (inout JSONParser, String) throws(JSONError) -> Void
-    ) throws(JSONError) {
-        var names = JSONNames()
-        try list(from: UInt8(ascii: "{"), to: UInt8(ascii: "}")) { parser throws(JSONError) in
-            parser.skipWhitespace()
-            let start = parser.offset
-            guard parser.current == UInt8(ascii: "\"") else { throw parser.failure(.unexpectedByte) }
-            let name = try parser.string()
-            if !names.insert(name) { parser.refuse(.duplicateName, at: start) }
-            parser.skipWhitespace()
-            try parser.take(UInt8(ascii: ":"))
-            try each(&parser, name)
-        }
+    /// The place of the quote with which a member's name begins, past white space.
+    mutating func startOfName() throws(JSONError) -> Int {
+        skipWhitespace()
+        guard current == UInt8(ascii: "\"") else { throw failure(.unexpectedByte) }
+        return offset
+    }
+
+    /// What parts a name from its value.
+    mutating func endOfName() throws(JSONError) {
+        skipWhitespace()
+        try take(UInt8(ascii: ":"))
     }
 
     /// The elements of the array that begins here; `each` reads one.
@@ -105,7 +105,7 @@ struct JSONParser {
     }
 
     /// `open`, then nothing or items with commas between them, then `close`.
-    private mutating func list(
+    mutating func list(
         from open: UInt8, to close: UInt8, _ item: (inout JSONParser) throws(JSONError) -> Void
     ) throws(JSONError) {
         try take(open)
@@ -160,7 +160,9 @@ struct JSONParser {
     private mutating func skipWhitespace() {
         while offset < bytes.count {
             switch bytes[offset] {
-            case 0x20, 0x09, 0x0A, 0x0D: offset += 1
+            case 0x20, 0x09, 0x0A, 0x0D:
+                offset += 1
+                isCompact = false
             default: return
             }
         }
@@ -176,8 +178,13 @@ struct JSONParser {
 
     // MARK: Numbers
 
-    /// RFC 8259, section 6: `[ minus ] int [ frac ] [ exp ]`, kept as text.
+    /// Kept as text.
     private mutating func number() throws(JSONError) -> String {
+        String(decoding: try numberText(), as: UTF8.self)
+    }
+
+    /// RFC 8259, section 6: `[ minus ] int [ frac ] [ exp ]`.
+    mutating func numberText() throws(JSONError) -> UnsafeBufferPointer<UInt8> {
         let start = offset
         skip(UInt8(ascii: "-"))
         guard let first = current, first.isASCIIDigit else {
@@ -190,7 +197,7 @@ struct JSONParser {
             if !skip(UInt8(ascii: "+")) { skip(UInt8(ascii: "-")) }
             try digits()
         }
-        return String(decoding: UnsafeBufferPointer(rebasing: bytes[start..<offset]), as: UTF8.self)
+        return UnsafeBufferPointer(rebasing: bytes[start..<offset])
     }
 
     /// At least one.

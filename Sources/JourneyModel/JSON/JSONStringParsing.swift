@@ -1,34 +1,54 @@
 // The parser's part for strings: RFC 8259, section 7, from the quote that opens to the one that closes.
 
-extension JSONParser {
-    /// From quote to quote. Most strings are the bytes between them; only one with an escape is put together.
-    mutating func string() throws(JSONError) -> String {
-        offset += 1
-        let start = offset
-        var seen: UInt8 = 0
-        while offset < bytes.count {
-            let byte = bytes[offset]
-            seen |= byte
-            if byte == UInt8(ascii: "\"") {
-                offset += 1
-                let inside = UnsafeBufferPointer(rebasing: bytes[start..<(offset - 1)])
-                return text(of: inside, isASCII: seen < 0x80, at: start)
-            }
-            if byte == UInt8(ascii: "\\") { return try escapedString(from: start) }
-            if byte < 0x20 { throw failure(.unescapedControlCharacter) }
-            offset += 1
+/// A string of the text, found.
+enum JSONText {
+    /// Space to tilde, and what lies between the quotes: no escape is in it. Valid as long as the parser's bytes are.
+    case printable(UnsafeBufferPointer<UInt8>)
+    /// Any other.
+    case made(String)
+
+    var string: String {
+        switch self {
+        case .printable(let bytes): String(decoding: bytes, as: UTF8.self)
+        case .made(let text): text
         }
-        throw failure(.unexpectedEnd)
+    }
+
+    func withUTF8<Answer>(_ body: (UnsafeBufferPointer<UInt8>) -> Answer) -> Answer {
+        switch self {
+        case .printable(let bytes): return body(bytes)
+        case .made(var text): return text.withUTF8(body)
+        }
+    }
+}
+
+extension JSONParser {
+    mutating func string() throws(JSONError) -> String {
+        try text().string
+    }
+
+    /// From quote to quote. Most strings are the bytes between them; only one with an escape is put together.
+    mutating func text() throws(JSONError) -> JSONText {
+        let start = offset + 1
+        let plain = PlainText(of: bytes, from: start)
+        offset = plain.end
+        guard let byte = current else { throw failure(.unexpectedEnd) }
+        if byte == UInt8(ascii: "\\") { return .made(try escapedString(from: start)) }
+        guard byte == UInt8(ascii: "\"") else { throw failure(.unescapedControlCharacter) }
+        offset += 1
+        let inside = UnsafeBufferPointer(rebasing: bytes[start..<plain.end])
+        return plain.isPrintableASCII ? .printable(inside) : .made(text(of: inside, at: start))
     }
 
     /// The rest of a string that began at `start` and has its first escape at `offset`.
     private mutating func escapedString(from start: Int) throws(JSONError) -> String {
+        isCompact = false
         var unescaped = Array(bytes[start..<offset])
         while let byte = current {
             switch byte {
             case UInt8(ascii: "\""):
                 offset += 1
-                return unescaped.withUnsafeBufferPointer { text(of: $0, isASCII: false, at: start) }
+                return unescaped.withUnsafeBufferPointer { text(of: $0, at: start) }
             case UInt8(ascii: "\\"):
                 unescaped.append(contentsOf: String(try escape()).utf8)
             case ..<0x20:
@@ -92,8 +112,7 @@ extension JSONParser {
     }
 
     /// `bytes` begin at `start` of the text.
-    private mutating func text(of bytes: UnsafeBufferPointer<UInt8>, isASCII: Bool, at start: Int) -> String {
-        if isASCII { return String(decoding: bytes, as: UTF8.self) }
+    private mutating func text(of bytes: UnsafeBufferPointer<UInt8>, at start: Int) -> String {
         if let text = String(validating: bytes, as: UTF8.self) { return text }
         refuse(.invalidUTF8, at: start)
         return ""

@@ -31,8 +31,7 @@ public struct JSONWriter: Sendable {
     public mutating func string(_ text: String) {
         separate()
         bytes.append(UInt8(ascii: "\""))
-        var text = text
-        text.withUTF8 { escapesNonASCII ? appendEscapingNonASCII($0) : appendEscaping($0) }
+        characters(text)
         bytes.append(UInt8(ascii: "\""))
     }
 
@@ -74,7 +73,40 @@ public struct JSONWriter: Sendable {
         }
     }
 
-    private mutating func separate() {
+    /// Text that is part of the JSON as it stands, its commas included.
+    mutating func verbatim(_ json: StaticString) {
+        json.withUTF8Buffer { bytes.append(contentsOf: $0) }
+    }
+
+    /// Characters of a string that need no escape.
+    mutating func unescaped(_ json: String) {
+        bytes.append(contentsOf: json.utf8)
+    }
+
+    /// The characters of a string whose quotes are written with `verbatim`.
+    mutating func characters(_ text: String) {
+        var text = text
+        text.withUTF8 { escapesNonASCII ? appendEscapingNonASCII($0) : appendEscaping($0) }
+    }
+
+    /// Decimal digits, with a minus where it needs one.
+    mutating func digits(_ number: Int64) {
+        if number < 0 { bytes.append(UInt8(ascii: "-")) }
+        var rest = number.magnitude
+        let start = bytes.count
+        repeat {
+            bytes.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10))
+            rest /= 10
+        } while rest > 0
+        bytes[start...].reverse()
+    }
+
+    mutating func byte(_ byte: UInt8) {
+        bytes.append(byte)
+    }
+
+    /// Before every value and every name, unless it is the first.
+    mutating func separate() {
         if needsComma { bytes.append(UInt8(ascii: ",")) }
         needsComma = true
     }
@@ -92,17 +124,25 @@ public struct JSONWriter: Sendable {
 
     /// Runs of bytes that need no escape are copied as a whole.
     private mutating func appendEscaping(_ text: UnsafeBufferPointer<UInt8>) {
-        var start = 0
-        for (index, byte) in text.enumerated() where byte < 0x20 || byte == 0x22 || byte == 0x5C {
-            bytes.append(contentsOf: text[start..<index])
-            appendEscape(byte)
-            start = index + 1
+        appendEscaping(text, after: PlainText(of: text))
+    }
+
+    /// `plain` is how `text` begins.
+    private mutating func appendEscaping(_ text: UnsafeBufferPointer<UInt8>, after plain: PlainText) {
+        var (start, end) = (0, plain.end)
+        while true {
+            bytes.append(contentsOf: UnsafeBufferPointer(rebasing: text[start..<end]))
+            if end == text.count { return }
+            appendEscape(text[end])
+            start = end + 1
+            end = PlainText(of: text, from: start).end
         }
-        bytes.append(contentsOf: text[start...])
     }
 
     private mutating func appendEscapingNonASCII(_ text: UnsafeBufferPointer<UInt8>) {
-        guard text.contains(where: { $0 >= 0x80 }) else { return appendEscaping(text) }
+        let plain = PlainText(of: text)
+        let isASCII = plain.isPrintableASCII && plain.end == text.count || text.allSatisfy { $0 < 0x80 }
+        if isASCII { return appendEscaping(text, after: plain) }
         for unit in String(decoding: text, as: UTF8.self).utf16 {
             switch unit {
             case 0x80...: appendUnicodeEscape(unit)

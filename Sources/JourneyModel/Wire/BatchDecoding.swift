@@ -13,24 +13,11 @@ public enum EventBatch {
     public static func decode(
         _ body: [UInt8], sentAt: String? = nil
     ) throws(BodyRefusal) -> [Result<EventSubmission, BodyRefusal>] {
-        let headers = EventHeaders(sentAt: sentAt)
-        return try events(in: body).map { event in
-            event.mapError(BodyRefusal.malformedJSON).flatMap { value in
-                do throws(InvalidFields) {
-                    return .success(try EventSubmission.decode(value, route: .native, headers: headers))
-                } catch {
-                    return .failure(.invalid(error))
-                }
-            }
-        }
-    }
-
-    private static func events(in body: [UInt8]) throws(BodyRefusal) -> [Result<JSONValue, JSONError>] {
-        let events: [Result<JSONValue, JSONError>]?
+        let events: [Result<EventSubmission, BodyRefusal>]?
         do {
             events = try body.withUnsafeBufferPointer { bytes throws(JSONError) in
                 var parser = JSONParser(bytes)
-                return try parser.batchEvents()
+                return try parser.batchEvents(EventHeaders(sentAt: sentAt))
             }
         } catch {
             throw .malformedJSON(error)
@@ -46,12 +33,20 @@ public enum EventBatch {
 extension JSONParser {
     /// The whole text as an envelope: the elements of the root's array `events`, each with its own refusal; nil
     /// when the root is no object or has no such array.
-    fileprivate mutating func batchEvents() throws(JSONError) -> [Result<JSONValue, JSONError>]? {
-        var events: [Result<JSONValue, JSONError>]?
+    fileprivate mutating func batchEvents(
+        _ headers: EventHeaders
+    ) throws(JSONError) -> [Result<EventSubmission, BodyRefusal>]? {
+        var events: [Result<EventSubmission, BodyRefusal>]?
         if startOfValue() == UInt8(ascii: "{") {
-            try members { parser, name throws(JSONError) in
+            var (earlier, names) = ([String](), JSONNames())
+            try list(from: UInt8(ascii: "{"), to: UInt8(ascii: "}")) { parser throws(JSONError) in
+                let start = try parser.startOfName()
+                let name = try parser.string()
+                if !names.isNew(name, after: earlier) { parser.refuse(.duplicateName, at: start) }
+                earlier.append(name)
+                try parser.endOfName()
                 if name == "events" && parser.startOfValue() == UInt8(ascii: "[") {
-                    events = try parser.elementsEachRefused()
+                    events = try parser.elementsEachRefused(headers)
                 } else {
                     _ = try parser.value(depth: 1)
                 }
@@ -64,15 +59,25 @@ extension JSONParser {
         return events
     }
 
-    private mutating func elementsEachRefused() throws(JSONError) -> [Result<JSONValue, JSONError>] {
+    private mutating func elementsEachRefused(
+        _ headers: EventHeaders
+    ) throws(JSONError) -> [Result<EventSubmission, BodyRefusal>] {
         let refusalOfEnvelope = refusal
-        var results: [Result<JSONValue, JSONError>] = []
+        var results: [Result<EventSubmission, BodyRefusal>] = []
         try elements { parser throws(JSONError) in
             parser.refusal = nil
-            let value = try parser.value(depth: 2)
+            let members = try EventMembers(&parser, depth: 2)
             // One more than allowed is enough to refuse the batch; a megabyte of commas shall not become a list.
             guard results.count <= EventBatch.eventsMax else { return }
-            results.append(parser.refusal.map { .failure($0) } ?? .success(value))
+            if let refusal = parser.refusal {
+                results.append(.failure(.malformedJSON(refusal)))
+                return
+            }
+            do throws(InvalidFields) {
+                results.append(.success(try EventSubmission(members, route: .native, headers: headers)))
+            } catch {
+                results.append(.failure(.invalid(error)))
+            }
         }
         refusal = refusalOfEnvelope
         return results

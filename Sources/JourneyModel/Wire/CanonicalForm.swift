@@ -7,34 +7,40 @@ extension EventSubmission {
     /// any order of members. Left out are `timestamp` and `X-Sent-At`, which change with each attempt, and unknown
     /// members, of which nothing is understood. `session_id` present or absent tells the two events apart that
     /// share the name exitedChargerAnchorZone.
-    func canonicalForm(metadata: JSONValue?) -> String {
-        var writer = JSONWriter.canonical(reservingBytes: 512)
-        func member(_ name: String, _ text: String?) {
-            guard let text else { return }
-            writer.name(name)
-            writer.string(text)
-        }
-        writer.beginObject()
-        member("app_state", appState)
-        member("charger_id", chargerID)
-        member("event", name.canonical)
-        member("event_id", eventID)
-        member("idempotency_key", idempotencyKey)
-        member("merchant_id", merchantID)
+    func canonicalForm(metadata: JSONValue?) -> [UInt8] {
+        var form = JSONWriter.canonical(reservingBytes: 512)
+        form.verbatim("{")
+        form.text(#""app_state":""#, appState, #"","#)
+        form.text(#""charger_id":""#, chargerID, #"","#)
+        form.text(#""event":""#, name.canonical, #"""#)
+        form.text(#","event_id":""#, eventID, #"""#)
+        form.text(#","idempotency_key":""#, idempotencyKey, #"""#)
+        form.text(#","merchant_id":""#, merchantID, #"""#)
         if let metadata {
-            writer.name("metadata")
-            writer.canonicalValue(metadata)
+            form.verbatim(#","metadata":"#)
+            form.canonicalValue(metadata)
         }
-        writer.name("occurred_at")
-        writer.integer(occurredAt.millisecondsSinceEpoch)
-        member("schema_version", schemaVersion)
-        if let sequence {
-            writer.name("sequence")
-            writer.integer(sequence)
-        }
-        member("session_id", sessionID)
-        member("source", source)
-        writer.endObject()
-        return String(decoding: writer.bytes, as: UTF8.self)
+        form.number(#","occurred_at":"#, occurredAt.millisecondsSinceEpoch)
+        form.text(#","schema_version":""#, schemaVersion, #"""#)
+        form.number(#","sequence":"#, sequence)
+        form.text(#","session_id":""#, sessionID, #"""#)
+        form.text(#","source":""#, source, #""}"#)
+        return form.bytes
+    }
+}
+
+extension JSONWriter {
+    /// A member whose name stands in what goes before its text; nothing at all where there is no text.
+    fileprivate mutating func text(_ before: StaticString, _ text: String?, _ after: StaticString) {
+        guard let text else { return }
+        verbatim(before)
+        characters(text)
+        verbatim(after)
+    }
+
+    fileprivate mutating func number(_ before: StaticString, _ number: Int64?) {
+        guard let number else { return }
+        verbatim(before)
+        digits(number)
     }
 }

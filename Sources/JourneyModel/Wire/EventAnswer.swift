@@ -32,33 +32,30 @@ public struct EventAnswer: Hashable, Sendable {
     }
 
     func write(to writer: inout JSONWriter, statusCode: Int?) {
-        writer.beginObject()
-        writer.name("status")
-        writer.string(status.rawValue)
+        writer.separate()
+        writer.verbatim(#"{"status":""#)
+        writer.unescaped(status.rawValue)
         if let statusCode {
-            writer.name("status_code")
-            writer.integer(statusCode)
+            writer.verbatim(#"","status_code":"#)
+            writer.digits(Int64(statusCode))
+            writer.verbatim(#","event_id":""#)
+        } else {
+            writer.verbatim(#"","event_id":""#)
         }
-        writer.name("event_id")
-        writer.string(eventID)
-        writer.name("session")
-        writer.beginObject()
-        writer.name("state")
-        writer.string(state.rawValue)
-        writer.name("transition")
-        writer.string(verdict.transition.rawValue)
+        writer.characters(eventID)
+        writer.verbatim(#"","session":{"state":""#)
+        writer.unescaped(state.rawValue)
+        writer.verbatim(#"","transition":""#)
+        writer.unescaped(verdict.transition.rawValue)
         if let reason = verdict.reason {
-            writer.name("reason")
-            writer.string(reason.rawValue)
+            writer.verbatim(#"","reason":""#)
+            writer.unescaped(reason.rawValue)
         }
         if verdict.impliesReset {
-            writer.name("implied")
-            writer.beginArray()
-            writer.string("reset")
-            writer.endArray()
+            writer.verbatim(#"","implied":["reset"]}}"#)
+        } else {
+            writer.verbatim(#""}}"#)
         }
-        writer.endObject()
-        writer.endObject()
     }
 }
 

@@ -1,6 +1,4 @@
-// One event from its JSON to an EventSubmission (contract, section 3, the table of fields and "Field errors are
-// 400, all of them at once"). It knows routes only by what they demand of an event; whose the session is and
-// whether the key was used before is the store's business.
+// The door for one event (contract, section 3): its JSON in, an EventSubmission or all that is wrong with it out.
 
 /// The routes by which an event comes. All lead to the same handler.
 public enum EventRoute: Hashable, Sendable, CaseIterable {
@@ -37,191 +35,28 @@ extension EventSubmission {
     public static func decode(
         _ body: [UInt8], route: EventRoute, headers: EventHeaders = EventHeaders()
     ) throws(BodyRefusal) -> EventSubmission {
-        let value: JSONValue
-        do { value = try JSONValue.parse(body) } catch { throw .malformedJSON(error) }
-        do { return try decode(value, route: route, headers: headers) } catch { throw .invalid(error) }
-    }
-
-    /// Decodes one event that was parsed already. Pointers begin at the event, also where it came in a batch.
-    public static func decode(
-        _ value: JSONValue, route: EventRoute, headers: EventHeaders = EventHeaders()
-    ) throws(InvalidFields) -> EventSubmission {
-        var reader = EventReader(value, route: route, headers: headers)
-        return try reader.submission()
-    }
-}
-
-/// The decoding of one event, field by field, in the order of the contract's table.
-private struct EventReader {
-    private var members: MemberReader
-    private let route: EventRoute
-    private let headers: EventHeaders
-
-    init(_ value: JSONValue, route: EventRoute, headers: EventHeaders) {
-        members = MemberReader(value)
-        self.route = route
-        self.headers = headers
-    }
-
-    mutating func submission() throws(InvalidFields) -> EventSubmission {
-        guard members.errors.isEmpty else { throw InvalidFields(members.errors) }
-        let schemaVersion = schemaVersion()
-        let (eventID, idempotencyKey) = keys()
-        let sessionID = sessionID()
-        let chargerID = members.text("charger_id")
-        let merchantID = members.text("merchant_id")
-        let event = event()
-        let occurredAt = moment("occurred_at", isRequired: true)
-        let sentAt = sentAt()
-        let source = source()
-        let appState = appState()
-        let sequence = sequence()
-        let metadata = metadata()
-        guard members.errors.isEmpty, let event, let occurredAt, let eventID, let idempotencyKey else {
-            throw InvalidFields(members.errors)
-        }
-        var submission = EventSubmission(
-            name: event.name, spelling: event.spelling, schemaVersion: schemaVersion, eventID: eventID,
-            idempotencyKey: idempotencyKey, sessionID: sessionID, chargerID: chargerID, merchantID: merchantID,
-            occurredAt: occurredAt.moment, occurredAtText: occurredAt.text, sentAt: sentAt, source: source,
-            appState: appState, sequence: sequence, metadata: metadata?.compact, canonicalForm: "")
-        submission.canonicalForm = submission.canonicalForm(metadata: metadata?.value)
-        return submission
-    }
-
-    // MARK: Names and keys
-
-    /// `1.0`; a newer minor version only adds members, which pass.
-    private mutating func schemaVersion() -> String {
-        let version = members.text("schema_version", "must be 1.0 or another version 1") { version in
-            let minor = version.utf8.dropFirst(2)
-            return version.hasPrefix("1.") && (1...8).contains(minor.count) && minor.allSatisfy(\.isASCIIDigit)
-        }
-        return version ?? "1.0"
-    }
-
-    /// event_id and the idempotency key stand in for each other; the header may carry the key too.
-    private mutating func keys() -> (eventID: String?, idempotencyKey: String?) {
-        let rule = "must be 1 to 128 printable ASCII characters"
-        let eventID = members.text("event_id", rule, where: Self.isKey)
-        let inBody = members.text("idempotency_key", rule, where: Self.isKey)
-        // Quotes may be the header's own notation or part of the key: the body tells, where it has one.
-        let inHeader = headers.idempotencyKey.map { $0 == inBody ? $0 : Self.unquoted($0) }
-        if let inHeader {
-            if !Self.isKey(inHeader) {
-                members.note(FieldError(pointer: EventHeaders.idempotencyKeyName, detail: rule))
-            } else if let inBody, inBody != inHeader {
-                members.note(
-                    FieldError(
-                        pointer: EventHeaders.idempotencyKeyName, detail: "must agree with idempotency_key in the body")
-                )
+        try body.withUnsafeBufferPointer { bytes throws(BodyRefusal) in
+            var parser = JSONParser(bytes)
+            let members: EventMembers
+            do throws(JSONError) {
+                members = try EventMembers(&parser, depth: 0)
+                try parser.end()
+                if let refusal = parser.refusal { throw refusal }
+            } catch {
+                throw .malformedJSON(error)
             }
-        } else if members.value("event_id") == nil {
-            members.require("idempotency_key", "or event_id is required")
-        }
-        let key = inBody ?? inHeader ?? eventID
-        return (eventID ?? key, key)
-    }
-
-    private static func isKey(_ text: String) -> Bool {
-        (1...128).contains(text.utf8.count) && text.utf8.allSatisfy(\.isPrintableASCII)
-    }
-
-    /// Clients that follow draft-ietf-httpapi-idempotency-key-header put the key in quotes.
-    private static func unquoted(_ header: String) -> String {
-        let isQuoted = header.utf8.count > 2 && header.hasPrefix("\"") && header.hasSuffix("\"")
-        return isQuoted ? String(header.dropFirst().dropLast()) : header
-    }
-
-    private mutating func sessionID() -> String? {
-        switch route {
-        case .native: break
-        case .v1Session: members.require("session_id", "is required on this route")
-        case .v1PreSession:
-            if members.value("session_id") != nil { members.refuse("session_id", "must be absent on this route") }
-        }
-        return members.text("session_id")
-    }
-
-    private mutating func event() -> (name: EventName, spelling: String)? {
-        members.require("event")
-        guard let spelling = members.text("event", "must be a string", where: { _ in true }) else { return nil }
-        do {
-            let hasSession = members.value("session_id") != nil
-            return (try EventName(spelling: spelling, hasSession: hasSession), spelling)
-        } catch {
-            members.note(error)
-            return nil
+            do throws(InvalidFields) {
+                return try EventSubmission(members, route: route, headers: headers)
+            } catch {
+                throw .invalid(error)
+            }
         }
     }
 
-    // MARK: Times
-
-    private mutating func moment(_ name: String, isRequired: Bool) -> (moment: Moment, text: String)? {
-        if isRequired { members.require(name) }
-        var moment: Moment?
-        let rule = "must be an RFC 3339 date-time with an offset"
-        let text = members.text(name, rule) { text in
-            moment = Self.moment(of: text)
-            return moment != nil
-        }
-        guard let moment, let text else { return nil }
-        return (moment, text)
-    }
-
-    /// Set per attempt in the header; `timestamp` is when the event was first put in the queue's request.
-    private mutating func sentAt() -> Moment? {
-        let timestamp = moment("timestamp", isRequired: route.requiresTimestamp)?.moment
-        guard let header = headers.sentAt else { return timestamp }
-        guard let sentAt = Self.moment(of: header) else {
-            members.note(
-                FieldError(
-                    pointer: EventHeaders.sentAtName, detail: "must be an RFC 3339 date-time with an offset"))
-            return timestamp
-        }
-        return sentAt
-    }
-
-    /// The text is stored as sent, so its fraction may not go on for kilobytes.
-    private static func moment(of text: String) -> Moment? {
-        text.utf8.count <= 64 ? RFC3339.moment(from: text) : nil
-    }
-
-    // MARK: The rest
-
-    private mutating func source() -> String {
-        let source = members.text("source") ?? "ios_native"
-        if source == "server" { members.refuse("source", "must not be server, which the server keeps for itself") }
-        return source
-    }
-
-    private mutating func appState() -> String? {
-        members.text("app_state", "must be foreground or background") { $0 == "foreground" || $0 == "background" }
-    }
-
-    private mutating func sequence() -> Int64? {
-        guard let value = members.value("sequence") else { return nil }
-        if case .number(let text) = value, let sequence = Self.wholeNumber(text), sequence >= 0 { return sequence }
-        members.refuse("sequence", "must be an integer from 0 to \(Int64.max)")
-        return nil
-    }
-
-    /// `41`, and also `41.0` and `4.1e1`: some encoders have one type for numbers, and JSON Schema calls them integers.
-    private static func wholeNumber(_ text: String) -> Int64? {
-        Int64(text) ?? Double(text).flatMap { Int64(exactly: $0) }
-    }
-
-    private mutating func metadata() -> (value: JSONValue, compact: String)? {
-        guard let value = members.value("metadata") else { return nil }
-        guard case .object = value else {
-            members.refuse("metadata", "must be a JSON object")
-            return nil
-        }
-        let compact = value.compact
-        guard compact.utf8.count <= EventSubmission.metadataBytesMax else {
-            members.refuse("metadata", "must be at most \(EventSubmission.metadataBytesMax) bytes of compact JSON")
-            return nil
-        }
-        return (value, compact)
+    /// Decodes one event while what it was parsed from is lent. Pointers begin at the event, also where it came in
+    /// a batch.
+    init(_ members: EventMembers, route: EventRoute, headers: EventHeaders) throws(InvalidFields) {
+        var reader = EventReader(members, route: route, headers: headers)
+        self = try reader.submission()
     }
 }

@@ -55,7 +55,7 @@ public struct MemberReader: Sendable {
 
     /// Notes an error unless its place has one already: the first says what to mend first.
     public mutating func note(_ error: FieldError) {
-        if !errors.contains(where: { $0.pointer == error.pointer }) { errors.append(error) }
+        errors.note(error)
     }
 
     static func isText(_ text: String, charactersMax: Int) -> Bool {
@@ -63,5 +63,12 @@ public struct MemberReader: Sendable {
         // UTF-8 is never shorter than the number of scalars, so that most texts need no counting.
         guard !text.isEmpty, text.utf8.count <= charactersMax || scalars.count <= charactersMax else { return false }
         return !scalars.contains(where: \.isControl)
+    }
+}
+
+extension [FieldError] {
+    /// Adds an error unless its place has one already.
+    mutating func note(_ error: FieldError) {
+        if !contains(where: { $0.pointer == error.pointer }) { append(error) }
     }
 }

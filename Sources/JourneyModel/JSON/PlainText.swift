@@ -1,0 +1,63 @@
+// The part of a JSON string that is what it says: where it ends, found eight bytes at a time.
+
+/// How far a text goes on without a quote, a backslash or a control character: the bytes with which a string ends, an
+/// escape begins, or that must be escaped (RFC 8259, section 7).
+struct PlainText {
+    /// The place of the first such byte; that after the last byte when there is none.
+    var end: Int
+    /// Whether all before `end` is space to tilde.
+    var isPrintableASCII: Bool
+
+    init(of bytes: UnsafeBufferPointer<UInt8>, from start: Int = 0) {
+        let raw = UnsafeRawBufferPointer(bytes)
+        var (place, beyond) = (start, UInt64(0))
+        while place + 8 <= bytes.count {
+            let eight = Eight(UInt64(littleEndian: raw.loadUnaligned(fromByteOffset: place, as: UInt64.self)))
+            let stops = eight.stops
+            if stops != 0 {
+                let stop = stops.trailingZeroBitCount & ~7
+                beyond |= eight.beyondPrintable & (1 << UInt64(truncatingIfNeeded: stop) &- 1)
+                place += stop >> 3
+                end = place
+                isPrintableASCII = beyond & Eight.highBits == 0
+                return
+            }
+            beyond |= eight.beyondPrintable
+            place += 8
+        }
+        while place < bytes.count {
+            let byte = bytes[place]
+            if byte < 0x20 || byte == 0x22 || byte == 0x5C { break }
+            if byte >= 0x7F { beyond = Eight.highBits }
+            place += 1
+        }
+        end = place
+        isPrintableASCII = beyond & Eight.highBits == 0
+    }
+}
+
+/// Eight bytes of a text, the first the lowest. What is found of a byte is told in its high bit.
+private struct Eight {
+    static let ones: UInt64 = 0x0101_0101_0101_0101
+    static let highBits: UInt64 = 0x8080_8080_8080_8080
+
+    let bytes: UInt64
+
+    init(_ bytes: UInt64) {
+        self.bytes = bytes
+    }
+
+    /// Right up to the first byte that is one; above it a borrow may have made others.
+    var stops: UInt64 {
+        let control = (bytes &- 0x20 &* Self.ones) & ~bytes
+        return (control | Self.zeros(in: bytes ^ 0x22 &* Self.ones) | Self.zeros(in: bytes ^ 0x5C &* Self.ones))
+            & Self.highBits
+    }
+
+    /// DEL and what is not ASCII. Above a 0xFF a carry may make another, which then tells nothing new.
+    var beyondPrintable: UInt64 { bytes | (bytes &+ Self.ones) }
+
+    private static func zeros(in bytes: UInt64) -> UInt64 {
+        (bytes &- ones) & ~bytes
+    }
+}

@@ -1,0 +1,142 @@
+// The members of one event, each put in its place as the parser comes to it. It knows their names and what JSON they
+// are, not what they mean.
+
+/// The members of an event by their names (contract, section 3, the table of fields), in the order of the table.
+enum EventMemberName: Int {
+    case schemaVersion, eventID, idempotencyKey, sessionID, chargerID, merchantID, event, occurredAt, timestamp,
+        source, appState, sequence, metadata
+
+    init?(_ utf8: UnsafeBufferPointer<UInt8>) {
+        // Few names share their length, and those that do their first letter hardly ever.
+        let candidate: EventMemberName
+        switch (utf8.count, utf8.first) {
+        case (14, _): candidate = .schemaVersion
+        case (8, UInt8(ascii: "e")): candidate = .eventID
+        case (15, _): candidate = .idempotencyKey
+        case (10, UInt8(ascii: "s")): candidate = .sessionID
+        case (10, _): candidate = .chargerID
+        case (11, UInt8(ascii: "m")): candidate = .merchantID
+        case (5, _): candidate = .event
+        case (11, _): candidate = .occurredAt
+        case (9, UInt8(ascii: "t")): candidate = .timestamp
+        case (6, _): candidate = .source
+        case (9, _): candidate = .appState
+        case (8, UInt8(ascii: "s")): candidate = .sequence
+        case (8, _): candidate = .metadata
+        default: return nil
+        }
+        let isSame = candidate.text.withUTF8Buffer { text in
+            text.indices.allSatisfy { text[$0] == utf8[$0] }
+        }
+        guard isSame else { return nil }
+        self = candidate
+    }
+
+    /// As the wire spells it.
+    var text: StaticString {
+        switch self {
+        case .schemaVersion: "schema_version"
+        case .eventID: "event_id"
+        case .idempotencyKey: "idempotency_key"
+        case .sessionID: "session_id"
+        case .chargerID: "charger_id"
+        case .merchantID: "merchant_id"
+        case .event: "event"
+        case .occurredAt: "occurred_at"
+        case .timestamp: "timestamp"
+        case .source: "source"
+        case .appState: "app_state"
+        case .sequence: "sequence"
+        case .metadata: "metadata"
+        }
+    }
+}
+
+/// What a member of an event is. What points into the event's text is valid as long as the parser's bytes are.
+enum EventMember {
+    /// Not there, or `null`, which is the same.
+    case absent
+    case text(JSONText)
+    case number(UnsafeBufferPointer<UInt8>)
+    /// With its text where that is compact JSON already.
+    case object(JSONValue, compact: UnsafeBufferPointer<UInt8>?)
+    /// Any other value.
+    case other
+}
+
+/// The members of an event with a name that is known; the others are passed over.
+struct EventMembers {
+    /// False when the event is no object.
+    private(set) var isObject = true
+    private var values: [EventMember]
+    /// A bit for each name that was there, to notice one that comes twice.
+    private var seen: UInt16 = 0
+
+    /// The event that begins here, inside `depth` arrays and objects, read to its end.
+    init(_ parser: inout JSONParser, depth: Int) throws(JSONError) {
+        values = []
+        guard parser.startOfValue() == UInt8(ascii: "{") else {
+            _ = try parser.value(depth: depth)
+            isObject = false
+            return
+        }
+        values = Array(repeating: .absent, count: EventMemberName.metadata.rawValue + 1)
+        var (unknown, names) = ([String](), JSONNames())
+        try parser.list(from: UInt8(ascii: "{"), to: UInt8(ascii: "}")) { parser throws(JSONError) in
+            let start = try parser.startOfName()
+            let text = try parser.text()
+            if let name = EventMemberName(text) {
+                let bit = UInt16(1) << UInt16(truncatingIfNeeded: name.rawValue)
+                if seen & bit != 0 { parser.refuse(.duplicateName, at: start) }
+                seen |= bit
+                try parser.endOfName()
+                values[name.rawValue] = try parser.eventMember(depth: depth + 1)
+            } else {
+                let name = text.string
+                if !names.isNew(name, after: unknown) { parser.refuse(.duplicateName, at: start) }
+                unknown.append(name)
+                try parser.endOfName()
+                _ = try parser.eventMember(depth: depth + 1)
+            }
+        }
+    }
+
+    subscript(name: EventMemberName) -> EventMember { values[name.rawValue] }
+
+    func has(_ name: EventMemberName) -> Bool {
+        if case .absent = values[name.rawValue] { false } else { true }
+    }
+}
+
+extension EventMemberName {
+    fileprivate init?(_ name: JSONText) {
+        switch name {
+        case .printable(let bytes): self.init(bytes)
+        case .made(var text):
+            guard let known = text.withUTF8({ EventMemberName($0) }) else { return nil }
+            self = known
+        }
+    }
+}
+
+extension JSONParser {
+    /// The value of one member, without making a text of it that may not be asked for.
+    fileprivate mutating func eventMember(depth: Int) throws(JSONError) -> EventMember {
+        switch startOfValue() {
+        case UInt8(ascii: "\""): return .text(try text())
+        case UInt8(ascii: "{"):
+            let start = offset
+            isCompact = true
+            let value = try value(depth: depth)
+            return .object(
+                value, compact: isCompact ? UnsafeBufferPointer(rebasing: bytes[start..<offset]) : nil)
+        case UInt8(ascii: "["), UInt8(ascii: "t"), UInt8(ascii: "f"):
+            _ = try value(depth: depth)
+            return .other
+        case UInt8(ascii: "n"):
+            _ = try value(depth: depth)
+            return .absent
+        default: return .number(try numberText())
+        }
+    }
+}

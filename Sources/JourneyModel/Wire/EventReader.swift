@@ -1,0 +1,238 @@
+// One event from its members to an EventSubmission (contract, section 3, the table of fields and "Field errors are
+// 400, all of them at once"). It knows routes only by what they demand of an event; whose the session is and whether
+// the key was used before is the store's business.
+
+/// The decoding of one event, field by field, in the order of the contract's table.
+struct EventReader {
+    private let members: EventMembers
+    private let route: EventRoute
+    private let headers: EventHeaders
+    private var errors: [FieldError] = []
+
+    init(_ members: EventMembers, route: EventRoute, headers: EventHeaders) {
+        self.members = members
+        self.route = route
+        self.headers = headers
+    }
+
+    mutating func submission() throws(InvalidFields) -> EventSubmission {
+        guard members.isObject else {
+            throw InvalidFields([FieldError(pointer: "", detail: "must be a JSON object")])
+        }
+        let schemaVersion = schemaVersion()
+        let (eventID, idempotencyKey) = keys()
+        let sessionID = sessionID()
+        let chargerID = shortText(.chargerID)
+        let merchantID = shortText(.merchantID)
+        let event = event()
+        let (occurredAt, occurredAtText) = occurredAt()
+        let sentAt = sentAt()
+        let source = source()
+        let appState = appState()
+        let sequence = sequence()
+        let metadata = metadata()
+        guard errors.isEmpty, let event, let occurredAt, let occurredAtText, let eventID, let idempotencyKey else {
+            throw InvalidFields(errors)
+        }
+        var submission = EventSubmission(
+            name: event.name, spelling: event.spelling, schemaVersion: schemaVersion, eventID: eventID,
+            idempotencyKey: idempotencyKey, sessionID: sessionID, chargerID: chargerID, merchantID: merchantID,
+            occurredAt: occurredAt, occurredAtText: occurredAtText, sentAt: sentAt, source: source,
+            appState: appState, sequence: sequence, metadata: metadata?.compact, canonicalForm: [])
+        submission.canonicalForm = submission.canonicalForm(metadata: metadata?.value)
+        return submission
+    }
+
+    // MARK: Names and keys
+
+    /// `1.0`; a newer minor version only adds members, which pass.
+    private mutating func schemaVersion() -> String {
+        let version = text(.schemaVersion, "must be 1.0 or another version 1") { version in
+            let minor = version.utf8.dropFirst(2)
+            return version.utf8.starts(with: "1.".utf8) && (1...8).contains(minor.count)
+                && minor.allSatisfy(\.isASCIIDigit)
+        }
+        return version ?? "1.0"
+    }
+
+    /// event_id and the idempotency key stand in for each other; the header may carry the key too.
+    private mutating func keys() -> (eventID: String?, idempotencyKey: String?) {
+        let eventID = key(.eventID)
+        let inBody = key(.idempotencyKey)
+        // Quotes may be the header's own notation or part of the key: the body tells, where it has one.
+        let inHeader = headers.idempotencyKey.map { $0 == inBody ? $0 : Self.unquoted($0) }
+        if let inHeader {
+            if !Self.isKey(inHeader) {
+                errors.note(FieldError(pointer: EventHeaders.idempotencyKeyName, detail: Self.keyRule))
+            } else if let inBody, inBody != inHeader {
+                errors.note(
+                    FieldError(
+                        pointer: EventHeaders.idempotencyKeyName, detail: "must agree with idempotency_key in the body")
+                )
+            }
+        } else if !members.has(.eventID) {
+            require(.idempotencyKey, "or event_id is required")
+        }
+        let key = inBody ?? inHeader ?? eventID
+        return (eventID ?? key, key)
+    }
+
+    private static let keyRule = "must be 1 to 128 printable ASCII characters"
+
+    private mutating func key(_ name: EventMemberName) -> String? {
+        boundedText(name, Self.keyRule, where: Self.isKey)
+    }
+
+    private static func isKey(_ text: String) -> Bool {
+        (1...128).contains(text.utf8.count) && text.utf8.allSatisfy(\.isPrintableASCII)
+    }
+
+    /// Clients that follow draft-ietf-httpapi-idempotency-key-header put the key in quotes.
+    private static func unquoted(_ header: String) -> String {
+        let isQuoted = header.utf8.count > 2 && header.hasPrefix("\"") && header.hasSuffix("\"")
+        return isQuoted ? String(header.dropFirst().dropLast()) : header
+    }
+
+    private mutating func sessionID() -> String? {
+        switch route {
+        case .native: break
+        case .v1Session: require(.sessionID, "is required on this route")
+        case .v1PreSession:
+            if members.has(.sessionID) { refuse(.sessionID, "must be absent on this route") }
+        }
+        return shortText(.sessionID)
+    }
+
+    private mutating func event() -> (name: EventName, spelling: String)? {
+        require(.event)
+        guard case .text(let text) = members[.event] else {
+            if members.has(.event) { refuse(.event, "must be a string") }
+            return nil
+        }
+        let hasSession = members.has(.sessionID)
+        switch text.withUTF8({ EventName.reading($0, hasSession: hasSession) }) {
+        case .success(let event): return event
+        case .failure(let error):
+            errors.note(error)
+            return nil
+        }
+    }
+
+    // MARK: Times
+
+    private mutating func occurredAt() -> (moment: Moment?, text: String?) {
+        require(.occurredAt)
+        guard let moment = moment(.occurredAt), case .text(let text) = members[.occurredAt] else { return (nil, nil) }
+        return (moment, text.string)
+    }
+
+    private static let momentRule = "must be an RFC 3339 date-time with an offset"
+
+    private mutating func moment(_ name: EventMemberName) -> Moment? {
+        guard members.has(name) else { return nil }
+        if case .text(let text) = members[name], let moment = text.withUTF8(Self.moment) { return moment }
+        refuse(name, Self.momentRule)
+        return nil
+    }
+
+    /// Set per attempt in the header; `timestamp` is when the event was first put in the queue's request.
+    private mutating func sentAt() -> Moment? {
+        if route.requiresTimestamp { require(.timestamp) }
+        let timestamp = moment(.timestamp)
+        guard var header = headers.sentAt else { return timestamp }
+        guard let sentAt = header.withUTF8(Self.moment) else {
+            errors.note(FieldError(pointer: EventHeaders.sentAtName, detail: Self.momentRule))
+            return timestamp
+        }
+        return sentAt
+    }
+
+    /// The text is stored as sent, so its fraction may not go on for kilobytes.
+    private static func moment(of text: UnsafeBufferPointer<UInt8>) -> Moment? {
+        text.count <= 64 ? RFC3339.moment(from: text) : nil
+    }
+
+    // MARK: The rest
+
+    private mutating func source() -> String {
+        let source = shortText(.source) ?? "ios_native"
+        if source == "server" { refuse(.source, "must not be server, which the server keeps for itself") }
+        return source
+    }
+
+    private mutating func appState() -> String? {
+        text(.appState, "must be foreground or background") { $0 == "foreground" || $0 == "background" }
+    }
+
+    private mutating func sequence() -> Int64? {
+        guard members.has(.sequence) else { return nil }
+        if case .number(let text) = members[.sequence],
+            let sequence = Self.wholeNumber(String(decoding: text, as: UTF8.self)), sequence >= 0
+        {
+            return sequence
+        }
+        refuse(.sequence, "must be an integer from 0 to \(Int64.max)")
+        return nil
+    }
+
+    /// `41`, and also `41.0` and `4.1e1`: some encoders have one type for numbers, and JSON Schema calls them integers.
+    private static func wholeNumber(_ text: String) -> Int64? {
+        Int64(text) ?? Double(text).flatMap { Int64(exactly: $0) }
+    }
+
+    private mutating func metadata() -> (value: JSONValue, compact: String)? {
+        guard members.has(.metadata) else { return nil }
+        guard case .object(let value, let asSent) = members[.metadata] else {
+            refuse(.metadata, "must be a JSON object")
+            return nil
+        }
+        let compact = asSent.map { String(decoding: $0, as: UTF8.self) } ?? value.compact
+        guard compact.utf8.count <= EventSubmission.metadataBytesMax else {
+            refuse(.metadata, "must be at most \(EventSubmission.metadataBytesMax) bytes of compact JSON")
+            return nil
+        }
+        return (value, compact)
+    }
+}
+
+// MARK: The forms that members share
+
+extension EventReader {
+    /// An optional text of 1 to 128 Unicode scalars without control characters.
+    private mutating func shortText(_ name: EventMemberName) -> String? {
+        boundedText(name, "must be a string of 1 to 128 characters without control characters") {
+            MemberReader.isText($0, charactersMax: 128)
+        }
+    }
+
+    /// The same or a stricter form: any 1 to 128 printable ASCII characters have it, of others `isValid` tells.
+    private mutating func boundedText(
+        _ name: EventMemberName, _ rule: @autoclosure () -> String, where isValid: (String) -> Bool
+    ) -> String? {
+        if case .text(.printable(let bytes)) = members[name], (1...128).contains(bytes.count) {
+            return String(decoding: bytes, as: UTF8.self)
+        }
+        return text(name, rule(), where: isValid)
+    }
+
+    /// An optional string that `isValid` accepts; `rule` is what the client is told when it does not.
+    private mutating func text(
+        _ name: EventMemberName, _ rule: @autoclosure () -> String, where isValid: (String) -> Bool
+    ) -> String? {
+        guard members.has(name) else { return nil }
+        if case .text(let text) = members[name] {
+            let string = text.string
+            if isValid(string) { return string }
+        }
+        refuse(name, rule())
+        return nil
+    }
+
+    private mutating func require(_ name: EventMemberName, _ detail: @autoclosure () -> String = "is required") {
+        if !members.has(name) { refuse(name, detail()) }
+    }
+
+    private mutating func refuse(_ name: EventMemberName, _ detail: @autoclosure () -> String) {
+        errors.note(FieldError(pointer: "/\(name.text)", detail: detail()))
+    }
+}

@@ -1,0 +1,71 @@
+// The decoder that reads an event in one walk against the plain one, on bodies that nobody thought of.
+
+import JourneyModel
+import TestSupport
+import Testing
+
+struct DecodingDifferenceTests {
+    private static let headers = [
+        EventHeaders(), EventHeaders(), EventHeaders(), EventHeaders(idempotencyKey: "k"),
+        EventHeaders(idempotencyKey: "\"k\""), EventHeaders(idempotencyKey: "caf\u{E9}", sentAt: "now"),
+        EventHeaders(sentAt: "2027-01-15T08:00:01Z"),
+    ]
+
+    private typealias Decoded = Result<EventSubmission, BodyRefusal>
+
+    @Test("Event or refusal, everything about it is the same", arguments: 0..<8 as Range<UInt64>)
+    func alone(_ seed: UInt64) {
+        var bodies = GeneratedBodies(random: SeededRandom(seed: seed))
+        var accepted = 0
+        for _ in 0..<500 {
+            let body = bodies.next()
+            let headers = Self.headers.randomPick(&bodies.random)
+            let route = EventRoute.allCases.randomPick(&bodies.random)
+            let plain = Decoded { () throws(BodyRefusal) in
+                try PlainDecoding.decode(body, route: route, headers: headers)
+            }
+            let decoded = Decoded { () throws(BodyRefusal) in
+                try EventSubmission.decode(body, route: route, headers: headers)
+            }
+            expectSame(decoded, plain, body)
+            if case .success = decoded { accepted += 1 }
+        }
+        // Of both kinds enough: a generator that makes only bad ones would prove little.
+        #expect((50...450).contains(accepted), "\(accepted) of 500 accepted")
+    }
+
+    @Test("In a batch an event is what it is alone", arguments: 0..<4 as Range<UInt64>)
+    func batch(_ seed: UInt64) throws {
+        var bodies = GeneratedBodies(random: SeededRandom(seed: seed))
+        for _ in 0..<20 {
+            let events = (0..<20).compactMap { _ -> (body: [UInt8], alone: Decoded)? in
+                let body = bodies.next()
+                let alone = Decoded { () throws(BodyRefusal) in
+                    try PlainDecoding.decode(body, route: .native, headers: EventHeaders())
+                }
+                // What is no JSON at all ends the whole batch, and deeper by two levels is another depth.
+                if case .failure(.malformedJSON) = alone { return nil }
+                return (body, alone)
+            }
+            let batch = Array("{\"events\":[".utf8) + events.map(\.body).joined(separator: [0x2C]) + Array("]}".utf8)
+            let results = try EventBatch.decode(batch)
+            try #require(results.count == events.count)
+            for (result, event) in zip(results, events) { expectSame(result, event.alone, event.body) }
+        }
+    }
+
+    /// To the byte, which `==` on Strings would not see.
+    private func expectSame(_ decoded: Decoded, _ plain: Decoded, _ body: [UInt8]) {
+        #expect(decoded == plain, "\(String(decoding: body, as: UTF8.self))")
+        guard case .success(let one) = decoded, case .success(let other) = plain else { return }
+        #expect(texts(of: one) == texts(of: other), "\(String(decoding: body, as: UTF8.self))")
+    }
+
+    private func texts(of event: EventSubmission) -> [[UInt8]] {
+        let texts = [
+            event.spelling, event.schemaVersion, event.eventID, event.idempotencyKey, event.sessionID, event.chargerID,
+            event.merchantID, event.occurredAtText, event.source, event.appState, event.metadata,
+        ]
+        return texts.map { Array(($0 ?? "").utf8) }
+    }
+}

@@ -1,0 +1,190 @@
+// An event decoded as plainly as can be: the whole body as a JSONValue, each member looked for by its name, the
+// canonical form from Strings. What the decoder of Sources does in one walk has to come out the same.
+
+import JourneyModel
+
+enum PlainDecoding {
+    static func decode(
+        _ body: [UInt8], route: EventRoute, headers: EventHeaders
+    ) throws(BodyRefusal) -> EventSubmission {
+        let value: JSONValue
+        do { value = try JSONValue.parse(body) } catch { throw .malformedJSON(error) }
+        var reader = PlainEventReader(value, route: route, headers: headers)
+        do { return try reader.submission() } catch { throw .invalid(error) }
+    }
+}
+
+private struct PlainEventReader {
+    private var members: MemberReader
+    private let route: EventRoute
+    private let headers: EventHeaders
+
+    init(_ value: JSONValue, route: EventRoute, headers: EventHeaders) {
+        members = MemberReader(value)
+        self.route = route
+        self.headers = headers
+    }
+
+    mutating func submission() throws(InvalidFields) -> EventSubmission {
+        guard members.errors.isEmpty else { throw InvalidFields(members.errors) }
+        let schemaVersion = schemaVersion()
+        let (eventID, idempotencyKey) = keys()
+        let sessionID = sessionID()
+        let chargerID = members.text("charger_id")
+        let merchantID = members.text("merchant_id")
+        let event = event()
+        let occurredAt = moment("occurred_at", isRequired: true)
+        let sentAt = sentAt()
+        let source = source()
+        let appState = appState()
+        let sequence = sequence()
+        let metadata = metadata()
+        guard members.errors.isEmpty, let event, let occurredAt, let eventID, let idempotencyKey else {
+            throw InvalidFields(members.errors)
+        }
+        var submission = EventSubmission(
+            name: event.name, spelling: event.spelling, schemaVersion: schemaVersion, eventID: eventID,
+            idempotencyKey: idempotencyKey, sessionID: sessionID, chargerID: chargerID, merchantID: merchantID,
+            occurredAt: occurredAt.moment, occurredAtText: occurredAt.text, sentAt: sentAt, source: source,
+            appState: appState, sequence: sequence, metadata: metadata?.compact, canonicalForm: [])
+        submission.canonicalForm = Array(submission.plainCanonicalForm(metadata: metadata?.value).utf8)
+        return submission
+    }
+
+    // MARK: Names and keys
+
+    /// `1.0`; a newer minor version only adds members, which pass.
+    private mutating func schemaVersion() -> String {
+        let version = members.text("schema_version", "must be 1.0 or another version 1") { version in
+            let minor = version.utf8.dropFirst(2)
+            return version.hasPrefix("1.") && (1...8).contains(minor.count)
+                && minor.allSatisfy { (0x30...0x39).contains($0) }
+        }
+        return version ?? "1.0"
+    }
+
+    /// event_id and the idempotency key stand in for each other; the header may carry the key too.
+    private mutating func keys() -> (eventID: String?, idempotencyKey: String?) {
+        let rule = "must be 1 to 128 printable ASCII characters"
+        let eventID = members.text("event_id", rule, where: Self.isKey)
+        let inBody = members.text("idempotency_key", rule, where: Self.isKey)
+        // Quotes may be the header's own notation or part of the key: the body tells, where it has one.
+        let inHeader = headers.idempotencyKey.map { $0 == inBody ? $0 : Self.unquoted($0) }
+        if let inHeader {
+            if !Self.isKey(inHeader) {
+                members.note(FieldError(pointer: "Idempotency-Key", detail: rule))
+            } else if let inBody, inBody != inHeader {
+                members.note(
+                    FieldError(
+                        pointer: "Idempotency-Key", detail: "must agree with idempotency_key in the body")
+                )
+            }
+        } else if members.value("event_id") == nil {
+            members.require("idempotency_key", "or event_id is required")
+        }
+        let key = inBody ?? inHeader ?? eventID
+        return (eventID ?? key, key)
+    }
+
+    private static func isKey(_ text: String) -> Bool {
+        (1...128).contains(text.utf8.count) && text.utf8.allSatisfy { (0x20...0x7E).contains($0) }
+    }
+
+    /// Clients that follow draft-ietf-httpapi-idempotency-key-header put the key in quotes.
+    private static func unquoted(_ header: String) -> String {
+        let isQuoted = header.utf8.count > 2 && header.hasPrefix("\"") && header.hasSuffix("\"")
+        return isQuoted ? String(header.dropFirst().dropLast()) : header
+    }
+
+    private mutating func sessionID() -> String? {
+        switch route {
+        case .native: break
+        case .v1Session: members.require("session_id", "is required on this route")
+        case .v1PreSession:
+            if members.value("session_id") != nil { members.refuse("session_id", "must be absent on this route") }
+        }
+        return members.text("session_id")
+    }
+
+    private mutating func event() -> (name: EventName, spelling: String)? {
+        members.require("event")
+        guard let spelling = members.text("event", "must be a string", where: { _ in true }) else { return nil }
+        do {
+            let hasSession = members.value("session_id") != nil
+            return (try EventName(spelling: spelling, hasSession: hasSession), spelling)
+        } catch {
+            members.note(error)
+            return nil
+        }
+    }
+
+    // MARK: Times
+
+    private mutating func moment(_ name: String, isRequired: Bool) -> (moment: Moment, text: String)? {
+        if isRequired { members.require(name) }
+        var moment: Moment?
+        let rule = "must be an RFC 3339 date-time with an offset"
+        let text = members.text(name, rule) { text in
+            moment = Self.moment(of: text)
+            return moment != nil
+        }
+        guard let moment, let text else { return nil }
+        return (moment, text)
+    }
+
+    /// Set per attempt in the header; `timestamp` is when the event was first put in the queue's request.
+    private mutating func sentAt() -> Moment? {
+        let timestamp = moment("timestamp", isRequired: route != .native)?.moment
+        guard let header = headers.sentAt else { return timestamp }
+        guard let sentAt = Self.moment(of: header) else {
+            members.note(
+                FieldError(
+                    pointer: "X-Sent-At", detail: "must be an RFC 3339 date-time with an offset"))
+            return timestamp
+        }
+        return sentAt
+    }
+
+    /// The text is stored as sent, so its fraction may not go on for kilobytes.
+    private static func moment(of text: String) -> Moment? {
+        text.utf8.count <= 64 ? RFC3339.moment(from: text) : nil
+    }
+
+    // MARK: The rest
+
+    private mutating func source() -> String {
+        let source = members.text("source") ?? "ios_native"
+        if source == "server" { members.refuse("source", "must not be server, which the server keeps for itself") }
+        return source
+    }
+
+    private mutating func appState() -> String? {
+        members.text("app_state", "must be foreground or background") { $0 == "foreground" || $0 == "background" }
+    }
+
+    private mutating func sequence() -> Int64? {
+        guard let value = members.value("sequence") else { return nil }
+        if case .number(let text) = value, let sequence = Self.wholeNumber(text), sequence >= 0 { return sequence }
+        members.refuse("sequence", "must be an integer from 0 to \(Int64.max)")
+        return nil
+    }
+
+    /// `41`, and also `41.0` and `4.1e1`: some encoders have one type for numbers, and JSON Schema calls them integers.
+    private static func wholeNumber(_ text: String) -> Int64? {
+        Int64(text) ?? Double(text).flatMap { Int64(exactly: $0) }
+    }
+
+    private mutating func metadata() -> (value: JSONValue, compact: String)? {
+        guard let value = members.value("metadata") else { return nil }
+        guard case .object = value else {
+            members.refuse("metadata", "must be a JSON object")
+            return nil
+        }
+        let compact = value.compact
+        guard compact.utf8.count <= EventSubmission.metadataBytesMax else {
+            members.refuse("metadata", "must be at most \(EventSubmission.metadataBytesMax) bytes of compact JSON")
+            return nil
+        }
+        return (value, compact)
+    }
+}
