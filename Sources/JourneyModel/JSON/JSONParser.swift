@@ -59,7 +59,8 @@ struct JSONParser {
     private mutating func object(depth: Int) throws(JSONError) -> JSONValue {
         guard try mayOpen(depth: depth) else { return .null }
         var members: [JSONMember] = []
-        members.reserveCapacity(depth == 0 ? 14 : 4)
+        // What most bodies and most metadata have at most: one allocation then holds them.
+        members.reserveCapacity(depth == 0 ? 8 : 4)
         var names = JSONNames()
         try list(from: UInt8(ascii: "{"), to: UInt8(ascii: "}")) { parser throws(JSONError) in
             let start = try parser.startOfName()

@@ -93,12 +93,18 @@ public struct JSONWriter: Sendable {
     mutating func digits(_ number: Int64) {
         if number < 0 { bytes.append(UInt8(ascii: "-")) }
         var rest = number.magnitude
-        let start = bytes.count
+        var (first, last) = (bytes.count, bytes.count - 1)
         repeat {
             bytes.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10))
             rest /= 10
+            last += 1
         } while rest > 0
-        bytes[start...].reverse()
+        // The lowest digit came first. `bytes[first...].reverse()` would copy them.
+        while first < last {
+            bytes.swapAt(first, last)
+            first += 1
+            last -= 1
+        }
     }
 
     mutating func byte(_ byte: UInt8) {

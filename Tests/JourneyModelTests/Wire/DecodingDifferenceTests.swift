@@ -11,6 +11,8 @@ struct DecodingDifferenceTests {
         EventHeaders(sentAt: "2027-01-15T08:00:01Z"),
     ]
 
+    private static let routes = [EventRoute.native, .native, .native, .native, .v1Session, .v1PreSession]
+
     private typealias Decoded = Result<EventSubmission, BodyRefusal>
 
     @Test("Event or refusal, everything about it is the same", arguments: 0..<8 as Range<UInt64>)
@@ -20,7 +22,7 @@ struct DecodingDifferenceTests {
         for _ in 0..<500 {
             let body = bodies.next()
             let headers = Self.headers.randomPick(&bodies.random)
-            let route = EventRoute.allCases.randomPick(&bodies.random)
+            let route = Self.routes.randomPick(&bodies.random)
             let plain = Decoded { () throws(BodyRefusal) in
                 try PlainDecoding.decode(body, route: route, headers: headers)
             }

@@ -8,19 +8,22 @@ struct GeneratedBodies {
 
     mutating func next() -> [UInt8] {
         var members: [(name: String, value: String)] = []
-        for (name, good) in Self.good where !random.chance(1, in: required.contains(name) ? 20 : 3) {
+        for (name, good) in Self.good where !random.chance(1, in: required.contains(name) ? 60 : 3) {
             members.append((name, value(of: name, good)))
         }
         for _ in 0..<(random.chance(1, in: 3) ? Int.random(in: 1...22, using: &random) : 0) {
             members.append(
-                (["x", "eventid", "Event", "event_iD", "", "\\u0061", "é"].randomPick(&random) + number(), anyValue(2)))
+                (
+                    ["x", "eventid", "Event", "event_iD", "", "\\u0061", "é"].randomPick(&random)
+                        + "\(Int.random(in: 0...999, using: &random))", anyValue(2)
+                ))
         }
         members.shuffle(using: &random)
         if random.chance(1, in: 25), let one = members.randomElement(using: &random) { members.append(one) }
         let texts = members.map { "\"\(escaped($0.name))\"\(space()):\(space())\($0.value)" }
         var body = Array(
             "\(space()){\(space())\(texts.joined(separator: "\(space()),\(space())"))\(space())}\(space())".utf8)
-        if random.chance(1, in: 6) { change(&body) }
+        if random.chance(1, in: 10) { change(&body) }
         return body
     }
 
@@ -62,16 +65,17 @@ struct GeneratedBodies {
     ]
 
     private mutating func value(of name: String, _ texts: [String]) -> String {
-        if random.chance(1, in: 25) { return anyValue(1) }
+        if random.chance(1, in: 150) { return anyValue(1) }
         switch name {
-        case "sequence": return number()
+        case "sequence":
+            return random.chance(1, in: 4) ? number() : String(UInt64.random(in: 0..<1 << 63, using: &random))
         case "metadata": return object(2)
         default:
-            if random.chance(1, in: 30) {
+            if random.chance(1, in: 60) {
                 let length = [0, 7, 8, 9, 64, 65, 127, 128, 129].randomPick(&random)
                 return "\"\(String(repeating: ["x", "ä", "\\u0041"].randomPick(&random), count: length))\""
             }
-            return "\"\(random.chance(2, in: 3) ? texts[0] : texts.randomPick(&random))\""
+            return "\"\(random.chance(14, in: 15) ? texts[0] : texts.randomPick(&random))\""
         }
     }
 
@@ -82,7 +86,7 @@ struct GeneratedBodies {
         let count = random.chance(1, in: 20) ? 30 : Int.random(in: 0...5, using: &random)
         let members = (0..<count).map { index in
             let name = ["accuracy_m", "speed", "a", "B", "é", "\\n", ""].randomPick(&random)
-            return "\(space())\"\(name)\(random.chance(1, in: 40) ? 0 : index)\"\(space()):\(anyValue(depth - 1))"
+            return "\(space())\"\(name)\(random.chance(1, in: 60) ? 0 : index)\"\(space()):\(anyValue(depth - 1))"
         }
         return "{\(members.joined(separator: ","))\(space())}"
     }
@@ -94,13 +98,13 @@ struct GeneratedBodies {
         case 4:
             "\"\(["wifi", "Café 🙂 am Platz", "\\u00e9\\n", " two  words ", "\u{7F}\u{80}", "\\\\\\\""].randomPick(&random))\""
         case 5: "\"\(String(repeating: "y", count: Int.random(in: 0...40, using: &random)))\""
-        case 6:
-            ["[]", "{}", "[ ]", String(repeating: "[", count: 70) + String(repeating: "]", count: 70)].randomPick(
-                &random)
+        case 6: random.chance(1, in: 60) ? deep : ["[]", "{}", "[ ]"].randomPick(&random)
         case 7: "[\((0..<3).map { _ in space() + anyValue(depth - 1) }.joined(separator: ","))]"
         default: object(depth)
         }
     }
+
+    private let deep = String(repeating: "[", count: 70) + String(repeating: "]", count: 70)
 
     private mutating func number() -> String {
         let digits = { (random: inout SeededRandom) in
