@@ -9,10 +9,10 @@ import Logging
 import Telemetry
 
 /// A handler behind a token: it is told who is calling.
-typealias CallerHandler = @Sendable (Request, Caller) async throws(ProblemAnswer) -> Response
+typealias CallerHandler = nonisolated(nonsending) @Sendable (Request, Caller) async throws(ProblemAnswer) -> Response
 
 /// A handler that anyone reaches; what it wants to see is in the request.
-typealias OpenHandler = @Sendable (Request) async throws(ProblemAnswer) -> Response
+typealias OpenHandler = nonisolated(nonsending) @Sendable (Request) async throws(ProblemAnswer) -> Response
 
 /// A handler behind a token that needs no waiting.
 typealias CallerAnswer = @Sendable (Request, Caller) -> Response
@@ -29,7 +29,7 @@ struct Access: Sendable {
 
     /// Anyone; for what must answer without a credential, such as `/healthz`, and for what is judged by its body.
     func anyone(_ handler: @escaping OpenHandler, form: ProblemForm = .plain)
-        -> @Sendable (Request) async -> Response
+        -> RequestHandler
     {
         { request in
             do throws(ProblemAnswer) {
@@ -42,7 +42,7 @@ struct Access: Sendable {
 
     /// Any signed-in driver.
     func driver(_ handler: @escaping CallerHandler, form: ProblemForm = .plain)
-        -> @Sendable (Request) async -> Response
+        -> RequestHandler
     {
         anyone(
             { request throws(ProblemAnswer) in try await handler(request, try await caller(of: request)) }, form: form)
@@ -61,7 +61,7 @@ struct Access: Sendable {
     }
 
     /// Whoever runs the server: `OPS_TOKEN`, or an access token of the role `ops`.
-    func operatorOnly(_ handler: @escaping OpenHandler) -> @Sendable (Request) async -> Response {
+    func operatorOnly(_ handler: @escaping OpenHandler) -> RequestHandler {
         anyone { request throws(ProblemAnswer) in
             if !hasOperatorToken(request) {
                 let caller = try await caller(of: request)
@@ -82,7 +82,7 @@ struct Access: Sendable {
 
     /// 401 and nothing else: shipped clients take 401 and 403 as "sign in again" (contract, section 3), and
     /// why a token was refused is nothing to tell whoever sent it.
-    private func caller(of request: Request) async throws(ProblemAnswer) -> Caller {
+    private nonisolated(nonsending) func caller(of request: Request) async throws(ProblemAnswer) -> Caller {
         if let caller = try callerAtOnce(of: request) { return caller }
         guard let token = BearerToken.read(from: request.fields) else {
             metrics.count(.missing)

@@ -13,8 +13,8 @@ struct AddressLimit: Sendable {
     let limits: RateLimits
 
     /// The handler behind the limit. Its answers say how the address stands, and that nobody may keep them.
-    func limited(_ form: ProblemForm, _ handler: @escaping @Sendable (Request) async -> Response)
-        -> @Sendable (Request) async -> Response
+    func limited(_ form: ProblemForm, _ handler: @escaping RequestHandler)
+        -> RequestHandler
     {
         let policy = RateLimitFields.policy(limits, for: [.auth])
         return { request in

@@ -142,7 +142,7 @@ package struct API: Sendable {
     }
 
     private func limited(
-        _ method: Method, _ template: String, _ handler: @escaping @Sendable (Request) async -> Response,
+        _ method: Method, _ template: String, _ handler: @escaping RequestHandler,
         _ form: ProblemForm, wants credential: Credential
     ) -> Endpoint {
         Endpoint(

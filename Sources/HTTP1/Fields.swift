@@ -55,7 +55,12 @@ package struct Fields: Sendable {
         return bytes.withUnsafeBytes { body(UnsafeRawBufferPointer(rebasing: $0[lines[place].value])) }
     }
 
-    /// The bytes of the value under that name, not copied; nil when there is none, or more than one.
+    /// The bytes of the first value under that name, not copied; nil when there is none.
+    package func value(_ name: String) -> ArraySlice<UInt8>? {
+        firstPlace(name).map { bytes[lines[$0].value] }
+    }
+
+    /// The same; nil also when there is more than one.
     package func only(_ name: String) -> ArraySlice<UInt8>? {
         var only: Int?
         var count = 0

@@ -244,7 +244,7 @@ extension ServerConnection {
         }
     }
 
-    private mutating func begin(_ head: RequestHead) -> Event {
+    private mutating func begin(_ head: consuming RequestHead) -> Event {
         minorVersion = head.minorVersion
         waitsForContinue = head.expectsContinue
         mustClose = mustClose || !head.keepAlive

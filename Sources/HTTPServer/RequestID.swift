@@ -4,10 +4,8 @@ internal import Synchronization
 enum RequestID {
     /// The client's own, when there is one that may be taken over, else a new one.
     static func of(_ fields: Fields) -> String {
-        let given = fields.withFirst("X-Request-Id") { bytes in
-            isWellFormed(bytes) ? String(decoding: bytes, as: UTF8.self) : nil
-        }
-        return (given ?? nil) ?? make()
+        guard let given = fields.value("X-Request-Id"), isWellFormed(given) else { return make() }
+        return String(decoding: given, as: UTF8.self)
     }
 
     /// A client's own id is taken over when it can do no harm in a log or a field: `[A-Za-z0-9._-]{1,128}`.

@@ -18,7 +18,7 @@ struct RequestMetrics: Sendable {
         428, 429, 431, 500, 501, 502, 503, 504, 505,
     ]
     /// At a status less 100 its place in `knownStatuses`; of others the one after the last.
-    private static let statusPlaces: [Int] = (100..<600).map { status in
+    private let statusPlaces: [Int] = (100..<600).map { status in
         knownStatuses.firstIndex(of: status) ?? knownStatuses.count
     }
     private static let statusesMax = knownStatuses.count + 1
@@ -59,6 +59,6 @@ struct RequestMetrics: Sendable {
     }
 
     private func place(of status: Status) -> Int {
-        (100..<600).contains(status.code) ? Self.statusPlaces[status.code - 100] : Self.knownStatuses.count
+        (100..<600).contains(status.code) ? statusPlaces[status.code - 100] : Self.knownStatuses.count
     }
 }

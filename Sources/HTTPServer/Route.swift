@@ -1,5 +1,8 @@
 package import HTTP1
 
+/// It runs where it is called, on the connection's loop, and comes back there without asking the runtime for the way.
+package typealias RequestHandler = nonisolated(nonsending) @Sendable (Request) async -> Response
+
 /// One method on one path, with what holds for it before its handler runs.
 package struct Route: Sendable {
     package var method: Method
@@ -7,7 +10,7 @@ package struct Route: Sendable {
     package var template: String
     /// A longer body is refused with 413 before it is read (or as soon as it is longer).
     package var bodyBytesMax: Int
-    package var handler: @Sendable (Request) async -> Response
+    package var handler: RequestHandler
     /// Asked before the handler, on the connection's loop and without a task of its own: what can be answered from
     /// memory costs no more than that. Must not block. nil: the handler is asked.
     package var atOnce: (@Sendable (Request) -> Response?)?
@@ -15,7 +18,7 @@ package struct Route: Sendable {
     package init(
         _ method: Method, _ template: String, bodyBytesMax: Int = 64 * 1024,
         atOnce: (@Sendable (Request) -> Response?)? = nil,
-        handler: @escaping @Sendable (Request) async -> Response
+        handler: @escaping RequestHandler
     ) {
         self.method = method
         self.template = template

@@ -107,13 +107,12 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
         try await wait(reading, until: deadline, endsOnDrain: endsOnDrain)
     }
 
-    /// What there is to read now, lent to the closure; empty at the end of the stream. nil when there is nothing yet.
-    /// On the loop.
-    package func readAtOnce<Answer>(
-        _ body: (UnsafeRawBufferPointer) -> Answer
-    ) throws(TransportError) -> Answer? {
+    /// What there is to read now, lent to the closure, and how many bytes that is: 0 at the end of the stream, nil when
+    /// there is nothing yet. On the loop.
+    package func readAtOnce(_ body: (UnsafeRawBufferPointer) -> Void) throws(TransportError) -> Int? {
         guard let count = try receive() else { return nil }
-        return body(UnsafeRawBufferPointer(rebasing: loop.readBuffer[..<count]))
+        body(UnsafeRawBufferPointer(rebasing: loop.readBuffer[..<count]))
+        return count
     }
 
     @concurrent private func readFromElsewhere(

@@ -21,3 +21,36 @@ final class ScriptedSessions: SignInSessions {
         guard isLive else { throw .revoked }
     }
 }
+
+/// Sessions that all live until `endsWhileAsked`, known without waiting.
+final class AdmittedSessions: SignInSessions {
+    /// Of the tokens that `payload` makes with the session `s-1`.
+    let caller = Caller(driver: DriverID("driver-1"), signInSession: "s-1")
+    private let state = Mutex((asked: 0, endings: 0, endsNow: false, isLive: true))
+
+    var asked: Int { state.withLock { $0.asked } }
+    var endings: Int? { state.withLock { $0.endings } }
+
+    /// Another session than those that are asked about.
+    func somethingEnds() { state.withLock { $0.endings += 1 } }
+
+    /// After its answer was made and before it is heard.
+    func endsWhileAsked() { state.withLock { $0.endsNow = true } }
+
+    func admit(_ caller: Caller, issuedAt: Double) async throws(TokenRefusal) {}
+
+    func admitAtOnce(_ caller: Caller, issuedAt: Double) throws(TokenRefusal) -> Bool {
+        let isLive = state.withLock { state in
+            state.asked += 1
+            defer {
+                if state.endsNow {
+                    state.isLive = false
+                    state.endings += 1
+                }
+            }
+            return state.isLive
+        }
+        guard isLive else { throw .revoked }
+        return true
+    }
+}

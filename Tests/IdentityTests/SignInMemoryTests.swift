@@ -88,6 +88,29 @@ struct SignInMemoryTests {
         #expect(unread.count == 0)
     }
 
+    @Test func `the count of endings goes up with all that is forgotten, and with nothing else`() async {
+        let store = ScriptedStandings(live: ["s-1", "s-2"])
+        let memory = SignInMemory(store: store)
+        await memory.catchUp()
+        var known = memory.endings
+        func hasGoneUp() -> Bool {
+            defer { known = memory.endings }
+            return memory.endings != known
+        }
+        #expect(await refusal(memory, caller) == nil)
+        await memory.catchUp()
+        #expect(!hasGoneUp())
+        store.end("s-2")
+        await memory.catchUp()
+        #expect(hasGoneUp())
+        store.erase(DriverID("external"), atSeconds: 100)
+        await memory.catchUp()
+        #expect(hasGoneUp())
+        store.isReadable = false
+        await memory.catchUp()
+        #expect(hasGoneUp())
+    }
+
     @Test func `a session of another driver is refused, also when it is remembered`() async {
         let memory = SignInMemory(store: ScriptedStandings(live: ["s-1"]))
         await memory.catchUp()

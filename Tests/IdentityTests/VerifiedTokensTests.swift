@@ -33,6 +33,30 @@ import Testing
         #expect(await refusal(verifier, long, at: now + 500) == nil)
     }
 
+    @Test func `what was admitted at once is asked about again when something ended, and not before`() async throws {
+        let sessions = AdmittedSessions()
+        let verifier = await verifier(try hmacKey(), sessions: sessions)
+        let token = crafted(payload: try payload(["sid": "s-1", "exp": now + 10]))
+        #expect(await refusal(verifier, token) == nil)
+        for _ in 0..<3 { #expect(atOnce(verifier, token) == .success(sessions.caller)) }
+        #expect(sessions.asked == 1)
+        sessions.somethingEnds()
+        for _ in 0..<3 { #expect(atOnce(verifier, token) == .success(sessions.caller)) }
+        #expect(sessions.asked == 2)
+        #expect(atOnce(verifier, token, at: now + 10) == .failure(.expired))
+        #expect(atOnce(verifier, token) == nil)
+    }
+
+    @Test func `a session that ends while it is asked about is asked about again`() async throws {
+        let sessions = AdmittedSessions()
+        let verifier = await verifier(try hmacKey(), sessions: sessions)
+        let token = crafted(payload: try payload(["sid": "s-1"]))
+        #expect(await refusal(verifier, token) == nil)
+        sessions.endsWhileAsked()
+        #expect(atOnce(verifier, token) == .success(sessions.caller))
+        for _ in 0..<3 { #expect(atOnce(verifier, token) == .failure(.revoked)) }
+    }
+
     @Test func theMemoryIsBoundedAndKeepsWhatIsUsed() {
         let memory = VerifiedTokens(countMax: 100)
         let favourite = TokenDigest(of: "favourite")

@@ -43,7 +43,7 @@ struct Layer: Sendable {
     }
 
     static let route = Layer(name: "route", operations: 20_000) { _, operations in
-        let handler: @Sendable (Request) async -> Response = { _ in Response(status: .ok) }
+        let handler: RequestHandler = { _ in Response(status: .ok) }
         let router = Router(
             ["/native/events", "/native/events/batch", "/native/sessions", "/native/sessions/{session_id}"].map {
                 Route(.post, $0, handler: handler)

@@ -1,0 +1,311 @@
+// One side of a conversation, as far as nothing has to be waited for: bytes to events, events to answers, answers to
+// bytes. It says what comes next; waiting is ServedConnection's, and what an answer is made of is in
+// Dialogue+Answers.swift.
+//
+// A value with all that changes from request to request, so that whoever owns it checks once for a batch of requests
+// that nobody else is at it, and not once for each of its parts.
+
+internal import HTTP1
+internal import Sockets
+
+/// Not copyable: its buffers belong to one connection. To be used on the connection's loop.
+struct Dialogue: ~Copyable {
+    let connection: Connection
+    let serving: Serving
+    var http: ServerConnection
+    /// Made and not written yet.
+    var output: [UInt8] = []
+    /// Between `.head` and the answer.
+    var exchange: Exchange?
+    /// Bytes read so far, and how many of them belong to requests that were answered.
+    var bytesRead = 0
+    var bytesTakenBefore = 0
+    /// Of the streamed answer in hand, so far.
+    var streamedBytes = 0
+    /// The last answer's moment.
+    var answeredAt: Deadline?
+    /// Taken from the budget.
+    private(set) var heldBytes = 0
+
+    /// What was found while the task waited, and needs it.
+    private(set) var stepInHand: Step?
+    /// Since another connection of the loop had its turn, or there was nothing more to answer.
+    private var answersAtOnce = 0
+    /// The last request that its path alone led to a route.
+    private var lastMatch: (method: Method, path: String, placed: PlacedRoute)?
+
+    private var headDeadline: Deadline?
+    private var contentStart: (at: Deadline, bytesRead: Int)?
+    /// From the moment a drain found the connection idle.
+    private var drainDeadline: Deadline?
+
+    /// A refused request's body is read up to here, so that the connection can go on.
+    private static let discardedBodyBytesMax = 64 << 10
+    /// Kept by a connection that waits for bytes; 10 000 of them hold at most 40 MiB.
+    private static let idleOutputBytesMax = 4 << 10
+    /// So many are answered at once, then the other connections of the loop have a turn: under half a millisecond.
+    private static let answersAtOnceMax = 64
+    /// Not counted in the budget: what an idle connection may keep of input and output, and most requests stay below.
+    private static let uncountedBytes = 8 << 10
+
+    enum Step {
+        case read, answer
+        /// Enough was answered at once.
+        case pause
+        case end(Ending)
+    }
+
+    enum Ending {
+        /// Nobody waits for anything.
+        case close
+        /// The last answer must arrive: see `ServerConfiguration.lingerMilliseconds`.
+        case linger
+    }
+
+    struct Wait {
+        var deadline: Deadline
+        var endsOnDrain: Bool
+    }
+
+    init(_ connection: Connection, _ serving: Serving) {
+        self.connection = connection
+        self.serving = serving
+        http = ServerConnection(limits: serving.configuration.limits)
+    }
+
+    // MARK: - Events
+
+    @inline(never) mutating func takeStep() -> Step {
+        guard let step = stepInHand else { return nextStep() }
+        stepInHand = nil
+        return step
+    }
+
+    /// Takes events as far as they can be dealt with at once.
+    private mutating func nextStep() -> Step {
+        while true {
+            switch http.nextEvent() {
+            case .needMoreData:
+                answersAtOnce = 0
+                return .read
+            case .head(let head): begin(head)
+            case .body(let bytes): take(bytes)
+            case .end:
+                guard answerAtOnce() else { return .answer }
+                answersAtOnce += 1
+                if answersAtOnce >= Self.answersAtOnceMax || isOutputFull() {
+                    answersAtOnce = 0
+                    return .pause
+                }
+            case .refused(let refusal): refuse(refusal.status, refusal.detail)
+            case .endOfStream, .truncated: return .end(.close)
+            case .responseDue, .closed: return .end(.linger)
+            }
+        }
+    }
+
+    private mutating func begin(_ head: RequestHead) {
+        headDeadline = nil
+        contentStart = nil
+        let destination: Exchange.Destination
+        var parameters: [String: String] = [:]
+        switch match(head.method, head.path) {
+        case .route(let placed, let found):
+            http.limitBody(toBytes: placed.route.bodyBytesMax)
+            destination = .handler(placed)
+            parameters = found
+        case .options(let allow):
+            http.limitBody(toBytes: Dialogue.discardedBodyBytesMax)
+            destination = .options(allow: allow)
+        case .notFound:
+            http.limitBody(toBytes: Dialogue.discardedBodyBytesMax)
+            destination = .refusal(.notFound, detail: "There is nothing at this path.", fields: Fields())
+        case .methodNotAllowed(let allow):
+            http.limitBody(toBytes: Dialogue.discardedBodyBytesMax)
+            let fields = Fields([("Allow", allow)])
+            destination = .refusal(.methodNotAllowed, detail: "This path does not take this method.", fields: fields)
+        }
+        let address = serving.configuration.trustedProxies.clientAddress(
+            peer: connection.remoteAddress, head.fields)
+        exchange = Exchange(
+            destination: destination,
+            request: Request(
+                method: head.method, path: head.path, query: head.query, fields: head.fields,
+                id: RequestID.of(head.fields), receivedAtMilliseconds: LoopClock.nowMilliseconds,
+                remoteAddress: address, parameters: parameters))
+    }
+
+    /// Most connections ask for one thing again and again.
+    private mutating func match(_ method: Method, _ path: String) -> Router.Match {
+        if let last = lastMatch, last.path == path, last.method == method {
+            return .route(last.placed, parameters: [:])
+        }
+        let match = serving.router.match(method, path)
+        if case .route(let placed, let parameters) = match, parameters.isEmpty {
+            lastMatch = (method, path, placed)
+        }
+        return match
+    }
+
+    private mutating func take(_ bytes: [UInt8]) {
+        guard case .handler = exchange?.destination else { return }
+        guard hold(heldBytes + bytes.count) else { return shed() }
+        if exchange?.request.body.isEmpty == true {
+            exchange?.request.body = bytes
+        } else {
+            exchange?.request.body += bytes
+        }
+    }
+
+    // MARK: - The budget
+
+    /// Has the budget count so many bytes for this connection. False, and nothing changes, without room for more.
+    @inline(never) mutating func hold(_ bytes: Int) -> Bool {
+        if bytes > heldBytes {
+            guard serving.bufferBudget.take(bytes - heldBytes) else { return false }
+        } else if bytes < heldBytes {
+            serving.bufferBudget.give(heldBytes - bytes)
+        }
+        heldBytes = bytes
+        return true
+    }
+
+    /// The same for answers that nobody has taken yet. How long to wait for each piece of them, in milliseconds: without
+    /// room for this answer nobody waits for the client to take it.
+    @inline(never) mutating func holdOutput() -> Int {
+        let hasRoom = output.count <= Dialogue.uncountedBytes || hold(heldBytes + output.count)
+        return hasRoom ? serving.configuration.writeStallMilliseconds : 0
+    }
+
+    /// Enough to be written before more is made.
+    @inline(never) mutating func isOutputFull() -> Bool {
+        output.count > serving.configuration.outputBytesMax
+    }
+
+    /// The same for what was received of the request in hand, and of the next ones.
+    @discardableResult
+    mutating func holdRequest() -> Bool {
+        let input = http.inputCapacityBytes
+        let bytes = (exchange?.request.body.count ?? 0) + (input > Dialogue.uncountedBytes ? input : 0)
+        return bytes == heldBytes || hold(bytes)
+    }
+
+    @inline(never) mutating func shed(_ detail: String = "The server is busy.") {
+        refuse(.serviceUnavailable, detail, retryAfterSeconds: 1)
+    }
+
+    // MARK: - Reading
+
+    /// What may be read is read and answered without the task. True: all of it was, and the wait goes on.
+    mutating func serveWhileWaiting() -> Bool {
+        do throws(TransportError) {
+            guard let count = try readAtOnce() else { return true }
+            // The task reads the end once more.
+            if count == 0 { return false }
+            answeredAt = nil
+            let step = nextStep()
+            guard case .read = step, !http.isContinueDue, try flushAtOnce() else {
+                stepInHand = step
+                return false
+            }
+            guard let wait = wait(since: answeredAt) else { return false }
+            connection.waitOn(until: wait.deadline, endsOnDrain: wait.endsOnDrain)
+            return true
+        } catch {
+            // The task meets the same failure, or is cancelled already.
+            return false
+        }
+    }
+
+    /// The same for the task: it was woken because of bytes, or because something was left to it.
+    @inline(never) mutating func readOnceWoken() throws(TransportError) {
+        if stepInHand == nil, try readAtOnce() == 0 { http.receiveEndOfStream() }
+    }
+
+    /// How many bytes there were, 0 at the end of the stream; nil when there is nothing yet.
+    private mutating func readAtOnce() throws(TransportError) -> Int? {
+        let count = try connection.readAtOnce { http.receive($0) }
+        bytesRead += count ?? 0
+        return count
+    }
+
+    /// False when the peer does not take all of it now.
+    private mutating func flushAtOnce() throws(TransportError) -> Bool {
+        let sent = try connection.writeAtOnce(output)
+        let isAll = sent == output.count
+        if isAll {
+            output.removeAll(keepingCapacity: true)
+        } else {
+            output.removeFirst(sent)
+        }
+        return isAll
+    }
+
+    /// A client that waits for 100 (Continue) gets it, unless its request is refused (RFC 9110 section 10.1.1): then
+    /// a final status instead, and its body will not be read.
+    @inline(never) mutating func answersInsteadOfReading() -> Bool {
+        guard http.isContinueDue else { return false }
+        if exchange?.isRefused == true { return true }
+        http.encodeContinue(into: &output)
+        return false
+    }
+
+    /// What is not needed while waiting is given back. nil when the budget has no room for what is, which is answered.
+    /// `start`: when the wait between requests began, if that was just now.
+    @inline(never) mutating func wait(since start: Deadline? = nil) -> Wait? {
+        if output.capacity > Dialogue.idleOutputBytesMax { output = [] }
+        guard holdRequest() else {
+            shed()
+            return nil
+        }
+        let phase = http.phase
+        return Wait(
+            deadline: deadline(phase, start), endsOnDrain: phase == .idle && drainDeadline == nil)
+    }
+
+    /// nil when the connection goes on.
+    @inline(never) mutating func ending(after error: TransportError) throws(TransportError) -> Ending? {
+        let phase = http.phase
+        switch error {
+        case .draining:
+            drainDeadline = .inMilliseconds(serving.configuration.drainIdleMilliseconds)
+            return nil
+        case .timedOut where phase == .idle:
+            return .close
+        case .timedOut:
+            refuseLateRequest()
+            return .linger
+        default:
+            throw error
+        }
+    }
+
+    /// 408 is for who only asks. Shipped phones drop an event for every status of 4xx but three, and a bad network is
+    /// no reason to lose one: what may be an event is answered 503 (docs/decisions/late-requests.md).
+    private mutating func refuseLateRequest() {
+        let detail = "The request did not arrive in time. Send it again."
+        if http.isSafeRequest {
+            refuse(.requestTimeout, detail)
+        } else {
+            refuse(.serviceUnavailable, detail, retryAfterSeconds: 1)
+        }
+    }
+
+    private mutating func deadline(_ phase: ServerConnection.Phase, _ start: Deadline?) -> Deadline {
+        switch phase {
+        case .head:
+            let deadline = headDeadline ?? .inMilliseconds(serving.configuration.headTimeoutMilliseconds)
+            headDeadline = deadline
+            return deadline
+        case .content:
+            let start = contentStart ?? (.now, bytesRead)
+            contentStart = start
+            let received = min(bytesRead - start.bytesRead, 1 << 40)
+            let earned = received * 1000 / max(1, serving.configuration.bodyBytesPerSecondMin)
+            return start.at.advanced(byMilliseconds: serving.configuration.bodyTimeoutMilliseconds + earned)
+        case .idle, .response, .closed:
+            let idle = (start ?? .now).advanced(byMilliseconds: serving.configuration.idleTimeoutMilliseconds)
+            return min(idle, drainDeadline ?? .never)
+        }
+    }
+}
