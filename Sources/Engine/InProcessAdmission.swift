@@ -59,22 +59,25 @@ package final class InProcessAdmission: Admission {
     /// `admit` for whoever cannot or need not suspend.
     package func decide(_ claim: AdmissionClaim) -> AdmissionDecision {
         if limits.isOff(claim.limitClass) { return limits.unlimited }
+        let claim = HashedClaim(claim)
         return shard(of: claim).decide(claim, at: clock())
     }
 
     package func standing(of driver: DriverID, in limitClass: RateLimitClass) -> Quota {
         if limits.isOff(limitClass) { return limits.unlimited.quota }
-        let claim = AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: "")
+        let claim = HashedClaim(AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: ""))
         return shard(of: claim).standing(claim, at: clock())
     }
 
     package func recordStored(_ claim: AdmissionClaim, isRepeat: Bool = false) {
         if limits.isOff(claim.limitClass) { return }
+        let claim = HashedClaim(claim)
         shard(of: claim).recordStored(claim, at: clock())
     }
 
     package func refund(_ claim: AdmissionClaim) {
         if limits.isOff(claim.limitClass) { return }
+        let claim = HashedClaim(claim)
         shard(of: claim).refund(claim, at: clock())
     }
 
@@ -90,11 +93,13 @@ package final class InProcessAdmission: Admission {
         _ claim: AdmissionClaim, with decision: AdmissionDecision, askedAt: Int64
     ) -> CountedAlong {
         if limits.isOff(claim.limitClass) { return CountedAlong(decision: decision, chargeStands: false) }
+        let claim = HashedClaim(claim)
         return shard(of: claim).countAlong(claim, with: decision, askedAt: askedAt, at: clock())
     }
 
-    private func shard(of claim: AdmissionClaim) -> SlidingWindowShard {
-        shards[Int(UInt(bitPattern: claim.driver.hashValue) % UInt(shards.count))]
+    private func shard(of claim: HashedClaim) -> SlidingWindowShard {
+        // Not the bits by which a table finds its place.
+        shards[Int(UInt(bitPattern: claim.driver.hash) >> 32 % UInt(shards.count))]
     }
 }
 

@@ -36,15 +36,28 @@ struct SlidingWindowGenerations<Key: Hashable & Sendable, Value: Sendable>: Send
     /// What was young is old from now on; what was old is forgotten.
     mutating func turn(at now: Int64) {
         old = young
-        young = [:]
+        // As many as before, in all likelihood: a table that grows hashes all it has again and again.
+        young = Dictionary(minimumCapacity: min(old.count, countMax))
         youngSince = now
     }
 
     /// Without counting as a use.
     func peek(_ key: Key) -> Value? { young[key] ?? old[key] }
 
-    /// Takes the value out; put it back with `put`, which makes it young.
-    mutating func take(_ key: Key) -> Value? { young.removeValue(forKey: key) ?? old.removeValue(forKey: key) }
+    /// Lends the value, or the initial one, to the closure. It is young then, or gone if it is not worth being kept.
+    mutating func withValue<Answer>(
+        _ key: Key, initial: Value, isKept: (Value) -> Bool, _ body: (inout Value) -> Answer
+    ) -> Answer {
+        if let place = young.index(forKey: key) {
+            let answer = body(&young.values[place])
+            if !isKept(young.values[place]) { young.remove(at: place) }
+            return answer
+        }
+        var value = old.removeValue(forKey: key) ?? initial
+        let answer = body(&value)
+        if isKept(value) { young[key] = value }
+        return answer
+    }
 
     mutating func put(_ value: Value, for key: Key) { young[key] = value }
 }

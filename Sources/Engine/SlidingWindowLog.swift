@@ -5,23 +5,28 @@
 /// A sliding window log. Times are milliseconds of one clock, told by the caller; one that is earlier than a
 /// call before is allowed and changes only what it says about itself.
 package struct SlidingWindowLog: Sendable {
+    /// More charges than these have a table of their own; fewer are looked through more quickly, by their hashes.
+    private static let lookedThroughMax = 64
+
     private struct Charge {
         var time: Int64
-        var key: String
+        var key: HashedText
     }
 
     /// In order of time; those before `first` have left already.
     private var charges: [Charge] = []
     private var first = 0
-    /// The same charges by key: what makes a repeat cheap to recognise, and a charge unique.
-    private var times: [String: Int64] = [:]
+    /// The same charges by key: what makes a repeat cheap to recognise, and a charge unique. Nil until there are many.
+    private var times: [HashedText: Int64]?
 
     package init() {}
 
     /// At most the limit.
-    package var count: Int { times.count }
+    package var count: Int { charges.count - first }
 
-    package func contains(_ key: String) -> Bool { times[key] != nil }
+    package func contains(_ key: HashedText) -> Bool {
+        if let times { times[key] != nil } else { place(of: key) != nil }
+    }
 
     /// When the oldest charge was made; nil when there is none.
     package var oldestTime: Int64? { first < charges.count ? charges[first].time : nil }
@@ -29,7 +34,7 @@ package struct SlidingWindowLog: Sendable {
     /// Lets go of every charge made at `time` or before. Amortised O(1) per charge.
     package mutating func removeCharges(through time: Int64) {
         while first < charges.count, charges[first].time <= time {
-            times[charges[first].key] = nil
+            times?[charges[first].key] = nil
             first += 1
         }
         compact()
@@ -38,28 +43,34 @@ package struct SlidingWindowLog: Sendable {
     /// Charges the key at that time. False, and nothing changes, when it is charged already. O(1) when times come
     /// in order.
     @discardableResult
-    package mutating func insert(_ key: String, at time: Int64) -> Bool {
-        guard times[key] == nil else { return false }
-        times[key] = time
+    package mutating func insert(_ key: HashedText, at time: Int64) -> Bool {
+        guard !contains(key) else { return false }
         var place = charges.count
         while place > first, charges[place - 1].time > time { place -= 1 }
         charges.insert(Charge(time: time, key: key), at: place)
+        times?[key] = time
+        if times == nil, count > Self.lookedThroughMax {
+            times = Dictionary(charges[first...].map { ($0.key, $0.time) }, uniquingKeysWith: { one, _ in one })
+        }
         return true
     }
 
     /// Takes a charge back; false when there is none under this key.
     @discardableResult
-    package mutating func remove(_ key: String) -> Bool {
-        guard let time = times.removeValue(forKey: key) else { return false }
-        var place = firstPlace(at: time)
-        while place < charges.count, charges[place].key != key { place += 1 }
-        if place < charges.count { charges.remove(at: place) }
+    package mutating func remove(_ key: HashedText) -> Bool {
+        var start = first
+        if times != nil {
+            guard let time = times?.removeValue(forKey: key) else { return false }
+            start = firstPlace(at: time)
+        }
+        guard let place = place(of: key, from: start) else { return false }
+        charges.remove(at: place)
         return true
     }
 
     package mutating func removeOldest() {
         guard first < charges.count else { return }
-        times[charges[first].key] = nil
+        times?[charges[first].key] = nil
         first += 1
         compact()
     }
@@ -68,6 +79,15 @@ package struct SlidingWindowLog: Sendable {
     package func count(after time: Int64) -> Int {
         let (next, overflow) = time.addingReportingOverflow(1)
         return overflow ? 0 : charges.count - firstPlace(at: next)
+    }
+
+    private func place(of key: HashedText, from start: Int? = nil) -> Int? {
+        var place = start ?? first
+        while place < charges.count {
+            if charges[place].key == key { return place }
+            place += 1
+        }
+        return nil
     }
 
     /// The place of the first charge made at `time` or later.

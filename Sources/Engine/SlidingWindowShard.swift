@@ -6,13 +6,20 @@ import Synchronization
 
 final class SlidingWindowShard: Sendable {
     private struct WindowID: Hashable, Sendable {
-        var driver: DriverID
+        var driver: HashedText
         var limitClass: RateLimitClass
+
+        func hash(into hasher: inout Hasher) {
+            hasher.combine(limitClass == .sessionEvents ? driver.hash : ~driver.hash)
+        }
     }
 
     private struct KnownKey: Hashable, Sendable {
-        var driver: DriverID
-        var idempotencyKey: String
+        var driver: HashedText
+        var idempotencyKey: HashedText
+
+        /// Both hashes are as good as random.
+        func hash(into hasher: inout Hasher) { hasher.combine(driver.hash ^ idempotencyKey.hash) }
     }
 
     private struct State: Sendable {
@@ -33,7 +40,7 @@ final class SlidingWindowShard: Sendable {
                 knownKeys: SlidingWindowGenerations(countMax: knownKeysMax, ageMilliseconds: knownKeyAgeMilliseconds)))
     }
 
-    func decide(_ claim: AdmissionClaim, at time: Int64) -> AdmissionDecision {
+    func decide(_ claim: HashedClaim, at time: Int64) -> AdmissionDecision {
         withWindow(of: claim, at: time) { window, isStored, now in
             let verdict: AdmissionDecision.Verdict
             if isStored || window.contains(claim.idempotencyKey) {
@@ -48,11 +55,11 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    func standing(_ claim: AdmissionClaim, at time: Int64) -> Quota {
+    func standing(_ claim: HashedClaim, at time: Int64) -> Quota {
         withWindow(of: claim, at: time) { window, _, now in quota(claim, window, at: now) }
     }
 
-    func recordStored(_ claim: AdmissionClaim, at time: Int64) {
+    func recordStored(_ claim: HashedClaim, at time: Int64) {
         state.withLock { state in
             state.latest = max(state.latest, time)
             state.knownKeys.age(at: state.latest)
@@ -60,14 +67,14 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    func refund(_ claim: AdmissionClaim, at time: Int64) {
+    func refund(_ claim: HashedClaim, at time: Int64) {
         withWindow(of: claim, at: time) { window, _, _ in
             _ = window.remove(claim.idempotencyKey)
         }
     }
 
     func countAlong(
-        _ claim: AdmissionClaim, with decision: AdmissionDecision, askedAt: Int64, at time: Int64
+        _ claim: HashedClaim, with decision: AdmissionDecision, askedAt: Int64, at time: Int64
     ) -> CountedAlong {
         withWindow(of: claim, at: time) { window, isStored, now in
             switch decision.verdict {
@@ -90,7 +97,7 @@ final class SlidingWindowShard: Sendable {
     /// The other one charged the claim. It had no business to when the window here is full all the same, and it
     /// charged for the second time when the key is here already.
     private func charge(
-        _ claim: AdmissionClaim, _ theirs: Quota, in window: inout SlidingWindowLog, askedAt: Int64, at now: Int64
+        _ claim: HashedClaim, _ theirs: Quota, in window: inout SlidingWindowLog, askedAt: Int64, at now: Int64
     ) -> CountedAlong {
         let limit = limits.limit(of: claim.limitClass)
         if window.contains(claim.idempotencyKey) {
@@ -123,31 +130,48 @@ final class SlidingWindowShard: Sendable {
     }
 
     /// The other one's figures, unless it can be seen to have forgotten charges.
-    private func tighter(_ quota: Quota, _ claim: AdmissionClaim, _ window: SlidingWindowLog, at now: Int64) -> Quota {
+    private func tighter(_ quota: Quota, _ claim: HashedClaim, _ window: SlidingWindowLog, at now: Int64) -> Quota {
         let remaining = limits.limit(of: claim.limitClass) - surelyCounted(window, at: now)
         return remaining < quota.remaining ? self.quota(claim, window, at: now) : quota
     }
 
-    private func quota(_ claim: AdmissionClaim, _ window: SlidingWindowLog, at now: Int64) -> Quota {
+    private func quota(_ claim: HashedClaim, _ window: SlidingWindowLog, at now: Int64) -> Quota {
         limits.quota(of: claim.limitClass, count: window.count, oldestTime: window.oldestTime, at: now)
     }
 
+    private static func isKept(_ window: SlidingWindowLog) -> Bool { window.count > 0 }
+
     /// The claim's window without what has left it, lent to the closure under the lock.
     private func withWindow<Answer: Sendable>(
-        of claim: AdmissionClaim, at time: Int64, _ body: (inout SlidingWindowLog, _ isStored: Bool, Int64) -> Answer
+        of claim: HashedClaim, at time: Int64, _ body: (inout SlidingWindowLog, _ isStored: Bool, Int64) -> Answer
     ) -> Answer {
         state.withLock { state in
             let now = max(state.latest, time)
             state.latest = now
             state.windows.age(at: now)
             state.knownKeys.age(at: now)
-            let id = WindowID(driver: claim.driver, limitClass: claim.limitClass)
             let known = KnownKey(driver: claim.driver, idempotencyKey: claim.idempotencyKey)
-            var window = state.windows.take(id) ?? SlidingWindowLog()
-            window.removeCharges(through: now - limits.windowMilliseconds)
-            let answer = body(&window, state.knownKeys.peek(known) != nil, now)
-            if window.count > 0 { state.windows.put(window, for: id) }
-            return answer
+            let isStored = state.knownKeys.peek(known) != nil
+            return state.windows.withValue(
+                WindowID(driver: claim.driver, limitClass: claim.limitClass), initial: SlidingWindowLog(),
+                isKept: Self.isKept
+            ) { window in
+                window.removeCharges(through: now - limits.windowMilliseconds)
+                return body(&window, isStored, now)
+            }
         }
+    }
+}
+
+/// A claim whose texts are hashed once for all tables.
+struct HashedClaim: Sendable {
+    let driver: HashedText
+    let limitClass: RateLimitClass
+    let idempotencyKey: HashedText
+
+    init(_ claim: AdmissionClaim) {
+        driver = HashedText(claim.driver.rawValue)
+        limitClass = claim.limitClass
+        idempotencyKey = HashedText(claim.idempotencyKey)
     }
 }

@@ -1,6 +1,7 @@
 // The sliding window log of contract, section 4, by itself: what is in a window, for how long, and how windows
 // are forgotten. Time is an argument here; nothing waits.
 
+import TestSupport
 import Testing
 
 @testable import Engine
@@ -56,6 +57,45 @@ struct SlidingWindowLogTests {
             #expect(log.oldestTime == max(0, time - 9))
         }
     }
+
+    /// Around the number of charges from which on they have a table, against a list that is looked through.
+    @Test(arguments: [UInt64](0..<20)) func `a log of any length says what a plain list says`(_ seed: UInt64) {
+        var random = SeededRandom(seed: seed)
+        var log = SlidingWindowLog()
+        var list: [(time: Int64, key: String)] = []
+        for step in 0..<2000 {
+            let key = "key \(Int.random(in: 0..<150, using: &random))"
+            let place = list.firstIndex { $0.key == key }
+            #expect(log.contains(key) == (place != nil))
+            switch Int.random(in: 0..<8, using: &random) {
+            case 0...4:
+                let time = Int64(step) - Int64.random(in: 0...5, using: &random)
+                #expect(log.insert(key, at: time) == (place == nil))
+                if place == nil {
+                    list.insert((time, key), at: list.firstIndex { $0.time > time } ?? list.count)
+                }
+            case 5...6:
+                #expect(log.remove(key) == (place != nil))
+                if let place { list.remove(at: place) }
+            default:
+                let time = Int64(step) - 400
+                log.removeCharges(through: time)
+                list.removeAll { $0.time <= time }
+            }
+            #expect(log.count == list.count)
+            #expect(log.oldestTime == list.first?.time)
+        }
+    }
+}
+
+extension SlidingWindowLog {
+    fileprivate func contains(_ key: String) -> Bool { contains(HashedText(key)) }
+
+    @discardableResult
+    fileprivate mutating func insert(_ key: String, at time: Int64) -> Bool { insert(HashedText(key), at: time) }
+
+    @discardableResult
+    fileprivate mutating func remove(_ key: String) -> Bool { remove(HashedText(key)) }
 }
 
 struct SlidingWindowGenerationsTests {
@@ -79,11 +119,30 @@ struct SlidingWindowGenerationsTests {
         #expect(values.count == 0)
     }
 
+    private func isAny(_ value: Int) -> Bool { true }
+    private func isPositive(_ value: Int) -> Bool { value > 0 }
+
+    @Test func valueThatIsNotWorthBeingKeptIsGone() {
+        var values = SlidingWindowGenerations<Int, Int>(countMax: 10, ageMilliseconds: 1000)
+        values.age(at: 0)
+        for isYoung in [true, false] {
+            values.put(7, for: 1)
+            if !isYoung { values.turn(at: 0) }
+            let seen = values.withValue(1, initial: 0, isKept: isPositive) { value in
+                defer { value = 0 }
+                return value
+            }
+            #expect(seen == 7)
+            #expect(values.peek(1) == nil)
+            #expect(values.count == 0)
+        }
+    }
+
     @Test func countIsBoundedAndTheLongestUnusedGoFirst() {
         var values = SlidingWindowGenerations<Int, Int>(countMax: 10, ageMilliseconds: 1_000_000)
         for key in 0..<1000 {
             values.age(at: Int64(key))
-            if let first = values.take(0) { values.put(first, for: 0) }
+            values.withValue(0, initial: 0, isKept: isAny) { _ in }
             values.put(key, for: key)
             #expect(values.count <= 22)
         }
