@@ -5,10 +5,10 @@ package import JourneyModel
 package protocol Admission: Sendable {
     /// Charges the claim to the driver's window unless its key is known or the window is full. Asking again
     /// with the same key while it is in the window is `.known` and charges nothing more.
-    func admit(_ claim: AdmissionClaim) async -> AdmissionDecision
+    nonisolated(nonsending) func admit(_ claim: AdmissionClaim) async -> AdmissionDecision
 
     /// The same for each of many, in order: the first ones get what is left of a window. One decision per claim.
-    func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision]
+    nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision]
 
     /// How the driver stands with one limit, as far as this process knows. Charges nothing and asks nobody.
     func standing(of driver: DriverID, in limitClass: RateLimitClass) -> Quota
@@ -24,7 +24,7 @@ package protocol Admission: Sendable {
 }
 
 extension Admission {
-    package func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision] {
+    package nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision] {
         var decisions: [AdmissionDecision] = []
         decisions.reserveCapacity(claims.count)
         for claim in claims { decisions.append(await admit(claim)) }

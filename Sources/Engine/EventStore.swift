@@ -7,10 +7,10 @@ package protocol EventStore: Sendable {
     /// others that share its transaction. Appends of one driver take effect in the order they were called.
     ///
     /// Cancelling the calling task gives up neither the wait nor the commit.
-    func append(_ request: AppendRequest) async throws(StoreFailure) -> AppendOutcome
+    nonisolated(nonsending) func append(_ request: AppendRequest) async throws(StoreFailure) -> AppendOutcome
 
     /// The same for each of many, in order, in as few transactions as the store likes: one outcome per request.
-    func append(_ requests: [AppendRequest]) async -> [Result<AppendOutcome, StoreFailure>]
+    nonisolated(nonsending) func append(_ requests: [AppendRequest]) async -> [Result<AppendOutcome, StoreFailure>]
 
     /// The stored event under this driver's key, if there is one, exactly as `append` would answer a repeat
     /// (`.replayed`, or `.keyReused` when the canonical form differs); nil when the key is new.

@@ -52,9 +52,11 @@ package final class InProcessAdmission: Admission {
     /// So that loops seldom wait for each other's lock.
     private static let shardCount = 8
 
-    package func admit(_ claim: AdmissionClaim) async -> AdmissionDecision { decide(claim) }
+    package nonisolated(nonsending) func admit(_ claim: AdmissionClaim) async -> AdmissionDecision { decide(claim) }
 
-    package func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision] { claims.map(decide) }
+    package nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision] {
+        claims.map(decide)
+    }
 
     /// `admit` for whoever cannot or need not suspend.
     package func decide(_ claim: AdmissionClaim) -> AdmissionDecision {

@@ -28,7 +28,9 @@ package struct Ingest: Sendable {
     }
 
     /// Stores one event of one driver and answers once it is on disk.
-    package func ingest(_ submission: EventSubmission, of driver: DriverID, receivedAt: Moment) async -> Ingested {
+    package nonisolated(nonsending) func ingest(
+        _ submission: EventSubmission, of driver: DriverID, receivedAt: Moment
+    ) async -> Ingested {
         let claim = Self.claim(for: submission, of: driver)
         let decision = await admission.admit(claim)
         metrics.count(claim.limitClass, decision.verdict)
@@ -91,7 +93,9 @@ package struct Ingest: Sendable {
             requiresRegisteredSession: requiresRegisteredSession)
     }
 
-    private func appended(_ submission: EventSubmission, of driver: DriverID, receivedAt: Moment) async -> Answer {
+    private nonisolated(nonsending) func appended(
+        _ submission: EventSubmission, of driver: DriverID, receivedAt: Moment
+    ) async -> Answer {
         do {
             return Answer(
                 .success(try await store.append(request(submission, of: driver, receivedAt: receivedAt))),

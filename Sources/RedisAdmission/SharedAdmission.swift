@@ -50,11 +50,11 @@ package final class SharedAdmission: Admission {
         }
     }
 
-    package func admit(_ claim: AdmissionClaim) async -> AdmissionDecision {
+    package nonisolated(nonsending) func admit(_ claim: AdmissionClaim) async -> AdmissionDecision {
         await admit([claim]).first ?? fallback.decide(claim)
     }
 
-    package func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision] {
+    package nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision] {
         let limited = claims.filter { !limits.isOff($0.limitClass) }
         let askedAt = fallback.now()
         var answers = await ask(limited)[...]

@@ -37,14 +37,16 @@ package final class SQLiteEventStore: EventStore {
 
     // MARK: Writing
 
-    package func append(_ request: AppendRequest) async throws(StoreFailure) -> AppendOutcome {
+    package nonisolated(nonsending) func append(_ request: AppendRequest) async throws(StoreFailure) -> AppendOutcome {
         let prepared = PreparedAppend(request)
         return try await withUnsafeContinuation { continuation in
             writer.add(.append(prepared, continuation))
         }.get()
     }
 
-    package func append(_ requests: [AppendRequest]) async -> [Result<AppendOutcome, StoreFailure>] {
+    package nonisolated(nonsending) func append(_ requests: [AppendRequest]) async -> [Result<
+        AppendOutcome, StoreFailure
+    >] {
         guard !requests.isEmpty else { return [] }
         let prepared = requests.map(PreparedAppend.init)
         return await withUnsafeContinuation { continuation in
