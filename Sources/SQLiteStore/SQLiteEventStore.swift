@@ -44,9 +44,9 @@ package final class SQLiteEventStore: EventStore {
         }.get()
     }
 
-    package nonisolated(nonsending) func append(_ requests: [AppendRequest]) async -> [Result<
-        AppendOutcome, StoreFailure
-    >] {
+    package nonisolated(nonsending) func append(
+        _ requests: [AppendRequest]
+    ) async -> [Result<AppendOutcome, StoreFailure>] {
         guard !requests.isEmpty else { return [] }
         let prepared = requests.map(PreparedAppend.init)
         return await withUnsafeContinuation { continuation in
