@@ -4,9 +4,9 @@
 //
 // Theory of operation. Two sides move, and they meet once per request:
 //
-//   receiving   requestLine -> fieldLines -> content | chunks -> complete
-//                    |             |              |
-//                    +-------------+--------------+--> refused          anywhere ---> closed
+//   receiving   head -> content | chunks -> complete
+//                |              |
+//                +--------------+--> refused          anywhere ---> closed
 //
 //   answering   notDue -> due -> (streaming ->) answered
 //
@@ -58,8 +58,7 @@ package struct ServerConnection: ~Copyable, Sendable {
     }
 
     enum Receiving: Hashable {
-        case requestLine
-        case fieldLines
+        case head
         case content(left: Int)
         case chunks
         case complete
@@ -75,15 +74,13 @@ package struct ServerConnection: ~Copyable, Sendable {
     }
 
     private let limits: Limits
-    private var receiving = Receiving.requestLine
+    private var receiving = Receiving.head
     private(set) var answering = Answering.notDue
     private var input = InputBuffer()
     private var inputEnded = false
 
     // Of the request in hand.
-    private var emptyLines = 0
-    private var fieldSectionBytes = 0
-    private var head = HeadParser()
+    private var head = HeadReader()
     private(set) var minorVersion = 1
     private var chunks = ChunkedDecoder()
     private var contentBytesMax: Int
@@ -120,8 +117,8 @@ package struct ServerConnection: ~Copyable, Sendable {
     package mutating func nextEvent() -> Event {
         do throws(Refusal) {
             switch receiving {
-            case .requestLine, .fieldLines:
-                guard let head = try readHead() else { return waitForData() }
+            case .head:
+                guard let head = try head.read(&input, limits: limits) else { return waitForData() }
                 return begin(head)
             case .content(let left):
                 if let refusal { throw refusal }
@@ -153,8 +150,7 @@ package struct ServerConnection: ~Copyable, Sendable {
 
     package var phase: Phase {
         switch receiving {
-        case .requestLine: input.available.isEmpty ? .idle : .head
-        case .fieldLines: .head
+        case .head: input.available.isEmpty && !head.hasRequestLine ? .idle : .head
         case .content, .chunks: .content
         case .complete, .refused: .response
         case .closed: .closed
@@ -169,10 +165,7 @@ package struct ServerConnection: ~Copyable, Sendable {
 
     /// What was received of the request in hand names a method that changes nothing (RFC 9110 section 9.2.1).
     package var isSafeRequest: Bool {
-        let method =
-            head.method
-            ?? Grammar.firstIndex(of: Grammar.space, input.bytes, input.available)
-            .map { Method(Grammar.text(input.bytes, input.available.lowerBound..<$0)) }
+        let method = head.method(in: input)
         return method == .get || method == .head || method == .options
     }
 
@@ -194,56 +187,6 @@ package struct ServerConnection: ~Copyable, Sendable {
 // MARK: - Transitions of the receiving side
 
 extension ServerConnection {
-    private mutating func readHead() throws(Refusal) -> RequestHead? {
-        if receiving == .requestLine {
-            guard try readRequestLine() else { return nil }
-            receiving = .fieldLines
-        }
-        while true {
-            switch input.takeLine(bytesMax: limits.fieldSectionBytesMax - fieldSectionBytes - 2) {
-            case .incomplete:
-                return nil
-            case .tooLong:
-                throw Refusal(.requestHeaderFieldsTooLarge, "The fields of the request are too long.")
-            case .bareLineFeed:
-                throw Refusal(.badRequest, "A line does not end in CRLF.")
-            case .complete(let line):
-                if line.isEmpty { return try head.finish() }
-                fieldSectionBytes += line.count + 2
-                try head.readFieldLine(input.bytes, line, limits: limits)
-            }
-        }
-    }
-
-    /// False when it is not there yet. The first byte is judged at once: who speaks TLS to this port is told so
-    /// without waiting for a line feed.
-    private mutating func readRequestLine() throws(Refusal) -> Bool {
-        while true {
-            if let first = input.available.first, !Grammar.tokenBytes.contains(input.bytes[first]),
-                input.bytes[first] != Grammar.carriageReturn
-            {
-                throw Refusal(.badRequest, "The request does not start with a method.")
-            }
-            switch input.takeLine(bytesMax: limits.requestLineBytesMax) {
-            case .incomplete:
-                return false
-            case .tooLong:
-                let start = input.available.prefix(limits.requestLineBytesMax)
-                throw head.refusalOfLongRequestLine(input.bytes, start, limits: limits)
-            case .bareLineFeed:
-                throw Refusal(.badRequest, "A line does not end in CRLF.")
-            case .complete(let line) where line.isEmpty:
-                emptyLines += 1
-                guard emptyLines <= limits.emptyLinesBeforeRequestMax else {
-                    throw Refusal(.badRequest, "Too many empty lines before a request.")
-                }
-            case .complete(let line):
-                try head.readRequestLine(input.bytes, line, limits: limits)
-                return true
-            }
-        }
-    }
-
     private mutating func begin(_ head: consuming RequestHead) -> Event {
         minorVersion = head.minorVersion
         waitsForContinue = head.expectsContinue
@@ -346,11 +289,9 @@ extension ServerConnection {
     }
 
     private mutating func startNextRequest() {
-        receiving = .requestLine
+        receiving = .head
         answering = .notDue
-        emptyLines = 0
-        fieldSectionBytes = 0
-        head = HeadParser()
+        head = HeadReader()
         minorVersion = 1
         chunks = ChunkedDecoder()
         contentBytesMax = limits.bodyBytesMax

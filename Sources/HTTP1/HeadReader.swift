@@ -1,0 +1,75 @@
+// The head of one request, taken from the input as its lines come (RFC 9112 section 2): which line is which, how many
+// there may be and how long. What a line says is HeadParser's business.
+
+struct HeadReader: Sendable {
+    private var parser = HeadParser()
+    /// Field lines come next.
+    private(set) var hasRequestLine = false
+    private var emptyLines = 0
+    private var fieldSectionBytes = 0
+
+    /// Of the field lines read so far.
+    var fields: Fields { parser.fields }
+    /// Known as soon as it was read, whatever became of the rest.
+    var method: Method? { parser.method }
+
+    /// The same, also where the input ends before the line does.
+    func method(in input: InputBuffer) -> Method? {
+        if let method { return method }
+        let space = Grammar.firstIndex(of: Grammar.space, input.bytes, input.available)
+        return space.map { Method(Grammar.text(input.bytes, input.available.lowerBound..<$0)) }
+    }
+
+    /// Takes the lines that are there. nil when they are not all of the head.
+    mutating func read(_ input: inout InputBuffer, limits: Limits) throws(Refusal) -> RequestHead? {
+        if !hasRequestLine {
+            guard try readRequestLine(&input, limits: limits) else { return nil }
+            hasRequestLine = true
+        }
+        while true {
+            switch input.takeLine(bytesMax: limits.fieldSectionBytesMax - fieldSectionBytes - 2) {
+            case .incomplete:
+                return nil
+            case .tooLong:
+                throw Refusal(.requestHeaderFieldsTooLarge, "The fields of the request are too long.")
+            case .bareLineFeed:
+                throw Self.bareLineFeed
+            case .complete(let line):
+                if line.isEmpty { return try parser.finish() }
+                fieldSectionBytes += line.count + 2
+                try parser.readFieldLine(input.bytes, line, limits: limits)
+            }
+        }
+    }
+
+    /// False when it is not there yet. The first byte is judged at once: who speaks TLS to this port is told so
+    /// without waiting for a line feed.
+    private mutating func readRequestLine(_ input: inout InputBuffer, limits: Limits) throws(Refusal) -> Bool {
+        while true {
+            if let first = input.available.first, !Grammar.tokenBytes.contains(input.bytes[first]),
+                input.bytes[first] != Grammar.carriageReturn
+            {
+                throw Refusal(.badRequest, "The request does not start with a method.")
+            }
+            switch input.takeLine(bytesMax: limits.requestLineBytesMax) {
+            case .incomplete:
+                return false
+            case .tooLong:
+                let start = input.available.prefix(limits.requestLineBytesMax)
+                throw parser.refusalOfLongRequestLine(input.bytes, start, limits: limits)
+            case .bareLineFeed:
+                throw Self.bareLineFeed
+            case .complete(let line) where line.isEmpty:
+                emptyLines += 1
+                guard emptyLines <= limits.emptyLinesBeforeRequestMax else {
+                    throw Refusal(.badRequest, "Too many empty lines before a request.")
+                }
+            case .complete(let line):
+                try parser.readRequestLine(input.bytes, line, limits: limits)
+                return true
+            }
+        }
+    }
+
+    private static let bareLineFeed = Refusal(.badRequest, "A line does not end in CRLF.")
+}
