@@ -31,9 +31,9 @@ enum BodyDecoding {
 
     /// `application/json` with any parameters, in any case (RFC 9110 section 8.3.1); exactly one field.
     private static func isJSON(_ fields: Fields) -> Bool {
-        guard fields.count(of: "Content-Type") == 1 else { return false }
+        guard let bytes = fields.only("Content-Type") else { return false }
         // As the shipped clients write it.
-        if fields.withFirst("Content-Type", { $0.elementsEqual("application/json".utf8) }) == true { return true }
+        if bytes.elementsEqual("application/json".utf8) { return true }
         guard let value = fields.first("Content-Type") else { return false }
         return trimmed(value.prefix { $0 != ";" }).lowercased() == "application/json"
     }

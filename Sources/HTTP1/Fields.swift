@@ -49,12 +49,6 @@ package struct Fields: Sendable {
         firstPlace(name).map { text(lines[$0].value) }
     }
 
-    /// The first value under that name, lent to the closure; nil when there is none.
-    package func withFirst<Answer>(_ name: String, _ body: (UnsafeRawBufferPointer) -> Answer) -> Answer? {
-        guard let place = firstPlace(name) else { return nil }
-        return bytes.withUnsafeBytes { body(UnsafeRawBufferPointer(rebasing: $0[lines[place].value])) }
-    }
-
     /// The bytes of the first value under that name, not copied; nil when there is none.
     package func value(_ name: String) -> ArraySlice<UInt8>? {
         firstPlace(name).map { bytes[lines[$0].value] }

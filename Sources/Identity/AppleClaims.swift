@@ -21,11 +21,11 @@ struct AppleClaims {
     init(
         _ json: JSONValue, clientIDs: [String], atSecondsSince1970 now: Int64, needsExpiry: Bool
     ) throws(AppleTokenRefusal) {
-        guard let issuer = json["iss"]?.text, Self.issuers.contains(where: { $0.hasSameBytes(as: issuer) }) else {
+        guard let issuer = json["iss"]?.text, Self.issuers.contains(where: { haveSameBytes($0, issuer) }) else {
             throw .refused(.wrongIssuer)
         }
         let audience = Self.audience(json["aud"])
-        guard let clientID = clientIDs.first(where: { id in audience.contains { $0.hasSameBytes(as: id) } }) else {
+        guard let clientID = clientIDs.first(where: { id in audience.contains { haveSameBytes($0, id) } }) else {
             throw .refused(.wrongAudience)
         }
         if needsExpiry || json["exp"] != nil {
@@ -115,9 +115,4 @@ struct AppleClaims {
         guard let number = time?.finiteNumber, number >= 0, number < 0x1p53 else { return nil }
         return Int64(number < 1e11 ? number : number / 1000)
     }
-}
-
-extension String {
-    /// Swift holds strings for equal that Unicode does; here a name is its bytes.
-    fileprivate func hasSameBytes(as other: String) -> Bool { utf8.elementsEqual(other.utf8) }
 }

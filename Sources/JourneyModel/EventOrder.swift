@@ -1,6 +1,8 @@
 // The contract's total order of a driver's events (section 1, "The order"). It compares what is stored and
 // knows nothing of arrival.
 
+import Foundation
+
 extension PlacedEvent: Comparable {
     /// Corrected time; the server's expiries after every client event of their millisecond; `sequence`, an
     /// absent one before every present one; lifecycle rank; event_id as bytes; idempotency key as bytes.
@@ -28,14 +30,13 @@ extension PlacedEvent: Comparable {
 }
 
 /// Equal to the byte. `==` on String finds canonically equivalent texts equal, which a database does not.
-func haveSameBytes(_ one: String, _ other: String) -> Bool {
-    let count = one.utf8.count
-    guard count == other.utf8.count else { return false }
+package func haveSameBytes(_ one: String, _ other: String) -> Bool {
+    guard one.utf8.count == other.utf8.count else { return false }
     var (one, other) = (one, other)
     return one.withUTF8 { one in
         other.withUTF8 { other in
-            for index in 0..<count where one[index] != other[index] { return false }
-            return true
+            guard let start = one.baseAddress, let otherStart = other.baseAddress else { return true }
+            return memcmp(start, otherStart, one.count) == 0
         }
     }
 }

@@ -179,6 +179,6 @@ extension StoredJourney {
     }
 
     private static func isNamed(_ text: String, _ named: Named) -> Bool {
-        named.text.map { text.hasSameBytes(as: $0) } ?? false
+        named.text.map { haveSameBytes(text, $0) } ?? false
     }
 }

@@ -224,6 +224,6 @@ extension FoldedEventRow {
 
 extension EventSubmission {
     fileprivate var eventIDUnlessKey: String? {
-        eventID.hasSameBytes(as: idempotencyKey) ? nil : eventID
+        haveSameBytes(eventID, idempotencyKey) ? nil : eventID
     }
 }

@@ -23,7 +23,7 @@ struct StoredJourney {
 
     /// The session that the journey is in, if that is its id. A driver's journey is in no other driver's session.
     func sessionRow(named sessionID: String) -> Int64? {
-        guard let session, let current = journey.sessionID, current.hasSameBytes(as: sessionID) else {
+        guard let session, let current = journey.sessionID, haveSameBytes(current, sessionID) else {
             return nil
         }
         return session

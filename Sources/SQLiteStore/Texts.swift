@@ -1,8 +1,6 @@
 // Texts as SQLite compares them, byte by byte. Swift's `==` finds canonically equivalent texts equal (the Kelvin sign
 // and K, for one), which SQLite, the contract and the fold do not.
 
-import Foundation
-
 extension String {
     var isASCII: Bool {
         var text = self
@@ -14,19 +12,8 @@ extension String {
         }
     }
 
-    func hasSameBytes(as other: String) -> Bool {
-        guard utf8.count == other.utf8.count else { return false }
-        var (one, other) = (self, other)
-        return one.withUTF8 { one in
-            other.withUTF8 { other in
-                guard let one = one.baseAddress, let start = other.baseAddress else { return true }
-                return memcmp(one, start, other.count) == 0
-            }
-        }
-    }
-
-    /// The same for a text that is known to be ASCII, where `==` is quicker: what is equivalent to it and is not ASCII
-    /// has more bytes, since each such character is one ASCII character and takes two bytes or three.
+    /// `haveSameBytes` for a text that is known to be ASCII, where `==` is quicker: what is equivalent to it and is not
+    /// ASCII has more bytes, since each such character is one ASCII character and takes two bytes or three.
     func hasSameBytes(asASCII remembered: String) -> Bool {
         utf8.count == remembered.utf8.count && self == remembered
     }

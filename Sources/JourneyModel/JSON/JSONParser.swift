@@ -63,10 +63,7 @@ struct JSONParser {
         members.reserveCapacity(depth == 0 ? 8 : 4)
         var names = JSONNames()
         try list(from: UInt8(ascii: "{"), to: UInt8(ascii: "}")) { parser throws(JSONError) in
-            let start = try parser.startOfName()
-            let name = try parser.string()
-            if !names.isNew(name, after: members.lazy.map(\.name)) { parser.refuse(.duplicateName, at: start) }
-            try parser.endOfName()
+            let name = try parser.name(&names, after: members.lazy.map(\.name))
             members.append(JSONMember(name, try parser.value(depth: depth + 1)))
         }
         return .object(members)
@@ -85,6 +82,17 @@ struct JSONParser {
     mutating func end() throws(JSONError) {
         skipWhitespace()
         if offset < bytes.count { throw failure(.trailingBytes) }
+    }
+
+    /// A member's name, read up to its value. `earlier`: the names before it in its object.
+    mutating func name(
+        _ names: inout JSONNames, after earlier: some Collection<String>
+    ) throws(JSONError) -> String {
+        let start = try startOfName()
+        let name = try string()
+        if !names.isNew(name, after: earlier) { refuse(.duplicateName, at: start) }
+        try endOfName()
+        return name
     }
 
     /// The place of the quote with which a member's name begins, past white space.

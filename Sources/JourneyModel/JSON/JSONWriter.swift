@@ -50,7 +50,7 @@ public struct JSONWriter: Sendable {
     /// One value that is JSON already: a number's text, or compact JSON from a writer.
     public mutating func raw(_ json: String) {
         separate()
-        bytes.append(contentsOf: json.utf8)
+        unescaped(json)
     }
 
     public mutating func value(_ value: JSONValue) {
@@ -78,9 +78,9 @@ public struct JSONWriter: Sendable {
         json.withUTF8Buffer { bytes.append(contentsOf: $0) }
     }
 
-    /// Characters of a string that need no escape.
-    mutating func unescaped(_ json: String) {
-        bytes.append(contentsOf: json.utf8)
+    /// Text that needs no escape.
+    mutating func unescaped(_ text: String) {
+        bytes.append(contentsOf: text.utf8)
     }
 
     /// The characters of a string whose quotes are written with `verbatim`.

@@ -40,11 +40,8 @@ extension JSONParser {
         if startOfValue() == UInt8(ascii: "{") {
             var (earlier, names) = ([String](), JSONNames())
             try list(from: UInt8(ascii: "{"), to: UInt8(ascii: "}")) { parser throws(JSONError) in
-                let start = try parser.startOfName()
-                let name = try parser.string()
-                if !names.isNew(name, after: earlier) { parser.refuse(.duplicateName, at: start) }
+                let name = try parser.name(&names, after: earlier)
                 earlier.append(name)
-                try parser.endOfName()
                 if name == "events" && parser.startOfValue() == UInt8(ascii: "[") {
                     events = try parser.elementsEachRefused(headers)
                 } else {

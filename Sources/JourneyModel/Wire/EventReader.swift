@@ -200,9 +200,7 @@ struct EventReader {
 extension EventReader {
     /// An optional text of 1 to 128 Unicode scalars without control characters.
     private mutating func shortText(_ name: EventMemberName) -> String? {
-        boundedText(name, "must be a string of 1 to 128 characters without control characters") {
-            MemberReader.isText($0, charactersMax: 128)
-        }
+        boundedText(name, MemberReader.textRule(charactersMax: 128)) { MemberReader.isText($0, charactersMax: 128) }
     }
 
     /// The same or a stricter form: any 1 to 128 printable ASCII characters have it, of others `isValid` tells.

@@ -28,9 +28,11 @@ public struct MemberReader: Sendable {
 
     /// An optional text of 1 to `charactersMax` Unicode scalars without control characters.
     public mutating func text(_ name: String, charactersMax: Int = 128) -> String? {
-        text(name, "must be a string of 1 to \(charactersMax) characters without control characters") {
-            Self.isText($0, charactersMax: charactersMax)
-        }
+        text(name, Self.textRule(charactersMax: charactersMax)) { Self.isText($0, charactersMax: charactersMax) }
+    }
+
+    static func textRule(charactersMax: Int) -> String {
+        "must be a string of 1 to \(charactersMax) characters without control characters"
     }
 
     /// An optional string that `isValid` accepts; `rule` is what the client is told when it does not.
