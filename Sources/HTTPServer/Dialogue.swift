@@ -204,7 +204,7 @@ struct Dialogue: ~Copyable {
             if count == 0 { return false }
             answeredAt = nil
             let step = nextStep()
-            guard case .read = step, !http.isContinueDue, try flushAtOnce() else {
+            guard case .read = step, !http.isContinueDue, leavesOutputToRound() else {
                 stepInHand = step
                 return false
             }
@@ -229,7 +229,24 @@ struct Dialogue: ~Copyable {
         return count
     }
 
-    /// False when the peer does not take all of it now.
+    /// What was made is written when this round of the loop ends. False when it has to be written now: it is much, or the
+    /// peer has not taken the last of it.
+    @inline(never) mutating func leavesOutputToRound() -> Bool {
+        output.isEmpty || output.count <= Dialogue.uncountedBytes && connection.flushAtEndOfRound()
+    }
+
+    /// False when the peer does not take all of it now, or nothing any more. The task meets the same failure.
+    mutating func flushAtEndOfRound() -> Bool {
+        guard !output.isEmpty else { return true }
+        do throws(TransportError) {
+            guard try flushAtOnce() else { return false }
+        } catch {
+            return false
+        }
+        giveBackOutput()
+        return true
+    }
+
     private mutating func flushAtOnce() throws(TransportError) -> Bool {
         let sent = try connection.writeAtOnce(output)
         let isAll = sent == output.count
@@ -239,6 +256,10 @@ struct Dialogue: ~Copyable {
             output.removeFirst(sent)
         }
         return isAll
+    }
+
+    private mutating func giveBackOutput() {
+        if output.isEmpty, output.capacity > Dialogue.idleOutputBytesMax { output = [] }
     }
 
     /// A client that waits for 100 (Continue) gets it, unless its request is refused (RFC 9110 section 10.1.1): then
@@ -253,7 +274,7 @@ struct Dialogue: ~Copyable {
     /// What is not needed while waiting is given back. nil when the budget has no room for what is, which is answered.
     /// `start`: when the wait between requests began, if that was just now.
     @inline(never) mutating func wait(since start: Deadline? = nil) -> Wait? {
-        if output.capacity > Dialogue.idleOutputBytesMax { output = [] }
+        giveBackOutput()
         guard holdRequest() else {
             shed()
             return nil

@@ -17,6 +17,8 @@ final class ServedConnection: @unchecked Sendable, ServesWhileWaiting {
     private let connection: Connection
     private var dialogue: Dialogue
     private var isWritingChunk = false
+    /// The task writes what was made.
+    private var isFlushing = false
 
     /// Not inlined into the task, whose frame would keep the place in which the dialogue is made.
     @inline(never) init(_ connection: Connection, _ serving: Serving) {
@@ -65,6 +67,12 @@ final class ServedConnection: @unchecked Sendable, ServesWhileWaiting {
         dialogue.serveWhileWaiting()
     }
 
+    /// Without the task, which may have gone on to the next request already: what stands in the output then are whole
+    /// answers.
+    @inline(never) func flushAtEndOfRound() -> Bool {
+        isFlushing || dialogue.flushAtEndOfRound()
+    }
+
     // MARK: - Reading
 
     /// Not nil when the connection is over.
@@ -73,7 +81,7 @@ final class ServedConnection: @unchecked Sendable, ServesWhileWaiting {
             try await answer()
             return nil
         }
-        try await flush()
+        if !dialogue.leavesOutputToRound() { try await flush() }
         guard let wait = dialogue.wait() else { return nil }
         do throws(TransportError) {
             try await connection.waitReadable(until: wait.deadline, endsOnDrain: wait.endsOnDrain)
@@ -90,6 +98,8 @@ final class ServedConnection: @unchecked Sendable, ServesWhileWaiting {
     /// The request in hand, as it was decided when its head came.
     private nonisolated(nonsending) func answer() async throws(TransportError) {
         if let (handler, request) = dialogue.handling() {
+            // Earlier answers of the same batch do not wait for a handler that waits.
+            _ = dialogue.leavesOutputToRound()
             // A client that goes away cancels this task (ListenerGroup): what the handler waits for ends at once, what
             // it commits does not depend on who is still there.
             let response = await handler(request)
@@ -153,6 +163,8 @@ final class ServedConnection: @unchecked Sendable, ServesWhileWaiting {
         if dialogue.output.isEmpty { return }
         let before = dialogue.heldBytes
         let patience = dialogue.holdOutput()
+        isFlushing = true
+        defer { isFlushing = false }
         try await connection.write(dialogue.output, stallTimeoutMilliseconds: patience)
         dialogue.output.removeAll(keepingCapacity: true)
         _ = dialogue.hold(before)

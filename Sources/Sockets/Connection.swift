@@ -19,7 +19,7 @@
 /// asking the runtime which executor it prefers.
 ///
 /// Safe to share: everything that changes is touched only on `loop`, which every door below makes sure of.
-package final class Connection: @unchecked Sendable, ReadinessReceiver {
+package final class Connection: @unchecked Sendable, ReadinessReceiver, EndOfRoundReceiver {
     package let loop: EventLoop
     /// The peer's IP number as text, without port; "" for a Unix socket.
     package let remoteAddress: String
@@ -263,6 +263,18 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver {
     private func isServedWhileWaiting() -> Bool {
         guard let servant, reading.isTaken, !isDraining else { return false }
         return servant.serveWhileWaiting() && !reading.mayProceed
+    }
+
+    /// Asks the servant to write at the end of this round of the loop. False: nobody will, or the peer has not taken what
+    /// was written last. On the loop.
+    package func flushAtEndOfRound() -> Bool {
+        guard servant != nil, writing.mayProceed else { return false }
+        loop.tellAtEndOfRound(self)
+        return true
+    }
+
+    func roundEnds() {
+        if let servant, !servant.flushAtEndOfRound() { reading.wake(.ready) }
     }
 
     /// Until it can be written to: a connect has ended, well or badly.

@@ -22,6 +22,10 @@ package protocol ServesWhileWaiting: AnyObject {
     /// On the loop, when there is something to read; must not block. True: all of it was dealt with, and the wait goes
     /// on (`Connection.waitOn`). False: the task is woken.
     func serveWhileWaiting() -> Bool
+
+    /// On the loop, at the end of a round in which `Connection.flushAtEndOfRound` was called, whatever the task does then;
+    /// must not block. False: not all could be written, and the task is woken if it waits for bytes.
+    func flushAtEndOfRound() -> Bool
 }
 
 /// Which limit a connection was over.

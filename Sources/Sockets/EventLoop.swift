@@ -6,7 +6,6 @@
 // makes tasks runnable; run what is runnable. While anything is, the wait is none.
 
 internal import Dispatch
-internal import Synchronization
 
 #if canImport(Glibc)
     internal import Glibc
@@ -21,8 +20,13 @@ protocol ReadinessReceiver: AnyObject {
     func loopShutsDown()
 }
 
-/// Safe to share: `inbox` is behind its lock, everything else that changes is touched only on `queue`
-/// (`assertOnLoop` marks the doors), and the poller's add, remove and wake are thread-safe in the kernel.
+/// What asked for it is told when the round is nearly over (`tellAtEndOfRound`). Called on the loop.
+protocol EndOfRoundReceiver: AnyObject {
+    func roundEnds()
+}
+
+/// Safe to share: `inbox` is, everything else that changes is touched only on `queue` (`assertOnLoop` marks the doors),
+/// and the poller's add, remove and wake are thread-safe in the kernel.
 package final class EventLoop: TaskExecutor, @unchecked Sendable {
     package let syscalls: Syscalls
     /// Where in its group.
@@ -31,22 +35,11 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     private let queue: DispatchQueue
     private let poller: Poller
 
-    private struct Inbox {
-        /// As many as there are tasks: a task has one job at a time.
-        var jobs: [UnownedJob] = []
-        var calls: [@Sendable () -> Void] = []
-        /// Waits, or is about to: who puts something in wakes it.
-        var sleeps = false
-        /// Shut down, and the poller closed. Tasks run on to their end all the same.
-        var hasEnded = false
-
-        var isEmpty: Bool { jobs.isEmpty && calls.isEmpty }
-    }
-    /// What comes from other threads.
-    private let inbox = Mutex(Inbox())
+    private let inbox: LoopInbox
     private var runnable: [UnownedJob] = []
     private var running: [UnownedJob] = []
     private var yielded: [UnsafeContinuation<Void, Never>] = []
+    private var toldAtEndOfRound: [any EndOfRoundReceiver] = []
     private var timers = TimerQueue()
     private var receivers = ReceiverTable()
     private var isShutDown = false
@@ -61,6 +54,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         self.index = index
         self.syscalls = syscalls
         self.poller = poller
+        inbox = LoopInbox(poller)
         queue = DispatchQueue(label: "dwell.loop.\(index)", qos: .userInitiated)
         queue.async { [weak self, poller, end] in
             var timeout: Int32? = 0
@@ -110,27 +104,13 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
             runnable.append(job)
             return
         }
-        put { $0.jobs.append(job) }
+        if inbox.put(job) == .ended { queue.async { self.runAfterEnd() } }
     }
 
     /// Runs the closure on the loop: now when called there, else as soon as the loop comes to it.
     package func execute(_ body: @escaping @Sendable () -> Void) {
         if isCurrent { return body() }
-        put { $0.calls.append(body) }
-    }
-
-    /// Under the lock the poller is not closed, and a wake goes to whoever sleeps now.
-    private func put(_ change: (inout Inbox) -> Void) {
-        inbox.withLock { inbox in
-            let wasEmpty = inbox.isEmpty
-            change(&inbox)
-            if inbox.sleeps {
-                inbox.sleeps = false
-                poller.wake()
-            } else if inbox.hasEnded && wasEmpty {
-                queue.async { self.runAfterEnd() }
-            }
-        }
+        if inbox.put(body) == .ended { queue.async { self.runAfterEnd() } }
     }
 
     /// Runs the closure on the loop and hands back what it made.
@@ -166,35 +146,26 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         onThisThread {
             if !isShutDown {
                 poller.takeReady(ready) { token, readiness in receivers[token]?.becameReady(readiness) }
+                // What was answered at once does not wait for the tasks.
+                endRound()
                 fireDueTimers()
             }
             takeYielded()
             takeInbox()
             runRunnable()
+            endRound()
         }
         if isShutDown {
             end(isIdle: runnable.isEmpty && yielded.isEmpty)
             return nil
         }
-        if !runnable.isEmpty || !yielded.isEmpty || !fallAsleep() { return 0 }
+        if !runnable.isEmpty || !yielded.isEmpty || !inbox.fallAsleep() { return 0 }
         return timers.earliest == .never ? -1 : Int32(clamping: timers.earliest.remainingMilliseconds)
-    }
-
-    /// False when there is something in the inbox.
-    private func fallAsleep() -> Bool {
-        inbox.withLock { inbox in
-            inbox.sleeps = inbox.isEmpty
-            return inbox.sleeps
-        }
     }
 
     /// From now on the inbox wakes nobody: what is put in runs as work of its own.
     private func end(isIdle: Bool) {
-        let mustRun = inbox.withLock { inbox in
-            inbox.hasEnded = true
-            return !isIdle || !inbox.isEmpty
-        }
-        if mustRun { queue.async { self.runAfterEnd() } }
+        if !inbox.end() || !isIdle { queue.async { self.runAfterEnd() } }
     }
 
     private func runAfterEnd() {
@@ -203,6 +174,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
                 takeYielded()
                 takeInbox()
                 runRunnable()
+                endRound()
             } while !runnable.isEmpty || !yielded.isEmpty
         }
     }
@@ -215,13 +187,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     }
 
     private func takeInbox() {
-        let calls = inbox.withLock { inbox in
-            inbox.sleeps = false
-            runnable.append(contentsOf: inbox.jobs)
-            inbox.jobs.removeAll(keepingCapacity: true)
-            defer { inbox.calls = [] }
-            return inbox.calls
-        }
+        let calls = inbox.take(jobs: &runnable)
         for call in calls { call() }
     }
 
@@ -231,6 +197,20 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         let executor = asUnownedTaskExecutor()
         for job in running { job.runSynchronously(on: executor) }
         running.removeAll(keepingCapacity: true)
+    }
+
+    /// Tells it once, when the descriptors that are ready or the tasks that are runnable have had their turn. What many
+    /// connections answer in one round is sent in one go: a peer that takes it all (a proxy, a benchmark) is woken once
+    /// and finds everything, instead of being woken for each.
+    func tellAtEndOfRound(_ receiver: any EndOfRoundReceiver) {
+        assertOnLoop()
+        toldAtEndOfRound.append(receiver)
+    }
+
+    private func endRound() {
+        if toldAtEndOfRound.isEmpty { return }
+        for receiver in toldAtEndOfRound { receiver.roundEnds() }
+        toldAtEndOfRound.removeAll(keepingCapacity: true)
     }
 
     // MARK: - Timers
