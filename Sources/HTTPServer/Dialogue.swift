@@ -2,6 +2,8 @@
 // bytes. It says what comes next; waiting is ServedConnection's, and what an answer is made of is in
 // Dialogue+Answers.swift.
 //
+// What it has made and not written, and what the budget counts of it, is dealt with in Dialogue+Output.swift.
+//
 // A value with all that changes from request to request, so that whoever owns it checks once for a batch of requests
 // that nobody else is at it, and not once for each of its parts.
 
@@ -25,7 +27,7 @@ struct Dialogue: ~Copyable {
     /// The last answer's moment.
     var answeredAt: Deadline?
     /// Taken from the budget.
-    private(set) var heldBytes = 0
+    var heldBytes = 0
 
     /// What was found while the task waited, and needs it.
     private(set) var stepInHand: Step?
@@ -41,12 +43,8 @@ struct Dialogue: ~Copyable {
 
     /// A refused request's body is read up to here, so that the connection can go on.
     private static let discardedBodyBytesMax = 64 << 10
-    /// Kept by a connection that waits for bytes; 10 000 of them hold at most 40 MiB.
-    private static let idleOutputBytesMax = 4 << 10
     /// So many are answered at once, then the other connections of the loop have a turn: under half a millisecond.
     private static let answersAtOnceMax = 64
-    /// Not counted in the budget: what an idle connection may keep of input and output, and most requests stay below.
-    private static let uncountedBytes = 8 << 10
 
     enum Step {
         case read, answer
@@ -157,43 +155,6 @@ struct Dialogue: ~Copyable {
         }
     }
 
-    // MARK: - The budget
-
-    /// Has the budget count so many bytes for this connection. False, and nothing changes, without room for more.
-    @inline(never) mutating func hold(_ bytes: Int) -> Bool {
-        if bytes > heldBytes {
-            guard serving.bufferBudget.take(bytes - heldBytes) else { return false }
-        } else if bytes < heldBytes {
-            serving.bufferBudget.give(heldBytes - bytes)
-        }
-        heldBytes = bytes
-        return true
-    }
-
-    /// The same for answers that nobody has taken yet. How long to wait for each piece of them, in milliseconds: without
-    /// room for this answer nobody waits for the client to take it.
-    @inline(never) mutating func holdOutput() -> Int {
-        let hasRoom = output.count <= Dialogue.uncountedBytes || hold(heldBytes + output.count)
-        return hasRoom ? serving.configuration.writeStallMilliseconds : 0
-    }
-
-    /// Enough to be written before more is made.
-    @inline(never) mutating func isOutputFull() -> Bool {
-        output.count > serving.configuration.outputBytesMax
-    }
-
-    /// The same for what was received of the request in hand, and of the next ones.
-    @discardableResult
-    mutating func holdRequest() -> Bool {
-        let input = http.inputCapacityBytes
-        let bytes = (exchange?.request.body.count ?? 0) + (input > Dialogue.uncountedBytes ? input : 0)
-        return bytes == heldBytes || hold(bytes)
-    }
-
-    @inline(never) mutating func shed(_ detail: String = "The server is busy.") {
-        refuse(.serviceUnavailable, detail, retryAfterSeconds: 1)
-    }
-
     // MARK: - Reading
 
     /// What may be read is read and answered without the task. True: all of it was, and the wait goes on.
@@ -227,39 +188,6 @@ struct Dialogue: ~Copyable {
         let count = try connection.readAtOnce { http.receive($0) }
         bytesRead += count ?? 0
         return count
-    }
-
-    /// What was made is written when this round of the loop ends. False when it has to be written now: it is much, or the
-    /// peer has not taken the last of it.
-    @inline(never) mutating func leavesOutputToRound() -> Bool {
-        output.isEmpty || output.count <= Dialogue.uncountedBytes && connection.flushAtEndOfRound()
-    }
-
-    /// False when the peer does not take all of it now, or nothing any more. The task meets the same failure.
-    mutating func flushAtEndOfRound() -> Bool {
-        guard !output.isEmpty else { return true }
-        do throws(TransportError) {
-            guard try flushAtOnce() else { return false }
-        } catch {
-            return false
-        }
-        giveBackOutput()
-        return true
-    }
-
-    private mutating func flushAtOnce() throws(TransportError) -> Bool {
-        let sent = try connection.writeAtOnce(output)
-        let isAll = sent == output.count
-        if isAll {
-            output.removeAll(keepingCapacity: true)
-        } else {
-            output.removeFirst(sent)
-        }
-        return isAll
-    }
-
-    private mutating func giveBackOutput() {
-        if output.isEmpty, output.capacity > Dialogue.idleOutputBytesMax { output = [] }
     }
 
     /// A client that waits for 100 (Continue) gets it, unless its request is refused (RFC 9110 section 10.1.1): then
