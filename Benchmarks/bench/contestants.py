@@ -208,6 +208,12 @@ class Dwell(Contestant):
     def command(self, folder, port):
         return [self.binary, "serve"]
 
+    def rows(self, folder):
+        """What clients posted: in a long run the server stores the expiries of sessions that nobody ended, too."""
+        with sqlite3.connect(f"file:{folder}/events.sqlite3?mode=ro", uri=True, timeout=30) as database:
+            return database.execute(
+                "SELECT count(*) FROM event WHERE kind NOT IN (SELECT id FROM event_kind WHERE origin = 1)").fetchone()[0]
+
 
 class DwellWithRedis(Dwell):
     key = "dwell-redis"
