@@ -57,26 +57,10 @@ extension Dialogue {
 
     /// False when the peer does not take all of it now, or nothing any more. The task meets the same failure.
     mutating func flushAtEndOfRound() -> Bool {
-        guard !output.isEmpty else { return true }
-        do throws(TransportError) {
-            guard try flushAtOnce() else { return false }
-        } catch {
-            return false
-        }
+        guard let sent = try? connection.writeAtOnce(output) else { return false }
+        output.removeFirst(sent)
         giveBackOutput()
-        return true
-    }
-
-    /// False when the peer does not take all of it now.
-    private mutating func flushAtOnce() throws(TransportError) -> Bool {
-        let sent = try connection.writeAtOnce(output)
-        let isAll = sent == output.count
-        if isAll {
-            output.removeAll(keepingCapacity: true)
-        } else {
-            output.removeFirst(sent)
-        }
-        return isAll
+        return output.isEmpty
     }
 
     /// Who waits keeps little.

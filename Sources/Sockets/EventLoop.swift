@@ -104,13 +104,13 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
             runnable.append(job)
             return
         }
-        if inbox.put(job) == .ended { queue.async { self.runAfterEnd() } }
+        if inbox.put(job) == .ended { runAfterEndSoon() }
     }
 
     /// Runs the closure on the loop: now when called there, else as soon as the loop comes to it.
     package func execute(_ body: @escaping @Sendable () -> Void) {
         if isCurrent { return body() }
-        if inbox.put(body) == .ended { queue.async { self.runAfterEnd() } }
+        if inbox.put(body) == .ended { runAfterEndSoon() }
     }
 
     /// Runs the closure on the loop and hands back what it made.
@@ -165,7 +165,11 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     /// From now on the inbox wakes nobody: what is put in runs as work of its own.
     private func end(isIdle: Bool) {
-        if !inbox.end() || !isIdle { queue.async { self.runAfterEnd() } }
+        if !inbox.end() || !isIdle { runAfterEndSoon() }
+    }
+
+    private func runAfterEndSoon() {
+        queue.async { self.runAfterEnd() }
     }
 
     private func runAfterEnd() {
