@@ -1,5 +1,5 @@
-// A WAL that has grown behind a long reader is cut to nothing once nothing is written for a while. Otherwise SQLite's own
-// checkpoints do (DatabaseOpening), and whoever follows the WAL from outside is not disturbed. One that grows beyond all
+// A WAL that has grown behind a long reader is cut to nothing once nothing is written for a while. Otherwise it is begun
+// anew where it stands, and whoever follows the WAL from outside is not disturbed. One that grows beyond all
 // measure is told, since somebody holds it.
 
 package import Logging
@@ -17,7 +17,7 @@ package protocol WriteAheadLog: Sendable {
 package struct LogTruncation: Sendable {
     /// A cut takes as long as some commits. After so long without one, hardly anybody comes just then.
     static let quiet = Duration.seconds(10)
-    /// Twice what the WAL has between two of SQLite's own checkpoints.
+    /// Less is not worth a wait: a start after a crash reads it in some milliseconds.
     static let bytesMin: Int64 = 8 * 1024 * 1024
     static let pause = Duration.seconds(5)
     /// Told once in so many looks: an hour.

@@ -24,11 +24,9 @@ package enum DatabaseOpening {
     static let writerCacheKiB = 32 * 1024
     /// KiB of each that reads: a question is a few pages, and all caches together have to stay well under 150 MB.
     static let readerCacheKiB = 4 * 1024
-    /// The commit that meets this many copies them into the database file and syncs that, while all others wait. Four
-    /// times as many made that wait longer and saved little processor time (docs/decisions/hot-path.md).
-    static let walAutocheckpointPages = 1000
-    /// What is left of a WAL that grew behind a long reader, once it is reset.
-    static let walBytesMax = 64 * 1024 * 1024
+    /// What is left of a WAL that grew behind a long reader, once it is reset. Four times what it has when it is copied
+    /// (Checkpointer): under load it grows on while that happens.
+    static let walBytesMax = 256 * 1024 * 1024
 
     /// Opens or makes the file, brings it to this binary's schema, and sees to it that commits are durable.
     ///
@@ -81,7 +79,6 @@ package enum DatabaseOpening {
         try db.execute(sql: "PRAGMA cache_size = -\(writerCacheKiB)")
         // What is deleted is overwritten with zeros: a deleted driver is gone from the file, not only from its tables.
         try db.execute(sql: "PRAGMA secure_delete = ON")
-        try db.execute(sql: "PRAGMA wal_autocheckpoint = \(walAutocheckpointPages)")
         try db.execute(sql: "PRAGMA journal_size_limit = \(walBytesMax)")
         for (pragma, expected) in [
             ("journal_mode", "wal"), ("synchronous", "2"), ("foreign_keys", "1"), ("secure_delete", "1"),

@@ -29,10 +29,11 @@ package final class SQLiteEventStore: EventStore {
 
     init(
         pool: DatabasePool, waitingMax: Int = Writer.waitingMax, digests: KeyedDigests? = nil,
-        metrics: any MetricsFactory = NOOPMetricsHandler.instance
+        checkpoints: Checkpointer.Pace = Checkpointer.Pace(), metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) throws {
         self.pool = pool
-        writer = try Writer(pool: pool, waitingMax: waitingMax, digests: digests, metrics: metrics)
+        writer = try Writer(
+            pool: pool, waitingMax: waitingMax, digests: digests, checkpoints: checkpoints, metrics: metrics)
     }
 
     // MARK: Writing

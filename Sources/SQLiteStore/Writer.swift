@@ -21,6 +21,7 @@ final class Writer: @unchecked Sendable {
     private let pool: DatabasePool
     private let metrics: WriterMetrics
     private let queue: WriteQueue<WriterWork>
+    private let checkpointer: Checkpointer
     private var connection: WriterConnection?
     private var isToWake = false
     /// Of the last commit since the WAL was cut; nil: it is cut.
@@ -29,16 +30,18 @@ final class Writer: @unchecked Sendable {
     /// `digests` nil: nobody is ever erased.
     init(
         pool: DatabasePool, waitingMax: Int, digests: KeyedDigests?,
+        checkpoints: Checkpointer.Pace = Checkpointer.Pace(),
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) throws {
         self.pool = pool
         self.metrics = WriterMetrics(metrics)
         queue = WriteQueue(requestsMax: waitingMax)
+        checkpointer = try Checkpointer(path: pool.path, pace: checkpoints)
         try pool.writeWithoutTransaction { db in
             guard let handle = db.sqliteConnection else {
                 throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
             }
-            connection = try WriterConnection(on: handle, digests: digests)
+            connection = try WriterConnection(on: handle, digests: digests, checkpointer: checkpointer)
         }
     }
 
@@ -70,6 +73,7 @@ final class Writer: @unchecked Sendable {
                 requests: group.reduce(0) { $0 + $1.requestCount }, took: ContinuousClock.now - start,
                 isCommitted: isCommitted)
             if connection.owesTruncation { wakeToTruncate() }
+            if checkpointer.logHas(pages: connection.logPages) { connection.copyLog() }
         }
     }
 
@@ -112,5 +116,6 @@ final class Writer: @unchecked Sendable {
                 continuation.resume()
             }
         }
+        checkpointer.close()
     }
 }

@@ -14,6 +14,9 @@ import Identity
 
 final class WriterConnection {
     private let connection: OpaquePointer
+    private let checkpointer: Checkpointer
+    /// Before the statements, which keep the connection: members are released in this order.
+    private let log: LogSize
     private let appending: EventAppending
     private let expiring: ExpiryStoring
     private let begin: PreparedStatement
@@ -28,8 +31,12 @@ final class WriterConnection {
     private let releaseSavepoint: PreparedStatement
 
     /// The connection outlives this, or is closed with sqlite3_close_v2.
-    init(on connection: OpaquePointer, digests: KeyedDigests?) throws(SQLiteError) {
+    init(
+        on connection: OpaquePointer, digests: KeyedDigests?, checkpointer: Checkpointer
+    ) throws(SQLiteError) {
         self.connection = connection
+        self.checkpointer = checkpointer
+        log = LogSize(of: connection)
         appending = try EventAppending(on: connection, digests: digests)
         expiring = try ExpiryStoring(appending, on: connection)
         begin = try PreparedStatement("BEGIN IMMEDIATE", on: connection)
@@ -149,6 +156,7 @@ final class WriterConnection {
     /// Copies the WAL into the database file and cuts it to nothing. `secure_delete` has overwritten what was removed.
     /// Without patience, a reader in the way leaves it for the next time.
     func truncateLog(patienceMilliseconds: Int32 = 0) {
+        checkpointer.giveWay()
         sqlite3_busy_timeout(connection, patienceMilliseconds)
         let code = sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_TRUNCATE, nil, nil)
         sqlite3_busy_timeout(connection, Int32(DatabaseOpening.busyTimeoutSeconds * 1000))
@@ -162,6 +170,16 @@ final class WriterConnection {
         let isCut = !owesTruncation
         if !isCut { owesTruncation = wasOwed }
         return isCut
+    }
+
+    // MARK: What the checkpointer leaves
+
+    /// In the WAL after the last commit.
+    var logPages: Int { log.pages }
+
+    /// Copies what it can of the WAL without waiting for anybody. When that is all, the next commit begins it anew.
+    func copyLog() {
+        sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_PASSIVE, nil, nil)
     }
 
     // MARK: One piece of work
