@@ -5,7 +5,7 @@
 // always adds some more. So it is copied again and again, each time less; what is left then, the writer copies itself.
 
 internal import CJoinedWrites
-internal import Foundation
+internal import Dispatch
 internal import GRDB
 internal import GRDBSQLite
 internal import Synchronization
@@ -43,6 +43,8 @@ final class Checkpointer: Sendable {
     private let pace: Pace
     private let state: Mutex<State>
     private let queue: DatabaseQueue
+    /// Ends a pause. A signal that nobody waited for ends the next one.
+    private let pauseIsOver = DispatchSemaphore(value: 0)
 
     init(path: String, pace: Pace = Pace()) throws {
         self.pace = pace
@@ -95,20 +97,30 @@ final class Checkpointer: Sendable {
 
     /// Somebody wants to cut the WAL, which nobody can while it is copied: stops that within a step.
     func giveWay() {
-        if state.withLock(\.isCopying) { queue.interrupt() }
+        if state.withLock(\.isCopying) { stopCopying() }
     }
 
     /// Stops what it is doing and closes its connection. To be called before the writer's is closed, so that the last
-    /// to close is one that copies all and removes the WAL.
+    /// to close is one that copies all and removes the WAL. May be called again.
     func close() {
-        state.withLock { $0.isClosed = true }
-        queue.interrupt()
+        let wasClosed = state.withLock { state in
+            defer { state.isClosed = true }
+            return state.isClosed
+        }
+        if wasClosed { return }
+        stopCopying()
         try? queue.close()
+    }
+
+    private func stopCopying() {
+        queue.interrupt()
+        pauseIsOver.signal()
     }
 
     // MARK: Copying
 
     private func copy(_ connection: OpaquePointer?) {
+        guard let connection else { return }
         var isRestLeft = false
         for _ in 0..<pace.passesMax {
             var pages: Int32 = 0
@@ -129,7 +141,7 @@ final class Checkpointer: Sendable {
     private func pause(afterStepOf nanoseconds: UInt64) -> Int32 {
         let isCourteous = state.withLock { $0.pages < pace.courteousUpTo && !$0.isClosed }
         guard isCourteous else { return pace.hastyStep }
-        Thread.sleep(forTimeInterval: Double(nanoseconds) / 1e9 * pace.pause)
+        _ = pauseIsOver.wait(timeout: .now() + Double(nanoseconds) / 1e9 * pace.pause)
         return pace.step
     }
 }
