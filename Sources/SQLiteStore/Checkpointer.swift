@@ -17,7 +17,7 @@ final class Checkpointer: Sendable {
         /// it is what a start after a crash has to read.
         var pagesMin = 16_000
         /// In the WAL, from which on haste is more than courtesy: it must not grow without end.
-        var courteousUpTo = 32_000
+        var courteousUpTo = 24_000
         /// Few enough for the writer to copy while everybody waits.
         var restMax = 200
         /// After so many times the writer copies whatever is left.

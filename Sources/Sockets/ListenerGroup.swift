@@ -146,13 +146,16 @@ package final class ListenerGroup: Sendable {
 
     // MARK: - The end
 
-    /// Stops listening, lets the connections come to an end (`Connection.isDraining`), and closes those that are left
-    /// at the deadline. True when none was left. Handlers that still run then find their connection closed.
+    /// Lets the connections come to an end (`Connection.isDraining`), stops listening, and closes those that are left at
+    /// the deadline. True when none was left. Handlers that still run then find their connection closed.
+    ///
+    /// The connections are told first: whoever is refused may count on it that the others know. One that is let in
+    /// between the two is told as it comes (`Roster.insert`).
     @discardableResult
     package func drain(until deadline: Deadline) async -> Bool {
+        for roster in rosters { await roster.loop.run { roster.beginDrain() } }
         await stopListening()
         acceptingEnded.store(true, ordering: .sequentiallyConsistent)
-        for roster in rosters { await roster.loop.run { roster.beginDrain() } }
         if isEmpty { everyoneLeft.reach() }
         let limit = Task {
             try? await loops.loops[0].sleep(until: deadline)

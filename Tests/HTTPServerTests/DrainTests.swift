@@ -19,8 +19,6 @@ import Testing
             let deadline = Deadline.inSeconds(5)
             while !deadline.hasPassed, let client = try? await test.connect() { client.connection.close() }
             await #expect(throws: TransportError.self) { try await test.connect() }
-            // The connections are told right after the listeners were closed.
-            try await Task.sleep(for: .milliseconds(100))
             let answer = try await open.exchange("GET /hello HTTP/1.1\r\n\(host)\r\n")
             #expect(answer.text == "hello")
             #expect(answer.fields.first("Connection") == "close")
