@@ -5,8 +5,9 @@
 /// A sliding window log. Times are milliseconds of one clock, told by the caller; one that is earlier than a
 /// call before is allowed and changes only what it says about itself.
 package struct SlidingWindowLog: Sendable {
-    /// More charges than these have a table of their own; fewer are looked through more quickly, by their hashes.
-    private static let lookedThroughMax = 64
+    /// More charges than these have a table of their own, of 7 KB and more; fewer are looked through by their hashes. A
+    /// driver who may have 60 events a minute never comes near it.
+    private static let lookedThroughMax = 128
 
     private struct Charge {
         var time: Int64

@@ -53,6 +53,8 @@ final class Checkpointer: Sendable {
         configuration.label = "dwell.checkpoint"
         queue = try DatabaseQueue(path: path, configuration: configuration)
         try queue.inDatabase { db in
+            // Said and not left to how SQLite was compiled: a WAL that is begun anew before the file is synced is lost.
+            try db.execute(sql: "PRAGMA synchronous = FULL")
             // The first read opens the WAL.
             _ = try Row.fetchOne(db, sql: "SELECT 1 FROM sqlite_schema LIMIT 1")
             try writeInSteps(db)

@@ -64,7 +64,7 @@ struct SlidingWindowLogTests {
         var log = SlidingWindowLog()
         var list: [(time: Int64, key: String)] = []
         for step in 0..<2000 {
-            let key = "key \(Int.random(in: 0..<150, using: &random))"
+            let key = "key \(Int.random(in: 0..<300, using: &random))"
             let place = list.firstIndex { $0.key == key }
             #expect(log.contains(key) == (place != nil))
             switch Int.random(in: 0..<8, using: &random) {
