@@ -13,32 +13,48 @@ enum AdmissionScript {
     /// failover to a machine that is behind), the charges are from a future that nobody should wait for.
     /// With a lowered limit there may be more charges than the limit; then one fits when that many have left.
     ///
+    /// Every call from Lua costs Redis about a microsecond. A window that no charge has left, which the oldest tells,
+    /// needs none of those that count and remove by score, and the charge itself says whether the key was there.
+    ///
     /// The first write is the charge: Redis refuses a write for want of memory only if it is a script's first one,
     /// and a full Redis should say so. Nothing is written unless a claim is charged.
     static let source = """
         local limit, window, key = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
-        local since = string.format('%.0f', now - window)
-        local count = redis.call('ZCOUNT', KEYS[1], '(' .. since, '+inf')
-        local place = math.max(count - limit, 0)
-        local oldest = tonumber(
-          redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. since, '+inf', 'WITHSCORES', 'LIMIT', place, 1)[2])
+        local count = redis.call('ZCARD', KEYS[1])
+        local oldest = tonumber(redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2])
+        local since
+        if oldest and (oldest <= now - window or count > limit) then
+          since = string.format('%.0f', now - window)
+          count = redis.call('ZCOUNT', KEYS[1], '(' .. since, '+inf')
+          local place = math.max(count - limit, 0)
+          oldest = tonumber(
+            redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. since, '+inf', 'WITHSCORES', 'LIMIT', place, 1)[2])
+        end
         if oldest and oldest - now > window then
           redis.call('DEL', KEYS[1])
           count, oldest = 0, nil
         end
-        local charged = redis.call('ZSCORE', KEYS[1], key)
         local verdict
-        if (charged and tonumber(charged) > now - window) or redis.call('EXISTS', KEYS[2]) == 1 then
+        if redis.call('EXISTS', KEYS[2]) == 1 then
           verdict = 1
-        elseif count >= limit then
-          verdict = 2
+        elseif not since and count < limit then
+          verdict = 1 - redis.call('ZADD', KEYS[1], 'NX', now, key)
         else
-          verdict = 0
-          redis.call('ZADD', KEYS[1], string.format('%.0f', now), key)
-          redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', since)
-          redis.call('PEXPIRE', KEYS[1], string.format('%.0f', window))
+          local charged = redis.call('ZSCORE', KEYS[1], key)
+          if charged and tonumber(charged) > now - window then
+            verdict = 1
+          elseif count >= limit then
+            verdict = 2
+          else
+            verdict = 0
+            redis.call('ZADD', KEYS[1], now, key)
+            redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', since)
+          end
+        end
+        if verdict == 0 then
+          redis.call('PEXPIRE', KEYS[1], ARGV[2])
           count, oldest = count + 1, math.min(oldest or now, now)
         end
         local reset = oldest and math.max(oldest + window - now, 0) or 0
