@@ -14,6 +14,11 @@
 //
 // A write that fails is told to the call that found out, which for a commit is its sync, as SQLITE_FULL or
 // SQLITE_IOERR_WRITE, and what was held back is dropped: SQLite takes the transaction back.
+//
+// A sync takes twice as long when the file has grown since the last: the file system then has its own journal to write,
+// and waits for whatever else is in it. So the file grows by many frames at a time, with zeros: a frame of zeros is no
+// frame (https://www.sqlite.org/walformat.html), any more than what is left of a WAL that was begun anew. They are
+// written past the end of the file only, and only by who may write the WAL.
 
 #include "CJoinedWrites.h"
 
@@ -23,6 +28,8 @@
 
 // SQLite's own layer counts the bytes of one write modulo 128 KiB (os_unix.c, seekAndWriteFd).
 enum { HELD_MAX = 120 * 1024 };
+// The file grows by so much. With less, more syncs are slow; with more, a slow one is slower.
+enum { GROWTH = 512 * 1024 };
 // The lock of the one that writes the WAL (https://www.sqlite.org/walformat.html, "WAL locks").
 enum { WRITE_LOCK = 0 };
 
@@ -36,6 +43,8 @@ struct write_ahead_log {
     struct database *database;
     // Of a write that nobody could be told of; repeated from then on.
     int failure;
+    // The file is as long as that, or was when this connection last looked.
+    sqlite3_int64 end;
     sqlite3_int64 place;
     int held;
     unsigned char bytes[HELD_MAX];
@@ -51,11 +60,33 @@ struct database {
 static struct write_ahead_log *log_of(sqlite3_file *file) { return (struct write_ahead_log *)file->pMethods; }
 static struct database *database_of(sqlite3_file *file) { return (struct database *)file->pMethods; }
 
+// A failure is nobody's: the frames are there, and the file is shorter than it could be.
+static void grow(struct write_ahead_log *log, sqlite3_int64 written) {
+    static const unsigned char zeros[HELD_MAX];
+    sqlite3_int64 place = 0;
+    if (log->below->xFileSize(log->file, &place) != SQLITE_OK) return;
+    log->end = place;
+    // Made longer by another connection.
+    if (place > written) return;
+    log->end = (written / GROWTH + 1) * GROWTH;
+    while (place < log->end) {
+        int count = log->end - place < HELD_MAX ? (int)(log->end - place) : HELD_MAX;
+        if (log->below->xWrite(log->file, zeros, count, place) != SQLITE_OK) return;
+        place += count;
+    }
+}
+
+static int write_below(struct write_ahead_log *log, const void *bytes, int count, sqlite3_int64 place) {
+    int code = log->below->xWrite(log->file, bytes, count, place);
+    if (code == SQLITE_OK && place + count > log->end) grow(log, place + count);
+    return code;
+}
+
 static int write_held(struct write_ahead_log *log) {
     if (log->failure != SQLITE_OK) return log->failure;
     int count = log->held;
     log->held = 0;
-    return count == 0 ? SQLITE_OK : log->below->xWrite(log->file, log->bytes, count, log->place);
+    return count == 0 ? SQLITE_OK : write_below(log, log->bytes, count, log->place);
 }
 
 // MARK: The WAL
@@ -67,7 +98,7 @@ static int log_write(sqlite3_file *file, const void *bytes, int count, sqlite3_i
         if (code != SQLITE_OK) return code;
     }
     if (log->failure != SQLITE_OK) return log->failure;
-    if (count > HELD_MAX) return log->below->xWrite(file, bytes, count, place);
+    if (count > HELD_MAX) return write_below(log, bytes, count, place);
     if (log->held == 0) log->place = place;
     memcpy(log->bytes + log->held, bytes, (size_t)count);
     log->held += count;
@@ -80,8 +111,11 @@ static int log_read(sqlite3_file *file, void *bytes, int count, sqlite3_int64 pl
 }
 
 static int log_truncate(sqlite3_file *file, sqlite3_int64 size) {
-    int code = write_held(log_of(file));
-    return code != SQLITE_OK ? code : log_of(file)->below->xTruncate(file, size);
+    struct write_ahead_log *log = log_of(file);
+    int code = write_held(log);
+    if (code == SQLITE_OK) code = log->below->xTruncate(file, size);
+    if (code == SQLITE_OK) log->end = size;
+    return code;
 }
 
 static int log_sync(sqlite3_file *file, int flags) {

@@ -2,6 +2,7 @@
 // without a sync, not when a transaction outgrows its cache or is taken back. What a failing write does is in
 // FaultTests.
 
+import Foundation
 import GRDB
 import JourneyModel
 import TestSupport
@@ -107,6 +108,90 @@ struct JoinedWritesTests {
         #expect(busy == 0)
         try pool.write { db in try add(40, db) }
         try expectLines(80)
+        try pool.close()
+    }
+
+    // MARK: The WAL grows ahead of what is written
+
+    private static let growth: UInt64 = 512 * 1024
+
+    private var logBytes: UInt64 {
+        get throws {
+            let attributes = try FileManager.default.attributesOfItem(atPath: folder.file("db") + "-wal")
+            return (attributes[.size] as? UInt64) ?? 0
+        }
+    }
+
+    private func cutLog() throws {
+        let isBusy = try pool.writeWithoutTransaction { db in
+            try Bool.fetchOne(db, sql: "PRAGMA wal_checkpoint(TRUNCATE)")
+        }
+        #expect(isBusy == false)
+    }
+
+    /// A sync after a commit that made the file longer takes twice as long.
+    @Test func `commits leave the size of the WAL as it is, until half a mebibyte is full`() throws {
+        try cutLog()
+        try pool.write { db in try add(1, db) }
+        #expect(try logBytes == Self.growth)
+        for _ in 0..<10 {
+            try pool.write { db in try add(1, db) }
+            #expect(try logBytes == Self.growth)
+        }
+        try pool.write { db in try add(300, db) }
+        #expect(try logBytes == 2 * Self.growth)
+        try cutLog()
+        #expect(try logBytes == 0)
+        try pool.write { db in try add(1, db) }
+        #expect(try logBytes == Self.growth)
+        try expectLines(312)
+        try pool.close()
+    }
+
+    @Test func `what another connection wrote past the end stays`() throws {
+        for round in 1...4 {
+            try pool.write { db in try add(1, db) }
+            // Some two mebibytes.
+            try elsewhere { db in
+                try db.inTransaction {
+                    try add(1000, db)
+                    return .commit
+                }
+            }
+            try pool.write { db in try add(1, db) }
+            try expectLines(1002 * round)
+        }
+        try pool.close()
+    }
+
+    /// What is found after a crash: the frames, and zeros behind them.
+    @Test func `zeros behind the last frame are no frames`() throws {
+        try pool.write { db in try add(7, db) }
+        let copy = folder.file("copy")
+        for suffix in ["", "-wal"] {
+            try FileManager.default.copyItem(atPath: folder.file("db") + suffix, toPath: copy + suffix)
+        }
+        let queue = try DatabaseQueue(path: copy)
+        let (count, sound) = try queue.read { db in
+            (
+                try Int.fetchOne(db, sql: "SELECT count(*) FROM line"),
+                try String.fetchAll(db, sql: "PRAGMA integrity_check")
+            )
+        }
+        #expect(count == 7)
+        #expect(sound == ["ok"])
+        try queue.close()
+        try pool.close()
+    }
+
+    @Test func `a WAL that cannot grow ahead takes the commit all the same`() throws {
+        try cutLog()
+        // The header, zeros, the frames.
+        script.arm(.diskFull, after: 1, failureCount: 1)
+        try pool.write { db in try add(3, db) }
+        #expect(script.writeCount == 3)
+        #expect(try logBytes < Self.growth)
+        try expectLines(3)
         try pool.close()
     }
 }
