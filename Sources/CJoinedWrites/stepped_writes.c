@@ -14,6 +14,7 @@
 struct stepped {
     sqlite3_io_methods methods;
     const sqlite3_io_methods *below;
+    int pages_in_first_step;
     int pages_in_step;
     int written;
     uint64_t begun;
@@ -41,10 +42,12 @@ static int stepped_write(sqlite3_file *file, const void *bytes, int count, sqlit
     return SQLITE_OK;
 }
 
-// SQLite's own, at the end: what is written after it is another step.
+// SQLite's own, at the end: what is written after it is another checkpoint's first step.
 static int stepped_sync(sqlite3_file *file, int flags) {
-    stepped_of(file)->written = 0;
-    return stepped_of(file)->below->xSync(file, flags);
+    struct stepped *stepped = stepped_of(file);
+    stepped->written = 0;
+    stepped->pages_in_step = stepped->pages_in_first_step;
+    return stepped->below->xSync(file, flags);
 }
 
 static int stepped_close(sqlite3_file *file) {
@@ -70,6 +73,7 @@ int dwell_step_writes(
     stepped->methods.xWrite = stepped_write;
     stepped->methods.xSync = stepped_sync;
     stepped->methods.xClose = stepped_close;
+    stepped->pages_in_first_step = pages;
     stepped->pages_in_step = pages;
     stepped->after_step = after_step;
     stepped->context = context;

@@ -8,8 +8,8 @@ import GRDB
 import GRDBSQLite
 import Identity
 
-/// @unchecked: `connection`, `isToWake` and `lastCommit` are touched in closures on the pool's writer queue only, which is serial;
-/// all else is Sendable.
+/// @unchecked: `connection`, `isToWake` and `lastCommit` are touched in closures on the pool's writer queue only, which
+/// is serial; all else is Sendable.
 final class Writer: @unchecked Sendable {
     /// Waiting requests beyond which one more is better told at once: at ten thousand events a second, the last in
     /// line waits more than a second and a half.
@@ -72,8 +72,8 @@ final class Writer: @unchecked Sendable {
             metrics.record(
                 requests: group.reduce(0) { $0 + $1.requestCount }, took: ContinuousClock.now - start,
                 isCommitted: isCommitted)
-            if connection.owesTruncation { wakeToTruncate() }
-            if checkpointer.logHas(pages: connection.logPages) { connection.copyLog() }
+            if connection.log.owesTruncation { wakeToTruncate() }
+            connection.log.copyRest()
         }
     }
 
@@ -86,9 +86,9 @@ final class Writer: @unchecked Sendable {
             guard let self else { return }
             pool.asyncWriteWithoutTransaction { [self] _ in
                 isToWake = false
-                guard let connection, connection.owesTruncation else { return }
-                connection.truncateLog()
-                if connection.owesTruncation { wakeToTruncate() }
+                guard let log = connection?.log, log.owesTruncation else { return }
+                log.truncate()
+                if log.owesTruncation { wakeToTruncate() }
             }
         }
     }
@@ -100,7 +100,7 @@ final class Writer: @unchecked Sendable {
                 defer { continuation.resume() }
                 guard let connection, let lastCommit, .now - lastCommit >= quiet else { return }
                 // A reader in the way: not again before it is quiet for as long again.
-                self.lastCommit = connection.truncateLogUnlessRead() ? nil : .now
+                self.lastCommit = connection.log.truncateUnlessRead() ? nil : .now
             }
         }
     }

@@ -14,9 +14,8 @@ import Identity
 
 final class WriterConnection {
     private let connection: OpaquePointer
-    private let checkpointer: Checkpointer
     /// Before the statements, which keep the connection: members are released in this order.
-    private let log: LogSize
+    let log: WriterLog
     private let appending: EventAppending
     private let expiring: ExpiryStoring
     private let begin: PreparedStatement
@@ -35,8 +34,7 @@ final class WriterConnection {
         on connection: OpaquePointer, digests: KeyedDigests?, checkpointer: Checkpointer
     ) throws(SQLiteError) {
         self.connection = connection
-        self.checkpointer = checkpointer
-        log = LogSize(of: connection)
+        log = WriterLog(of: connection, checkpointer: checkpointer)
         appending = try EventAppending(on: connection, digests: digests)
         expiring = try ExpiryStoring(appending, on: connection)
         begin = try PreparedStatement("BEGIN IMMEDIATE", on: connection)
@@ -68,7 +66,7 @@ final class WriterConnection {
     }
 
     private func tell(_ done: [DoneWork], of group: [WriterWork]) {
-        if group.contains(where: { $0.leavesNoTrace }) { truncateLog(patienceMilliseconds: Self.truncationPatience) }
+        if group.contains(where: { $0.leavesNoTrace }) { log.truncateWithPatience() }
         for work in done { work.tell() }
     }
 
@@ -142,44 +140,6 @@ final class WriterConnection {
     private func rollBack() {
         if isInTransaction { try? rollback.run() }
         appending.forgetWhatWasRolledBack()
-    }
-
-    // MARK: What is removed without a trace
-
-    /// Rows were removed whose bytes may still lie in the WAL.
-    private(set) var owesTruncation = false
-
-    /// Milliseconds for a reader that keeps the WAL from being cut. Only the group that removes something waits for it:
-    /// a reader may stay for hours (a backup, a replicator), and everybody after it would pay.
-    private static let truncationPatience: Int32 = 100
-
-    /// Copies the WAL into the database file and cuts it to nothing. `secure_delete` has overwritten what was removed.
-    /// Without patience, a reader in the way leaves it for the next time.
-    func truncateLog(patienceMilliseconds: Int32 = 0) {
-        checkpointer.giveWay()
-        sqlite3_busy_timeout(connection, patienceMilliseconds)
-        let code = sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_TRUNCATE, nil, nil)
-        sqlite3_busy_timeout(connection, Int32(DatabaseOpening.busyTimeoutSeconds * 1000))
-        owesTruncation = code != SQLITE_OK
-    }
-
-    /// The same, without being owed: a reader in the way may stay there. Answers whether the WAL is cut.
-    func truncateLogUnlessRead() -> Bool {
-        let wasOwed = owesTruncation
-        truncateLog()
-        let isCut = !owesTruncation
-        if !isCut { owesTruncation = wasOwed }
-        return isCut
-    }
-
-    // MARK: What the checkpointer leaves
-
-    /// In the WAL after the last commit.
-    var logPages: Int { log.pages }
-
-    /// Copies what it can of the WAL without waiting for anybody. When that is all, the next commit begins it anew.
-    func copyLog() {
-        sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_PASSIVE, nil, nil)
     }
 
     // MARK: One piece of work

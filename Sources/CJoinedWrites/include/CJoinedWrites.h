@@ -15,8 +15,8 @@ struct sqlite3;
 int dwell_join_log_writes(struct sqlite3 *connection);
 
 // From now on, after so many writes of this connection to the database file these are synced, and `after_step` is told
-// how long all of it took, and answers how many the next step has. SQLite's checkpoint waits for it to return. It and
-// `context` must be there until the connection is closed.
+// how long all of it took, and answers how many the next step of this checkpoint has. SQLite's checkpoint waits for it to
+// return. It and `context` must be there until the connection is closed.
 //
 // SQLITE_OK, or SQLite's result code. What happens when the file is closed is taken care of.
 int dwell_step_writes(

@@ -1,0 +1,63 @@
+// What the writer does to its WAL between two transactions: cut it to nothing when something has to be gone from it, and
+// copy what the checkpointer leaves.
+//
+// Not Sendable: it lives with the writer's connection, on the writer's queue.
+
+import GRDBSQLite
+
+final class WriterLog {
+    private let connection: OpaquePointer
+    private let checkpointer: Checkpointer
+    private let size: LogSize
+
+    /// Rows were removed whose bytes may still lie in the WAL.
+    private(set) var owesTruncation = false
+
+    /// The connection outlives this: it is open, or has statements that were not finalized (sqlite3_close_v2).
+    init(of connection: OpaquePointer, checkpointer: Checkpointer) {
+        self.connection = connection
+        self.checkpointer = checkpointer
+        size = LogSize(of: connection)
+    }
+
+    /// In the WAL after the last commit.
+    var pages: Int { size.pages }
+
+    // MARK: What is removed without a trace
+
+    /// Milliseconds for a reader that keeps the WAL from being cut. Only the group that removes something waits for it:
+    /// a reader may stay for hours (a backup, a replicator), and everybody after it would pay.
+    private static let patience: Int32 = 100
+
+    /// Copies the WAL into the database file and cuts it to nothing. `secure_delete` has overwritten what was removed.
+    /// A reader in the way leaves it for the next time.
+    func truncate() { truncate(patienceMilliseconds: 0) }
+
+    func truncateWithPatience() { truncate(patienceMilliseconds: Self.patience) }
+
+    private func truncate(patienceMilliseconds: Int32) {
+        checkpointer.giveWay()
+        sqlite3_busy_timeout(connection, patienceMilliseconds)
+        let code = sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_TRUNCATE, nil, nil)
+        sqlite3_busy_timeout(connection, Int32(DatabaseOpening.busyTimeoutSeconds * 1000))
+        owesTruncation = code != SQLITE_OK
+    }
+
+    /// The same, without being owed: a reader in the way may stay there. Answers whether the WAL is cut.
+    func truncateUnlessRead() -> Bool {
+        let wasOwed = owesTruncation
+        truncate()
+        let isCut = !owesTruncation
+        if !isCut { owesTruncation = wasOwed }
+        return isCut
+    }
+
+    // MARK: What the checkpointer leaves
+
+    /// To be called after each commit. Copies what it can without waiting for anybody, when little is left; when that
+    /// is all, the next commit begins the WAL anew.
+    func copyRest() {
+        guard checkpointer.logHas(pages: pages) else { return }
+        sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_PASSIVE, nil, nil)
+    }
+}
