@@ -13,7 +13,7 @@ package final class InProcessAdmission: Admission {
     package struct Capacity: Sendable {
         /// Windows used within a window's length that are kept. 20 000 drivers at once is many times what
         /// one database writer serves; the worst case, all of them full and as many again on their way out, is
-        /// 2 * 20 000 * 60 keys of at most 128 bytes.
+        /// 2 * 20 000 * 60 charges of 16 bytes.
         package var windowsMax = 20_000
         /// Keys of stored events that are kept, up to their age. A retry queue repeats within minutes.
         package var knownKeysMax = 65_536
@@ -101,7 +101,7 @@ package final class InProcessAdmission: Admission {
 
     private func shard(of claim: HashedClaim) -> SlidingWindowShard {
         // Not the bits by which a table finds its place.
-        shards[Int(UInt(bitPattern: claim.driver.hash) >> 32 % UInt(shards.count))]
+        shards[Int(UInt(bitPattern: claim.driver.hash.bits) >> 32 % UInt(shards.count))]
     }
 }
 

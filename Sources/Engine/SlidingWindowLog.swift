@@ -1,5 +1,6 @@
-// One window of contract, section 4: the charges of one driver in one class, each with its time and its
-// idempotency key. Exact: a charge made at `t` counts until `t + window` and not a millisecond longer.
+// One window of contract, section 4: the charges of one driver in one class, each with its time and the hash of its
+// idempotency key. Exact: a charge made at `t` counts until `t + window` and not a millisecond longer. Should two keys
+// have the same hash, one event is not charged.
 // Refuses to know whose it is, what a clock is, and what became of the events.
 
 /// A sliding window log. Times are milliseconds of one clock, told by the caller; one that is earlier than a
@@ -11,21 +12,21 @@ package struct SlidingWindowLog: Sendable {
 
     private struct Charge {
         var time: Int64
-        var key: HashedText
+        var key: TextHash
     }
 
     /// In order of time; those before `first` have left already.
     private var charges: [Charge] = []
     private var first = 0
     /// The same charges by key: what makes a repeat cheap to recognise, and a charge unique. Nil until there are many.
-    private var times: [HashedText: Int64]?
+    private var times: [TextHash: Int64]?
 
     package init() {}
 
     /// At most the limit.
     package var count: Int { charges.count - first }
 
-    package func contains(_ key: HashedText) -> Bool {
+    package func contains(_ key: TextHash) -> Bool {
         if let times { times[key] != nil } else { place(of: key) != nil }
     }
 
@@ -44,7 +45,7 @@ package struct SlidingWindowLog: Sendable {
     /// Charges the key at that time. False, and nothing changes, when it is charged already. O(1) when times come
     /// in order.
     @discardableResult
-    package mutating func insert(_ key: HashedText, at time: Int64) -> Bool {
+    package mutating func insert(_ key: TextHash, at time: Int64) -> Bool {
         guard !contains(key) else { return false }
         var place = charges.count
         while place > first, charges[place - 1].time > time { place -= 1 }
@@ -58,7 +59,7 @@ package struct SlidingWindowLog: Sendable {
 
     /// Takes a charge back; false when there is none under this key.
     @discardableResult
-    package mutating func remove(_ key: HashedText) -> Bool {
+    package mutating func remove(_ key: TextHash) -> Bool {
         var start = first
         if times != nil {
             guard let time = times?.removeValue(forKey: key) else { return false }
@@ -82,7 +83,7 @@ package struct SlidingWindowLog: Sendable {
         return overflow ? 0 : charges.count - firstPlace(at: next)
     }
 
-    private func place(of key: HashedText, from start: Int? = nil) -> Int? {
+    private func place(of key: TextHash, from start: Int? = nil) -> Int? {
         var place = start ?? first
         while place < charges.count {
             if charges[place].key == key { return place }

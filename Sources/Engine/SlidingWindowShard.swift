@@ -10,16 +10,22 @@ final class SlidingWindowShard: Sendable {
         var limitClass: RateLimitClass
 
         func hash(into hasher: inout Hasher) {
-            hasher.combine(limitClass == .sessionEvents ? driver.hash : ~driver.hash)
+            hasher.combine(limitClass == .sessionEvents ? driver.hash.bits : ~driver.hash.bits)
         }
     }
 
+    /// Should one ever be taken for another, an event is not charged; whether it is stored the store knows.
     private struct KnownKey: Hashable, Sendable {
-        var driver: HashedText
-        var idempotencyKey: HashedText
+        var driver: TextHash
+        var idempotencyKey: TextHash
 
-        /// Both hashes are as good as random.
-        func hash(into hasher: inout Hasher) { hasher.combine(driver.hash ^ idempotencyKey.hash) }
+        init(_ claim: HashedClaim) {
+            driver = claim.driver.hash
+            idempotencyKey = claim.idempotencyKey
+        }
+
+        /// Both are as good as random.
+        func hash(into hasher: inout Hasher) { hasher.combine(driver.bits ^ idempotencyKey.bits) }
     }
 
     private struct State: Sendable {
@@ -63,7 +69,7 @@ final class SlidingWindowShard: Sendable {
         state.withLock { state in
             state.latest = max(state.latest, time)
             state.knownKeys.age(at: state.latest)
-            state.knownKeys.put(true, for: KnownKey(driver: claim.driver, idempotencyKey: claim.idempotencyKey))
+            state.knownKeys.put(true, for: KnownKey(claim))
         }
     }
 
@@ -150,8 +156,7 @@ final class SlidingWindowShard: Sendable {
             state.latest = now
             state.windows.age(at: now)
             state.knownKeys.age(at: now)
-            let known = KnownKey(driver: claim.driver, idempotencyKey: claim.idempotencyKey)
-            let isStored = state.knownKeys.peek(known) != nil
+            let isStored = state.knownKeys.peek(KnownKey(claim)) != nil
             return state.windows.withValue(
                 WindowID(driver: claim.driver, limitClass: claim.limitClass), initial: SlidingWindowLog(),
                 isKept: Self.isKept
@@ -167,11 +172,11 @@ final class SlidingWindowShard: Sendable {
 struct HashedClaim: Sendable {
     let driver: HashedText
     let limitClass: RateLimitClass
-    let idempotencyKey: HashedText
+    let idempotencyKey: TextHash
 
     init(_ claim: AdmissionClaim) {
         driver = HashedText(claim.driver.rawValue)
         limitClass = claim.limitClass
-        idempotencyKey = HashedText(claim.idempotencyKey)
+        idempotencyKey = TextHash(claim.idempotencyKey)
     }
 }

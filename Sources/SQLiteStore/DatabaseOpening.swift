@@ -21,7 +21,7 @@ package enum DatabaseOpening {
     /// `lookUp` is all that reads while events come in.
     static let readersMax = 4
     /// KiB of the connection that writes. The upper levels of the indexes of ten million events are some 20 MB.
-    static let writerCacheKiB = 24 * 1024
+    static let writerCacheKiB = 48 * 1024
     /// KiB of each that reads: a question is a few pages, and all caches together have to stay well under 150 MB.
     static let readerCacheKiB = 4 * 1024
     /// What is left of a WAL that grew behind a long reader, once it is reset. Four times what it has when it is copied

@@ -89,13 +89,13 @@ struct SlidingWindowLogTests {
 }
 
 extension SlidingWindowLog {
-    fileprivate func contains(_ key: String) -> Bool { contains(HashedText(key)) }
+    fileprivate func contains(_ key: String) -> Bool { contains(TextHash(key)) }
 
     @discardableResult
-    fileprivate mutating func insert(_ key: String, at time: Int64) -> Bool { insert(HashedText(key), at: time) }
+    fileprivate mutating func insert(_ key: String, at time: Int64) -> Bool { insert(TextHash(key), at: time) }
 
     @discardableResult
-    fileprivate mutating func remove(_ key: String) -> Bool { remove(HashedText(key)) }
+    fileprivate mutating func remove(_ key: String) -> Bool { remove(TextHash(key)) }
 }
 
 struct SlidingWindowGenerationsTests {
