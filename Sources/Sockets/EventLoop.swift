@@ -49,6 +49,11 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// One buffer for every read of this loop: a read hands it out and has it back before the next one starts.
     let readBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 64)
 
+    /// After a round of so many, more is on its way. Who sends it may want this processor (a proxy on the same machine):
+    /// it is lent to them before the loop sleeps, and most of the time there is no need to sleep then, nor to be woken.
+    /// Not after every round: beside programs that never sleep, the next one who comes alone would wait for their turn.
+    private static let crowd = 4
+
     /// Takes the poller over.
     init(index: Int, poller: Poller, syscalls: Syscalls) {
         self.index = index
@@ -58,8 +63,10 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         queue = DispatchQueue(label: "dwell.loop.\(index)", qos: .userInitiated)
         queue.async { [weak self, poller, end] in
             var timeout: Int32? = 0
+            var ready = 0
             while let milliseconds = timeout {
-                let ready = poller.wait(milliseconds)
+                if milliseconds != 0, ready >= Self.crowd { sched_yield() }
+                ready = poller.wait(milliseconds)
                 // Not held while waiting: a loop that nobody holds any more ends.
                 timeout = self?.runRound(ready)
             }
