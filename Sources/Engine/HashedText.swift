@@ -1,7 +1,7 @@
 // What tables know texts by. To hash a text is most of what a look-up costs, so it is done once for all of them.
 
 /// A text and its hash, for a table that must never take one text for another.
-struct HashedText: Hashable, Sendable {
+struct HashedText: Equatable, Sendable {
     let text: String
     let hash: TextHash
 
@@ -14,8 +14,6 @@ struct HashedText: Hashable, Sendable {
     static func == (one: HashedText, other: HashedText) -> Bool {
         one.hash == other.hash && one.text == other.text
     }
-
-    func hash(into hasher: inout Hasher) { hasher.combine(hash) }
 }
 
 /// The hash alone, for a table that may take one text for another once in 2^64: 8 bytes instead of a text of 36 and its

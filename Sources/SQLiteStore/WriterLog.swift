@@ -20,9 +20,6 @@ final class WriterLog {
         size = LogSize(of: connection)
     }
 
-    /// In the WAL after the last commit.
-    var pages: Int { size.pages }
-
     // MARK: What is removed without a trace
 
     /// Milliseconds for a reader that keeps the WAL from being cut. Only the group that removes something waits for it:
@@ -57,7 +54,7 @@ final class WriterLog {
     /// To be called after each commit. Copies what it can without waiting for anybody, when little is left; when that
     /// is all, the next commit begins the WAL anew.
     func copyRest() {
-        guard checkpointer.logHas(pages: pages) else { return }
+        guard checkpointer.logHas(pages: size.pages) else { return }
         sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_PASSIVE, nil, nil)
     }
 }

@@ -8,7 +8,8 @@
 struct sqlite3;
 
 // From now on, writes of this connection to its WAL that follow each other are held back, and written together before
-// anything can depend on them: before a sync, a read, and whatever shows them to another connection.
+// anything can depend on them: before a sync, a read, and whatever shows them to another connection. And the WAL grows
+// by half a mebibyte at a time, with zeros behind the last frame.
 //
 // The database is in WAL mode, and no transaction is open. SQLITE_OK, or SQLite's result code. What happens when the
 // files are closed is taken care of.
