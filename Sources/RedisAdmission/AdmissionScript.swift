@@ -61,15 +61,22 @@ enum AdmissionScript {
         return {verdict, math.max(limit - count, 0), reset, now, tonumber(ARGV[4])}
         """
 
-    /// The words after EVAL <source> or EVALSHA <digest>.
+    /// How many words come after EVAL <source> or EVALSHA <digest>.
+    static let argumentCount = 7
+
+    /// Adds these words to the command that was begun.
     ///
     /// - Parameter number: of the call; a Lua number holds it exactly below 2^53.
-    static func arguments(for claim: AdmissionClaim, number: Int64, limits: RateLimits) -> [String] {
-        [
-            "2", RedisKeys.window(of: claim), RedisKeys.stored(claim),
-            String(limits.limit(of: claim.limitClass)), String(limits.windowMilliseconds), claim.idempotencyKey,
-            String(number),
-        ]
+    static func addArguments(
+        for claim: AdmissionClaim, number: Int64, limits: RateLimits, to commands: inout RedisCommands
+    ) {
+        commands.add("2")
+        commands.add(RedisKeys.window(of: claim))
+        commands.add(RedisKeys.stored(claim))
+        commands.add(String(limits.limit(of: claim.limitClass)))
+        commands.add(String(limits.windowMilliseconds))
+        commands.add(claim.idempotencyKey)
+        commands.add(String(number))
     }
 
     struct Answer: Hashable, Sendable {

@@ -13,20 +13,45 @@ struct RedisCommands: Sendable {
     }
 
     mutating func append(_ words: [String]) {
-        count += 1
-        appendLine("*", words.count)
-        for word in words {
-            appendLine("$", word.utf8.count)
-            bytes.append(contentsOf: word.utf8)
-            bytes.append(contentsOf: Self.lineEnd)
-        }
+        begin(words.count)
+        for word in words { add(word) }
     }
 
-    private static let lineEnd: [UInt8] = [0x0d, 0x0a]
+    mutating func append(_ others: RedisCommands) {
+        count += others.count
+        bytes += others.bytes
+    }
 
-    private mutating func appendLine(_ type: Unicode.Scalar, _ number: Int) {
+    /// Begins a command of so many words, which are to be added one by one.
+    mutating func begin(_ words: Int) {
+        if bytes.isEmpty { bytes.reserveCapacity(Self.usualBytes) }
+        count += 1
+        addLine("*", words)
+    }
+
+    mutating func add(_ word: String) {
+        addLine("$", word.utf8.count)
+        bytes.append(contentsOf: word.utf8)
+        addLineEnd()
+    }
+
+    /// A call of the admission script: what is written by itself most of the time.
+    private static let usualBytes = 384
+
+    private mutating func addLine(_ type: Unicode.Scalar, _ number: Int) {
         bytes.append(UInt8(ascii: type))
-        bytes.append(contentsOf: String(number).utf8)
-        bytes.append(contentsOf: Self.lineEnd)
+        addDigits(number)
+        addLineEnd()
+    }
+
+    /// - Parameter number: not negative.
+    private mutating func addDigits(_ number: Int) {
+        if number >= 10 { addDigits(number / 10) }
+        bytes.append(UInt8(ascii: "0") + UInt8(number % 10))
+    }
+
+    private mutating func addLineEnd() {
+        bytes.append(UInt8(ascii: "\r"))
+        bytes.append(UInt8(ascii: "\n"))
     }
 }

@@ -50,7 +50,9 @@ final class RedisPipeline: Sendable {
     /// Puts the commands in and waits for their replies: as many as there are commands, or the first ones when the
     /// connection ended meanwhile. nil when nothing was sent: too many wait already, or the connection has ended; and
     /// as soon as the task is cancelled, whatever was sent by then.
-    func call(_ commands: RedisCommands, until deadline: Deadline) async -> [RedisReply]? {
+    nonisolated(nonsending) func call(
+        _ commands: RedisCommands, until deadline: Deadline
+    ) async -> [RedisReply]? {
         if commands.count == 0 { return [] }
         let number = lastNumber.wrappingAdd(1, ordering: .relaxed).newValue
         return await withTaskCancellationHandler {

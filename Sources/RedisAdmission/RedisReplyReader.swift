@@ -1,8 +1,8 @@
 // hiredis's reply reader as a Swift value source: bytes in, replies out. The lowest layer: the only file that
 // touches C, and it knows neither sockets nor commands.
 //
-// hiredis builds a reply through callbacks. Ours make `Node`s: the root is retained for hiredis, the others belong
-// to their parents. hiredis hands the root to `freeObject` when it gives up on a reply, else it comes out of
+// hiredis builds a reply through callbacks. Ours make `Node`s: the root is retained for hiredis, those of arrays within
+// belong to their parents. hiredis hands the root to `freeObject` when it gives up on a reply, else it comes out of
 // `redisReaderGetReply` and is ours to release.
 
 internal import CHiredis
@@ -46,41 +46,46 @@ final class RedisReplyReader {
             var reply: UnsafeMutableRawPointer?
             guard redisReaderGetReply(reader, &reply) == REDIS_OK else { throw RedisProtocolError() }
             guard let reply else { break }
-            replies.append(Unmanaged<Node>.fromOpaque(reply).takeRetainedValue().reply)
+            replies.append(Unmanaged<Node>.fromOpaque(reply).takeRetainedValue().whole)
         }
         guard reader.pointee.len - reader.pointee.pos <= Self.replyBytesMax else { throw RedisProtocolError() }
         return replies
     }
 }
 
-/// A reply being built.
+/// A reply being built. Only the root and arrays have one: whatever else an array has is in it.
 private final class Node {
-    enum Content {
-        case scalar(RedisReply)
-        case array([Node])
-    }
-    var content: Content
+    private var reply: RedisReply
+    /// Of an array: its elements, and its arrays, each at its place among them.
+    private var elements: [RedisReply] = []
+    private var arrays: [(place: Int, node: Node)] = []
 
-    init(_ content: Content) {
-        self.content = content
+    private init(_ reply: RedisReply, elementCount: Int) {
+        self.reply = reply
+        elements.reserveCapacity(elementCount)
     }
 
     /// No deeper than hiredis reads, 7 levels.
-    var reply: RedisReply {
-        switch content {
-        case .scalar(let reply): reply
-        case .array(let nodes): .array(nodes.map(\.reply))
-        }
+    var whole: RedisReply {
+        guard case .array = reply else { return reply }
+        for array in arrays { elements[array.place] = array.node.whole }
+        return .array(elements)
     }
 
-    /// The node as hiredis holds it: owned by its parent, or by hiredis when it is the root.
-    static func make(_ content: Content, _ task: UnsafePointer<redisReadTask>?) -> UnsafeMutableRawPointer? {
-        let node = Node(content)
-        guard let parent = task?.pointee.parent?.pointee.obj else { return Unmanaged.passRetained(node).toOpaque() }
-        let array = Unmanaged<Node>.fromOpaque(parent).takeUnretainedValue()
-        guard case .array(var nodes) = array.content else { return nil }
-        nodes.append(node)
-        array.content = .array(nodes)
+    /// What hiredis holds for it: the root is owned by hiredis, an array within by its parent. For anything else hiredis
+    /// wants an address, and does nothing with it: it is its array's.
+    static func make(
+        _ reply: RedisReply, elementCount: Int = 0, _ task: UnsafePointer<redisReadTask>?
+    ) -> UnsafeMutableRawPointer? {
+        guard let holder = task?.pointee.parent?.pointee.obj else {
+            return Unmanaged.passRetained(Node(reply, elementCount: elementCount)).toOpaque()
+        }
+        let parent = Unmanaged<Node>.fromOpaque(holder).takeUnretainedValue()
+        guard case .array = parent.reply else { return nil }
+        parent.elements.append(reply)
+        guard case .array = reply else { return holder }
+        let node = Node(reply, elementCount: elementCount)
+        parent.arrays.append((parent.elements.count - 1, node))
         return Unmanaged.passUnretained(node).toOpaque()
     }
 }
@@ -94,17 +99,18 @@ private enum ReplyFunctions {
                 createString: { task, bytes, count in
                     let text = String(decoding: UnsafeRawBufferPointer(start: bytes, count: count), as: UTF8.self)
                     return switch task?.pointee.type {
-                    case REDIS_REPLY_STATUS: Node.make(.scalar(.status(text)), task)
-                    case REDIS_REPLY_ERROR: Node.make(.scalar(.error(text)), task)
-                    default: Node.make(.scalar(.string(text)), task)
+                    case REDIS_REPLY_STATUS: Node.make(.status(text), task)
+                    case REDIS_REPLY_ERROR: Node.make(.error(text), task)
+                    default: Node.make(.string(text), task)
                     }
                 },
                 // A null answer is taken for want of memory and ends the stream: an array of a billion is no reply.
                 createArray: { task, count in
-                    (0...RedisReplyReader.elementsMax).contains(Int(count)) ? Node.make(.array([]), task) : nil
+                    (0...RedisReplyReader.elementsMax).contains(Int(count))
+                        ? Node.make(.array([]), elementCount: Int(count), task) : nil
                 },
-                createInteger: { task, integer in Node.make(.scalar(.integer(Int64(integer))), task) },
-                createNil: { task in Node.make(.scalar(.null), task) },
+                createInteger: { task, integer in Node.make(.integer(Int64(integer)), task) },
+                createNil: { task in Node.make(.null, task) },
                 freeObject: { node in if let node { Unmanaged<Node>.fromOpaque(node).release() } }))
         return pointer
     }()

@@ -55,7 +55,8 @@ package final class SharedAdmission: Admission {
     }
 
     package nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision] {
-        let limited = claims.filter { !limits.isOff($0.limitClass) }
+        let limited =
+            claims.contains { limits.isOff($0.limitClass) } ? claims.filter { !limits.isOff($0.limitClass) } : claims
         let askedAt = fallback.now()
         var answers = await ask(limited)[...]
         return claims.map { claim in
@@ -102,26 +103,22 @@ package final class SharedAdmission: Admission {
 
     // MARK: - Asking
 
-    private struct Call {
-        var number: Int64
-        var claim: AdmissionClaim
-    }
-
-    /// One answer per claim, nil where Redis gave none.
-    private func ask(_ claims: [AdmissionClaim]) async -> [AdmissionScript.Answer?] {
-        let nothing = [AdmissionScript.Answer?](repeating: nil, count: claims.count)
-        guard !claims.isEmpty, health.permitsRequests, let serving = serving() else { return nothing }
+    /// One answer per claim, nil or missing at the end where Redis gave none.
+    private nonisolated(nonsending) func ask(_ claims: [AdmissionClaim]) async -> [AdmissionScript.Answer?] {
+        guard !claims.isEmpty, health.permitsRequests, let serving = serving() else { return [] }
         let deadline = Deadline.inMilliseconds(timeoutMilliseconds)
         let first = callsMade.wrappingAdd(Int64(claims.count), ordering: .relaxed).oldValue
-        let calls = zip(first..., claims).map { Call(number: $0, claim: $1) }
-        guard var replies = await serving.pipeline.call(commands(calls, serving, loadsScript: false), until: deadline)
-        else { return nothing }
-        await repeatWithScript(calls, serving, &replies, until: deadline)
+        let calls = Calls(claims: claims, first: first)
+        let commands = commands(calls, claims.indices, digest: serving.scriptDigest)
+        guard var replies = await serving.pipeline.call(commands, until: deadline) else { return [] }
+        if replies.contains(where: \.isForWantOfTheScript) {
+            await repeatWithScript(calls, serving, &replies, until: deadline)
+        }
         // Cut short by a client that went away: says nothing about Redis.
-        if Task.isCancelled { return nothing }
+        if Task.isCancelled { return [] }
 
-        let answers = zip(calls, replies).map {
-            AdmissionScript.answer($1, to: $0.number, $0.claim.limitClass, limits)
+        let answers = replies.indices.map { place in
+            AdmissionScript.answer(replies[place], to: calls.number(place), claims[place].limitClass, limits)
         }
         if let text = replies.lazy.compactMap(\.errorText).first {
             health.recordFailure(RedisFailure(errorText: text))
@@ -129,34 +126,42 @@ package final class SharedAdmission: Admission {
             // Not what the script answers, so replies and calls may be out of step: this connection is done.
             serving.pipeline.end()
             health.recordFailure(.unexpectedReply)
-            return nothing
+            return []
         } else if answers.count == claims.count {
             health.recordSuccess()
         }
-        return answers + nothing.dropFirst(answers.count)
+        return answers
+    }
+
+    /// Claims that are asked about together; their calls are numbered one after another.
+    private struct Calls {
+        var claims: [AdmissionClaim]
+        var first: Int64
+
+        func number(_ place: Int) -> Int64 { first + Int64(place) }
     }
 
     /// The script was flushed, or Redis restarted behind a proxy: asks again where it was missing, with the script.
-    private func repeatWithScript(
-        _ calls: [Call], _ serving: RedisLink.Serving, _ replies: inout [RedisReply], until deadline: Deadline
+    private nonisolated(nonsending) func repeatWithScript(
+        _ calls: Calls, _ serving: RedisLink.Serving, _ replies: inout [RedisReply], until deadline: Deadline
     ) async {
-        let missing = replies.indices.filter { replies[$0].errorText?.hasPrefix("NOSCRIPT") == true }
-        if missing.isEmpty { return }
-        let again = commands(missing.map { calls[$0] }, serving, loadsScript: true)
+        let missing = replies.indices.filter { replies[$0].isForWantOfTheScript }
+        // The first command brings the script along; Redis keeps it for the others.
+        var again = commands(calls, missing.prefix(1), digest: nil)
+        again.append(commands(calls, missing.dropFirst(), digest: serving.scriptDigest))
         guard let repeated = await serving.pipeline.call(again, until: deadline) else { return }
         for (place, reply) in zip(missing, repeated) { replies[place] = reply }
     }
 
-    /// - Parameter loadsScript: the first command brings the script along; Redis keeps it for the others.
-    private func commands(
-        _ calls: [Call], _ serving: RedisLink.Serving, loadsScript: Bool
-    ) -> RedisCommands {
+    /// - Parameter digest: of the script that Redis has; nil brings the script along.
+    private func commands(_ calls: Calls, _ places: some Sequence<Int>, digest: String?) -> RedisCommands {
         var commands = RedisCommands()
-        for call in calls {
-            let bringsScript = loadsScript && commands.count == 0
-            commands.append(
-                (bringsScript ? ["EVAL", AdmissionScript.source] : ["EVALSHA", serving.scriptDigest])
-                    + AdmissionScript.arguments(for: call.claim, number: call.number, limits: limits))
+        for place in places {
+            commands.begin(2 + AdmissionScript.argumentCount)
+            commands.add(digest == nil ? "EVAL" : "EVALSHA")
+            commands.add(digest ?? AdmissionScript.source)
+            AdmissionScript.addArguments(
+                for: calls.claims[place], number: calls.number(place), limits: limits, to: &commands)
         }
         return commands
     }
@@ -194,6 +199,10 @@ package final class SharedAdmission: Admission {
         }
         return nil
     }
+}
+
+extension RedisReply {
+    fileprivate var isForWantOfTheScript: Bool { errorText?.hasPrefix("NOSCRIPT") == true }
 }
 
 /// How the process stands with its Redis.

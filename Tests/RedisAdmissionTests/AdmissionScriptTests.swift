@@ -120,7 +120,10 @@ private final class ScriptClient {
 
     func ask(_ claim: AdmissionClaim, _ limits: RateLimits, extra: [String]) async throws -> AdmissionScript.Answer? {
         var commands = RedisCommands()
-        commands.append(["EVAL", source] + AdmissionScript.arguments(for: claim, number: 7, limits: limits) + extra)
+        commands.begin(2 + AdmissionScript.argumentCount + extra.count)
+        for word in ["EVAL", source] { commands.add(word) }
+        AdmissionScript.addArguments(for: claim, number: 7, limits: limits, to: &commands)
+        for word in extra { commands.add(word) }
         let replies = try await RedisConnection.converse(connection, commands, until: .inSeconds(5))
         return replies.first.flatMap { AdmissionScript.answer($0, to: 7, claim.limitClass, limits) }
     }
