@@ -2,6 +2,7 @@
 
 import Engine
 import JourneyModel
+import TestSupport
 import Testing
 
 @testable import RedisAdmission
@@ -51,6 +52,30 @@ struct RedisCodecTests {
         _ = try feed(reader, Array("$1000000000\r\n".utf8)[...])
         let piece = [UInt8](repeating: 0x61, count: 16 * 1024)
         #expect(throws: RedisProtocolError.self) { for _ in 0..<10 { _ = try feed(reader, piece[...]) } }
+    }
+
+    /// Bytes exchanged, left out and doubled, and the whole cut anywhere: read or refused, and every object of it freed.
+    /// The last of that needs the address sanitizer to be seen.
+    @Test func mutatedStreamIsReadOrRefused() throws {
+        var random = SeededRandom(seed: 7)
+        for _ in 0..<20_000 {
+            var bytes = Array(stream.utf8)
+            for _ in 0..<Int.random(in: 1...4, using: &random) {
+                let place = Int.random(in: bytes.indices, using: &random)
+                switch Int.random(in: 0..<3, using: &random) {
+                case 0: bytes[place] = Array("*$:+-\r\n0123a".utf8).randomElement(using: &random) ?? 0
+                case 1: bytes.remove(at: place)
+                default: bytes.insert(bytes[place], at: place)
+                }
+            }
+            let cut = Int.random(in: 0...bytes.count, using: &random)
+            let reader = try RedisReplyReader()
+            do {
+                for part in [bytes[..<cut], bytes[cut...]] { _ = try feed(reader, part) }
+            } catch is RedisProtocolError {
+                #expect(throws: RedisProtocolError.self) { try feed(reader, Array("+OK\r\n".utf8)[...]) }
+            }
+        }
     }
 
     /// Half a reply at the end: freed with the reader. What it shows needs the address sanitizer to be seen.
