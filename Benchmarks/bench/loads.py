@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import time
 
+import machine
 from contestants import ALL, BUILT, ROOT, SECRET, Failed, compile_c, run
 
 DRIVERS = 2000
@@ -100,6 +101,9 @@ class Bench:
             rate = self.maximum[key] / 2
             return {**self.on(key, "events", rate=rate)(), "due_rate": rate}
         return measure
+
+    def disk_alone(self):
+        return lambda: machine.paced_flushes(self.options.data, self.options.seconds)
 
     def fresh_folder(self, name):
         folder = self.options.data / name
@@ -245,7 +249,8 @@ def steps(bench, name):
             Step(name, "dwell", bench.on("dwell", "events", 1)), Step(name, "sqlite-1", bench.sqlite_alone(1)),
             Step(name, "dwell-redis", bench.on("dwell-redis", "events", 1))]
     if name == "half":
-        return [Step(name, key, bench.at_half_rate(key)) for key in ("dwell", "dwell-redis")]
+        return [Step(name, key, bench.at_half_rate(key)) for key in ("dwell", "dwell-redis")] + [
+            Step(name, "disk", bench.disk_alone())]
     if name == "table":
         return [Step(name, "empty", bench.into_table(0)), Step(name, "filled", bench.into_table(options.table_rows))]
     if name == "start":

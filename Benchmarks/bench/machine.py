@@ -56,6 +56,31 @@ def flush_microseconds(folder, count=300):
     return round(statistics.median(took), 1)
 
 
+def paced_flushes(folder, seconds, size=24 * 1024, pause=0.001):
+    """Writes and flushes, nothing else, as large and as many a second as a group of events makes them: what of a slow
+    answer is the disk's."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "flush"
+    took = []
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        places = 1024
+        os.write(descriptor, bytes(size * places))
+        os.fsync(descriptor)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            time.sleep(pause)
+            begun = time.perf_counter_ns()
+            os.pwrite(descriptor, bytes(size), size * (len(took) % places))
+            os.fdatasync(descriptor)
+            took.append((time.perf_counter_ns() - begun) / 1000)
+    finally:
+        os.close(descriptor)
+        path.unlink()
+    took.sort()
+    return {"rate": len(took) / seconds, "p50_us": took[len(took) // 2], "p99_us": took[len(took) * 99 // 100]}
+
+
 def busy():
     """How many processors others keep busy, over half a second."""
     def counted():
