@@ -1,5 +1,6 @@
 """What the numbers were measured on. Nothing here identifies whose machine it is."""
 
+import itertools
 import os
 import pathlib
 import platform
@@ -36,49 +37,41 @@ def filesystem(folder):
 
 
 def flush_microseconds(folder, count=300):
-    """The median of appending one page to a file and flushing it: what a commit cannot be quicker than."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "flush"
-    took = []
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    try:
-        # As SQLite's WAL between checkpoints: pages that the file has already.
-        os.write(descriptor, bytes(4096 * count))
-        os.fsync(descriptor)
-        for place in range(count):
-            begun = time.perf_counter_ns()
-            os.pwrite(descriptor, bytes(4096), 4096 * place)
-            os.fdatasync(descriptor)
-            took.append((time.perf_counter_ns() - begun) / 1000)
-    finally:
-        os.close(descriptor)
-        path.unlink()
-    return round(statistics.median(took), 1)
+    """The median of writing one page to a file and flushing it: what a commit cannot be quicker than."""
+    return round(statistics.median(itertools.islice(flushes(folder, 4096, count), count)), 1)
 
 
 def paced_flushes(folder, seconds, size=24 * 1024, pause=0.001):
-    """Writes and flushes, nothing else, as large and as many a second as a group of events makes them: what of a slow
+    """Writes and flushes, nothing else, as large as those of a group of events, with a rest after each: what of a slow
     answer is the disk's."""
+    took = []
+    end = time.monotonic() + seconds
+    for microseconds in flushes(folder, size, 1024):
+        took.append(microseconds)
+        if time.monotonic() >= end:
+            break
+        time.sleep(pause)
+    took.sort()
+    return {"p50_us": took[len(took) // 2], "p99_us": took[len(took) * 99 // 100]}
+
+
+def flushes(folder, size, places):
+    """Without end: how many microseconds it took to write so many bytes to a file's next place, and flush them."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "flush"
-    took = []
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
-        places = 1024
+        # As SQLite's WAL between checkpoints: pages that the file has already.
         os.write(descriptor, bytes(size * places))
         os.fsync(descriptor)
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            time.sleep(pause)
+        for place in itertools.cycle(range(places)):
             begun = time.perf_counter_ns()
-            os.pwrite(descriptor, bytes(size), size * (len(took) % places))
+            os.pwrite(descriptor, bytes(size), size * place)
             os.fdatasync(descriptor)
-            took.append((time.perf_counter_ns() - begun) / 1000)
+            yield (time.perf_counter_ns() - begun) / 1000
     finally:
         os.close(descriptor)
         path.unlink()
-    took.sort()
-    return {"rate": len(took) / seconds, "p50_us": took[len(took) // 2], "p99_us": took[len(took) * 99 // 100]}
 
 
 def busy():

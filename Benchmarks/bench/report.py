@@ -31,8 +31,8 @@ TOLD = {
     "connections": "The same load as single events; each connection has one request under way.",
     "fresh": "Connect, one event, close.",
     "half": "Requests are sent when they are due, at half of what the load of single events reached, and timed from "
-            "then: a request that had to wait for a connection is charged with the wait. The disk alone: 24 KiB written and "
-            "flushed by one thread, again a millisecond later; that much of a slow answer is not Dwell's.",
+            "then: a request that had to wait for a connection is charged with the wait. The disk alone: 24 KiB written "
+            "and flushed by one thread, again a millisecond later; that much of a slow answer is not Dwell's.",
     "latency": "The time from sending an event to having the answer, against SQLite's own time for a transaction of one "
                "row in the same table.",
     "table": "Against the same load on an empty database, both from a fresh start.",

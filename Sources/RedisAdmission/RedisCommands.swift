@@ -40,14 +40,8 @@ struct RedisCommands: Sendable {
 
     private mutating func addLine(_ type: Unicode.Scalar, _ number: Int) {
         bytes.append(UInt8(ascii: type))
-        addDigits(number)
+        bytes.append(contentsOf: String(number).utf8)
         addLineEnd()
-    }
-
-    /// - Parameter number: not negative.
-    private mutating func addDigits(_ number: Int) {
-        if number >= 10 { addDigits(number / 10) }
-        bytes.append(UInt8(ascii: "0") + UInt8(number % 10))
     }
 
     private mutating func addLineEnd() {

@@ -55,8 +55,7 @@ package final class SharedAdmission: Admission {
     }
 
     package nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision] {
-        let limited =
-            claims.contains { limits.isOff($0.limitClass) } ? claims.filter { !limits.isOff($0.limitClass) } : claims
+        let limited = claims.filter { !limits.isOff($0.limitClass) }
         let askedAt = fallback.now()
         var answers = await ask(limited)[...]
         return claims.map { claim in
