@@ -91,11 +91,14 @@ class Event(BaseModel):
 class Store:
     def __init__(self, path):
         self.database = sqlite3.connect(path, timeout=10, isolation_level=None)
+        # The two workers take turns here: SQLite's own way to wait for another process is to sleep, and it does not wait
+        # at all while a new file is given its WAL mode.
+        self.turn = open(f"{path}.turn", "w")
+        fcntl.flock(self.turn, fcntl.LOCK_EX)
         self.database.executescript(SCHEMA)
+        fcntl.flock(self.turn, fcntl.LOCK_UN)
         self.database.execute("PRAGMA synchronous = FULL")
         self.database.execute("PRAGMA cache_size = -32768")
-        # The two workers take turns here: SQLite's own way to wait for another process is to sleep.
-        self.turn = open(f"{path}.turn", "w")
 
     def append(self, event, driver):
         """One transaction; None: the key belongs to another event."""
