@@ -38,16 +38,12 @@ enum Variables {
 
     static let hosts = Variable<[String]>(
         name: "HTTP_HOST", section: .http, defaultText: "127.0.0.1", defaultValue: ["127.0.0.1"],
-        allowed: .text("IP addresses or host names with commas between them, or nothing beside HTTP_UNIX_SOCKET"),
+        allowed: .text(
+            "IP addresses or host names with commas between them, none that another takes in, or nothing beside "
+                + "HTTP_UNIX_SOCKET"),
         isSecret: false,
         sentence: "The addresses to listen on; 0.0.0.0 for every one of IPv4, :: of both families. Empty: no TCP.",
-        parse: { text in
-            if text.isEmpty { return [] }
-            let hosts = text.split(separator: ",", omittingEmptySubsequences: false)
-                .map { $0.trimmingCharacters(in: .whitespaces) }
-            return hosts.allSatisfy(isHost) && Set(hosts).count == hosts.count ? hosts : nil
-        },
-        show: { $0.isEmpty ? "none" : $0.joined(separator: ",") })
+        parse: hosts(in:), show: { $0.isEmpty ? "none" : $0.joined(separator: ",") })
 
     static let port = Variable<Int>.integer(
         "HTTP_PORT", .http, default: 8080, in: 0...65_535,
@@ -214,19 +210,6 @@ enum Variables {
             rateLimitSessionEvents, rateLimitPreSessionEvents, rateLimitAuth, rateLimitWindowSeconds,
             sessionRegistration,
         ] + operation + Settings.declarations.map(EngineVariable.init)
-
-    static func isPath(_ text: String) -> Bool {
-        !text.isEmpty && text.utf8.count < 4096
-            && !text.unicodeScalars.contains { $0.properties.generalCategory == .control }
-    }
-
-    static func isHost(_ text: String) -> Bool {
-        (1...253).contains(text.utf8.count) && text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
-    }
-
-    static func isName(_ text: String) -> Bool {
-        (1...256).contains(text.utf8.count) && text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
-    }
 }
 
 /// The raw values are those of `APP_ENV`.

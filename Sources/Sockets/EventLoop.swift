@@ -65,8 +65,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
             var timeout: Int32? = 0
             var ready = 0
             while let milliseconds = timeout {
-                if milliseconds != 0, ready >= Self.crowd { sched_yield() }
-                ready = poller.wait(milliseconds)
+                ready = poller.wait(milliseconds, givesWay: ready >= Self.crowd)
                 // Not held while waiting: a loop that nobody holds any more ends.
                 timeout = self?.runRound(ready)
             }

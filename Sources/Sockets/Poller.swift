@@ -75,8 +75,11 @@ struct Poller: @unchecked Sendable {
 
     /// Waits until something is ready, `wake` is called, or so many milliseconds have passed (-1: without limit), and
     /// says how many events there are to take.
-    func wait(_ milliseconds: Int32) -> Int {
-        max(0, Int(epoll_wait(descriptor, events, Int32(Poller.eventsMax), milliseconds)))
+    ///
+    /// - Parameter givesWay: lends the processor to whoever wants it before it waits at all.
+    func wait(_ milliseconds: Int32, givesWay: Bool) -> Int {
+        if givesWay, milliseconds != 0 { sched_yield() }
+        return max(0, Int(epoll_wait(descriptor, events, Int32(Poller.eventsMax), milliseconds)))
     }
 
     /// Hands over what the last wait found.

@@ -1,5 +1,5 @@
-// Every system call this module makes, as values that a test replaces: a script makes the n-th call fail with
-// EINTR, EAGAIN, EMFILE, ... without a kernel that has to be talked into it.
+// The system calls of this module that may fail, as values that a test replaces: a script makes the n-th fail with
+// EINTR, EAGAIN, EMFILE, ... without a kernel that has to be talked into it. The wait itself is Poller.swift's.
 //
 // A call answers zero or more, or its errno negated: errno itself would be overwritten by whatever runs next.
 // EINTR is retried here and nowhere else, in `retried`; the closures themselves must not retry.

@@ -18,13 +18,16 @@ import Testing
 
     @Test(arguments: [
         ("::1", ["::1"]), ("127.0.0.1,::1", ["127.0.0.1", "::1"]),
-        (" localhost , 10.0.0.1", ["localhost", "10.0.0.1"]),
+        (" localhost , 10.0.0.1", ["localhost", "10.0.0.1"]), ("0.0.0.0,::1", ["0.0.0.0", "::1"]),
     ])
     func hostsAreAList(text: String, hosts: [String]) throws {
         #expect(try #require(report(["HTTP_HOST": text]).configuration).http.hosts == hosts)
     }
 
-    @Test(arguments: [",", "::1,", "a b", "::1,::1", " ", ""])
+    /// One that takes another one in would find its port in use.
+    @Test(arguments: [
+        ",", "::1,", "a b", "::1,::1", " ", "", "0.0.0.0,::", "::,127.0.0.1", "::,localhost", "127.0.0.1,0.0.0.0",
+    ])
     func whatIsNoListOfHostsStopsTheStart(text: String) {
         #expect(report(["HTTP_HOST": text]).problems.map(\.variable) == ["HTTP_HOST"])
     }

@@ -1,0 +1,30 @@
+// What the text of a variable must look like, where more than one variable wants the same.
+
+import Foundation
+
+extension Variables {
+    static func isPath(_ text: String) -> Bool {
+        !text.isEmpty && text.utf8.count < 4096
+            && !text.unicodeScalars.contains { $0.properties.generalCategory == .control }
+    }
+
+    static func isHost(_ text: String) -> Bool {
+        (1...253).contains(text.utf8.count) && text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
+    }
+
+    static func isName(_ text: String) -> Bool {
+        (1...256).contains(text.utf8.count) && text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
+    }
+
+    /// nil: no list of hosts, or one of them listens where another one wants to. `::` takes both families, `0.0.0.0` all
+    /// of IPv4; to bind the other one then would only say that the address is in use.
+    static func hosts(in text: String) -> [String]? {
+        if text.isEmpty { return [] }
+        let hosts = text.split(separator: ",", omittingEmptySubsequences: false)
+            .map { $0.trimmingCharacters(in: .whitespaces) }
+        guard hosts.allSatisfy(isHost), Set(hosts).count == hosts.count else { return nil }
+        if hosts.contains("::") { return hosts.count == 1 ? hosts : nil }
+        if hosts.contains("0.0.0.0") { return hosts.allSatisfy { $0 == "0.0.0.0" || $0.contains(":") } ? hosts : nil }
+        return hosts
+    }
+}
