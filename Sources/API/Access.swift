@@ -73,6 +73,14 @@ struct Access: Sendable {
         }
     }
 
+    /// For what goes on long after the request was let in.
+    func isStillOperator(_ request: Request, at now: Moment) async -> Bool {
+        if hasOperatorToken(request) { return true }
+        guard let token = BearerToken.read(from: request.fields) else { return false }
+        let caller = try? await tokens.verify(token, atSecondsSince1970: now.millisecondsSinceEpoch / 1000)
+        return caller?.role == Self.operatorRole
+    }
+
     /// Digests are compared, which have one length.
     private func hasOperatorToken(_ request: Request) -> Bool {
         guard let operatorToken, let token = BearerToken.read(from: request.fields) else { return false }

@@ -50,11 +50,17 @@ struct OperatorHandlers: Sendable {
     let settings: SettingsInForce
     let clock: @Sendable () -> Moment
     let logger: Logger
+    private let access: Access
+    private let isEnding: @Sendable () -> Bool
     private let streams = OpenStreams()
 
+    /// `isEnding`: streams are to end.
     init(
-        _ operation: OperatorParts, settings: SettingsInForce, clock: @escaping @Sendable () -> Moment, logger: Logger
+        _ operation: OperatorParts, settings: SettingsInForce, access: Access,
+        isEnding: @escaping @Sendable () -> Bool, clock: @escaping @Sendable () -> Moment, logger: Logger
     ) {
+        self.access = access
+        self.isEnding = isEnding
         self.operation = operation
         picture = OperatorPicture(reader: operation.reader)
         self.settings = settings
@@ -67,7 +73,8 @@ struct OperatorHandlers: Sendable {
         { request throws(ProblemAnswer) in .unkept(try await encodedPicture(request)) }
     }
 
-    /// `GET /ops/stream`: the picture every two seconds, until the client is gone.
+    /// `GET /ops/stream`: the picture every two seconds, until the client is gone, its token no longer good, or the server
+    /// ends.
     var stream: OpenHandler {
         { request throws(ProblemAnswer) in
             let fields = Fields([
@@ -87,6 +94,7 @@ struct OperatorHandlers: Sendable {
                     try await writer.write(message(first))
                     while true {
                         try await Task.sleep(for: .milliseconds(Self.pauseMilliseconds))
+                        guard !isEnding(), await access.isStillOperator(request, at: clock()) else { return }
                         try await writer.write(message(try await encodedPicture(request)))
                     }
                 })

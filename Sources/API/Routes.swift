@@ -38,7 +38,8 @@ package struct API: Sendable {
         stream = StreamHandler(journeys: journeys, streams: streams, tokens: tokens, clock: clock, logger: logger)
         config = ConfigHandler(settings: settings)
         self.signIn = SignInHandlers(signIn, logger: logger)
-        self.operation = OperatorHandlers(operation, settings: settings, clock: clock, logger: logger)
+        self.operation = OperatorHandlers(
+            operation, settings: settings, access: access, isEnding: { streams.isClosed }, clock: clock, logger: logger)
         self.limits = limits
     }
 

@@ -19,6 +19,11 @@ package protocol Admission: Sendable {
     /// - Parameter isRepeat: it was on disk before this claim.
     func recordStored(_ claim: AdmissionClaim, isRepeat: Bool)
 
+    /// A new event is on disk whose claim was `.known`: it came in on the charge of another request with its key, which
+    /// may be given back. Charges the event itself, also beyond the limit, so that it is paid for whatever becomes of
+    /// the other one. Does not wait.
+    func chargeAfterwards(_ claim: AdmissionClaim)
+
     /// An `.admitted` event was refused after all, or turned out to be a repeat: takes the charge back. Does not wait.
     func refund(_ claim: AdmissionClaim)
 }
@@ -52,6 +57,11 @@ package struct AdmissionClaim: Hashable, Sendable {
         self.driver = driver
         self.limitClass = limitClass
         self.idempotencyKey = idempotencyKey
+    }
+
+    /// What an event is charged under afterwards: a refund of its key leaves that alone. No client can send the NUL.
+    package var afterwards: AdmissionClaim {
+        AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: "\0" + idempotencyKey)
     }
 }
 

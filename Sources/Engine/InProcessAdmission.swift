@@ -77,6 +77,12 @@ package final class InProcessAdmission: Admission {
         shard(of: claim).recordStored(claim, at: clock())
     }
 
+    package func chargeAfterwards(_ claim: AdmissionClaim) {
+        if limits.isOff(claim.limitClass) { return }
+        let claim = HashedClaim(claim.afterwards)
+        shard(of: claim).charge(claim, at: clock())
+    }
+
     package func refund(_ claim: AdmissionClaim) {
         if limits.isOff(claim.limitClass) { return }
         let claim = HashedClaim(claim)

@@ -119,10 +119,17 @@ package struct Ingest: Sendable {
 
     /// A stored event keeps its charge and becomes a known key; everything else gives the charge back. An
     /// unknown commit keeps the charge: the repeat will carry the same key and costs nothing more.
+    ///
+    /// A new event that was let in because its key was charged already pays for itself: the request that was charged may
+    /// be refused yet and refunded, and a driver could store as much as he likes beside such requests.
     private func settle(_ claim: AdmissionClaim, _ verdict: AdmissionDecision.Verdict, after answer: Answer) {
         switch answer {
         case .acknowledged(let acknowledgement):
-            if acknowledgement.isRepeat && verdict == .admitted { admission.refund(claim) }
+            switch (verdict, acknowledgement.isRepeat) {
+            case (.admitted, true): admission.refund(claim)
+            case (.known, false): admission.chargeAfterwards(claim)
+            default: break
+            }
             admission.recordStored(claim, isRepeat: acknowledgement.isRepeat)
         case .keyReused, .sessionNotFound, .failed(.unavailable), .failed(.cancelled), .failed(.driverErased):
             if verdict == .admitted { admission.refund(claim) }

@@ -87,6 +87,8 @@ package final class JourneyStreams: Sendable {
     }
 
     /// Ends every stream, and refuses new ones.
+    package var isClosed: Bool { state.withLock(\.isClosed) }
+
     package func close() {
         let streams = state.withLock { state in
             state.isClosed = true

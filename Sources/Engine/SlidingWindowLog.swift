@@ -23,7 +23,7 @@ package struct SlidingWindowLog: Sendable {
 
     package init() {}
 
-    /// At most the limit.
+    /// At most the limit, and what was charged afterwards.
     package var count: Int { charges.count - first }
 
     package func contains(_ key: TextHash) -> Bool {

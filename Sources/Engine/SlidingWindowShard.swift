@@ -73,6 +73,13 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
+    /// Also beyond the limit.
+    func charge(_ claim: HashedClaim, at time: Int64) {
+        withWindow(of: claim, at: time) { window, _, now in
+            _ = window.insert(claim.idempotencyKey, at: now)
+        }
+    }
+
     func refund(_ claim: HashedClaim, at time: Int64) {
         withWindow(of: claim, at: time) { window, _, _ in
             _ = window.remove(claim.idempotencyKey)

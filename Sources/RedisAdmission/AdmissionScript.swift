@@ -79,6 +79,18 @@ enum AdmissionScript {
         commands.add(String(number))
     }
 
+    /// Charges without a question. So seldom that it comes with its text.
+    static func chargeAfterwards(_ claim: AdmissionClaim, _ limits: RateLimits) -> RedisCommands {
+        RedisCommands(
+            "EVAL",
+            """
+            local time = redis.call('TIME')
+            redis.call('ZADD', KEYS[1], 'NX', time[1] * 1000 + math.floor(time[2] / 1000), ARGV[1])
+            redis.call('PEXPIRE', KEYS[1], ARGV[2])
+            """,
+            "1", RedisKeys.window(of: claim), claim.afterwards.idempotencyKey, String(limits.windowMilliseconds))
+    }
+
     struct Answer: Hashable, Sendable {
         var decision: AdmissionDecision
         /// Redis's clock, milliseconds since 1970.

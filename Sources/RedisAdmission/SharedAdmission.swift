@@ -83,6 +83,12 @@ package final class SharedAdmission: Admission {
         post(RedisCommands("SET", RedisKeys.stored(claim), "1", "EX", String(Self.storedSeconds)))
     }
 
+    package func chargeAfterwards(_ claim: AdmissionClaim) {
+        if limits.isOff(claim.limitClass) { return }
+        fallback.chargeAfterwards(claim)
+        post(AdmissionScript.chargeAfterwards(claim, limits))
+    }
+
     package func refund(_ claim: AdmissionClaim) {
         if limits.isOff(claim.limitClass) { return }
         fallback.refund(claim)

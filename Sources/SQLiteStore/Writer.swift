@@ -112,6 +112,9 @@ final class Writer: @unchecked Sendable {
         }
         await withCheckedContinuation { continuation in
             pool.asyncWriteWithoutTransaction { [self] _ in
+                // The connections that read are closed last, and none of them may do it: a copy of the file alone, which is
+                // all that somebody sees beside a server that was stopped, would lack what the WAL has.
+                _ = connection?.log.truncateUnlessRead()
                 connection = nil
                 continuation.resume()
             }

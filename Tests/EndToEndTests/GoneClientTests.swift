@@ -105,6 +105,7 @@ private final class WaitingAdmission: Admission {
     }
 
     func recordStored(_ claim: AdmissionClaim, isRepeat: Bool) { process.recordStored(claim, isRepeat: isRepeat) }
+    func chargeAfterwards(_ claim: AdmissionClaim) { process.chargeAfterwards(claim) }
     func refund(_ claim: AdmissionClaim) { process.refund(claim) }
 }
 

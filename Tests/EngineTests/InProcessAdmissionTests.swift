@@ -94,6 +94,20 @@ struct InProcessAdmissionTests {
         #expect(await admission.admit(claim("a", of: "bob")).verdict == .admitted, "keys are scoped to the driver")
     }
 
+    @Test(arguments: [true, false]) func refundLeavesWhatWasChargedAfterwards(comesFirst: Bool) async {
+        let admission = admission(RateLimits(sessionEvents: 2))
+        #expect(await admission.admit(claim("a")).verdict == .admitted)
+        if comesFirst { admission.refund(claim("a")) }
+        admission.chargeAfterwards(claim("a"))
+        if !comesFirst { admission.refund(claim("a")) }
+        #expect(await admission.admit(claim("b")).quota.remaining == 0)
+        #expect(await admission.admit(claim("c")).verdict == .refused)
+        admission.chargeAfterwards(claim("b"))
+        #expect(await admission.admit(claim("c")).quota.remaining == 0, "beyond the limit too")
+        clock.advance(byMilliseconds: 60_000)
+        #expect(await admission.admit(claim("d")).quota.remaining == 1)
+    }
+
     @Test func refundMakesRoom() async {
         let admission = admission(RateLimits(sessionEvents: 1))
         #expect(await admission.admit(claim("a")).verdict == .admitted)

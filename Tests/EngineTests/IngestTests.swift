@@ -64,6 +64,14 @@ struct IngestTests {
         #expect(admission.calls == [.admit("k1"), .recordRepeated("k1")])
     }
 
+    /// The other one may be refused yet, and get its charge back.
+    @Test func aNewEventThatCameInOnTheChargeOfAnotherPaysForItself() async {
+        let admission = ScriptedAdmission([.known])
+        _ = await ingest(ScriptedStore([.success(.stored(Self.stored))]), admission)
+            .ingest(Self.submission("k1"), of: Self.driver, receivedAt: Self.now)
+        #expect(admission.calls == [.admit("k1"), .chargeAfterwards("k1"), .recordStored("k1")])
+    }
+
     @Test(arguments: [
         Result<AppendOutcome, StoreFailure>.success(.keyReused), .success(.sessionNotFound),
         .failure(.unavailable("disk full")),

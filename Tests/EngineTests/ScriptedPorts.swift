@@ -55,6 +55,7 @@ final class ScriptedAdmission: Admission {
         case admit(String)
         case recordStored(String)
         case recordRepeated(String)
+        case chargeAfterwards(String)
         case refund(String)
     }
     private struct State {
@@ -83,6 +84,10 @@ final class ScriptedAdmission: Admission {
     func recordStored(_ claim: AdmissionClaim, isRepeat: Bool) {
         let key = claim.idempotencyKey
         state.withLock { $0.calls.append(isRepeat ? .recordRepeated(key) : .recordStored(key)) }
+    }
+
+    func chargeAfterwards(_ claim: AdmissionClaim) {
+        state.withLock { $0.calls.append(.chargeAfterwards(claim.idempotencyKey)) }
     }
 
     func refund(_ claim: AdmissionClaim) {

@@ -85,6 +85,14 @@ as_operator() {
     ((messages >= 2)) || fail "There were $messages messages in five seconds."
 }
 
+@test "the stream ends with its token" {
+    local token
+    token=$(dwell token --driver someone --role ops --ttl 2)
+    curl -sN --max-time 8 -H "Authorization: Bearer $token" "$server_url/ops/stream" >"$BATS_TEST_TMPDIR/pictures" ||
+        fail "The stream went on for eight seconds with a token for two."
+    grep -q '^data: ' "$BATS_TEST_TMPDIR/pictures" || fail "There was no picture."
+}
+
 @test "any driver's session is found, and one that is not is 404" {
     sign_in b
     post /native/events "$(event exclusiveActivatedByWeb k1 '.session_id = "found"')"

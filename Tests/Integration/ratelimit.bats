@@ -201,6 +201,27 @@ expect_remaining() {
     stop_server
 }
 
+# The first of each pair is charged and, being refused, refunded; the second came in on that charge.
+@test "an event beside a refused one with its key is charged" {
+    limited_server
+    sign_in b
+    post /native/events "$(event webRequestedEnd theirs ".session_id = \"$(driver t)\"")"
+    expect_status 200
+    sign_in a
+    local pairs
+    pairs=$(jq -cn --arg now "$(seconds_ago 0)" --arg theirs "$(driver t)" --arg mine "$(driver s)" \
+        '{events: [range(3) as $n | $theirs, $mine
+            | {event_id: "p\($n)", event: "webRequestedEnd", occurred_at: $now, session_id: .}]}')
+    post /native/events/batch "$pairs"
+    expect_json '.results | map(.status_code) == [404, 200, 404, 200, 404, 200]'
+    in_session k1
+    expect_rate_limited
+    post /native/events/batch "${pairs//\"p/\"q}"
+    expect_json '.results | all(.status_code == 429)'
+    expect_stored a 3
+    stop_server
+}
+
 @test "0 turns one limit off, and only that one" {
     limited_server RATE_LIMIT_SESSION_EVENTS=0
     local attempt

@@ -89,6 +89,25 @@ extension WithRedis {
             }
         }
 
+        @Test func whatIsChargedAfterwardsReachesRedis() async throws {
+            try await RedisServer.with { server in
+                try await withAdmission(server, nil, RateLimits(sessionEvents: 2)) { admission in
+                    #expect(await admission.admit(claim("a")).verdict == .admitted)
+                    admission.chargeAfterwards(claim("a"))
+                    admission.refund(claim("a"))
+                    let window = RedisKeys.window(of: claim("a"))
+                    #expect(
+                        await eventually {
+                            (try? await server.command("ZRANGE", window, "0", "-1")) == .array([.string("\0a")])
+                        })
+                    let life = try await server.command("PTTL", window)
+                    #expect(life != .integer(-1))
+                    #expect(await admission.admit(claim("b")).quota.remaining == 0)
+                    #expect(await admission.admit(claim("c")).verdict == .refused)
+                }
+            }
+        }
+
         @Test func batchIsDecidedInOrder() async throws {
             try await RedisServer.with { server in
                 try await withAdmission(server, nil, RateLimits(sessionEvents: 3, preSessionEvents: 0)) { admission in

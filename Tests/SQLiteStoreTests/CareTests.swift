@@ -175,6 +175,48 @@ struct CareTests {
         #expect(try await before.read { db in try Int.fetchOne(db, sql: "SELECT count(*) FROM event") } == 15)
     }
 
+    /// The database was moved away by hand, its WAL was not: SQLite would read the backup through it.
+    @Test func `a restore sets aside the WAL of a database that is gone`() async throws {
+        try await fill()
+        let file = folder.file("backup")
+        try DatabaseBackup.make(of: path, to: file, replacing: false) { _ in }
+        let store = try SQLiteEventStore(path: path, nowMilliseconds: 0)
+        for event in SampleJourney.whole(prefix: "c", session: "session-c") {
+            _ = try await store.append(.sample(event, of: DriverID("c")))
+        }
+        let elsewhere = folder.file("elsewhere")
+        try FileManager.default.copyItem(atPath: path + "-wal", toPath: elsewhere + "-wal")
+        await store.close()
+        let old = try DatabaseBackup.restore(file, to: elsewhere, stamp: "then") { _ in }
+        #expect(old == "\(elsewhere).before-restore-then-wal")
+        #expect(try problems(elsewhere) == [])
+        let restored = try SQLiteEventStore(path: elsewhere, nowMilliseconds: 0)
+        #expect(try await restored.eventCount() == 16)
+        await restored.close()
+    }
+
+    @Test(arguments: [0, 4096]) func `a restore takes the place of a damaged database`(from start: Int) async throws {
+        try await fill()
+        let file = folder.file("backup")
+        try DatabaseBackup.make(of: path, to: file, replacing: false) { _ in }
+        var bytes = try Data(contentsOf: URL(fileURLWithPath: path))
+        for index in bytes.indices.dropFirst(start).prefix(8192) { bytes[index] = 0x5A }
+        try bytes.write(to: URL(fileURLWithPath: path))
+        let old = try DatabaseBackup.restore(file, to: path, stamp: "then") { _ in }
+        #expect(old == "\(path).before-restore-then")
+        #expect(try Data(contentsOf: URL(fileURLWithPath: "\(path).before-restore-then")).count == bytes.count)
+        #expect(try problems() == [])
+    }
+
+    @Test func `a store that was closed has all of its database in one file`() async throws {
+        try await fill()
+        let copy = folder.file("copy")
+        try FileManager.default.copyItem(atPath: path, toPath: copy)
+        let store = try SQLiteEventStore(path: copy, nowMilliseconds: 0)
+        #expect(try await store.eventCount() == 16)
+        await store.close()
+    }
+
     @Test func `a restore refuses a broken file, and a database that is in use`() async throws {
         try await fill()
         let file = folder.file("backup")

@@ -64,7 +64,14 @@ package struct ErasureScan {
         } + [
             ("driver.driver_id", "SELECT 1 FROM driver WHERE id = ? AND driver_id NOT LIKE 'erased-%'"),
             ("session.session_id", "SELECT 1 FROM session WHERE driver = ? AND session_id NOT LIKE 'erased-%'"),
-            ("event.idempotency_key", "SELECT 1 FROM event WHERE driver = ? AND idempotency_key NOT LIKE 'erased-%'"),
+            // An expiry's key is made of its session's name, also when it is stored after the deletion.
+            (
+                "event.idempotency_key",
+                """
+                SELECT 1 FROM event
+                WHERE driver = ? AND idempotency_key NOT LIKE 'erased-%' AND idempotency_key NOT LIKE '§%/erased-%/%'
+                """
+            ),
             ("event.event_id", "SELECT 1 FROM event WHERE driver = ? AND event_id IS NOT NULL"),
             ("event.metadata", "SELECT 1 FROM event WHERE driver = ? AND metadata IS NOT NULL"),
             ("audit.address", "SELECT 1 FROM audit WHERE driver = ? AND address IS NOT NULL"),

@@ -35,7 +35,8 @@ package enum DatabaseBackup {
     }
 
     /// Puts the backup in the place of the database at `path`, which nobody may have open. Answers where the old one
-    /// is kept; nil when there was none.
+    /// is kept; nil when there was none. Without one, a WAL that it left behind is set aside too: SQLite would take it
+    /// for the backup's, and read the backup through it.
     ///
     /// - Parameter stamp: what the old one's name ends in.
     package static func restore(
@@ -58,39 +59,48 @@ package enum DatabaseBackup {
             }
             try DatabaseCopy.verify(new, expecting: counts)
             try DatabaseCopy.sync(new)
-            guard DatabaseCopy.exists(path) else {
-                try DatabaseCopy.move(new, to: path)
-                return nil
-            }
             return try replace(path, by: new, keepingAt: "\(path).before-restore-\(stamp)")
         } catch {
             throw CareRefusal(file, error)
         }
     }
 
-    /// Holds the old database to itself from before the look until after the change, so that no server is in between.
-    private static func replace(_ path: String, by new: String, keepingAt old: String) throws -> String {
+    private static func replace(_ path: String, by new: String, keepingAt old: String) throws -> String? {
         guard !DatabaseCopy.exists(old) else { throw CareRefusal("\(old) is there already") }
-        var configuration = Configuration()
-        configuration.busyMode = .immediateError
+        let isThere = DatabaseCopy.exists(path)
+        try DatabaseCopy.giveOwner(of: isThere ? path : DatabaseCopy.folder(of: path), to: new)
+        guard isThere else { return try DatabaseFiles.takePlace(of: path, new, keepingAt: old) }
         do {
-            let queue = try DatabaseQueue(path: path, configuration: configuration)
-            defer { try? queue.close() }
-            try queue.writeWithoutTransaction { db in
-                // Leaving WAL mode wants the file for itself, writes the WAL into it and removes it.
-                let mode = try String.fetchOne(db, sql: "PRAGMA journal_mode = DELETE")
-                guard mode == "delete" else { throw DatabaseError(resultCode: .SQLITE_BUSY) }
-                try db.inTransaction(.exclusive) {
-                    try DatabaseCopy.giveOwner(of: path, to: new)
-                    try FileManager.default.linkItem(atPath: path, toPath: old)
-                    try DatabaseCopy.move(new, to: path)
-                    return .rollback
-                }
-            }
-            return old
+            return try replaceWhole(path, by: new, keepingAt: old)
         } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
             throw CareRefusal("\(path) is in use: stop the server first")
+        } catch let error as DatabaseError
+            where [.SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_IOERR, .SQLITE_CANTOPEN].contains(error.resultCode)
+        {
+            // What a backup is for. SQLite cannot hold such a file to itself.
+            return try DatabaseFiles.takePlace(of: path, new, keepingAt: old)
+        } catch {
+            throw CareRefusal(path, error)
         }
+    }
+
+    /// Holds the old database to itself from before the look until after the change, so that no server is in between.
+    private static func replaceWhole(_ path: String, by new: String, keepingAt old: String) throws -> String {
+        var configuration = Configuration()
+        configuration.busyMode = .immediateError
+        let queue = try DatabaseQueue(path: path, configuration: configuration)
+        defer { try? queue.close() }
+        try queue.writeWithoutTransaction { db in
+            // Leaving WAL mode wants the file for itself, writes the WAL into it and removes it.
+            let mode = try String.fetchOne(db, sql: "PRAGMA journal_mode = DELETE")
+            guard mode == "delete" else { throw DatabaseError(resultCode: .SQLITE_BUSY) }
+            try db.inTransaction(.exclusive) {
+                try FileManager.default.linkItem(atPath: path, toPath: old)
+                try DatabaseCopy.move(new, to: path)
+                return .rollback
+            }
+        }
+        return old
     }
 
     /// Empty, and nobody else's to read from its first byte on.
