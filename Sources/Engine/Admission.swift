@@ -100,6 +100,14 @@ package struct Quota: Hashable, Sendable {
         self.remaining = remaining
         self.resetMilliseconds = resetMilliseconds
     }
+
+    /// After so many charges, perhaps all, were given back. A limit that is off has none.
+    package func withBack(_ count: Int) -> Quota {
+        var quota = self
+        quota.remaining = min(remaining + count, limit)
+        if quota.remaining == limit { quota.resetMilliseconds = 0 }
+        return quota
+    }
 }
 
 /// `RATE_LIMIT_SESSION_EVENTS`, `RATE_LIMIT_PRESESSION_EVENTS`, `RATE_LIMIT_AUTH`, `RATE_LIMIT_WINDOW_SECONDS`; a limit

@@ -35,20 +35,53 @@ package struct Ingest: Sendable {
         let decision = await admission.admit(claim)
         metrics.count(claim.limitClass, decision.verdict)
         let answer: Answer
+        var quota = decision.quota
         if decision.verdict == .refused {
             answer = await answerWithoutQuota(submission, of: driver, receivedAt: receivedAt)
         } else {
             answer = await appended(submission, of: driver, receivedAt: receivedAt)
-            settle(claim, decision.verdict, after: answer)
+            if settle(claim, decision.verdict, after: answer) { quota = quota.withBack(1) }
         }
         metrics.count(submission.name, answer)
-        return Ingested(answer: answer, limitClass: claim.limitClass, quota: decision.quota)
+        return Ingested(answer: answer, limitClass: claim.limitClass, quota: quota)
     }
 
-    /// The same for a batch, in order: each event is charged and answered as if it had come alone.
+    /// The same for a batch, in order: each event is charged and answered as if it had come alone. Whoever finds no room
+    /// asks again when others of the batch have been refused, or were repeats, and gave theirs back.
     package func ingest(
         _ submissions: [EventSubmission], of driver: DriverID, receivedAt: Moment
     ) async -> [Ingested] {
+        var ingested: [Int: Ingested] = [:]
+        var asking = Array(submissions.indices)
+        while !asking.isEmpty {
+            let round = await oneRound(asking.map { submissions[$0] }, of: driver, receivedAt: receivedAt)
+            for (index, answered) in zip(asking, round.ingested) { ingested[index] = answered }
+            // Whoever gave a charge back was answered: each round has fewer to ask.
+            asking = round.gaveBack ? asking.filter { ingested[$0]?.answer == .rateLimited } : []
+        }
+        var answers: [Ingested] = []
+        answers.reserveCapacity(submissions.count)
+        for index in submissions.indices {
+            guard var answered = ingested[index] else { continue }
+            if answered.answer == .rateLimited {
+                answered.answer = await answerWithoutQuota(submissions[index], of: driver, receivedAt: receivedAt)
+            }
+            metrics.count(submissions[index].name, answered.answer)
+            answers.append(answered)
+        }
+        return answers
+    }
+
+    private struct Round {
+        var ingested: [Ingested] = []
+        /// Somebody's charge.
+        var gaveBack = false
+    }
+
+    /// Whoever finds no room is answered `.rateLimited`, and the store is not asked.
+    private func oneRound(
+        _ submissions: [EventSubmission], of driver: DriverID, receivedAt: Moment
+    ) async -> Round {
         let claims = submissions.map { Self.claim(for: $0, of: driver) }
         let decisions = await admission.admit(claims)
         let admitted = submissions.indices.filter { decisions[$0].verdict != .refused }
@@ -56,23 +89,25 @@ package struct Ingest: Sendable {
         var outcomes = zip(admitted, await store.append(requests)).makeIterator()
         var next = outcomes.next()
 
-        var answers: [Ingested] = []
-        answers.reserveCapacity(submissions.count)
+        var round = Round()
+        round.ingested.reserveCapacity(submissions.count)
+        var given: [RateLimitClass: Int] = [:]
         for index in submissions.indices {
-            let answer: Answer
+            let (claim, decision) = (claims[index], decisions[index])
+            metrics.count(claim.limitClass, decision.verdict)
+            var answer = Answer.rateLimited
             if let (admittedIndex, outcome) = next, admittedIndex == index {
                 answer = Answer(outcome, at: receivedAt)
-                settle(claims[index], decisions[index].verdict, after: answer)
+                if settle(claim, decision.verdict, after: answer) { given[claim.limitClass, default: 0] += 1 }
                 next = outcomes.next()
-            } else {
-                answer = await answerWithoutQuota(submissions[index], of: driver, receivedAt: receivedAt)
             }
-            metrics.count(claims[index].limitClass, decisions[index].verdict)
-            metrics.count(submissions[index].name, answer)
-            answers.append(
-                Ingested(answer: answer, limitClass: claims[index].limitClass, quota: decisions[index].quota))
+            round.ingested.append(
+                Ingested(
+                    answer: answer, limitClass: claim.limitClass,
+                    quota: decision.quota.withBack(given[claim.limitClass] ?? 0)))
         }
-        return answers
+        round.gaveBack = !given.isEmpty
+        return round
     }
 
     /// How a driver stands with both limits who is refused before any was asked.
@@ -122,20 +157,27 @@ package struct Ingest: Sendable {
     ///
     /// A new event that was let in because its key was charged already pays for itself: the request that was charged may
     /// be refused yet and refunded, and a driver could store as much as he likes beside such requests.
-    private func settle(_ claim: AdmissionClaim, _ verdict: AdmissionDecision.Verdict, after answer: Answer) {
+    ///
+    /// - Returns: whether the charge was given back.
+    private func settle(
+        _ claim: AdmissionClaim, _ verdict: AdmissionDecision.Verdict, after answer: Answer
+    ) -> Bool {
+        var isFree = false
         switch answer {
         case .acknowledged(let acknowledgement):
-            switch (verdict, acknowledgement.isRepeat) {
-            case (.admitted, true): admission.refund(claim)
-            case (.known, false): admission.chargeAfterwards(claim)
-            default: break
-            }
-            admission.recordStored(claim, isRepeat: acknowledgement.isRepeat)
+            isFree = acknowledgement.isRepeat
+            if !isFree, verdict == .known { admission.chargeAfterwards(claim) }
         case .keyReused, .sessionNotFound, .failed(.unavailable), .failed(.cancelled), .failed(.driverErased):
-            if verdict == .admitted { admission.refund(claim) }
+            isFree = true
         case .rateLimited, .failed(.unknown):
             break
         }
+        let givesBack = isFree && verdict == .admitted
+        if givesBack { admission.refund(claim) }
+        if case .acknowledged(let acknowledgement) = answer {
+            admission.recordStored(claim, isRepeat: acknowledgement.isRepeat)
+        }
+        return givesBack
     }
 }
 

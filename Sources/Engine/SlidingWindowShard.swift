@@ -99,7 +99,7 @@ final class SlidingWindowShard: Sendable {
                     decision: AdmissionDecision(verdict: isKnown ? .known : .refused, quota: decision.quota),
                     chargeStands: false)
             case .admitted where isStored:
-                let quota = tighter(takingBackOne(decision.quota), claim, window, at: now)
+                let quota = tighter(decision.quota.withBack(1), claim, window, at: now)
                 return CountedAlong(decision: AdmissionDecision(verdict: .known, quota: quota), chargeStands: false)
             case .admitted:
                 return charge(claim, decision.quota, in: &window, askedAt: askedAt, at: now)
@@ -125,13 +125,6 @@ final class SlidingWindowShard: Sendable {
         window.insert(claim.idempotencyKey, at: min(askedAt, now))
         let quota = tighter(theirs, claim, window, at: now)
         return CountedAlong(decision: AdmissionDecision(verdict: .admitted, quota: quota), chargeStands: true)
-    }
-
-    private func takingBackOne(_ quota: Quota) -> Quota {
-        var quota = quota
-        quota.remaining = min(quota.remaining + 1, quota.limit)
-        if quota.remaining == quota.limit { quota.resetMilliseconds = 0 }
-        return quota
     }
 
     /// The charges that must still be in any true account of the window. Two clocks of two machines run up to

@@ -129,7 +129,8 @@ struct IngestTests {
     @Test func aBatchIsChargedAndAnsweredEventByEvent() async {
         let store = ScriptedStore(
             [.success(.stored(Self.stored)), .success(.sessionNotFound)], known: ["k4": .replayed(Self.stored)])
-        let admission = ScriptedAdmission([.admitted, .refused, .admitted, .refused])
+        // The third gives its charge back, and those without one ask again: in vain.
+        let admission = ScriptedAdmission([.admitted, .refused, .admitted, .refused, .refused, .refused])
         let answers = await ingest(store, admission).ingest(
             ["k1", "k2", "k3", "k4"].map { Self.submission($0) }, of: Self.driver, receivedAt: Self.now
         ).map(\.answer)
@@ -142,5 +143,22 @@ struct IngestTests {
         } else {
             Issue.record("\(answers[3])")
         }
+    }
+
+    @Test func whatOneOfABatchGaveBackIsTheNextOnes() async {
+        let store = ScriptedStore([.success(.sessionNotFound), .success(.stored(Self.stored))])
+        let admission = ScriptedAdmission([.admitted, .refused, .refused, .admitted, .refused])
+        let answers = await ingest(store, admission).ingest(
+            ["k1", "k2", "k3"].map { Self.submission($0) }, of: Self.driver, receivedAt: Self.now)
+        #expect(store.appended.map(\.submission.idempotencyKey) == ["k1", "k2"])
+        #expect(answers[0].answer == .sessionNotFound)
+        #expect(answers[0].quota.remaining == ScriptedAdmission.quota.remaining + 1)
+        if case .acknowledged = answers[1].answer {} else { Issue.record("\(answers[1])") }
+        #expect(answers[2].answer == .rateLimited)
+        #expect(
+            admission.calls == [
+                .admit("k1"), .admit("k2"), .admit("k3"), .refund("k1"), .admit("k2"), .admit("k3"),
+                .recordStored("k2"),
+            ])
     }
 }

@@ -222,6 +222,25 @@ expect_remaining() {
     stop_server
 }
 
+@test "what is refused in a batch leaves its place to the others" {
+    limited_server
+    sign_in b
+    post /native/events "$(event webRequestedEnd theirs ".session_id = \"$(driver t)\"")"
+    sign_in a
+    in_session k1
+    expect_status 200
+    post /native/events/batch "$(jq -cn --arg now "$(seconds_ago 0)" --arg theirs "$(driver t)" --arg mine "$(driver s)" \
+        '{events: [range(6) | {event_id: "r\(.)", event: "webRequestedEnd", occurred_at: $now,
+            session_id: (if . == 4 then $mine else $theirs end)}]}')"
+    expect_json '.results | map(.status_code) == [404, 404, 404, 404, 200, 404]'
+    expect_remaining 1
+    in_session k2
+    expect_status 200
+    in_session k3
+    expect_rate_limited
+    stop_server
+}
+
 @test "0 turns one limit off, and only that one" {
     limited_server RATE_LIMIT_SESSION_EVENTS=0
     local attempt
