@@ -22,7 +22,7 @@ struct AccountFailures: Sendable {
         }
     }
 
-    private func log(_ failure: AccountFailure, _ request: Request) {
+    func log(_ failure: AccountFailure, _ request: Request) {
         switch failure {
         case .unavailable(let reason), .unknown(let reason):
             logger.error("the store failed", metadata: request.logged(["failure": "\(reason)"]))

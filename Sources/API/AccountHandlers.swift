@@ -32,10 +32,27 @@ struct AccountHandlers: Sendable {
     var export: CallerHandler {
         { request, caller throws(ProblemAnswer) in
             do throws(AccountFailure) {
-                var response = Response.unkept(try await accounts.export(of: caller, from: request.origin))
+                let first = try await accounts.export(of: caller, from: request.origin)
+                var response = Response.unkept(first.json)
+                if first.rest != nil { response.body = .stream { try await write(first, to: $0, request) } }
                 response.fields.append("Content-Disposition", "attachment; filename=\"dwell-export.json\"")
                 return response
             } catch { throw failures.problem(error, request) }
+        }
+    }
+
+    /// Reads a piece when the one before it was taken. The status is out: what fails now breaks the document off.
+    private func write(_ first: ExportPiece, to writer: any ResponseBodyWriter, _ request: Request) async throws {
+        var piece = first
+        try await writer.write(piece.json)
+        while let rest = piece.rest {
+            do throws(AccountFailure) {
+                piece = try await rest()
+            } catch {
+                failures.log(error, request)
+                throw error
+            }
+            try await writer.write(piece.json)
         }
     }
 

@@ -67,8 +67,8 @@ package protocol AccountKeeping: Sendable {
     /// DELETE /auth/me, once it was confirmed. Every token of the driver is refused when this returns.
     func erase(_ caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> ErasureReceipt
 
-    /// GET /auth/me/export: everything held about the driver, as UTF-8 JSON.
-    func export(of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> [UInt8]
+    /// GET /auth/me/export: everything held about the driver. `limited` while another export of the driver is read.
+    func export(of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> ExportPiece
 }
 
 package protocol DeviceKeeping: Sendable {

@@ -117,8 +117,8 @@ package protocol AccountRecordStore: Sendable {
         _ driver: DriverID, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin
     ) async throws(AccountFailure)
 
-    /// Audited, then read in one snapshot.
-    func export(of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> [UInt8]
+    /// Audited, then read as far as one piece goes.
+    func export(of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> ExportPiece
 
     func take(
         _ notice: AppleNotice, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin

@@ -5,6 +5,7 @@ import JourneyModel
 package struct Accounts: AccountKeeping, AppleNoticeTaking {
     private let store: any AccountRecordStore
     private let memory: SignInMemory
+    private let exports = ExportPlaces()
 
     package init(store: any AccountRecordStore, memory: SignInMemory) {
         self.store = store
@@ -40,8 +41,9 @@ package struct Accounts: AccountKeeping, AppleNoticeTaking {
         return receipt
     }
 
-    package func export(of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> [UInt8] {
-        try await store.export(of: caller, from: origin)
+    package func export(of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> ExportPiece {
+        let place = try exports.take(caller.driver)
+        return place.holding(while: try await store.export(of: caller, from: origin))
     }
 
     package func take(_ notice: AppleNotice, from origin: RequestOrigin) async throws(AccountFailure) {

@@ -163,7 +163,8 @@ import Testing
             ("POST", "/auth/otp/start", #"{"phone":"+491511234567"}"#),
             ("POST", "/auth/refresh", #"{"refresh_token":"good"}"#),
             ("PATCH", "/auth/me", "{}"), ("DELETE", "/auth/me", #"{"confirm":true}"#),
-            ("DELETE", "/auth/sessions/x", ""), ("POST", "/api/auth/apple", #"{"identity_token":"good","nonce":"n"}"#),
+            ("DELETE", "/auth/sessions/x", ""), ("GET", "/auth/me/export", ""),
+            ("POST", "/api/auth/apple", #"{"identity_token":"good","nonce":"n"}"#),
             ("PUT", "/native/devices/t", #"{"platform":"ios","environment":"production"}"#),
         ] {
             let answer = await api.send(method, path, body)

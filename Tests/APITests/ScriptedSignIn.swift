@@ -155,8 +155,8 @@ final class ScriptedSignIn: SigningIn, SignInSessionKeeping, AccountKeeping, Dev
         try answer("erase \(caller.driver)", ErasureReceipt(id: "rcp_1", deletedAt: Self.at))
     }
 
-    func export(of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> [UInt8] {
-        try answer("export", Array(#"{"driver":{}}"#.utf8))
+    func export(of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> ExportPiece {
+        try answer("export", ExportPiece(json: Array(#"{"driver":{}}"#.utf8), rest: nil))
     }
 
     func put(_ device: Device, of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> Bool {

@@ -252,7 +252,7 @@ struct ErasingTests {
         let fixture = try await AccountFixture()
         let driver = try await driverWithEverything(fixture, "exporting")
         let other = try await driverWithEverything(fixture, "somebody-else")
-        let bytes = try await fixture.own.export(of: driver.caller, from: .at(start))
+        let bytes = try await fixture.own.export(of: driver.caller, from: .at(start)).json
         let text = String(decoding: bytes, as: UTF8.self)
         for trace in driver.traces { #expect(text.contains(trace), "\(trace)") }
         for trace in other.traces { #expect(!text.contains(trace), "\(trace)") }
@@ -266,7 +266,7 @@ struct ErasingTests {
         #expect(events.first?["metadata"]?["plate"] == .string("PLATE-exporting"))
         #expect(json["apple_identities"] != .array([]))
         let empty = try JSONValue.parse(
-            try await fixture.own.export(of: Caller(driver: DriverID("x")), from: .at(start)))
+            try await fixture.own.export(of: Caller(driver: DriverID("x")), from: .at(start)).json)
         #expect(empty["events"] == .array([]))
         #expect(empty["user"]?["id"] == .string("x"))
         await fixture.close()

@@ -1,16 +1,39 @@
 // Everything held about a driver as one JSON document, for GET /auth/me/export. Tokens and digests are not in it: they
 // are nobody's data, only keys to it.
+//
+// A driver may have a gigabyte of events. So the document is made piece by piece, and between two of them there is
+// nothing but the place that was reached.
 
 import Engine
 import GRDB
 import Identity
 import JourneyModel
 
-enum AccountExport {
-    static func json(of caller: Caller, at now: Moment, _ db: Database) throws -> [UInt8] {
-        let driver = try DriverRows.row(of: caller.driver, db)
+/// A document in the making. Each piece may be read in a snapshot of its own: rows that are stored meanwhile may be in
+/// it, rows that are deleted for their age may be missing.
+struct AccountExport: Sendable {
+    /// A piece ends with the row that makes it this long.
+    static let pieceBytesMin = 256 << 10
+    /// How many numbers of rows are read ahead. For events they are sorted first, all of the driver's each time: few
+    /// times over for many events, and 128 KiB.
+    private static let rowsAheadMax = 16 << 10
+
+    private(set) var isWhole = false
+
+    private let caller: Caller
+    /// Nil when nothing is stored of the driver, whose lists are empty then.
+    private let driver: Int64?
+    private var json = JSONWriter()
+    /// The list in hand, an index of `lists`, and its rows that come next.
+    private var list = 0
+    private var ahead: ArraySlice<Int64> = []
+    private var lastRow: Int64 = 0
+
+    /// The document's beginning, up to the first list.
+    init(of caller: Caller, at now: Moment, _ db: Database) throws {
+        self.caller = caller
+        driver = try DriverRows.row(of: caller.driver, db)
         let user = try driver.flatMap { try DriverRows.user($0, db) } ?? User(id: caller.driver, role: caller.role)
-        var json = JSONWriter()
         json.beginObject()
         json.member("exported_at", RFC3339.text(of: now))
         json.name("user")
@@ -21,62 +44,102 @@ enum AccountExport {
         json.member("phone", user.phone)
         json.member("role", user.role)
         json.endObject()
-        // Row numbers begin at 1: a driver of whom nothing is stored has empty lists.
-        for list in lists { try list.write(driver ?? 0, to: &json, db) }
-        json.endObject()
-        return json.bytes
+        json.beginArray(of: Self.lists[0])
     }
 
-    /// A query whose columns are named like the members; a name that ends in `_ms` is a time, one that begins with
-    /// `is_` or `has_` or `forwards_` is true or false.
-    private struct List {
-        var name: String
-        var sql: String
-
-        func write(_ driver: Int64, to json: inout JSONWriter, _ db: Database) throws {
-            json.name(name)
-            json.beginArray()
-            let rows = try Row.fetchCursor(db, sql: sql, arguments: [driver])
-            while let row = try rows.next() {
-                json.beginObject()
-                for (column, value) in row { json.member(column, value) }
-                json.endObject()
+    /// The next bytes of the document, until it is whole. Nil when the driver was deleted since the last piece: what was
+    /// told cannot be ended then, and the row's number may be another driver's by now.
+    mutating func piece(_ db: Database) throws -> [UInt8]? {
+        if let driver, try DriverRows.row(of: caller.driver, db) != driver { return nil }
+        while json.bytes.count < Self.pieceBytesMin {
+            if let driver, let row = try nextRow(of: driver, db) {
+                try Self.lists[list].write(row, of: driver, to: &json, db)
+                continue
             }
             json.endArray()
+            list += 1
+            lastRow = 0
+            if list == Self.lists.count {
+                json.endObject()
+                isWhole = true
+                break
+            }
+            json.beginArray(of: Self.lists[list])
         }
+        return json.takeBytes()
     }
 
+    /// Row numbers begin at 1.
+    private mutating func nextRow(of driver: Int64, _ db: Database) throws -> Int64? {
+        if ahead.isEmpty {
+            ahead = try Self.lists[list].rows(of: driver, after: lastRow, limit: Self.rowsAheadMax, db)[...]
+        }
+        guard let row = ahead.popFirst() else { return nil }
+        lastRow = row
+        return row
+    }
+}
+
+// MARK: What is in it
+
+/// A table's rows of one driver. The query reads the one of that number and driver; its columns are named like the
+/// members: a name that ends in `_ms` is a time, one that begins with `is_` or `has_` or `forwards_` is true or false.
+private struct List: Sendable {
+    var name: String
+    var table: String
+    var sql: String
+
+    /// In ascending order.
+    func rows(of driver: Int64, after row: Int64, limit: Int, _ db: Database) throws -> [Int64] {
+        // The signs keep SQLite from going through the rows of all drivers because they are in the order wanted. What is
+        // asked for is in the index by driver.
+        try Int64.fetchAll(
+            db.cachedStatement(
+                sql: "SELECT rowid FROM \(table) WHERE driver = ? AND +rowid > ? ORDER BY +rowid LIMIT ?"),
+            arguments: [driver, row, limit])
+    }
+
+    /// Nothing, when the row was deleted meanwhile. Its number may be another driver's row by now.
+    func write(_ row: Int64, of driver: Int64, to json: inout JSONWriter, _ db: Database) throws {
+        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [row, driver]) else { return }
+        json.beginObject()
+        for (column, value) in row { json.member(column, value) }
+        json.endObject()
+    }
+}
+
+extension AccountExport {
     private static let lists = [
         List(
-            name: "apple_identities",
+            name: "apple_identities", table: "apple_identity",
             sql: """
                 SELECT subject, client_id, email, is_private_email, forwards_email,
                     (SELECT count(*) FROM apple_refresh_token AS token WHERE token.driver = apple_identity.driver)
                         > 0 AS has_refresh_token, linked_at_ms
-                FROM apple_identity WHERE driver = ?
+                FROM apple_identity WHERE rowid = ? AND driver = ?
                 """),
         List(
-            name: "sign_in_sessions",
+            name: "sign_in_sessions", table: "sign_in_session",
             sql: """
                 SELECT sid AS id, method, client_name, created_at_ms, last_used_at_ms, expires_at_ms
-                FROM sign_in_session WHERE driver = ? ORDER BY id
+                FROM sign_in_session WHERE id = ? AND driver = ?
                 """),
         List(
-            name: "devices",
+            name: "devices", table: "device",
             sql: """
                 SELECT push_token, platform, environment, app_version, updated_at_ms FROM device
-                WHERE driver = ? ORDER BY id
+                WHERE id = ? AND driver = ?
                 """),
         List(
-            name: "sessions",
+            name: "sessions", table: "session",
             sql: """
                 SELECT session_id, opened_at_ms, registered_at_ms,
                     (SELECT place_id FROM place WHERE place.id = charger) AS charger_id,
                     (SELECT place_id FROM place WHERE place.id = merchant) AS merchant_id
-                FROM session WHERE driver = ? ORDER BY id
+                FROM session WHERE id = ? AND driver = ?
                 """),
         List(
-            name: "events",
+            name: "events", table: "event",
             sql: """
                 SELECT coalesce(event_id, idempotency_key) AS event_id, idempotency_key, name AS event, spelling,
                     schema_version, source, app_state,
@@ -85,18 +148,23 @@ enum AccountExport {
                     (SELECT place_id FROM place WHERE place.id = event.merchant) AS merchant_id,
                     occurred_at, corrected_at_ms, sent_at_ms, received_at_ms, sequence, metadata
                 FROM event CROSS JOIN event_kind ON event_kind.id = event.kind
-                WHERE driver = ? ORDER BY event.id
+                WHERE event.id = ? AND driver = ?
                 """),
         List(
-            name: "audit",
+            name: "audit", table: "audit",
             sql: """
                 SELECT at_ms, action, outcome, reason, sid AS sign_in_session, address, request_id FROM audit
-                WHERE driver = ? ORDER BY id
+                WHERE id = ? AND driver = ?
                 """),
     ]
 }
 
 extension JSONWriter {
+    fileprivate mutating func beginArray(of list: List) {
+        name(list.name)
+        beginArray()
+    }
+
     fileprivate mutating func member(_ name: String, _ text: String?) {
         self.name(name)
         if let text { string(text) } else { null() }

@@ -155,12 +155,24 @@ extension SQLiteAccounts: AccountRecordStore {
         }
     }
 
-    package func export(of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> [UInt8] {
+    package func export(of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> ExportPiece {
         try await change { db in
             let row = try DriverRows.row(of: caller.driver, db)
             try AuditRows.add(.exported, .done, driver: row, sid: caller.signInSession, from: origin, db)
         }
-        return try await read { db in try AccountExport.json(of: caller, at: origin.at, db) }
+        return try await piece { db in try AccountExport(of: caller, at: origin.at, db) }
+    }
+
+    private func piece(
+        _ reached: @escaping @Sendable (Database) throws -> AccountExport
+    ) async throws(AccountFailure) -> ExportPiece {
+        let (json, export) = try await read { db in
+            var export = try reached(db)
+            return (try export.piece(db), export)
+        }
+        guard let json else { throw .unauthorized }
+        if export.isWhole { return ExportPiece(json: json, rest: nil) }
+        return ExportPiece(json: json) { () async throws(AccountFailure) in try await piece { _ in export } }
     }
 
     package func take(

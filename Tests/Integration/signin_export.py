@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""The export of a driver of whom much is stored (contract, section 6): whole, each event once, in memory that does not
+grow with it, at the pace of whoever reads; and what breaks it off."""
+
+import http.client
+import json
+import re
+import secrets
+import socket
+import time
+
+from client import Client, rendered
+from phones import rfc3339
+from processes import wait_until
+from signing_in import Suite
+
+suite = Suite(__doc__)
+
+EVENTS = 3000
+# The longest that is taken is 8 KiB as it is written.
+TEXT = "x" * (8 * 1024 - 40)
+# A batch is at most 1 MiB.
+BATCH = 120
+GROWTH_KIB_MAX = 25 * 1024
+PATH = "/auth/me/export"
+
+
+def store(lab, pair, count=EVENTS):
+    """Events with the largest metadata there may be; their keys."""
+    keys = [f"export-{secrets.token_hex(4)}-{number}" for number in range(count)]
+    # One after the other, so that none is late and makes the ones behind it be folded again.
+    first = int(time.time() * 1000) - count
+    occurred_at = {key: rfc3339(first + number) for number, key in enumerate(keys)}
+    with Client(lab.server.port, pair["access_token"]) as client:
+        for start in range(0, count, BATCH):
+            events = [{"event_id": key, "event": "chargerTargeted", "occurred_at": occurred_at[key],
+                       "metadata": {"text": TEXT, "key": key[-12:]}} for key in keys[start:start + BATCH]]
+            status, answer = client.post("/native/events/batch", {"events": events})
+            assert status == 200 and all(one["status_code"] == 200 for one in answer["results"]), (status, answer)
+    return keys
+
+
+def memory_kib(lab, name):
+    with open(f"/proc/{lab.server.process.pid}/status", encoding="ascii") as file:
+        return int(re.search(rf"{name}:\s+(\d+) kB", file.read()).group(1))
+
+
+def forget_peak(lab):
+    with open(f"/proc/{lab.server.process.pid}/clear_refs", "w", encoding="ascii") as file:
+        file.write("5")
+
+
+class Exporting:
+    """An export whose answer is read when somebody asks for it. For use with `with`."""
+
+    def __init__(self, lab, pair):
+        self.connection = http.client.HTTPConnection("127.0.0.1", lab.server.port, timeout=20)
+        # Little on the way, so that who does not read is noticed.
+        self.connection.sock = socket.socket()
+        self.connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
+        self.connection.sock.settimeout(20)
+        self.connection.sock.connect(("127.0.0.1", lab.server.port))
+        self.connection.request("GET", PATH, headers={"Authorization": f"Bearer {pair['access_token']}"})
+        self.answer = self.connection.getresponse()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.connection.close()
+
+
+def expect_whole(document, pair, keys):
+    assert document["user"] == {"id": pair["user"]["id"], **{
+        name: pair["user"].get(name) for name in ("name", "email", "phone", "role")}}, document["user"]
+    exported = [event["event_id"] for event in document["events"]]
+    assert exported == keys, f"{len(exported)} events, {len(set(exported))} different, of {len(keys)}"
+    assert all(event["metadata"] == {"text": TEXT, "key": event["event_id"][-12:]} for event in document["events"])
+    assert list(document) == ["exported_at", "user", "apple_identities", "sign_in_sessions", "devices", "sessions",
+                              "events", "audit"], list(document)
+    assert "exported" in [entry["action"] for entry in document["audit"]]
+
+
+@suite.check("much: all of it, each event once, in memory that does not grow with it")
+def _(lab):
+    pair = lab.apple_driver()
+    keys = store(lab, pair)
+    # What is made once, for the first answer of all.
+    lab.me(pair["access_token"]).expect(200)
+    forget_peak(lab)
+    before = memory_kib(lab, "VmRSS")
+    with Exporting(lab, pair) as export:
+        assert export.answer.status == 200 and export.answer.headers["cache-control"] == "no-store", export.answer.status
+        assert export.answer.headers["content-type"] == "application/json"
+        document = json.loads(export.answer.read())
+    grown = memory_kib(lab, "VmHWM") - before
+    expect_whole(document, pair, keys)
+    assert grown < GROWTH_KIB_MAX, f"the server grew by {grown} KiB"
+    print(f"# {len(keys)} events exported, the server grew by {grown} KiB")
+
+
+@suite.check("much: HTTP/1.0 gets it until the connection ends, HEAD gets no content, and either leaves the place free")
+def _(lab):
+    pair = lab.apple_driver()
+    keys = store(lab, pair, 300)
+    with Client(lab.server.port, pair["access_token"]) as client:
+        for _ in range(3):
+            client.socket.sendall(rendered("HEAD", PATH, client.token))
+            received = b""
+            while not received.endswith(b"\r\n\r\n"):
+                received += client.socket.recv(65536)
+            assert received.startswith(b"HTTP/1.1 200 "), received
+        assert client.request("GET", "/auth/me").status == 200
+    with socket.create_connection(("127.0.0.1", lab.server.port), timeout=20) as old:
+        old.sendall(rendered("GET", PATH, pair["access_token"]).replace(b"HTTP/1.1", b"HTTP/1.0"))
+        with old.makefile("rb") as file:
+            head, _, body = file.read().partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 ") and b"chunked" not in head.lower(), head
+    expect_whole(json.loads(body), pair, keys)
+
+
+@suite.check("a slow reader is waited for, has the only export of its driver, and gets what came meanwhile or not")
+def _(lab):
+    pair, other = lab.apple_driver(), lab.apple_driver()
+    keys = store(lab, pair)
+    with Exporting(lab, pair) as export:
+        forget_peak(lab)
+        before = memory_kib(lab, "VmRSS")
+        read = export.answer.read(100_000)
+        refused = lab.call("GET", PATH, token=pair["access_token"])
+        refused.expect_problem(429, "rate_limited")
+        lab.call("GET", PATH, token=other["access_token"]).expect(200)
+        later = store(lab, pair, 1)
+        time.sleep(0.3)
+        assert memory_kib(lab, "VmHWM") - before < GROWTH_KIB_MAX
+        read += export.answer.read()
+    document = json.loads(read)
+    assert [event["event_id"] for event in document["events"]] in (keys, keys + later)
+    # Given back: to whoever read it, and by whoever goes away.
+    with Exporting(lab, pair) as export:
+        assert export.answer.status == 200
+        export.answer.read(1000)
+    wait_until(lambda: is_free(lab, pair), 10, "the place of an export whose reader is gone")
+
+
+def is_free(lab, pair):
+    with Exporting(lab, pair) as export:
+        return export.answer.status == 200
+
+
+@suite.check("a driver deleted in the middle of it: the document breaks off, and nothing of anybody else is in it")
+def _(lab):
+    pair = lab.apple_driver()
+    store(lab, pair)
+    with Exporting(lab, pair) as export:
+        read = export.answer.read(1000)
+        lab.call("DELETE", "/auth/me", {"confirm": True}, pair["access_token"]).expect(200)
+        stranger = lab.apple_driver()
+        store(lab, stranger, 10)
+        try:
+            read += export.answer.read()
+            raise AssertionError(f"{len(read)} bytes, and no sign that they are not all")
+        except http.client.IncompleteRead as error:
+            read += error.partial
+    assert stranger["user"]["id"].encode() not in read
+    lab.call("GET", PATH, token=stranger["access_token"]).expect(200)
+
+
+suite.main()

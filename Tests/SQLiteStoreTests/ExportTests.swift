@@ -1,0 +1,72 @@
+// An export of much on a real file: its pieces are the document, whatever happens between two of them.
+
+import Engine
+import GRDB
+import JourneyModel
+import TestSupport
+import Testing
+
+@testable import Identity
+@testable import SQLiteStore
+
+struct ExportTests {
+    private let start = AccountFixture.start
+
+    /// A driver with so many events of 8 KiB each.
+    private func driver(_ fixture: AccountFixture, _ tag: String, events: Int) async throws -> Caller {
+        let caller = try await fixture.caller(fixture.signInWithApple("001.\(tag)"))
+        for number in 0..<events {
+            try await store(fixture, "\(tag)-\(number)", at: start.advanced(byMilliseconds: Int64(number)), of: caller)
+        }
+        return caller
+    }
+
+    private func store(_ fixture: AccountFixture, _ key: String, at: Moment, of caller: Caller) async throws {
+        let text = String(repeating: "x", count: 8000)
+        let submission = EventSubmission.sample(.chargerTargeted, key: key, at: at, metadata: #"{"text":"\#(text)"}"#)
+        _ = try await fixture.store.append(.sample(submission, of: caller.driver, receivedAt: at))
+    }
+
+    /// The keys of a whole document's events.
+    private func keys(_ document: [UInt8]) throws -> [String] {
+        guard case .array(let events)? = try JSONValue.parse(document)["events"] else { return [] }
+        return events.map { event in
+            if case .string(let key)? = event["event_id"] { key } else { "" }
+        }
+    }
+
+    @Test func `its pieces are short, and together one document with each event once`() async throws {
+        let fixture = try await AccountFixture()
+        let caller = try await driver(fixture, "much", events: 100)
+        _ = try await driver(fixture, "other", events: 3)
+        var piece = try await fixture.own.export(of: caller, from: .at(start))
+        var pieces = [piece.json]
+        // Another has its own, this driver no second one until this one is read.
+        await #expect(throws: AccountFailure.limited(retryAfterSeconds: 10)) {
+            try await fixture.own.export(of: caller, from: .at(start))
+        }
+        _ = try await fixture.own.export(of: Caller(driver: DriverID("x")), from: .at(start))
+        try await store(fixture, "late", at: start.advanced(byMilliseconds: 1000), of: caller)
+        while let rest = piece.rest {
+            piece = try await rest()
+            pieces.append(piece.json)
+        }
+        #expect(pieces.count == 4)
+        for piece in pieces { #expect(piece.count < AccountExport.pieceBytesMin + 10_000) }
+        let stored = (0..<100).map { "much-\($0)" }
+        #expect([stored, stored + ["late"]].contains(try keys(Array(pieces.joined()))))
+        #expect(try await fixture.own.export(of: caller, from: .at(start)).rest != nil, "the place was given back")
+        await fixture.close()
+    }
+
+    @Test func `a driver deleted in the middle of it gets no end, whoever has come since`() async throws {
+        let fixture = try await AccountFixture()
+        let caller = try await driver(fixture, "leaving", events: 100)
+        let first = try await fixture.own.export(of: caller, from: .at(start))
+        let rest = try #require(first.rest)
+        _ = try await fixture.own.erase(caller, from: .at(start))
+        _ = try await driver(fixture, "coming", events: 100)
+        await #expect(throws: AccountFailure.unauthorized) { try await rest() }
+        await fixture.close()
+    }
+}
