@@ -28,4 +28,15 @@ struct Dwell: AsyncParsableCommand {
             VerifyErasedCommand.self,
         ],
         defaultSubcommand: ServeCommand.self)
+
+    /// A first word that is no command would be taken for an argument of `serve`, whose usage says nothing of commands.
+    static func main() async {
+        let names = configuration.subcommands.compactMap { $0.configuration.commandName }
+        let word = CommandLine.arguments.dropFirst().first ?? "help"
+        if !word.hasPrefix("-"), word != "help", !names.contains(word) {
+            let list = names.joined(separator: ", ")
+            exit(withError: ValidationError("There is no command '\(word)'; there are \(list)."))
+        }
+        await main(nil)
+    }
 }

@@ -162,10 +162,22 @@ struct Wiring {
         _ path: String, digests: KeyedDigests? = nil, metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) throws -> SQLiteEventStore {
         let folder = URL(fileURLWithPath: path).deletingLastPathComponent()
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        return try SQLiteEventStore(
-            path: path, nowMilliseconds: millisecondsSince1970(), digests: digests, metrics: metrics)
+        do {
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            return try SQLiteEventStore(
+                path: path, nowMilliseconds: millisecondsSince1970(), digests: digests, metrics: metrics)
+        } catch {
+            throw UnusableDatabase(path: path, reason: "\(error)")
+        }
     }
+}
+
+/// SQLite's own words do not say which file they are about.
+struct UnusableDatabase: Error, CustomStringConvertible {
+    var path: String
+    var reason: String
+
+    var description: String { "the database \(path): \(reason)" }
 }
 
 extension Configuration.HTTP {

@@ -41,7 +41,9 @@ final class Writer: @unchecked Sendable {
             guard let handle = db.sqliteConnection else {
                 throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
             }
-            connection = try WriterConnection(on: handle, digests: digests, checkpointer: checkpointer)
+            let connection = try WriterConnection(on: handle, digests: digests, checkpointer: checkpointer)
+            self.connection = connection
+            if connection.log.owesTruncation { wakeToTruncate() }
         }
     }
 

@@ -66,7 +66,7 @@ final class WriterConnection {
     }
 
     private func tell(_ done: [DoneWork], of group: [WriterWork]) {
-        if group.contains(where: { $0.leavesNoTrace }) { log.truncateWithPatience() }
+        if group.contains(where: \.leavesNoTrace) { log.truncateWithPatience() }
         for work in done { work.tell() }
     }
 
@@ -88,6 +88,7 @@ final class WriterConnection {
             try forgetWhatOthersChanged()
             let done = try group.map { (work) throws(SQLiteError) in try perform(work, db, isolating: isolating) }
             try appending.drivers.writeChanged()
+            try log.mark(removesSomething: group.contains(where: \.leavesNoTrace))
             return commit(done)
         } catch {
             rollBack()

@@ -10,14 +10,18 @@ final class WriterLog {
     private let checkpointer: Checkpointer
     private let size: LogSize
 
-    /// Rows were removed whose bytes may still lie in the WAL.
-    private(set) var owesTruncation = false
+    /// Rows were removed whose bytes may still lie in the WAL. `PRAGMA user_version` is 1 for as long, set with the removal:
+    /// a server that was ended before a reader left remembers it at its next start.
+    private(set) var owesTruncation: Bool
+    private var isMarked: Bool
 
     /// The connection outlives this: it is open, or has statements that were not finalized (sqlite3_close_v2).
     init(of connection: OpaquePointer, checkpointer: Checkpointer) {
         self.connection = connection
         self.checkpointer = checkpointer
         size = LogSize(of: connection)
+        isMarked = Self.readMark(connection)
+        owesTruncation = isMarked
     }
 
     // MARK: What is removed without a trace
@@ -25,6 +29,21 @@ final class WriterLog {
     /// Milliseconds for a reader that keeps the WAL from being cut. Only the group that removes something waits for it:
     /// a reader may stay for hours (a backup, a replicator), and everybody after it would pay.
     private static let patience: Int32 = 100
+
+    /// Within each transaction. The mark goes with the next one after the cut; one that stays, since nothing was written
+    /// any more or that was taken back, has the WAL cut once more at the next start.
+    func mark(removesSomething: Bool) throws(SQLiteError) {
+        guard removesSomething || (isMarked && !owesTruncation) else { return }
+        let code = sqlite3_exec(connection, "PRAGMA user_version = \(removesSomething ? 1 : 0)", nil, nil, nil)
+        guard code == SQLITE_OK else { throw SQLiteError(code: code, on: connection) }
+        isMarked = removesSomething
+    }
+
+    /// A mark that cannot be read is taken for one.
+    private static func readMark(_ connection: OpaquePointer) -> Bool {
+        guard let statement = try? PreparedStatement("PRAGMA user_version", on: connection) else { return true }
+        return (try? statement.first({ _ in }, read: { row in row.integer(0) })) != 0
+    }
 
     /// Copies the WAL into the database file and cuts it to nothing. `secure_delete` has overwritten what was removed.
     /// A reader in the way leaves it for the next time.

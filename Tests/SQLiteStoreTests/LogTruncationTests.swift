@@ -36,6 +36,33 @@ struct LogTruncationTests {
         await store.close()
     }
 
+    /// What was removed must not lie in the WAL for longer than a reader needs it, restarts included.
+    @Test func `a cut that a reader put off is made up for after a restart`() async throws {
+        try await post("before")
+        var configuration = Configuration()
+        configuration.allowsUnsafeTransactions = true
+        let reader = try DatabaseQueue(path: folder.file("db"), configuration: configuration)
+        try await reader.writeWithoutTransaction { db in
+            try db.execute(sql: "BEGIN")
+            _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM event")
+        }
+        try await store.change(leavesNoTrace: true) { db in try db.execute(sql: "UPDATE event SET metadata = NULL") }
+        await store.close()
+        let again = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
+        #expect(try #require(again.logBytes()) > 0)
+        try await reader.writeWithoutTransaction { db in try db.execute(sql: "COMMIT") }
+        try reader.close()
+        for _ in 0..<100 where again.logBytes() != 0 { try await Task.sleep(for: .milliseconds(50)) }
+        #expect(again.logBytes() == 0)
+        let stillMarked = try await again.change { db in try Int.fetchOne(db, sql: "PRAGMA user_version") }
+        #expect(stillMarked == 1)
+        await again.close()
+        let third = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
+        let marked = try await third.change { db in try Int.fetchOne(db, sql: "PRAGMA user_version") }
+        #expect(marked == 0)
+        await third.close()
+    }
+
     @Test func `a reader's snapshot stays what it was, and the WAL is cut once the reader has gone`() async throws {
         try await post("before")
         var configuration = Configuration()
