@@ -29,11 +29,13 @@ package final class SQLiteEventStore: EventStore {
 
     init(
         pool: DatabasePool, waitingMax: Int = Writer.waitingMax, digests: KeyedDigests? = nil,
-        checkpoints: Checkpointer.Pace = Checkpointer.Pace(), metrics: any MetricsFactory = NOOPMetricsHandler.instance
+        checkpoints: Checkpointer.Pace = Checkpointer.Pace(), turnLength: Duration = WriterConnection.turnLength,
+        metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) throws {
         self.pool = pool
         writer = try Writer(
-            pool: pool, waitingMax: waitingMax, digests: digests, checkpoints: checkpoints, metrics: metrics)
+            pool: pool, waitingMax: waitingMax, digests: digests, checkpoints: checkpoints, turnLength: turnLength,
+            metrics: metrics)
     }
 
     // MARK: Writing
@@ -51,7 +53,7 @@ package final class SQLiteEventStore: EventStore {
         guard !requests.isEmpty else { return [] }
         let prepared = requests.map(PreparedAppend.init)
         return await withUnsafeContinuation { continuation in
-            writer.add(.appendMany(prepared, continuation))
+            writer.add(.appendMany(prepared, after: [], continuation))
         }
     }
 

@@ -85,6 +85,15 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
         return work
     }
 
+    /// Behind all that waits, however much that is. For the writer, while it is at work.
+    func putBack(_ work: [Work]) {
+        if work.isEmpty { return }
+        state.withLock { state in
+            state.line += work
+            state.requestCount += work.reduce(0) { $0 + $1.requestCount }
+        }
+    }
+
     /// Refuses all that comes after this call. `whenDrained` is called when all that came before is done, which
     /// may be at once; every call's is called.
     func close(whenDrained: @escaping @Sendable () -> Void) {

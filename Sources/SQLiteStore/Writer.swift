@@ -30,7 +30,7 @@ final class Writer: @unchecked Sendable {
     /// `digests` nil: nobody is ever erased.
     init(
         pool: DatabasePool, waitingMax: Int, digests: KeyedDigests?,
-        checkpoints: Checkpointer.Pace = Checkpointer.Pace(),
+        checkpoints: Checkpointer.Pace = Checkpointer.Pace(), turnLength: Duration = WriterConnection.turnLength,
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) throws {
         self.pool = pool
@@ -41,7 +41,8 @@ final class Writer: @unchecked Sendable {
             guard let handle = db.sqliteConnection else {
                 throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
             }
-            let connection = try WriterConnection(on: handle, digests: digests, checkpointer: checkpointer)
+            let connection = try WriterConnection(
+                on: handle, digests: digests, checkpointer: checkpointer, turnLength: turnLength)
             self.connection = connection
             if connection.log.owesTruncation { wakeToTruncate() }
         }
@@ -69,11 +70,12 @@ final class Writer: @unchecked Sendable {
                 continue
             }
             let start = ContinuousClock.now
-            let isCommitted = connection.run(group, db)
+            let turn = connection.run(group, db)
+            queue.putBack(turn.rest)
             lastCommit = .now
             metrics.record(
-                requests: group.reduce(0) { $0 + $1.requestCount }, took: ContinuousClock.now - start,
-                isCommitted: isCommitted)
+                requests: group.reduce(0) { $0 + $1.requestCount } - turn.rest.reduce(0) { $0 + $1.requestCount },
+                took: ContinuousClock.now - start, isCommitted: turn.isCommitted)
             if connection.log.owesTruncation { wakeToTruncate() }
             connection.log.copyRest()
         }

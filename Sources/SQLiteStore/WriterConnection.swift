@@ -29,11 +29,19 @@ final class WriterConnection {
     private let rollbackToSavepoint: PreparedStatement
     private let releaseSavepoint: PreparedStatement
 
+    /// So long a transaction takes up work; then it is committed, and the rest stands in line again, behind everybody
+    /// else's. A group of 512 takes a fifth of it. It is for the driver whose events are late in a journey of ten
+    /// thousands: each rewrites what comes after it, and his batch would hold up all others to its end.
+    private let turnLength: Duration
+    static let turnLength = Duration.milliseconds(100)
+
     /// The connection outlives this, or is closed with sqlite3_close_v2.
     init(
-        on connection: OpaquePointer, digests: KeyedDigests?, checkpointer: Checkpointer
+        on connection: OpaquePointer, digests: KeyedDigests?, checkpointer: Checkpointer,
+        turnLength: Duration = turnLength
     ) throws(SQLiteError) {
         self.connection = connection
+        self.turnLength = turnLength
         log = WriterLog(of: connection, checkpointer: checkpointer)
         appending = try EventAppending(on: connection, digests: digests)
         expiring = try ExpiryStoring(appending, on: connection)
@@ -48,20 +56,27 @@ final class WriterConnection {
         releaseSavepoint = try PreparedStatement("RELEASE request", on: connection)
     }
 
-    /// Does all of the work in one transaction and tells everybody who waits, once each. False when nothing of it is
-    /// known to be stored.
-    func run(_ group: [WriterWork], _ db: Database) -> Bool {
+    /// What became of a group.
+    struct Turn {
+        /// False when nothing of it is known to be stored.
+        var isCommitted: Bool
+        /// What the transaction had no time for. Nobody was told of it.
+        var rest: [WriterWork] = []
+    }
+
+    /// Does the work in one transaction, as much as fits into a turn, and tells everybody whose work is done, once each.
+    func run(_ group: [WriterWork], _ db: Database) -> Turn {
         var attempt = attempt(group, db, isolating: false)
         if case .failed(let error, _) = attempt, error.isAboutOneStatement {
             attempt = self.attempt(group, db, isolating: true)
         }
         switch attempt {
-        case .committed(let done):
+        case .committed(let done, let rest):
             tell(done, of: group)
-            return true
+            return Turn(isCommitted: true, rest: rest)
         case .failed(_, let failure):
             fail(group, failure)
-            return false
+            return Turn(isCommitted: false)
         }
     }
 
@@ -77,7 +92,7 @@ final class WriterConnection {
     // MARK: One transaction
 
     private enum Attempt {
-        case committed([DoneWork])
+        case committed([DoneWork], rest: [WriterWork])
         case failed(SQLiteError, StoreFailure)
     }
 
@@ -86,10 +101,22 @@ final class WriterConnection {
             if isInTransaction { rollBack() }
             try begin.run()
             try forgetWhatOthersChanged()
-            let done = try group.map { (work) throws(SQLiteError) in try perform(work, db, isolating: isolating) }
+            let turnEnds = ContinuousClock.now + turnLength
+            var done: [DoneWork] = []
+            var rest: [WriterWork] = []
+            for work in group {
+                if !done.isEmpty || !rest.isEmpty, .now >= turnEnds {
+                    rest.append(work)
+                } else {
+                    switch try perform(work, db, isolating: isolating, until: turnEnds) {
+                    case .done(let work): done.append(work)
+                    case .goesOn(let work): rest.append(work)
+                    }
+                }
+            }
             try appending.drivers.writeChanged()
             try log.mark(removesSomething: group.contains(where: \.leavesNoTrace))
-            return commit(done)
+            return commit(done, rest: rest)
         } catch {
             rollBack()
             return .failed(error, .unavailable(error.description))
@@ -103,10 +130,10 @@ final class WriterConnection {
         lastDataVersion = version ?? -1
     }
 
-    private func commit(_ done: [DoneWork]) -> Attempt {
+    private func commit(_ done: [DoneWork], rest: [WriterWork]) -> Attempt {
         do {
             try commit.run()
-            return .committed(done)
+            return .committed(done, rest: rest)
         } catch {
             rollBack()
             return .failed(error, failure(ofCommit: error))
@@ -145,27 +172,38 @@ final class WriterConnection {
 
     // MARK: One piece of work
 
-    private func perform(_ work: WriterWork, _ db: Database, isolating: Bool) throws(SQLiteError) -> DoneWork {
+    private enum Step {
+        case done(DoneWork)
+        /// A part of it is done; this is the rest.
+        case goesOn(WriterWork)
+    }
+
+    private func perform(
+        _ work: WriterWork, _ db: Database, isolating: Bool, until turnEnds: ContinuousClock.Instant
+    ) throws(SQLiteError) -> Step {
         switch work {
         case .append(let append, let waiting):
-            return .append(try outcome(of: append, isolating: isolating), waiting)
-        case .appendMany(let appends, let waiting):
-            let outcomes = try appends.map { (append) throws(SQLiteError) in
-                try outcome(of: append, isolating: isolating)
+            return .done(.append(try outcome(of: append, isolating: isolating), waiting))
+        case .appendMany(let appends, var outcomes, let waiting):
+            for (index, append) in appends.enumerated() {
+                outcomes.append(try outcome(of: append, isolating: isolating))
+                if index + 1 < appends.count, .now >= turnEnds {
+                    return .goesOn(.appendMany(Array(appends[(index + 1)...]), after: outcomes, waiting))
+                }
             }
-            return .appendMany(outcomes, waiting)
+            return .done(.appendMany(outcomes, waiting))
         case .register(let registration, let waiting):
             let outcome = try request(isolating: isolating) { () throws(SQLiteError) in
                 try appending.register(registration)
             }
-            return .register(outcome, waiting)
+            return .done(.register(outcome, waiting))
         case .expire(let request, let waiting):
-            return .expire(try expire(request), waiting)
+            return .done(.expire(try expire(request), waiting))
         case .change(let change):
-            return .change(tell: try tell(of: change, db))
+            return .done(.change(tell: try tell(of: change, db)))
         case .probe(let waiting):
             try probe.run()
-            return .probe(waiting)
+            return .done(.probe(waiting))
         }
     }
 

@@ -10,7 +10,10 @@ import GRDB
 /// What is large and seldom is `indirect`, so that an append moves as two words.
 enum WriterWork: QueuedWork {
     case append(PreparedAppend, UnsafeContinuation<Result<AppendOutcome, StoreFailure>, Never>)
-    case appendMany([PreparedAppend], UnsafeContinuation<[Result<AppendOutcome, StoreFailure>], Never>)
+    /// `after`: what became of those before them, which were committed already.
+    indirect case appendMany(
+        [PreparedAppend], after: [Result<AppendOutcome, StoreFailure>],
+        UnsafeContinuation<[Result<AppendOutcome, StoreFailure>], Never>)
     indirect case register(SessionRegistration, CheckedContinuation<Result<RegistrationOutcome, StoreFailure>, Never>)
     indirect case expire(ExpiryRequest, CheckedContinuation<Result<StoredExpiries, StoreFailure>, Never>)
     indirect case change(PendingChange)
@@ -20,7 +23,7 @@ enum WriterWork: QueuedWork {
     var requestCount: Int {
         switch self {
         case .append, .register, .change, .probe: 1
-        case .appendMany(let appends, _): appends.count
+        case .appendMany(let appends, _, _): appends.count
         case .expire(let request, _): request.driversMax
         }
     }
@@ -33,8 +36,8 @@ enum WriterWork: QueuedWork {
     func fail(_ failure: StoreFailure) {
         switch self {
         case .append(_, let waiting): waiting.resume(returning: .failure(failure))
-        case .appendMany(let appends, let waiting):
-            waiting.resume(returning: appends.map { _ in .failure(failure) })
+        case .appendMany(let appends, let outcomes, let waiting):
+            waiting.resume(returning: outcomes + appends.map { _ in .failure(failure) })
         case .register(_, let waiting): waiting.resume(returning: .failure(failure))
         case .expire(_, let waiting): waiting.resume(returning: .failure(failure))
         case .change(let change): change.fail(failure)
