@@ -167,17 +167,12 @@ struct EventReader {
     private mutating func sequence() -> Int64? {
         guard members.has(.sequence) else { return nil }
         if case .number(let text) = members[.sequence],
-            let sequence = Self.wholeNumber(String(decoding: text, as: UTF8.self)), sequence >= 0
+            let sequence = WholeNumber.read(String(decoding: text, as: UTF8.self)), sequence >= 0
         {
             return sequence
         }
         refuse(.sequence, "must be an integer from 0 to \(Int64.max)")
         return nil
-    }
-
-    /// `41`, and also `41.0` and `4.1e1`: some encoders have one type for numbers, and JSON Schema calls them integers.
-    private static func wholeNumber(_ text: String) -> Int64? {
-        Int64(text) ?? Double(text).flatMap { Int64(exactly: $0) }
     }
 
     private mutating func metadata() -> (value: JSONValue, compact: String)? {

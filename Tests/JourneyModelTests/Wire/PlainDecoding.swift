@@ -1,7 +1,7 @@
 // An event decoded as plainly as can be: the whole body as a JSONValue, each member looked for by its name, the
 // canonical form from Strings. What the decoder of Sources does in one walk has to come out the same.
 
-import JourneyModel
+@testable import JourneyModel
 
 enum PlainDecoding {
     static func decode(
@@ -164,14 +164,9 @@ private struct PlainEventReader {
 
     private mutating func sequence() -> Int64? {
         guard let value = members.value("sequence") else { return nil }
-        if case .number(let text) = value, let sequence = Self.wholeNumber(text), sequence >= 0 { return sequence }
+        if case .number(let text) = value, let sequence = WholeNumber.read(text), sequence >= 0 { return sequence }
         members.refuse("sequence", "must be an integer from 0 to \(Int64.max)")
         return nil
-    }
-
-    /// `41`, and also `41.0` and `4.1e1`: some encoders have one type for numbers, and JSON Schema calls them integers.
-    private static func wholeNumber(_ text: String) -> Int64? {
-        Int64(text) ?? Double(text).flatMap { Int64(exactly: $0) }
     }
 
     private mutating func metadata() -> (value: JSONValue, compact: String)? {

@@ -1,0 +1,23 @@
+import Testing
+
+@testable import JourneyModel
+
+struct WholeNumberTests {
+    @Test(arguments: [
+        ("41", 41), ("41.0", 41), ("4.1e1", 41), ("0.41E+2", 41), ("4100e-2", 41), ("-7.0", -7), ("0.0", 0),
+        ("-0", 0), ("0e99999999999999999999", 0), ("9007199254740993.0", 9_007_199_254_740_993),
+        ("9223372036854775807.0", .max), ("922337203685477580.7e1", .max), ("-9223372036854775808.00", .min),
+        ("1e18", 1_000_000_000_000_000_000),
+    ])
+    func `what is whole is read exactly`(_ text: String, _ number: Int64) {
+        #expect(WholeNumber.read(text) == number)
+    }
+
+    @Test(arguments: [
+        "0.5", "1e-400", "41.000000000000000000000000001", "9223372036854775808.0", "1e19", "1e400", "12e-1",
+        "1e99999999999999999999", "1e-99999999999999999999", "-9223372036854775809.0",
+    ])
+    func `what has a fraction or is too large is none`(_ text: String) {
+        #expect(WholeNumber.read(text) == nil)
+    }
+}
