@@ -76,9 +76,7 @@ struct Access: Sendable {
     /// For what goes on long after the request was let in.
     func isStillOperator(_ request: Request, at now: Moment) async -> Bool {
         if hasOperatorToken(request) { return true }
-        guard let token = BearerToken.read(from: request.fields) else { return false }
-        let caller = try? await tokens.verify(token, atSecondsSince1970: now.millisecondsSinceEpoch / 1000)
-        return caller?.role == Self.operatorRole
+        return await tokens.callerStill(of: request, at: now)?.role == Self.operatorRole
     }
 
     /// Digests are compared, which have one length.
@@ -134,5 +132,14 @@ struct Access: Sendable {
 
     private func unauthorized(_ detail: String, challenge: String) -> ProblemAnswer {
         ProblemAnswer(.unauthorized, detail, fields: Fields([("WWW-Authenticate", challenge)]))
+    }
+}
+
+extension TokenVerifier {
+    /// Who is calling, if the request's token is as good now as when it came: it may have expired, or the sign-in been
+    /// revoked, since a stream began.
+    func callerStill(of request: Request, at now: Moment) async -> Caller? {
+        guard let token = BearerToken.read(from: request.fields) else { return nil }
+        return try? await verify(token, atSecondsSince1970: now.millisecondsSinceEpoch / 1000)
     }
 }

@@ -89,7 +89,7 @@ struct StreamHandler: Sendable {
             var last = try await write(first, after: id, to: writer)
             for await _ in stream.wakes {
                 if due.take() {
-                    guard await isStillAllowed(request) else { return }
+                    guard await tokens.callerStill(of: request, at: clock()) != nil else { return }
                     try await writer.write(Array(":\n\n".utf8))
                 }
                 last = try await write(journeys.changes(of: driver, after: last), after: last, to: writer)
@@ -116,12 +116,6 @@ struct StreamHandler: Sendable {
         bytes += JourneyAnswers.change(change, isSnapshot: isSnapshot, at: clock())
         bytes += Array("\n\n".utf8)
         return bytes
-    }
-
-    /// A token that expired, or a sign-in that was revoked, since the stream began.
-    private func isStillAllowed(_ request: Request) async -> Bool {
-        guard let token = BearerToken.read(from: request.fields) else { return false }
-        return (try? await tokens.verify(token, atSecondsSince1970: clock().millisecondsSinceEpoch / 1000)) != nil
     }
 }
 

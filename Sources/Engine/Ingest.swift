@@ -51,37 +51,28 @@ package struct Ingest: Sendable {
     package func ingest(
         _ submissions: [EventSubmission], of driver: DriverID, receivedAt: Moment
     ) async -> [Ingested] {
-        var ingested: [Int: Ingested] = [:]
-        var asking = Array(submissions.indices)
-        while !asking.isEmpty {
-            let round = await oneRound(asking.map { submissions[$0] }, of: driver, receivedAt: receivedAt)
-            for (index, answered) in zip(asking, round.ingested) { ingested[index] = answered }
-            // Whoever gave a charge back was answered: each round has fewer to ask.
-            asking = round.gaveBack ? asking.filter { ingested[$0]?.answer == .rateLimited } : []
+        var round = await oneRound(submissions, of: driver, receivedAt: receivedAt)
+        var answers = round.ingested
+        // Whoever gave a charge back was answered: each round has fewer to ask.
+        while round.gaveBack {
+            let refused = answers.indices.filter { answers[$0].answer == .rateLimited }
+            if refused.isEmpty { break }
+            round = await oneRound(refused.map { submissions[$0] }, of: driver, receivedAt: receivedAt)
+            for (index, ingested) in zip(refused, round.ingested) { answers[index] = ingested }
         }
-        var answers: [Ingested] = []
-        answers.reserveCapacity(submissions.count)
-        for index in submissions.indices {
-            guard var answered = ingested[index] else { continue }
-            if answered.answer == .rateLimited {
-                answered.answer = await answerWithoutQuota(submissions[index], of: driver, receivedAt: receivedAt)
+        for (index, submission) in submissions.enumerated() {
+            if answers[index].answer == .rateLimited {
+                answers[index].answer = await answerWithoutQuota(submission, of: driver, receivedAt: receivedAt)
             }
-            metrics.count(submissions[index].name, answered.answer)
-            answers.append(answered)
+            metrics.count(submission.name, answers[index].answer)
         }
         return answers
     }
 
-    private struct Round {
-        var ingested: [Ingested] = []
-        /// Somebody's charge.
-        var gaveBack = false
-    }
-
-    /// Whoever finds no room is answered `.rateLimited`, and the store is not asked.
+    /// Whoever finds no room is answered `.rateLimited`, and the store is not asked. `gaveBack`: somebody's charge.
     private func oneRound(
         _ submissions: [EventSubmission], of driver: DriverID, receivedAt: Moment
-    ) async -> Round {
+    ) async -> (ingested: [Ingested], gaveBack: Bool) {
         let claims = submissions.map { Self.claim(for: $0, of: driver) }
         let decisions = await admission.admit(claims)
         let admitted = submissions.indices.filter { decisions[$0].verdict != .refused }
@@ -89,8 +80,8 @@ package struct Ingest: Sendable {
         var outcomes = zip(admitted, await store.append(requests)).makeIterator()
         var next = outcomes.next()
 
-        var round = Round()
-        round.ingested.reserveCapacity(submissions.count)
+        var ingested: [Ingested] = []
+        ingested.reserveCapacity(submissions.count)
         var given: [RateLimitClass: Int] = [:]
         for index in submissions.indices {
             let (claim, decision) = (claims[index], decisions[index])
@@ -101,13 +92,12 @@ package struct Ingest: Sendable {
                 if settle(claim, decision.verdict, after: answer) { given[claim.limitClass, default: 0] += 1 }
                 next = outcomes.next()
             }
-            round.ingested.append(
+            ingested.append(
                 Ingested(
                     answer: answer, limitClass: claim.limitClass,
                     quota: decision.quota.withBack(given[claim.limitClass] ?? 0)))
         }
-        round.gaveBack = !given.isEmpty
-        return round
+        return (ingested, !given.isEmpty)
     }
 
     /// How a driver stands with both limits who is refused before any was asked.
@@ -162,19 +152,16 @@ package struct Ingest: Sendable {
     private func settle(
         _ claim: AdmissionClaim, _ verdict: AdmissionDecision.Verdict, after answer: Answer
     ) -> Bool {
-        var isFree = false
-        switch answer {
-        case .acknowledged(let acknowledgement):
-            isFree = acknowledgement.isRepeat
-            if !isFree, verdict == .known { admission.chargeAfterwards(claim) }
-        case .keyReused, .sessionNotFound, .failed(.unavailable), .failed(.cancelled), .failed(.driverErased):
-            isFree = true
-        case .rateLimited, .failed(.unknown):
-            break
-        }
+        let isFree =
+            switch answer {
+            case .acknowledged(let acknowledgement): acknowledgement.isRepeat
+            case .keyReused, .sessionNotFound, .failed(.unavailable), .failed(.cancelled), .failed(.driverErased): true
+            case .rateLimited, .failed(.unknown): false
+            }
         let givesBack = isFree && verdict == .admitted
         if givesBack { admission.refund(claim) }
         if case .acknowledged(let acknowledgement) = answer {
+            if !acknowledgement.isRepeat, verdict == .known { admission.chargeAfterwards(claim) }
             admission.recordStored(claim, isRepeat: acknowledgement.isRepeat)
         }
         return givesBack

@@ -20,6 +20,11 @@ package struct CareRefusal: Error, Hashable, Sendable, CustomStringConvertible {
         self.description = description
     }
 
+    /// What the system call before this said about the file.
+    init(errnoAt path: String) {
+        description = "\(path): \(String(cString: strerror(errno)))"
+    }
+
     init(_ doing: String, _ error: any Error) {
         if let refusal = error as? CareRefusal {
             self = refusal
@@ -102,13 +107,13 @@ enum DatabaseCopy {
 
     /// Nobody but the owner may read it: it holds everything.
     static func secure(_ path: String) throws {
-        guard chmod(path, 0o600) == 0 else { throw CareRefusal("\(path): \(String(cString: strerror(errno)))") }
+        guard chmod(path, 0o600) == 0 else { throw CareRefusal(errnoAt: path) }
     }
 
     /// The copy belongs to whom the other file belongs, so that the server can still open what root restored.
     static func giveOwner(of path: String, to copy: String) throws {
         var status = stat()
-        guard stat(path, &status) == 0 else { throw CareRefusal("\(path): \(String(cString: strerror(errno)))") }
+        guard stat(path, &status) == 0 else { throw CareRefusal(errnoAt: path) }
         guard status.st_uid != geteuid() || status.st_gid != getegid() else { return }
         guard chown(copy, status.st_uid, status.st_gid) == 0 else {
             throw CareRefusal("\(path) belongs to somebody else: run this as its owner, or as root")
@@ -118,9 +123,9 @@ enum DatabaseCopy {
     /// On disk when this returns: a file, or a folder with its names.
     static func sync(_ path: String) throws {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw CareRefusal("\(path): \(String(cString: strerror(errno)))") }
+        guard descriptor >= 0 else { throw CareRefusal(errnoAt: path) }
         defer { close(descriptor) }
-        guard fsync(descriptor) == 0 else { throw CareRefusal("\(path): \(String(cString: strerror(errno)))") }
+        guard fsync(descriptor) == 0 else { throw CareRefusal(errnoAt: path) }
     }
 
     static func folder(of path: String) -> String {
@@ -129,7 +134,7 @@ enum DatabaseCopy {
 
     /// `from` takes the place of whatever is at `to`, at once.
     static func move(_ from: String, to: String) throws {
-        guard rename(from, to) == 0 else { throw CareRefusal("\(to): \(String(cString: strerror(errno)))") }
+        guard rename(from, to) == 0 else { throw CareRefusal(errnoAt: to) }
         try sync(folder(of: to))
     }
 

@@ -42,7 +42,7 @@ enum DatabaseFiles {
         let descriptor = open(path, O_RDWR | O_CLOEXEC)
         if descriptor < 0 {
             if errno == ENOENT { return false }
-            throw CareRefusal("\(path): \(String(cString: strerror(errno)))")
+            throw CareRefusal(errnoAt: path)
         }
         defer { close(descriptor) }
         var lock = flock()
@@ -51,7 +51,7 @@ enum DatabaseFiles {
         lock.l_start = off_t(range.start)
         lock.l_len = off_t(range.length)
         guard fcntl(descriptor, F_GETLK, &lock) == 0 else {
-            throw CareRefusal("\(path): \(String(cString: strerror(errno)))")
+            throw CareRefusal(errnoAt: path)
         }
         return lock.l_type != Int16(F_UNLCK)
     }
