@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test test-unit test-integration build debug lint format fuzz bench bench-layers bench-fields bench-journeys profile clean
+.PHONY: help run test test-unit test-integration test-one build debug lint format fuzz bench bench-layers bench-fields bench-journeys profile clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ test-unit: ## swift test, warnings are errors
 
 test-integration: ## the built server over HTTP, without and with Redis
 	@scripts/test integration
+
+test-one: ## one test, quickly: TEST=JourneyModelTests.FoldTests, TEST=events.bats or TEST=signin_codes.py (REDIS=1)
+	@REDIS='$(REDIS)' scripts/test-one '$(TEST)'
 
 build: ## the release binary: .build/release/dwell
 	@scripts/bootstrap
