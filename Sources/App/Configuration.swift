@@ -69,12 +69,16 @@ enum Variables {
         name: "TRUSTED_PROXIES", section: .http, defaultText: "", defaultValue: TrustedProxies(),
         allowed: .text("IP numbers and networks such as 10.0.0.0/8, and the word unix, with commas between them"),
         isSecret: false,
-        sentence: "Whose Forwarded and X-Forwarded-For say who the client is; unix is who uses the Unix socket.",
+        sentence: "Proxies whose header, named below, says who the client is; unix is who uses the Unix socket.",
         parse: { text in
             let items = text.split(separator: ",", omittingEmptySubsequences: false)
             return TrustedProxies(items.map { $0.trimmingCharacters(in: .whitespaces) })
         },
         show: { $0.description.isEmpty ? "nobody" : $0.description })
+
+    static let trustedProxiesField = Variable<ForwardingField>.words(
+        "TRUSTED_PROXIES_HEADER", .http, default: .xForwardedFor,
+        "The one header in which they say it; the other is never read, since clients can send it through a proxy.")
 
     static let headerTimeoutSeconds = Variable<Int>.integer(
         "HTTP_HEADER_TIMEOUT_SECONDS", .http, default: 10, in: 1...600,
@@ -201,8 +205,8 @@ enum Variables {
         [
             environment, environmentFile, logLevel, logFormat, shutdownTimeoutSeconds,
             hosts, port, unixSocket, eventLoops, connectionsMax, connectionsPerAddressMax, trustedProxies,
-            headerTimeoutSeconds, bodyTimeoutSeconds, bodyBytesPerSecondMin, idleTimeoutSeconds,
-            writeStallTimeoutSeconds, outputBufferBytes, bufferedBytesMax,
+            trustedProxiesField, headerTimeoutSeconds, bodyTimeoutSeconds, bodyBytesPerSecondMin,
+            idleTimeoutSeconds, writeStallTimeoutSeconds, outputBufferBytes, bufferedBytesMax,
             databasePath, eventRetentionDays, redis, redisTimeoutMilliseconds,
             jwtSecret, jwtPrivateKeyFile, jwtIssuer, jwtAudience, jwtTrustExternal, accessTokenTTLSeconds,
             refreshTokenTTLDays, legacyTokenTTLDays, dataKey,

@@ -2,6 +2,7 @@
 
 import Engine
 import Foundation
+import HTTPServer
 import Identity
 import JourneyModel
 import Telemetry
@@ -51,6 +52,7 @@ extension Configuration {
             trustedProxies: reading.value(of: Variables.trustedProxies), patience: HTTP.Patience(&reading),
             outputBufferBytes: reading.value(of: Variables.outputBufferBytes),
             bufferedBytesMax: reading.value(of: Variables.bufferedBytesMax))
+        http.trustedProxies.field = reading.value(of: Variables.trustedProxiesField)
         if http.hosts.isEmpty, http.unixSocketPath == nil {
             reading.note(Variables.hosts.name, " is empty; allowed is that with \(Variables.unixSocket.name) only")
         }

@@ -31,6 +31,7 @@ final class RequestLog: RequestObserver {
             "bytes_in": "\(request.bytesIn)", "bytes_out": "\(request.bytesOut)",
             "client": "\(request.remoteAddress)",
         ]
+        if let gap = request.addressGap { metadata["forwarding"] = "\(gap.rawValue)" }
         if let trace = request.traceParent.flatMap({ TraceParent($0) }) {
             metadata["trace_id"] = "\(trace.traceIDText)"
         }

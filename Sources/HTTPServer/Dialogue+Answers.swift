@@ -106,7 +106,7 @@ extension Dialogue {
             AnsweredRequest(
                 requestID: exchange.request.id, method: exchange.method, routeTemplate: placed?.route.template,
                 status: status, durationNanoseconds: duration, bytesIn: bytesIn, bytesOut: bytesOut,
-                remoteAddress: exchange.request.remoteAddress,
+                remoteAddress: exchange.request.remoteAddress, addressGap: exchange.addressGap,
                 traceParent: exchange.request.fields.first("traceparent")))
         bytesTakenBefore = bytesTaken
     }

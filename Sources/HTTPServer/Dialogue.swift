@@ -123,14 +123,15 @@ struct Dialogue: ~Copyable {
             let fields = Fields([("Allow", allow)])
             destination = .refusal(.methodNotAllowed, detail: "This path does not take this method.", fields: fields)
         }
-        let address = serving.configuration.trustedProxies.clientAddress(
+        let client = serving.configuration.trustedProxies.clientAddress(
             peer: connection.remoteAddress, head.fields)
         exchange = Exchange(
             destination: destination,
             request: Request(
                 method: head.method, path: head.path, query: head.query, fields: head.fields,
                 id: RequestID.of(head.fields), receivedAtMilliseconds: LoopClock.nowMilliseconds,
-                remoteAddress: address, parameters: parameters))
+                remoteAddress: client.text, parameters: parameters),
+            addressGap: client.gap)
     }
 
     /// Most connections ask for one thing again and again.

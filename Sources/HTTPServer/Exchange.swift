@@ -16,6 +16,8 @@ struct Exchange {
     var request: Request
     /// False when it was refused before its head was complete: then its method and fields are not known.
     var hasHead = true
+    /// Why `request.remoteAddress` is a proxy's, when it is.
+    var addressGap: ClientAddress.Gap?
     var startedAt = Deadline.now
 
     var isRefused: Bool {

@@ -17,12 +17,15 @@ package struct AnsweredRequest: Sendable {
     package var bytesOut: Int
     /// Proxies taken into account; "" for a Unix socket.
     package var remoteAddress: String
+    /// Why `remoteAddress` is a trusted proxy's, when it is.
+    package var addressGap: ClientAddress.Gap?
     /// The traceparent field as it came, unchecked.
     package var traceParent: String?
 
     package init(
         requestID: String, method: Method?, routeTemplate: String?, status: Status, durationNanoseconds: UInt64,
-        bytesIn: Int, bytesOut: Int, remoteAddress: String, traceParent: String? = nil
+        bytesIn: Int, bytesOut: Int, remoteAddress: String, addressGap: ClientAddress.Gap? = nil,
+        traceParent: String? = nil
     ) {
         self.requestID = requestID
         self.method = method
@@ -32,6 +35,7 @@ package struct AnsweredRequest: Sendable {
         self.bytesIn = bytesIn
         self.bytesOut = bytesOut
         self.remoteAddress = remoteAddress
+        self.addressGap = addressGap
         self.traceParent = traceParent
     }
 }

@@ -15,7 +15,7 @@ package struct ServerConfiguration: Sendable {
     package var backlog = 4096
     /// Limits of HTTP/1.1 messages.
     package var limits = Limits()
-    /// Whose Forwarded and X-Forwarded-For are believed.
+    /// Whose forwarding field is believed, and which one it is.
     package var trustedProxies = TrustedProxies()
 
     /// From the first byte of a request to the end of its head. A phone's head is one packet; nginx waits 60 s,

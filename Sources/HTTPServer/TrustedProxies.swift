@@ -4,7 +4,29 @@
 package import HTTP1
 internal import Sockets
 
-/// The networks whose Forwarded and X-Forwarded-For are believed. Empty: nobody's.
+/// The one field in which the trusted proxies write whom they talked to. The other one is never read: a proxy passes it
+/// on as the client sent it. The raw values are those of `TRUSTED_PROXIES_HEADER`.
+package enum ForwardingField: String, CaseIterable, Sendable {
+    case xForwardedFor = "X-Forwarded-For"
+    /// RFC 7239.
+    case forwarded = "Forwarded"
+}
+
+/// Who the client is, and how it became known.
+package struct ClientAddress: Hashable, Sendable {
+    /// Why a trusted proxy's field does not say it; the address is the nearest proxy's then. The raw values are those of
+    /// the access log.
+    package enum Gap: String, Sendable {
+        case absent, unreadable
+    }
+
+    /// "" for a Unix socket.
+    package var text: String
+    /// nil when the peer is not trusted, or a trusted peer names its client.
+    package var gap: Gap?
+}
+
+/// The networks whose forwarding field is believed. Empty: nobody's.
 package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
     private struct Network: Hashable, Sendable {
         var number: IPNumber
@@ -12,6 +34,8 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
     }
     private var networks: [Network] = []
     private var unixSocket = false
+    /// Of all of them.
+    package var field = ForwardingField.xForwardedFor
 
     package init() {}
 
@@ -41,26 +65,26 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The client's address as text: the peer's, or what its trusted proxies say.
-    ///
-    /// A proxy writes one of the two fields and passes the other one on as it came, so that a client can put anything
-    /// there. Where both are there and name different clients, neither is believed: the answer is the peer.
-    package func clientAddress(peer: String, _ fields: Fields) -> String {
-        guard trusts(peer) else { return peer }
-        let chains = [ForwardedAddresses.xForwardedFor(fields), ForwardedAddresses.forwarded(fields)]
-        let clients = Set(chains.filter { !$0.isEmpty }.map { client(peer: peer, $0) })
-        return clients.count == 1 ? clients.first ?? peer : peer
+    /// The client's address: the peer's, or what its trusted proxies say in `field`.
+    package func clientAddress(peer: String, _ fields: Fields) -> ClientAddress {
+        guard trusts(peer) else { return ClientAddress(text: peer) }
+        let chain =
+            switch field {
+            case .xForwardedFor: ForwardedAddresses.xForwardedFor(fields)
+            case .forwarded: ForwardedAddresses.forwarded(fields)
+            }
+        return client(peer: peer, chain)
     }
 
     /// From the right, as far as those who say it are trusted.
-    private func client(peer: String, _ chain: [ForwardedAddress]) -> String {
+    private func client(peer: String, _ chain: [ForwardedAddress]) -> ClientAddress {
         var client = peer
         for entry in chain.reversed() {
-            guard let number = entry else { break }
+            guard let number = entry else { return ClientAddress(text: client, gap: .unreadable) }
             client = number.text
-            if !trusts(client) { break }
+            if !trusts(client) { return ClientAddress(text: client) }
         }
-        return client
+        return ClientAddress(text: client, gap: chain.isEmpty ? .absent : nil)
     }
 
     private func trusts(_ address: String) -> Bool {

@@ -1,5 +1,5 @@
-// Who the client is behind proxies: X-Forwarded-For and Forwarded (RFC 7239), believed from the right and only as far
-// as those who wrote them are trusted; what a client forged itself never counts.
+// Who the client is behind proxies: X-Forwarded-For or Forwarded (RFC 7239), whichever they write,
+// believed from the right and only as far as those who wrote it are trusted; what a client forged itself never counts.
 
 import Testing
 
@@ -36,7 +36,7 @@ import Testing
         ] as [([String], String, String, String)])
     func `X-Forwarded-For`(trusted: [String], peer: String, field: String, expected: String) throws {
         let proxies = try #require(TrustedProxies(trusted))
-        #expect(proxies.clientAddress(peer: peer, Fields([("X-Forwarded-For", field)])) == expected)
+        #expect(proxies.clientAddress(peer: peer, Fields([("X-Forwarded-For", field)])).text == expected)
     }
 
     /// The first ones are RFC 7239's own examples (sections 4, 6, 7.1), behind a proxy on 127.0.0.1.
@@ -68,27 +68,48 @@ import Testing
             ("", "127.0.0.1"),
         ] as [(String, String)])
     func forwarded(field: String, expected: String) throws {
-        let proxies = try #require(TrustedProxies(["127.0.0.1"]))
-        #expect(proxies.clientAddress(peer: "127.0.0.1", Fields([("Forwarded", field)])) == expected)
-        #expect(TrustedProxies().clientAddress(peer: "127.0.0.1", Fields([("Forwarded", field)])) == "127.0.0.1")
+        var proxies = try #require(TrustedProxies(["127.0.0.1"]))
+        proxies.field = .forwarded
+        #expect(proxies.clientAddress(peer: "127.0.0.1", Fields([("Forwarded", field)])).text == expected)
+        #expect(TrustedProxies().clientAddress(peer: "127.0.0.1", Fields([("Forwarded", field)])).text == "127.0.0.1")
     }
 
     @Test func `a line of its own is not swallowed by what a client wrote in the line before`() throws {
-        let proxies = try #require(TrustedProxies(["127.0.0.1"]))
+        var proxies = try #require(TrustedProxies(["127.0.0.1"]))
+        proxies.field = .forwarded
         let fields = Fields([("Forwarded", "for=\"6.6.6.6"), ("Forwarded", "for=1.2.3.4")])
-        #expect(proxies.clientAddress(peer: "127.0.0.1", fields) == "1.2.3.4")
+        #expect(proxies.clientAddress(peer: "127.0.0.1", fields).text == "1.2.3.4")
     }
 
-    @Test func `a field that the proxy passes on, forged, does not win over the one that it writes`() throws {
-        let proxies = try #require(TrustedProxies(["127.0.0.1"]))
-        func client(_ forwarded: String, _ xForwardedFor: String) -> String {
+    @Test(arguments: ["for=6.6.6.6", "garbage", "for=1.2.3.4", "", "for=\"", "6.6.6.6"])
+    func `the field that the proxy does not write is never read`(other: String) throws {
+        var proxies = try #require(TrustedProxies(["127.0.0.1"]))
+        func client(_ forwarded: String?, _ xForwardedFor: String?) -> ClientAddress {
             proxies.clientAddress(
-                peer: "127.0.0.1", Fields([("Forwarded", forwarded), ("X-Forwarded-For", xForwardedFor)]))
+                peer: "127.0.0.1",
+                Fields(
+                    [("Forwarded", forwarded), ("X-Forwarded-For", xForwardedFor)].compactMap { name, value in
+                        value.map { (name, $0) }
+                    }))
         }
-        #expect(client("for=1.2.3.4", "1.2.3.4") == "1.2.3.4")
-        #expect(client("for=6.6.6.6", "1.2.3.4") == "127.0.0.1")
-        #expect(client("for=1.2.3.4", "6.6.6.6") == "127.0.0.1")
-        #expect(client("garbage", "1.2.3.4") == "127.0.0.1")
+        #expect(client(other, "1.2.3.4") == ClientAddress(text: "1.2.3.4"))
+        #expect(client(other, nil) == ClientAddress(text: "127.0.0.1", gap: .absent))
+        proxies.field = .forwarded
+        #expect(client("for=1.2.3.4", other) == ClientAddress(text: "1.2.3.4"))
+        #expect(client(nil, other) == ClientAddress(text: "127.0.0.1", gap: .absent))
+    }
+
+    @Test func `a trusted proxy that does not say who its client is can be told from one that does`() throws {
+        let proxies = try #require(TrustedProxies(["10.0.0.0/8"]))
+        func client(_ peer: String, _ value: String) -> ClientAddress {
+            proxies.clientAddress(peer: peer, Fields([("X-Forwarded-For", value)]))
+        }
+        #expect(client("10.0.0.1", "1.2.3.4") == ClientAddress(text: "1.2.3.4"))
+        #expect(client("10.0.0.1", "garbage") == ClientAddress(text: "10.0.0.1", gap: .unreadable))
+        #expect(client("10.0.0.1", "1.2.3.4, unknown, 10.0.0.2") == ClientAddress(text: "10.0.0.2", gap: .unreadable))
+        #expect(client("10.0.0.1", " , ") == ClientAddress(text: "10.0.0.1", gap: .absent))
+        #expect(client("10.0.0.1", "10.0.0.2") == ClientAddress(text: "10.0.0.2"))
+        #expect(client("192.0.2.1", "garbage") == ClientAddress(text: "192.0.2.1"))
     }
 
     @Test(arguments: ["", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/8/8", "proxy.example", "fd00::/129", "10.0.0.0/"])

@@ -178,10 +178,21 @@ expect_client() {
 @test "what a trusted proxy says about the client is believed, what the client says is not" {
     get /healthz -H 'X-Request-Id: proxied-1' -H 'X-Forwarded-For: 6.6.6.6, 192.0.2.1'
     expect_client proxied-1 192.0.2.1
-    get /healthz -H 'X-Request-Id: proxied-2' -H 'Forwarded: for=6.6.6.6, for="[2001:db8::1]:4711";proto=https'
-    expect_client proxied-2 2001:db8::1
-    get /healthz -H 'X-Request-Id: proxied-3' -H 'Forwarded: for=6.6.6.6' -H 'X-Forwarded-For: 192.0.2.1'
-    expect_client proxied-3 127.0.0.1
+    # The header that the proxy does not write is not read, whatever a client has in it.
+    get /healthz -H 'X-Request-Id: proxied-2' -H 'Forwarded: for=6.6.6.6' -H 'X-Forwarded-For: 192.0.2.1'
+    expect_client proxied-2 192.0.2.1
+    get /healthz -H 'X-Request-Id: proxied-3' -H 'Forwarded: garbage' -H 'X-Forwarded-For: 192.0.2.1'
+    expect_client proxied-3 192.0.2.1
+    # A proxy that does not say who its client is shows in the line.
+    get /healthz -H 'X-Request-Id: proxied-4' -H 'X-Forwarded-For: garbage'
+    expect_client proxied-4 127.0.0.1
+    [[ $(grep -F '"proxied-4"' "$server_folder/log" | jq -r .forwarding) == unreadable ]]
+    forget_server
+    start_server LOG_LEVEL=debug TRUSTED_PROXIES=127.0.0.1 TRUSTED_PROXIES_HEADER=Forwarded
+    get /healthz -H 'X-Request-Id: proxied-5' -H 'Forwarded: for=6.6.6.6, for="[2001:db8::1]:4711";proto=https' \
+        -H 'X-Forwarded-For: 6.6.6.6'
+    expect_client proxied-5 2001:db8::1
+    stop_server
     forget_server
     start_server LOG_LEVEL=debug TRUSTED_PROXIES=10.0.0.0/8
     get /healthz -H 'X-Request-Id: direct-1' -H 'X-Forwarded-For: 192.0.2.1' -H 'Forwarded: for=192.0.2.1'

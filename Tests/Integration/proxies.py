@@ -10,7 +10,9 @@ import json
 import os
 import ssl
 import subprocess
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -120,14 +122,78 @@ def ask(proxy, method, path, body=None, fields=None):
         each.close()
 
 
+# Headers by which proxies, networks and frameworks pass on where a request comes from.
+FORWARDING = [
+    "Forwarded", "X-Forwarded", *(f"X-Forwarded-{part}" for part in (
+        "For", "Host", "Proto", "Port", "Server", "Prefix", "Scheme", "Ssl", "User", "Email", "By", "Path", "Protocol", "Uri",
+        "Client-Cert")),
+    "X-Real-IP", "X-Real-Port", "X-Client-IP", "X-Cluster-Client-IP", "Client-IP", "True-Client-IP", "Fastly-Client-IP",
+    "CF-Connecting-IP", "DO-Connecting-IP", "X-Original-Forwarded-For", "X-Original-Host", "X-Original-URL", "X-Rewrite-URL",
+    "X-ProxyUser-IP"]
+
+
+class Echo(ThreadingHTTPServer):
+    """In the server's place: answers with the header fields that reach it."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = json.dumps(self.headers.items()).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), self.Handler)
+        self.port = self.server_address[1]
+
+    def __enter__(self):
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.shutdown()
+        self.server_close()
+
+
+def check_forwarding(report, name, kind):
+    """What a client claims under any of these names does not reach the server."""
+    claims = {field: f"claimed-{number}" for number, field in enumerate(FORWARDING)}
+    with Folder() as folder, Echo() as echo, running(kind(folder, echo.port), folder) as proxy:
+        status, _, body = ask(proxy, "GET", "/", fields=claims)
+        received = json.loads(body)
+        claimed = [f"{field}: {value}" for field, value in received if "claimed-" in value]
+        report.check(status == 200 and not claimed, f"{name}: none of {len(claims)} headers reaches the server as the client sent it", *claimed)
+        own = {field.lower(): value for field, value in received if field.lower().startswith(("forwarded", "x-"))}
+        report.check(own.get("x-forwarded-for") == CLIENT and set(own) <= {"x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"},
+                     f"{name}: and what the proxy adds is what it saw", own)
+
+
+def check_garbage(report, proxy, server, name):
+    """A client cannot pass for the proxy: neither in the log nor for the limit by address."""
+    before = len(lines_of(server))
+    # More than RATE_LIMIT_AUTH.
+    statuses = [ask(proxy, "GET", "/auth/me", fields={"Forwarded": "garbage", "X-Forwarded-For": "garbage"})[0] for _ in range(4)]
+    clients = {line["client"] for line in lines_of(server)[before:]}
+    report.check(clients == {CLIENT}, f"{name}: garbage in Forwarded does not hide the client", clients)
+    direct = Client(server.port, token("proxied")).request("GET", "/auth/me").status
+    report.check(429 in statuses and direct != 429, f"{name}: and its requests count as its own, not as the proxy's", statuses, direct)
+
+
 def event(key, name="enteredChargerIntentZone", metadata=None):
     return {"event_id": key, "event": name, "occurred_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             **({"metadata": metadata} if metadata else {})}
 
 
+def lines_of(server):
+    return [line for line in map(json.loads, server.log_path.read_text().splitlines()) if line.get("message") == "request"]
+
+
 def clients_in(server):
-    return {line["client"] for line in map(json.loads, server.log_path.read_text().splitlines())
-            if line.get("message") == "request" and "client" in line}
+    return {line["client"] for line in lines_of(server)}
 
 
 def stream(proxy, name):
@@ -155,6 +221,7 @@ def check(report, proxy, server, name):
     report.check(status == 200, f"{name}: requests pass", body)
     report.check(CLIENT in clients_in(server) and "198.51.100.7" not in clients_in(server),
                  f"{name}: the server knows who the client is, and not who it says it is", clients_in(server))
+    check_garbage(report, proxy, server, name)
     report.run(f"{name}: a stream passes as it comes", lambda: stream(proxy, name))
     large = json.dumps({"events": [event(f"{name}-{number}", "heavy", {"text": "x" * 7000}) for number in range(140)]})
     status, _, body = ask(proxy, "POST", "/native/events/batch", large)
@@ -182,8 +249,9 @@ def main():
     options = arguments(__doc__).parse_args()
     report = Report("proxies")
     for name, kind in (("nginx", Nginx), ("caddy", Caddy)):
+        check_forwarding(report, name, kind)
         with Folder() as folder:
-            environment = {**UNLIMITED, "TRUSTED_PROXIES": "127.0.0.1", "LOG_LEVEL": "debug"}
+            environment = {**UNLIMITED, "TRUSTED_PROXIES": "127.0.0.1", "LOG_LEVEL": "debug", "RATE_LIMIT_AUTH": "3"}
             with Server(options, folder, environment) as server, running(kind(folder, server.port), folder) as proxy:
                 check(report, proxy, server, name)
     report.exit()

@@ -1,5 +1,5 @@
-// Any list of trusted proxies, any peer and any lines of Forwarded and X-Forwarded-For: who the client is, found by the
-// server and by a second reading that splits texts where the server scans bytes.
+// Any list of trusted proxies, any peer and any lines of Forwarded and X-Forwarded-For, each of them as the field that is
+// believed: who the client is, found by the server and by a second reading that splits texts where the server scans bytes.
 //
 // Input: lines. The list, the peer's address, then fields: `F` or `X` and a value.
 
@@ -24,12 +24,15 @@ func fuzzTrustedProxies(_ input: [UInt8]) throws(Finding) {
         if line.hasPrefix("F") { fields.append("Forwarded", String(line.dropFirst())) }
         if line.hasPrefix("X") { fields.append("x-forwarded-for", String(line.dropFirst())) }
     }
-    let client = proxies.clientAddress(peer: peer, fields)
-    let expected = reference.client(peer, fields)
-    if let expected {
-        try require(referenceNumber(client) == expected, "The client is \(client), in the reference \(expected).")
-    } else {
-        try require(client == peer, "The client is \(client), in the reference the peer.")
+    for field in ForwardingField.allCases {
+        var proxies = proxies
+        proxies.field = field
+        let client = proxies.clientAddress(peer: peer, fields).text
+        if let expected = reference.client(peer, fields, field) {
+            try require(referenceNumber(client) == expected, "The client is \(client), in the reference \(expected).")
+        } else {
+            try require(client == peer, "The client is \(client), in the reference the peer.")
+        }
     }
 }
 
@@ -77,24 +80,23 @@ private struct ReferenceProxies {
     }
 
     /// nil: the peer.
-    func client(_ peer: String, _ fields: Fields) -> [UInt8]? {
+    func client(_ peer: String, _ fields: Fields, _ field: ForwardingField) -> [UInt8]? {
         let peerNumber = peer.isEmpty ? nil : referenceNumber(peer)
         guard trusts(peerNumber) else { return nil }
-        let plain = fields.values("X-Forwarded-For").joined(separator: ",").components(separatedBy: ",")
-            .map(trimmed).filter { !$0.isEmpty }.map(node)
-        let standard = fields.values("Forwarded").flatMap { forwarded($0) ?? [nil] }
-        var found: [[UInt8]?] = []
-        for chain in [plain, standard] where !chain.isEmpty {
-            var client = peerNumber
-            var rest = chain[...]
-            while let last = rest.popLast(), let number = last {
-                client = number
-                if !trusts(number) { break }
+        let chain: [[UInt8]?] =
+            switch field {
+            case .xForwardedFor:
+                fields.values("X-Forwarded-For").joined(separator: ",").components(separatedBy: ",")
+                    .map(trimmed).filter { !$0.isEmpty }.map(node)
+            case .forwarded: fields.values("Forwarded").flatMap { forwarded($0) ?? [nil] }
             }
-            found.append(client)
+        var client = peerNumber
+        var rest = chain[...]
+        while let last = rest.popLast(), let number = last {
+            client = number
+            if !trusts(number) { break }
         }
-        if found.count == 2, found[0] != found[1] { return nil }
-        return found.first ?? nil
+        return client
     }
 
     /// nil when the line is not of RFC 7239's form.
