@@ -342,3 +342,10 @@ CREATE TABLE journey_base (
     grace_deadline_ms    INTEGER,
     hard_deadline_ms     INTEGER
 ) STRICT;
+
+CREATE TABLE last_backup (
+    id               INTEGER PRIMARY KEY CHECK (id = 1),
+    completed_at_ms  INTEGER NOT NULL,
+    -- Of the copy.
+    bytes            INTEGER NOT NULL
+) STRICT;

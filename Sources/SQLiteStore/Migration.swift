@@ -34,5 +34,6 @@ package struct Migration: Sendable {
         Migration(4, "feed", PackageResources._004_feed_sql),
         Migration(5, "settings_change", PackageResources._005_settings_change_sql),
         Migration(6, "retention", PackageResources._006_retention_sql),
+        Migration(7, "last_backup", PackageResources._007_last_backup_sql),
     ]
 }
