@@ -2,6 +2,7 @@
 
 import ArgumentParser
 import Foundation
+import JourneyModel
 import SQLiteStore
 import Simulation
 import Telemetry
@@ -14,7 +15,8 @@ struct BackupCommand: AsyncParsableCommand {
             One consistent snapshot: all that was acknowledged before the command began is in it. The copy is checked \
             (integrity, foreign keys, the rows of every table), synced, and gets its name only then. It holds \
             everything that the database holds, so it is readable by its owner alone; keep it so. The key that the \
-            server made beside its database, if it did, is not in it.
+            server made beside its database, if it did, is not in it. The database remembers when the last backup was \
+            made, for metrics and the operator's page.
 
             EXAMPLES
               dwell backup /var/backups/dwell-$(date +%F).sqlite3
@@ -35,6 +37,12 @@ struct BackupCommand: AsyncParsableCommand {
             try DatabaseBackup.make(of: path, to: file, replacing: force, progress)
         }
         print("\(file): a copy of \(path), verified")
+        do {
+            let now = Moment(millisecondsSinceEpoch: millisecondsSince1970())
+            try DatabaseBackup.record(file, of: path, at: now)
+        } catch {
+            writeToStandardError("warning: the backup is good, but not recorded as the last one: \(error)\n")
+        }
     }
 }
 
@@ -43,27 +51,55 @@ struct RestoreCommand: AsyncParsableCommand {
         commandName: "restore",
         abstract: "Put a backup in the place of the database.",
         discussion: """
-            Refuses while a server has the database open. The backup is copied and checked first; then it takes the \
-            database's place at once, and the old database is kept beside it. The server migrates it at its next \
-            start, should it be of an older version. Rate limits in a Redis know nothing of it.
+            Shows how many events and drivers the backup and the database have. Refuses while a server has the database \
+            open, and a file that is not a whole database of Dwell's. When the backup has fewer events or drivers, asks \
+            first; without a terminal it wants --yes.
+
+            The backup is copied and checked; then it takes the database's place at once, and the old database is kept \
+            beside it. The server migrates it at its next start if it is of an older version. Limits in Redis are not \
+            restored.
 
             EXAMPLES
               dwell restore /var/backups/dwell-2026-11-20.sqlite3
+              dwell restore --yes /var/backups/dwell-2026-11-20.sqlite3
             """)
 
     @Argument(help: "The backup.", completion: .file())
     var file: String
+
+    @Flag(help: "Restore also when the backup has fewer events or drivers than the database.")
+    var yes = false
 
     @OptionGroup var settingsOptions: SettingsOptions
 
     func run() async throws {
         let path = try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides)).required()
             .databasePath
+        let plan = try refusing { () throws(CareRefusal) in try DatabaseBackup.planRestore(of: file, to: path) }
+        print(Self.text(plan, file: file, path: path))
+        if let loss = plan.loss { try confirm("\(loss) Restore it all the same?", yes: yes) }
         let stamp = timestamp(millisecondsSince1970()).filter { $0 != ":" && $0 != "-" }
         let old = try carefully("pages") { progress throws(CareRefusal) in
             try DatabaseBackup.restore(file, to: path, stamp: stamp, progress)
         }
         print("\(path): restored from \(file)" + (old.map { "; what was there is now \($0)" } ?? ""))
+    }
+
+    /// Two lines, the backup's and the database's.
+    static func text(_ plan: RestorePlan, file: String, path: String) -> String {
+        let current =
+            switch plan.current {
+            case .missing: "none"
+            case .unreadable(let reason): "cannot be read: \(reason)"
+            case .foreign(let reason): reason
+            case .holds(let contents): text(contents)
+            }
+        return "backup    \(file): \(text(plan.backup))\ndatabase  \(path): \(current)"
+    }
+
+    private static func text(_ contents: DatabaseContents) -> String {
+        "\(contents.events) events, \(contents.drivers) drivers"
+            + (contents.lastReceivedAt.map { ", last event received \(RFC3339.text(of: $0))" } ?? "")
     }
 }
 
@@ -103,12 +139,17 @@ private func carefully<Outcome>(
     _ unit: String, _ body: ((CareProgress) -> Void) throws(CareRefusal) -> Outcome
 ) throws -> Outcome {
     let output = ProgressOutput(unit: unit)
+    return try refusing { () throws(CareRefusal) in
+        defer { output.end() }
+        return try body { output.show(DeliveryProgress(delivered: $0.done, total: $0.total)) }
+    }
+}
+
+/// Writes a refusal to standard error and fails the command.
+private func refusing<Outcome>(_ body: () throws(CareRefusal) -> Outcome) throws -> Outcome {
     do throws(CareRefusal) {
-        let outcome = try body { output.show(DeliveryProgress(delivered: $0.done, total: $0.total)) }
-        output.end()
-        return outcome
+        return try body()
     } catch {
-        output.end()
         writeToStandardError("\(error)\n")
         throw ExitCode.failure
     }

@@ -42,14 +42,15 @@ package enum DatabaseOpening {
         return pool
     }
 
-    /// Opens the file as it is, for `dwell migrate --status`. One that is not there has none applied, and is not made.
+    /// Reads the file as it is, for `dwell migrate --status`.
+    ///
+    /// - Throws: `RecordsUnreadable`, also when there is no file; `MigrationRefusal`, or SQLite's error.
     package static func status(
         path: String, migrations: MigrationRun = MigrationRun()
     ) throws -> [MigrationStatus] {
-        guard FileManager.default.fileExists(atPath: path) else { return migrations.pending }
-        var configuration = Configuration()
-        configuration.readonly = true
-        return try DatabaseQueue(path: path, configuration: configuration).read { db in try migrations.status(db) }
+        let queue = try RecordsFile.connect(path)
+        defer { try? queue.close() }
+        return try queue.read { db in try migrations.status(db) }
     }
 
     /// A group of 30 events asks SQLite for memory some 1,500 times. In a process that has used SQLite before, it

@@ -9,6 +9,14 @@ package enum MigrationRefusal: Error, Hashable, Sendable, CustomStringConvertibl
     case databaseIsNewer(applied: Int, known: Int)
     /// An applied migration is not the one that this binary carries under its number.
     case migrationWasEdited(number: Int, name: String)
+    /// A later migration is applied, this one is not.
+    case migrationIsMissing(number: Int, name: String)
+    /// Another program's database: it has tables, and no record of migrations.
+    case notDwell
+    /// No table at all: an empty file, or a database that nothing was written to.
+    case empty
+    /// Migrations of this binary are not applied, and the caller may not apply them.
+    case databaseIsOlder(applied: Int, known: Int)
 
     package var description: String {
         switch self {
@@ -16,6 +24,22 @@ package enum MigrationRefusal: Error, Hashable, Sendable, CustomStringConvertibl
             "the database has migration \(applied), this binary knows only \(known): run a newer one"
         case .migrationWasEdited(let number, let name):
             "migration \(number) (\(name)) is not the one that was applied to this database"
+        case .migrationIsMissing(let number, let name):
+            "migration \(number) (\(name)) is missing from this database, later ones are applied"
+        case .notDwell:
+            "not a Dwell database: it has tables, and no record of Dwell's migrations"
+        case .empty:
+            "not a Dwell database: it is empty"
+        case .databaseIsOlder(let applied, let known):
+            "the database has migration \(applied), this binary needs \(known): start the server of this version, or run dwell migrate"
+        }
+    }
+
+    /// Dwell's, and made by a newer or a changed binary.
+    var isOfAnotherVersion: Bool {
+        switch self {
+        case .databaseIsNewer, .databaseIsOlder, .migrationWasEdited, .migrationIsMissing: true
+        case .notDwell, .empty: false
         }
     }
 }
@@ -41,19 +65,29 @@ package struct MigrationRun: Sendable {
         var atMilliseconds: Int64
     }
 
-    /// Every migration of this binary, as a database sees them that does not exist.
-    package var pending: [MigrationStatus] {
-        migrations.map { MigrationStatus(number: $0.number, name: $0.name, appliedAtMilliseconds: nil) }
-    }
-
     /// Every migration of this binary, applied or not. Reads only.
+    ///
+    /// - Throws: `MigrationRefusal`, also for an empty database.
     package func status(_ db: Database) throws -> [MigrationStatus] {
         let applied = try check(db)
+        if applied.isEmpty { throw MigrationRefusal.empty }
         return migrations.map { migration in
             MigrationStatus(
                 number: migration.number, name: migration.name,
                 appliedAtMilliseconds: applied[migration.number]?.atMilliseconds)
         }
+    }
+
+    /// Refuses a database that is empty, another program's, or of a version that this binary does not know.
+    func requireDwell(_ db: Database) throws {
+        _ = try status(db)
+    }
+
+    /// The same, and refuses one whose migrations are not all applied.
+    func requireCurrent(_ db: Database) throws {
+        let applied = try status(db).compactMap { $0.appliedAtMilliseconds == nil ? nil : $0.number }.max() ?? 0
+        let known = migrations.map(\.number).max() ?? 0
+        if applied < known { throw MigrationRefusal.databaseIsOlder(applied: applied, known: known) }
     }
 
     /// Applies what is missing, each in a transaction of its own. When one fails, those before it stay.
@@ -103,15 +137,42 @@ package struct MigrationRun: Sendable {
                 throw MigrationRefusal.migrationWasEdited(number: migration.number, name: migration.name)
             }
         }
+        let newest = applied.keys.max() ?? 0
+        if let missing = migrations.first(where: { $0.number < newest && applied[$0.number] == nil }) {
+            throw MigrationRefusal.migrationIsMissing(number: missing.number, name: missing.name)
+        }
         return applied
     }
 
     private func applied(_ db: Database) throws -> [Int: Applied] {
-        guard try db.tableExists("schema_migration") else { return [:] }
+        guard try hasRecordTable(db) else {
+            guard try isEmpty(db) else { throw MigrationRefusal.notDwell }
+            return [:]
+        }
         let rows = try Row.fetchAll(db, sql: "SELECT number, name, sha256, applied_at_ms FROM schema_migration")
         let pairs = rows.map { row -> (Int, Applied) in
             (row[0], Applied(name: row[1], checksum: row[2], atMilliseconds: row[3]))
         }
+        // The table is made in the transaction of the first migration.
+        if pairs.isEmpty { throw MigrationRefusal.notDwell }
         return Dictionary(pairs) { first, _ in first }
+    }
+
+    /// Other programs have tables of this name, too.
+    private func hasRecordTable(_ db: Database) throws -> Bool {
+        guard try db.tableExists("schema_migration") else { return false }
+        let columns = try db.columns(in: "schema_migration").map(\.name)
+        return ["number", "name", "sha256", "applied_at_ms"].allSatisfy(columns.contains)
+    }
+
+    /// Litestream keeps two tables of its own in what it copies.
+    private func isEmpty(_ db: Database) throws -> Bool {
+        try Bool.fetchOne(
+            db,
+            sql: #"""
+                SELECT NOT EXISTS (
+                    SELECT 1 FROM sqlite_schema
+                    WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\' AND name NOT LIKE '\_litestream\_%' ESCAPE '\')
+                """#) ?? true
     }
 }

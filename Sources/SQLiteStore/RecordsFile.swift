@@ -9,9 +9,18 @@ package struct RecordsUnreadable: Error, Hashable, Sendable, CustomStringConvert
 
     init(_ error: any Error) {
         description =
-            if let error = error as? DatabaseError {
+            if let error = error as? RecordsUnreadable {
+                error.description
+            } else if let error = error as? DatabaseError {
                 error.message ?? "SQLite error \(error.resultCode.rawValue)"
             } else { "\(error)" }
+    }
+
+    /// SQLite's own words are "unable to open database file".
+    static let missing = RecordsUnreadable("there is no such file")
+
+    private init(_ description: String) {
+        self.description = description
     }
 }
 
@@ -23,8 +32,15 @@ package protocol RecordsReader: Sendable {
 }
 
 enum RecordsFile {
+    /// Opens a database of Dwell's.
     static func open(_ path: String) throws(RecordsUnreadable) -> DatabaseQueue {
-        do { return try connect(path) } catch { throw RecordsUnreadable(error) }
+        do {
+            let queue = try connect(path)
+            try queue.read(MigrationRun().requireDwell)
+            return queue
+        } catch {
+            throw RecordsUnreadable(error)
+        }
     }
 
     static func read<Value>(
@@ -35,7 +51,8 @@ enum RecordsFile {
 
     /// A reader of a WAL database needs its shared memory file, and makes it when there is none. Where it may not,
     /// and no server has the file open (there is no WAL), the file is all there is and does not change.
-    private static func connect(_ path: String) throws -> DatabaseQueue {
+    static func connect(_ path: String) throws -> DatabaseQueue {
+        guard FileManager.default.fileExists(atPath: path) else { throw RecordsUnreadable.missing }
         var configuration = Configuration()
         configuration.readonly = true
         configuration.label = "dwell.records"

@@ -72,7 +72,11 @@ PYTHON
     [[ $status == 200 ]]
 
     stop_server
-    dwell restore "$BATS_TEST_TMPDIR/backup.sqlite3"
+    # It lacks what was stored after it, and says so.
+    run ! dwell restore "$BATS_TEST_TMPDIR/backup.sqlite3" </dev/null
+    [[ $output == *"backup  "*" events, 1 drivers, last event received"* && $output == *"fewer than the database"*"--yes"* ]]
+    ! ls "$server_folder"/dwell.sqlite3.before-restore-* 2>/dev/null
+    dwell restore --yes "$BATS_TEST_TMPDIR/backup.sqlite3"
     ls "$server_folder"/dwell.sqlite3.before-restore-*
     sql "SELECT idempotency_key FROM event" | sort >"$BATS_TEST_TMPDIR/restored"
     [[ -z $(comm -23 "$BATS_TEST_TMPDIR/before" "$BATS_TEST_TMPDIR/restored") ]]
@@ -96,6 +100,47 @@ PYTHON
     run ! dwell restore "$BATS_TEST_TMPDIR/nothing.sqlite3"
     [[ $(sql "SELECT count(*) FROM event") == 1 ]]
     [[ ! -e $server_folder/dwell.sqlite3.restoring ]]
+}
+
+@test "what is no backup is not restored, and no server starts on it" {
+    start_server
+    sign_in jo
+    post /native/events "$(event chargerTargeted k1)"
+    stop_server
+    : >"$BATS_TEST_TMPDIR/empty.sqlite3"
+    python3 -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute("CREATE TABLE note (text TEXT)")' \
+        "$BATS_TEST_TMPDIR/foreign.sqlite3"
+    local file
+    for file in empty foreign; do
+        run -1 dwell restore --yes "$BATS_TEST_TMPDIR/$file.sqlite3"
+        [[ $output == *"not a Dwell database"* ]]
+        [[ $(sql "SELECT count(*) FROM event") == 1 ]]
+    done
+    [[ -z $(find "$server_folder" -name '*.before-restore-*' -o -name '*.restoring') ]]
+    launch_server DATABASE_PATH="$BATS_TEST_TMPDIR/foreign.sqlite3"
+    wait_for_exit 10
+    [[ $server_status == 1 ]]
+    grep -q 'foreign.sqlite3.*not a Dwell database' "$server_folder/log"
+}
+
+@test "a backup is recorded in the database, beside a running server and without one" {
+    start_server
+    [[ -z $(sql "SELECT * FROM last_backup") ]]
+    dwell backup "$BATS_TEST_TMPDIR/one.sqlite3"
+    local first size
+    first=$(sql "SELECT completed_at_ms FROM last_backup")
+    size=$(sql "SELECT bytes FROM last_backup")
+    (($(date +%s%3N) - first < 60000 && size == $(stat -c %s "$BATS_TEST_TMPDIR/one.sqlite3")))
+    stop_server
+    dwell backup "$BATS_TEST_TMPDIR/two.sqlite3"
+    (($(sql "SELECT completed_at_ms FROM last_backup") > first))
+    # One of an older version is backed up all the same.
+    changed "DROP TABLE last_backup"
+    changed "DELETE FROM schema_migration WHERE name = 'last_backup'"
+    if [[ $(sql "SELECT max(number) FROM schema_migration") == $(sql "SELECT count(*) FROM schema_migration") ]]; then
+        run -0 dwell backup "$BATS_TEST_TMPDIR/three.sqlite3"
+        [[ $output == *"the backup is good, but not recorded"* ]]
+    fi
 }
 
 @test "check finds what is not what the events make of it" {

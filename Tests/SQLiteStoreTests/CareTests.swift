@@ -217,6 +217,95 @@ struct CareTests {
         await store.close()
     }
 
+    /// A zero-byte file is an empty database to SQLite.
+    @Test(arguments: ["zero bytes", "another program's", "a record without migrations", "another schema_migration"])
+    func `a restore refuses what is no backup, and a start what is no database of Dwell's`(_ kind: String) async throws
+    {
+        try await fill()
+        let file = folder.file("foreign")
+        #expect(FileManager.default.createFile(atPath: file, contents: nil))
+        let statements = [
+            "another program's": ["CREATE TABLE note (text TEXT)", "INSERT INTO note VALUES ('x')"],
+            "a record without migrations": [
+                "CREATE TABLE event (id INTEGER PRIMARY KEY)",
+                """
+                CREATE TABLE schema_migration (
+                    number INTEGER PRIMARY KEY, name TEXT, sha256 TEXT, applied_at_ms INTEGER)
+                """,
+            ],
+            "another schema_migration": ["CREATE TABLE schema_migration (version TEXT)"],
+        ]
+        if let statements = statements[kind] {
+            let queue = try DatabaseQueue(path: file)
+            try await queue.write { db in for sql in statements { try db.execute(sql: sql) } }
+            try queue.close()
+        }
+        func expectRefusal(_ attempt: () throws -> Void) {
+            let refusal = #expect(throws: CareRefusal.self) { try attempt() }
+            let told = refusal?.description ?? ""
+            #expect(told.contains("not a Dwell database"), "\(told)")
+        }
+        expectRefusal { _ = try DatabaseBackup.planRestore(of: file, to: path) }
+        expectRefusal { _ = try DatabaseBackup.restore(file, to: path, stamp: "x") { _ in } }
+        expectRefusal { try DatabaseBackup.make(of: file, to: folder.file("copy"), replacing: false) { _ in } }
+        expectRefusal { _ = try DatabaseCheck(path: file).run { _ in } }
+        #expect(throws: MigrationRefusal.self) { try DatabaseOpening.status(path: file) }
+        #expect(throws: RecordsUnreadable.self) { try AuditRecords(path: file) }
+        #expect(!DatabaseCopy.exists("\(path).before-restore-x"))
+        #expect(try problems() == [])
+        if kind == "zero bytes" {
+            // A new database begins as one.
+            let store = try SQLiteEventStore(path: file, nowMilliseconds: 0)
+            await store.close()
+        } else {
+            let bytes = try Data(contentsOf: URL(fileURLWithPath: file))
+            #expect(throws: MigrationRefusal.notDwell) { try SQLiteEventStore(path: file, nowMilliseconds: 0) }
+            let tables = try await DatabaseQueue(path: file).read { db in
+                try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema")
+            }
+            #expect(!tables.contains("driver"))
+            #expect(!bytes.isEmpty)
+        }
+    }
+
+    @Test func `a restore says what both hold, and what would be lost`() async throws {
+        try await fill()
+        let file = folder.file("backup")
+        try DatabaseBackup.make(of: path, to: file, replacing: false) { _ in }
+        #expect(try DatabaseBackup.planRestore(of: file, to: path).loss == nil)
+        #expect(try DatabaseBackup.planRestore(of: file, to: folder.file("none")).loss == nil)
+        let store = try SQLiteEventStore(path: path, nowMilliseconds: 0)
+        for event in SampleJourney.whole(prefix: "c", session: "session-c") {
+            _ = try await store.append(.sample(event, of: DriverID("c")))
+        }
+        await store.close()
+        let plan = try DatabaseBackup.planRestore(of: file, to: path)
+        #expect(plan.backup.events == 16 && plan.backup.drivers == 2)
+        guard case .holds(let now) = plan.current else {
+            Issue.record("\(plan.current)")
+            return
+        }
+        #expect(now.events == 24 && now.drivers == 3)
+        #expect(plan.loss == "The backup has 8 events and 1 driver fewer than the database.")
+    }
+
+    @Test func `the last backup is recorded in the database that it is of, beside a server`() async throws {
+        try await fill()
+        let file = folder.file("backup")
+        let store = try SQLiteEventStore(path: path, nowMilliseconds: 0)
+        #expect(try await store.lastBackup() == nil)
+        for moment in [Moment(millisecondsSinceEpoch: 5), Moment(millisecondsSinceEpoch: 9)] {
+            try DatabaseBackup.make(of: path, to: file, replacing: true) { _ in }
+            try DatabaseBackup.record(file, of: path, at: moment)
+            let last = try #require(try await store.lastBackup())
+            #expect(last.completedAt == moment && last.bytes > 0)
+        }
+        await store.close()
+        #expect(throws: CareRefusal.self) {
+            try DatabaseBackup.record(folder.file("none"), of: path, at: Moment(millisecondsSinceEpoch: 1))
+        }
+    }
+
     @Test func `a restore refuses a broken file, and a database that is in use`() async throws {
         try await fill()
         let file = folder.file("backup")

@@ -52,6 +52,7 @@ package enum DatabaseBackup {
             var configuration = Configuration()
             configuration.readonly = true
             let source = try DatabaseQueue(path: file, configuration: configuration)
+            try source.read(MigrationRun().requireDwell)
             let counts: DatabaseCopy.RowCounts
             do {
                 defer { try? source.close() }
@@ -73,7 +74,7 @@ package enum DatabaseBackup {
         do {
             return try replaceWhole(path, by: new, keepingAt: old)
         } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
-            throw CareRefusal("\(path) is in use: stop the server first")
+            throw CareRefusal.inUse(path)
         } catch let error as DatabaseError
             where [.SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_IOERR, .SQLITE_CANTOPEN].contains(error.resultCode)
         {
@@ -110,7 +111,7 @@ package enum DatabaseBackup {
         try DatabaseCopy.secure(path)
     }
 
-    private static func sameFile(_ one: String, _ other: String) -> Bool {
+    static func sameFile(_ one: String, _ other: String) -> Bool {
         URL(fileURLWithPath: one).resolvingSymlinksInPath().standardizedFileURL
             == URL(fileURLWithPath: other).resolvingSymlinksInPath().standardizedFileURL
     }

@@ -40,7 +40,7 @@ package struct DatabaseCheck: Sendable {
         do {
             var report = Report()
             let total = try queue.read { db in
-                _ = try MigrationRun().status(db)
+                try MigrationRun().requireDwell(db)
                 if let problem = try DatabaseCopy.integrityProblem(db) { report.problems.append(problem) }
                 return try Int.fetchOne(db, sql: "SELECT count(*) FROM event") ?? 0
             }

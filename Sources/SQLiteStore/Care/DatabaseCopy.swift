@@ -20,6 +20,10 @@ package struct CareRefusal: Error, Hashable, Sendable, CustomStringConvertible {
         self.description = description
     }
 
+    static func inUse(_ path: String) -> CareRefusal {
+        CareRefusal("\(path) is in use: stop the server first")
+    }
+
     /// What the system call before this said about the file.
     init(errnoAt path: String) {
         description = "\(path): \(String(cString: strerror(errno)))"
@@ -87,8 +91,8 @@ enum DatabaseCopy {
         defer { try? queue.close() }
         try queue.writeWithoutTransaction { db in
             try db.execute(sql: "PRAGMA journal_mode = DELETE")
+            try MigrationRun().requireDwell(db)
             if let problem = try integrityProblem(db) { throw CareRefusal("\(path) is damaged: \(problem)") }
-            _ = try MigrationRun().status(db)
             if let counts, try rowCounts(db) != counts {
                 throw CareRefusal("\(path) does not have the rows of what it was copied from")
             }

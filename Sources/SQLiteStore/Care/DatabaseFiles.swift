@@ -21,9 +21,7 @@ enum DatabaseFiles {
     /// Puts `new` in the place of the database at `path`, whether or not there is one. What is there of it, logs
     /// included, is kept under the name of `old`. Answers what it is called now; nil when there was nothing.
     static func takePlace(of path: String, _ new: String, keepingAt old: String) throws -> String? {
-        if try isLocked(path, locks.database) || isLocked(path + "-shm", locks.sharedMemory) {
-            throw CareRefusal("\(path) is in use: stop the server first")
-        }
+        if try isInUse(path) { throw CareRefusal.inUse(path) }
         var kept: String?
         for suffix in logs where DatabaseCopy.exists(path + suffix) {
             try DatabaseCopy.move(path + suffix, to: old + suffix)
@@ -36,6 +34,11 @@ enum DatabaseFiles {
         }
         try DatabaseCopy.move(new, to: path)
         return kept
+    }
+
+    /// Whether another process has the database open.
+    static func isInUse(_ path: String) throws -> Bool {
+        try isLocked(path, locks.database) || isLocked(path + "-shm", locks.sharedMemory)
     }
 
     private static func isLocked(_ path: String, _ range: (start: Int, length: Int)) throws -> Bool {
