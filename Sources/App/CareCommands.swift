@@ -83,6 +83,13 @@ struct RestoreCommand: AsyncParsableCommand {
             try DatabaseBackup.restore(file, to: path, stamp: stamp, progress)
         }
         print("\(path): restored from \(file)" + (old.map { "; what was there is now \($0)" } ?? ""))
+        if let old, plan.undoneErasures > 0 {
+            print(
+                """
+                \(DriverCount.text(plan.undoneErasures)) deleted after the backup was taken; before the server starts: \
+                dwell driver repeat-erasures --from \(old)
+                """)
+        }
     }
 
     /// Two lines, the backup's and the database's.

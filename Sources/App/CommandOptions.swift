@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import Foundation
+import Identity
 
 /// Which settings: for every subcommand that reads them.
 struct SettingsOptions: ParsableArguments {
@@ -48,6 +49,32 @@ extension ConfigurationReport {
         for warning in warnings { writeToStandardError("warning: \(warning)\n") }
         if let configuration { return configuration }
         for problem in problems { writeToStandardError("\(problem)\n") }
+        throw ExitCode.badConfiguration
+    }
+}
+
+extension TokenConfiguration {
+    /// For commands: the same key, which only a server makes.
+    ///
+    /// - Throws: `ExitCode`, once standard error says where the key was looked for.
+    func requiredKey() throws -> SigningKey {
+        let existing: SigningKey?
+        do throws(SigningKeyError) {
+            existing = try existingKey()
+        } catch {
+            writeToStandardError("\(error)\n")
+            throw ExitCode.badConfiguration
+        }
+        if let existing { return existing }
+        if case .madeByServer(let file) = key {
+            writeToStandardError(
+                """
+                There is no signing key: \(URL(fileURLWithPath: file.path).path) does not exist. A server makes it at its \
+                first start. Run this in the server's folder, name its database with --database, or set JWT_SECRET as \
+                the server has it.
+
+                """)
+        }
         throw ExitCode.badConfiguration
     }
 }

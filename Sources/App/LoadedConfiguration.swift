@@ -106,7 +106,15 @@ struct TokenConfiguration: Sendable {
     /// `DATA_KEY`, 32 bytes.
     var dataKey: Secret<[UInt8]>?
 
-    /// The key; makes the server's own on its first use. The same for `serve` and for `token`.
+    /// Nil when it is the server's own, and no server has made it yet.
+    func existingKey() throws(SigningKeyError) -> SigningKey? {
+        switch key {
+        case .configured(let key): key
+        case .madeByServer(let file): try file.load()
+        }
+    }
+
+    /// The key; makes the server's own on its first use. For `serve` alone.
     func signingKey() throws(SigningKeyError) -> SigningKey {
         switch key {
         case .configured(let key): key

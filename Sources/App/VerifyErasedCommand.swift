@@ -3,6 +3,7 @@
 import ArgumentParser
 import Foundation
 import Identity
+import JourneyModel
 import SQLiteStore
 
 struct VerifyErasedCommand: AsyncParsableCommand {
@@ -14,12 +15,16 @@ struct VerifyErasedCommand: AsyncParsableCommand {
             identifier that you give; for a receipt, looks at what still hangs on the driver that it was given to. \
             Changes nothing, and works beside a running server. Backups are other files: name them with --database.
 
+            A deletion is recorded under a digest of the driver's id. So of --driver it also tells when the deletion was; \
+            an id of which neither a trace nor a deletion is there is an error, because it may be misspelt. Of phone \
+            numbers, email addresses and Apple's names no record is kept.
+
             EXAMPLES
               dwell verify-erased --driver drv_5bqk2r --phone +491511234567
               dwell verify-erased --receipt rcp_x7q2 --database backup.sqlite3
 
             EXIT STATUS
-              0 nothing was found, 1 something was found or could not be looked at
+              0 nothing was found, 1 something was found, could not be looked at, or was never there
             """)
 
     @Option(help: ArgumentHelp("The deleted driver's id.", valueName: "id"))
@@ -54,7 +59,8 @@ struct VerifyErasedCommand: AsyncParsableCommand {
 
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
-        let path = try Configuration.report(from: input).required().databasePath
+        let configuration = try Configuration.report(from: input).required()
+        let path = configuration.databasePath
         let found: [String]
         do {
             let scan = ErasureScan(path: path)
@@ -67,7 +73,29 @@ struct VerifyErasedCommand: AsyncParsableCommand {
             print(found.joined(separator: "\n"))
             throw ExitCode.failure
         }
+        if let driver { try tellDeletion(of: DriverID(driver), path, configuration.tokens) }
         print("\(path): nothing is left of what was looked for.")
+    }
+
+    /// When it was; fails for a driver of whom this database knows nothing.
+    private func tellDeletion(of driver: DriverID, _ path: String, _ tokens: TokenConfiguration) throws {
+        guard let key = try tokens.existingKey() else {
+            return writeToStandardError(
+                "\(path): whether --driver was ever here cannot be told without the server's signing key.\n")
+        }
+        let erasedAt = try reading(path) { (records: DriverRecords) throws(RecordsUnreadable) in
+            try records.erasedAt(driver, KeyedDigests(signingKey: key))
+        }
+        guard let erasedAt else {
+            writeToStandardError(
+                """
+                \(path): nothing of --driver is here, and no deletion of it: it was never here. Is the id spelt \
+                correctly? A deletion that was recorded under another signing key is not found.
+
+                """)
+            throw ExitCode.failure
+        }
+        print("\(path): --driver was deleted at \(RFC3339.text(of: erasedAt)).")
     }
 
     private var identifiers: [(option: String, text: String)] {

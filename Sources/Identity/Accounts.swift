@@ -1,6 +1,6 @@
 // A driver's own account: shown, changed, exported, deleted; their devices; and what Apple's server says about them.
 
-import JourneyModel
+package import JourneyModel
 
 package struct Accounts: AccountKeeping, AppleNoticeTaking {
     private let store: any AccountRecordStore
@@ -52,12 +52,12 @@ package struct Accounts: AccountKeeping, AppleNoticeTaking {
         await memory.catchUp()
     }
 
-    private static func receipt(at now: Moment) -> ErasureReceipt {
+    package static func receipt(at now: Moment) -> ErasureReceipt {
         ErasureReceipt(id: RandomID.text(prefix: "rcp_"), deletedAt: now)
     }
 
     /// What stands in the place of everything that named the person.
-    private static func pseudonym() -> String { RandomID.text(prefix: "erased-") }
+    package static func pseudonym() -> String { RandomID.text(prefix: "erased-") }
 }
 
 package struct Devices: DeviceKeeping {

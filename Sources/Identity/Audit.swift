@@ -19,6 +19,9 @@ package enum AuditAction: String, CaseIterable, Hashable, Sendable {
     case deviceAdded = "device_added"
     case deviceRemoved = "device_removed"
     case appleNotice = "apple_notice"
+    /// `dwell driver sign-out` and `dwell driver erase`: the operator's doing, for a driver who called.
+    case operatorSignOut = "operator_sign_out"
+    case operatorErasure = "operator_erasure"
 }
 
 package enum AuditOutcome: String, Hashable, Sendable {

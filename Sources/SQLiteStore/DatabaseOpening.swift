@@ -34,12 +34,42 @@ package enum DatabaseOpening {
     package static func open(
         path: String, migrations: MigrationRun = MigrationRun(), nowMilliseconds: Int64
     ) throws -> DatabasePool {
+        try refuseForeign(path: path, migrations)
         let pool = try connect(path: path)
         try pool.writeWithoutTransaction { db in
             try migrations.run(db, atMilliseconds: nowMilliseconds)
             try makeDurable(db)
         }
         return pool
+    }
+
+    /// The same for a file that is there and whose schema is this binary's already: for commands that change something
+    /// beside a running server, which must not migrate the database under it.
+    ///
+    /// - Throws: `RecordsUnreadable` when there is no file; else as `open`.
+    static func openExisting(path: String) throws -> DatabasePool {
+        let reader = try RecordsFile.connect(path)
+        try reader.read(MigrationRun().requireCurrent)
+        try reader.close()
+        let pool = try connect(path: path)
+        try pool.writeWithoutTransaction(makeDurable)
+        return pool
+    }
+
+    /// Before the file is opened to be written to: that alone turns another program's database to WAL mode. An error of
+    /// SQLite's is left to the opening itself, which can do what a reader cannot (take back half a transaction).
+    private static func refuseForeign(path: String, _ migrations: MigrationRun) throws {
+        guard let reader = try? RecordsFile.connect(path) else { return }
+        defer { try? reader.close() }
+        do {
+            try reader.read(migrations.requireDwell)
+        } catch MigrationRefusal.empty {
+            return
+        } catch let refusal as MigrationRefusal {
+            throw refusal
+        } catch {
+            return
+        }
     }
 
     /// Reads the file as it is, for `dwell migrate --status`.

@@ -19,7 +19,7 @@ package struct RecordsUnreadable: Error, Hashable, Sendable, CustomStringConvert
     /// SQLite's own words are "unable to open database file".
     static let missing = RecordsUnreadable("there is no such file")
 
-    private init(_ description: String) {
+    init(_ description: String) {
         self.description = description
     }
 }

@@ -27,6 +27,13 @@ package final class SQLiteEventStore: EventStore {
             pool: pool, waitingMax: waitingMax ?? Writer.waitingMax, digests: digests, metrics: metrics)
     }
 
+    /// Opens a database that is there and has this binary's schema, beside a running server or without one.
+    ///
+    /// - Throws: `RecordsUnreadable`, `MigrationRefusal`, `DurabilityNotGranted`, or SQLite's error.
+    package convenience init(existing path: String, digests: KeyedDigests?) throws {
+        try self.init(pool: try DatabaseOpening.openExisting(path: path), digests: digests)
+    }
+
     init(
         pool: DatabasePool, waitingMax: Int = Writer.waitingMax, digests: KeyedDigests? = nil,
         checkpoints: Checkpointer.Pace = Checkpointer.Pace(), turnLength: Duration = WriterConnection.turnLength,

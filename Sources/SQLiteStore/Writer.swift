@@ -97,6 +97,17 @@ final class Writer: @unchecked Sendable {
         }
     }
 
+    /// Cuts the WAL if that is owed. Returns whether nothing is owed any more.
+    func finishRemoval() async -> Bool {
+        await withCheckedContinuation { (continuation: CheckedContinuation<Bool, Never>) in
+            pool.asyncWriteWithoutTransaction { [self] _ in
+                guard let log = connection?.log else { return continuation.resume(returning: false) }
+                if log.owesTruncation { log.truncateWithPatience() }
+                continuation.resume(returning: !log.owesTruncation)
+            }
+        }
+    }
+
     /// Cuts the WAL, if nothing was written for so long and something was since the last cut, and no reader needs it.
     func truncateLog(quietFor quiet: Duration) async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in

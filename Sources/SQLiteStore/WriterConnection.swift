@@ -126,7 +126,11 @@ final class WriterConnection {
     /// Inside the transaction: from here on nobody else commits.
     private func forgetWhatOthersChanged() throws(SQLiteError) {
         let version = try dataVersion.first({ _ in }, read: { row in row.integer(0) })
-        if version != lastDataVersion { appending.forgetDrivers() }
+        if version != lastDataVersion {
+            appending.forgetDrivers()
+            // The log has read the mark itself when it was made.
+            if lastDataVersion != -1 { log.takeOverMark() }
+        }
         lastDataVersion = version ?? -1
     }
 

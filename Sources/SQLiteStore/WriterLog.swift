@@ -39,6 +39,12 @@ final class WriterLog {
         isMarked = removesSomething
     }
 
+    /// Another process has written: what it removed and could not cut from the WAL is now owed here.
+    func takeOverMark() {
+        isMarked = Self.readMark(connection)
+        if isMarked { owesTruncation = true }
+    }
+
     /// A mark that cannot be read is taken for one.
     private static func readMark(_ connection: OpaquePointer) -> Bool {
         guard let statement = try? PreparedStatement("PRAGMA user_version", on: connection) else { return true }

@@ -151,7 +151,7 @@ def stored_in(path):
 def put_back(lab, report, litestream, restored):
     """The other half of the page: the restored one becomes the database, and is replicated in its turn."""
     lab.server.stop()
-    run = lab.dwell("restore", str(restored))
+    run = lab.dwell("restore", "--yes", str(restored))
     report.check(run.returncode == 0, "dwell restore takes what Litestream restored", run.stdout, run.stderr)
     lab.server.start()
     litestream.start()

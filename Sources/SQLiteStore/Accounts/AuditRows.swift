@@ -21,6 +21,14 @@ enum AuditRows {
             requestID: origin.requestID, at: origin.at, db)
     }
 
+    /// What the operator did, by a command and not by a request.
+    static func add(
+        _ action: AuditAction, _ outcome: AuditOutcome, ofOperatorTo driver: Int64, at now: Moment, _ db: Database
+    ) throws {
+        try add(
+            action, outcome, reason: nil, driver: driver, sid: nil, address: nil, requestID: nil, at: now, db)
+    }
+
     /// What another driver's request did to this one's: where that came from is not this one's to read.
     static func add(
         _ action: AuditAction, _ outcome: AuditOutcome, reason: String, ofAnother driver: Int64, at now: Moment,

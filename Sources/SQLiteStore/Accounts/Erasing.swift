@@ -10,8 +10,9 @@ struct Erasing: Sendable {
     /// Takes the place of the driver's id and begins the names that take the place of its sessions and events. Random:
     /// no two erasures share it, and no client has used it.
     var pseudonym: String
-    var origin: RequestOrigin
     var digests: KeyedDigests
+    /// `dwell driver erase`, which gets a line of the audit of its own.
+    var isByOperator = false
 
     /// Also for a driver of whom nothing is stored: its tokens are refused all the same.
     func erase(_ driver: DriverID, _ db: Database) throws {
@@ -22,7 +23,7 @@ struct Erasing: Sendable {
             try eraseAudit(row, db)
             try renameJourney(row, db)
         }
-        try bury(driver, db)
+        try Self.bury(digests.driver(driver), at: receipt.deletedAt, db)
         try RevocationRows.add(sid: nil, at: receipt.deletedAt, db)
         try recordErasure(of: row, db)
     }
@@ -82,22 +83,25 @@ struct Erasing: Sendable {
             arguments: [pseudonym, driver])
     }
 
-    private func bury(_ driver: DriverID, _ db: Database) throws {
+    /// Tokens of this driver from before that time are refused from here on.
+    static func bury(_ digest: [UInt8], at moment: Moment, _ db: Database) throws {
         try db.execute(
             sql: """
                 INSERT INTO erased_driver (driver_digest, erased_at_ms) VALUES (?, ?)
                 ON CONFLICT (driver_digest) DO UPDATE SET erased_at_ms = max(erased_at_ms, excluded.erased_at_ms)
                 """,
-            arguments: [digests.driver(driver).data, receipt.deletedAt.millisecondsSinceEpoch])
+            arguments: [digest.data, moment.millisecondsSinceEpoch])
     }
 
     /// Without where it was asked from. The receipt leads to what is left of the driver, and from there to nobody.
     private func recordErasure(of driver: Int64?, _ db: Database) throws {
-        try db.execute(
-            literal: """
-                INSERT INTO audit (at_ms, action, outcome, reason, driver)
-                VALUES (\(receipt.deletedAt.millisecondsSinceEpoch), \(AuditAction.erased.rawValue),
-                    \(AuditOutcome.done.rawValue), \(receipt.id), \(driver))
-                """)
+        for action in isByOperator ? [AuditAction.operatorErasure, .erased] : [.erased] {
+            try db.execute(
+                literal: """
+                    INSERT INTO audit (at_ms, action, outcome, reason, driver)
+                    VALUES (\(receipt.deletedAt.millisecondsSinceEpoch), \(action.rawValue),
+                        \(AuditOutcome.done.rawValue), \(receipt.id), \(driver))
+                    """)
+        }
     }
 }

@@ -151,7 +151,7 @@ extension SQLiteAccounts: AccountRecordStore {
         _ driver: DriverID, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin
     ) async throws(AccountFailure) {
         try await change(leavesNoTrace: true) { [digests] db in
-            try Erasing(receipt: receipt, pseudonym: pseudonym, origin: origin, digests: digests).erase(driver, db)
+            try Erasing(receipt: receipt, pseudonym: pseudonym, digests: digests).erase(driver, db)
         }
     }
 
@@ -178,7 +178,7 @@ extension SQLiteAccounts: AccountRecordStore {
     package func take(
         _ notice: AppleNotice, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin
     ) async throws(AccountFailure) {
-        let erasing = Erasing(receipt: receipt, pseudonym: pseudonym, origin: origin, digests: digests)
+        let erasing = Erasing(receipt: receipt, pseudonym: pseudonym, digests: digests)
         try await change(leavesNoTrace: notice.kind == .accountDeleted) { db in
             try AppleRows.take(notice, erasing, from: origin, db)
         }

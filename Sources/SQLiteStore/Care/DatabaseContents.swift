@@ -45,6 +45,8 @@ package struct RestorePlan: Sendable {
 
     package var backup: DatabaseContents
     package var current: Current
+    /// Deletions of drivers that the database has and the backup has not: they would be undone.
+    package var undoneErasures = 0
 
     /// Why the operator has to agree first; nil when the backup holds at least as much as the database.
     package var loss: String? {
@@ -68,7 +70,11 @@ extension DatabaseBackup {
             guard DatabaseCopy.exists(file) else { throw CareRefusal("\(file) is not there") }
             guard !sameFile(path, file) else { throw CareRefusal("\(file) is the database itself") }
             let backup = try DatabaseContents(path: file)
-            return RestorePlan(backup: backup, current: try current(path))
+            var plan = RestorePlan(backup: backup, current: try current(path))
+            if case .holds = plan.current {
+                plan.undoneErasures = try ErasureRecords.count(in: path, missingFrom: file)
+            }
+            return plan
         } catch {
             throw CareRefusal(file, error)
         }

@@ -1,0 +1,202 @@
+// `dwell driver`: what an operator does for a driver who calls, and for deletions after a restore. Works on the file,
+// beside a running server or without one.
+
+import ArgumentParser
+import Identity
+import JourneyModel
+import SQLiteStore
+import Telemetry
+
+struct DriverCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "driver",
+        abstract: "Find, sign out or delete a driver; repeat deletions after a restore.",
+        discussion: """
+            Works on the database file, beside a running server or without one. A running server hears of a sign-out \
+            or a deletion within a second. What is done is in the audit: dwell audit --driver ID.
+            """,
+        subcommands: [
+            DriverFindCommand.self, DriverSignOutCommand.self, DriverEraseCommand.self, DriverErasuresCommand.self,
+            DriverRepeatErasuresCommand.self,
+        ])
+}
+
+struct DriverFindCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "find",
+        abstract: "Find a driver by phone number, email address or id.",
+        discussion: """
+            Prints who fits, with what is stored of the person and where the driver stands. Reads only. An email address \
+            is looked for in profiles and in Apple IDs; several drivers may have the same one.
+
+            EXAMPLES
+              dwell driver find --phone '+49 151 1234567'
+              dwell driver find --email jonas@example.org --json | jq -r '.drivers[].id'
+
+            EXIT STATUS
+              0 found, 1 nobody fits or the database cannot be read
+            """)
+
+    @Option(help: "A phone number, in any notation with its country.")
+    var phone: String?
+
+    @Option(help: "An email address; capital and small letters are the same.")
+    var email: String?
+
+    @Option(help: ArgumentHelp("The driver's id.", valueName: "id"))
+    var id: String?
+
+    @Flag(help: "One JSON document instead of text.")
+    var json = false
+
+    @OptionGroup var settingsOptions: SettingsOptions
+
+    func validate() throws {
+        guard [phone, email, id].count(where: { $0 != nil }) == 1 else {
+            throw ValidationError("Give one of --phone, --email and --id.")
+        }
+        if let phone, PhoneNumber(phone) == nil {
+            throw ValidationError("--phone is a number with its country: + and 8 to 15 digits.")
+        }
+    }
+
+    func run() async throws {
+        let configuration = try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides))
+            .required()
+        let path = configuration.databasePath
+        guard let question else { throw ExitCode.failure }
+        let drivers = try reading(path) { (records: DriverRecords) throws(RecordsUnreadable) in
+            try records.find(question)
+        }
+        if json { return print(DriverText.json(drivers)) }
+        guard drivers.isEmpty else { return print(drivers.map(DriverText.text).joined(separator: "\n\n")) }
+        writeToStandardError("\(path): nobody fits.\n")
+        if let id, let key = try configuration.tokens.existingKey() {
+            let erasedAt = try reading(path) { (records: DriverRecords) throws(RecordsUnreadable) in
+                try records.erasedAt(DriverID(id), KeyedDigests(signingKey: key))
+            }
+            if let erasedAt { writeToStandardError("This driver was deleted at \(RFC3339.text(of: erasedAt)).\n") }
+        }
+        throw ExitCode.failure
+    }
+
+    private var question: DriverQuestion? {
+        if let phone { return PhoneNumber(phone).map(DriverQuestion.phone) }
+        if let email { return .email(email) }
+        return id.map { .id(DriverID($0)) }
+    }
+}
+
+struct DriverSignOutCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "sign-out",
+        abstract: "End every sign-in session of a driver.",
+        discussion: """
+            For a lost phone: its access token is refused within a second, its refresh token at once. Tokens without a \
+            sign-in session (of dwell token, or of another service) stay good until they expire.
+
+            EXAMPLES
+              dwell driver sign-out --id drv_5bqk2r
+            """)
+
+    @Option(help: ArgumentHelp("The driver's id.", valueName: "id"))
+    var id: String
+
+    @OptionGroup var settingsOptions: SettingsOptions
+
+    func run() async throws {
+        let count = try await changing(settingsOptions) { accounts, _, now in
+            try await accounts.endAllByOperator(of: DriverID(id), at: now)
+        }
+        guard let count else { throw Self.unknown(id) }
+        print("\(id): \(count) sign-in session\(count == 1 ? "" : "s") ended")
+    }
+
+    static func unknown(_ id: String) -> ExitCode {
+        writeToStandardError("There is no driver \(escaped(id)). dwell driver find looks for one.\n")
+        return .failure
+    }
+}
+
+struct DriverEraseCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "erase",
+        abstract: "Delete a driver's account and everything that names the person.",
+        discussion: """
+            The same as DELETE /auth/me in the app, and as final: account, devices and sign-ins go, events stay without \
+            a link to anybody. Shows who it is and asks first; without a terminal it wants --yes. Prints the receipt, \
+            which dwell verify-erased takes.
+
+            EXAMPLES
+              dwell driver erase --id drv_5bqk2r
+              dwell driver erase --id drv_5bqk2r --yes
+            """)
+
+    @Option(help: ArgumentHelp("The driver's id.", valueName: "id"))
+    var id: String
+
+    @Flag(help: "Do not ask.")
+    var yes = false
+
+    @OptionGroup var settingsOptions: SettingsOptions
+
+    func run() async throws {
+        let path = try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides)).required()
+            .databasePath
+        let driver = try reading(path) { (records: DriverRecords) throws(RecordsUnreadable) in
+            try records.find(.id(DriverID(id))).first
+        }
+        guard let driver else { throw DriverSignOutCommand.unknown(id) }
+        writeToStandardError(DriverText.text(driver) + "\n")
+        try confirm("Delete this driver? It cannot be undone.", yes: yes)
+        let receipt = try await changing(settingsOptions) { accounts, store, now -> ErasureReceipt? in
+            let receipt = Accounts.receipt(at: now)
+            guard try await accounts.eraseByOperator(DriverID(id), receipt: receipt) else { return nil }
+            await finishRemoval(store)
+            return receipt
+        }
+        guard let receipt else { throw DriverSignOutCommand.unknown(id) }
+        print("\(id) deleted at \(RFC3339.text(of: receipt.deletedAt)), receipt \(receipt.id)")
+    }
+}
+
+/// Waits for readers of the write-ahead log, and says so when one stays.
+func finishRemoval(_ store: SQLiteEventStore) async {
+    guard await !store.finishRemoval(within: .seconds(10)) else { return }
+    writeToStandardError(
+        """
+        warning: something reads an old state of the database (a backup, a shell), so deleted bytes are still in its \
+        write-ahead log. The server removes them when the reader ends.
+
+        """)
+}
+
+/// Opens the database of these settings for a change, beside a running server or without one, and closes it. What
+/// cannot be done is told on standard error, and the command fails.
+func changing<Outcome>(
+    _ options: SettingsOptions,
+    _ body: (SQLiteAccounts, SQLiteEventStore, Moment) async throws -> Outcome
+) async throws -> Outcome {
+    let configuration = try Configuration.report(from: ConfigurationInput(overrides: options.overrides)).required()
+    let path = configuration.databasePath
+    let digests = KeyedDigests(signingKey: try configuration.tokens.requiredKey())
+    do {
+        let store = try SQLiteEventStore(existing: path, digests: digests)
+        let outcome: Outcome
+        do {
+            outcome = try await body(
+                SQLiteAccounts(store: store, digests: digests), store,
+                Moment(millisecondsSinceEpoch: millisecondsSince1970()))
+        } catch {
+            await store.close()
+            throw error
+        }
+        await store.close()
+        return outcome
+    } catch let code as ExitCode {
+        throw code
+    } catch {
+        writeToStandardError("\(path): \(error)\n")
+        throw ExitCode.failure
+    }
+}

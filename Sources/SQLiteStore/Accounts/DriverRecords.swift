@@ -1,0 +1,96 @@
+// Finds a driver in a database file by what a caller can tell: the id, a phone number, an email address. Each call is one
+// snapshot.
+
+import GRDB
+package import Identity
+package import JourneyModel
+
+package enum DriverQuestion: Hashable, Sendable {
+    case id(DriverID)
+    case phone(PhoneNumber)
+    /// Capital and small letters are the same.
+    case email(String)
+}
+
+package struct DriverRecord: Hashable, Sendable {
+    package var id: DriverID
+    package var createdAt: Moment
+    package var name: String?
+    package var email: String?
+    /// Of the Apple ID, which may differ from the profile's.
+    package var appleEmail: String?
+    package var phone: String?
+    /// Nil for another service's driver, who has no account here.
+    package var role: String?
+    package var signInSessions: Int
+    package var lastUsedAt: Moment?
+    package var devices: Int
+    package var state: JourneyState
+    package var events: Int
+    package var lastReceivedAt: Moment?
+}
+
+package struct DriverRecords: RecordsReader {
+    private let queue: DatabaseQueue
+
+    /// Opens the file read-only.
+    package init(path: String) throws(RecordsUnreadable) {
+        queue = try RecordsFile.open(path)
+    }
+
+    package func close() {
+        try? queue.close()
+    }
+
+    /// Everybody who fits, by the time when they came.
+    package func find(_ question: DriverQuestion) throws(RecordsUnreadable) -> [DriverRecord] {
+        try RecordsFile.read(queue) { db in
+            try Row.fetchAll(db, sql: Self.sql(question), arguments: [Self.argument(question)]).map(Self.record)
+        }
+    }
+
+    /// When this driver was deleted last; nil when that is not known under this key.
+    package func erasedAt(
+        _ driver: DriverID, _ digests: KeyedDigests
+    ) throws(RecordsUnreadable) -> Moment? {
+        try RecordsFile.read(queue) { db in try DriverRows.erasedAt(driver, digests, db) }
+    }
+
+    private static func argument(_ question: DriverQuestion) -> String {
+        switch question {
+        case .id(let driver): driver.rawValue
+        case .phone(let number): number.e164
+        case .email(let email): email
+        }
+    }
+
+    private static func sql(_ question: DriverQuestion) -> String {
+        let condition =
+            switch question {
+            case .id: "driver.driver_id = ?1"
+            case .phone: "phone_identity.phone = ?1"
+            case .email: "account.email = ?1 COLLATE NOCASE OR apple_identity.email = ?1 COLLATE NOCASE"
+            }
+        return """
+            SELECT driver_id, driver.created_at_ms, name, account.email, apple_identity.email, phone, role,
+                (SELECT count(*) FROM sign_in_session WHERE sign_in_session.driver = driver.id),
+                (SELECT max(last_used_at_ms) FROM sign_in_session WHERE sign_in_session.driver = driver.id),
+                (SELECT count(*) FROM device WHERE device.driver = driver.id), state,
+                (SELECT count(*) FROM event WHERE event.driver = driver.id),
+                (SELECT max(received_at_ms) FROM event WHERE event.driver = driver.id)
+            FROM driver
+            LEFT JOIN account ON account.driver = driver.id
+            LEFT JOIN apple_identity ON apple_identity.driver = driver.id
+            LEFT JOIN phone_identity ON phone_identity.driver = driver.id
+            WHERE \(condition) ORDER BY driver.id
+            """
+    }
+
+    private static func record(_ row: Row) throws -> DriverRecord {
+        DriverRecord(
+            id: DriverID(row[0]), createdAt: Moment(millisecondsSinceEpoch: row[1]), name: row[2], email: row[3],
+            appleEmail: row[4], phone: row[5], role: row[6], signInSessions: row[7],
+            lastUsedAt: StoredEvents.moment(row[8]), devices: row[9], state: try StoredEvents.state(row, 10),
+            events: row[11], lastReceivedAt: StoredEvents.moment(row[12]))
+    }
+}

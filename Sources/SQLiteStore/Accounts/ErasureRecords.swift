@@ -1,0 +1,100 @@
+// The list of deletions: when, and the keyed digest of whom. It names nobody to a reader without the signing key, so it
+// may be kept longer than any backup. Read from a database, or from a file that `dwell driver erasures` printed.
+
+import Foundation
+import GRDB
+package import JourneyModel
+
+/// One deletion. As text: the time, 64 hexadecimal digits, and the receipt or `-`, with a space between them.
+package struct RecordedErasure: Hashable, Sendable {
+    /// HMAC of the driver's id (KeyedDigests), 32 bytes.
+    package var digest: [UInt8]
+    package var at: Moment
+    /// Nil when two deletions were recorded in one millisecond: which receipt is whose cannot be told.
+    package var receipt: String?
+
+    init(digest: [UInt8], at moment: Moment, receipt: String?) {
+        self.digest = digest
+        at = moment
+        self.receipt = receipt
+    }
+
+    package var line: String {
+        let hex = digest.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+        return "\(RFC3339.text(of: at)) \(hex) \(receipt ?? "-")"
+    }
+
+    package init?(line: some StringProtocol) {
+        let words = line.split(separator: " ")
+        guard words.count == 3, let at = RFC3339.moment(from: String(words[0])), words[1].utf8.count == 64 else {
+            return nil
+        }
+        let digits = words[1].compactMap(\.hexDigitValue)
+        guard digits.count == 64 else { return nil }
+        let digest = stride(from: 0, to: 64, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
+        self.init(digest: digest, at: at, receipt: words[2] == "-" ? nil : String(words[2]))
+    }
+}
+
+package enum ErasureRecords {
+    /// Far more than a list has, and little enough to be read at once.
+    private static let listBytesMax = 256 * 1024 * 1024
+
+    /// The deletions that the file at `path` has, oldest first: a database of Dwell's or a printed list.
+    package static func read(_ path: String) throws(RecordsUnreadable) -> [RecordedErasure] {
+        do {
+            return try isDatabase(path) ? database(path) : list(path)
+        } catch {
+            throw RecordsUnreadable(error)
+        }
+    }
+
+    private static func isDatabase(_ path: String) throws -> Bool {
+        guard let handle = FileHandle(forReadingAtPath: path) else { throw RecordsUnreadable.missing }
+        defer { try? handle.close() }
+        return try handle.read(upToCount: 16) == Data("SQLite format 3\0".utf8)
+    }
+
+    private static func database(_ path: String) throws -> [RecordedErasure] {
+        let queue = try RecordsFile.open(path)
+        defer { try? queue.close() }
+        return try queue.read(all)
+    }
+
+    private static func list(_ path: String) throws -> [RecordedErasure] {
+        let data = try Data(contentsOf: URL(fileURLWithPath: path))
+        guard data.count <= listBytesMax, let text = String(bytes: data, encoding: .utf8) else {
+            throw RecordsUnreadable("it is neither a database nor a list of deletions")
+        }
+        return try text.split(whereSeparator: \.isNewline).enumerated().map { index, line in
+            guard let erasure = RecordedErasure(line: line) else {
+                throw RecordsUnreadable("line \(index + 1) is not one of a list that dwell driver erasures printed")
+            }
+            return erasure
+        }
+    }
+
+    static func all(_ db: Database) throws -> [RecordedErasure] {
+        // A tombstone and its receipt are written in one transaction, with one time; nothing else connects them.
+        try Row.fetchAll(
+            db,
+            sql: """
+                WITH receipt AS (
+                    SELECT at_ms, CASE count(*) WHEN 1 THEN min(reason) END AS id
+                    FROM audit WHERE action = 'erased' GROUP BY at_ms)
+                SELECT driver_digest, erased_at_ms, receipt.id
+                FROM erased_driver LEFT JOIN receipt ON receipt.at_ms = erased_at_ms
+                ORDER BY erased_at_ms, driver_digest
+                """
+        ).map { row in
+            RecordedErasure(
+                digest: Array(row[0] as Data), at: Moment(millisecondsSinceEpoch: row[1]), receipt: row[2])
+        }
+    }
+
+    /// How many deletions the one database has that the other has not.
+    static func count(in path: String, missingFrom other: String) throws -> Int {
+        let known = try database(other).reduce(into: [[UInt8]: Moment]()) { $0[$1.digest] = $1.at }
+        return try database(path).count { erasure in known[erasure.digest].map { $0 < erasure.at } ?? true }
+    }
+}

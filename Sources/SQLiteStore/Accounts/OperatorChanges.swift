@@ -1,0 +1,80 @@
+// What an operator does for a driver who calls: `dwell driver sign-out`, `erase` and `repeat-erasures`. The same
+// transactions as the driver's own requests, audited as the operator's. They run in the command's process, on the file;
+// a running server reads the feed of revocations several times a second.
+
+import GRDB
+package import Identity
+package import JourneyModel
+
+extension SQLiteAccounts {
+    /// Ends every sign-in session. Returns how many there were; nil for an unknown driver.
+    package func endAllByOperator(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> Int? {
+        try await change { db in
+            guard let row = try DriverRows.row(of: driver, db) else { return nil }
+            let sessions = try SignInSessionRows.all(of: row, db)
+            try SignInSessionRows.end(sessions, at: now, db)
+            try AuditRows.add(.operatorSignOut, .done, ofOperatorTo: row, at: now, db)
+            return sessions.count
+        }
+    }
+
+    /// Deletes the driver as `DELETE /auth/me` does. False for an unknown one, for whom nothing is done.
+    package func eraseByOperator(_ driver: DriverID, receipt: ErasureReceipt) async throws(AccountFailure) -> Bool {
+        let erasing = Erasing(
+            receipt: receipt, pseudonym: Accounts.pseudonym(), digests: digests, isByOperator: true)
+        return try await change(leavesNoTrace: true) { db in
+            guard try DriverRows.row(of: driver, db) != nil else { return false }
+            try erasing.erase(driver, db)
+            return true
+        }
+    }
+
+    // MARK: After a restore
+
+    /// What of these deletions this database lacks.
+    package func missing(_ erasures: [RecordedErasure]) async throws(AccountFailure) -> MissingErasures {
+        try await read { [digests] db in try MissingErasures(erasures, digests, db) }
+    }
+
+    /// Repeats them, each driver in a transaction of its own. Those whose driver is not here have their tokens refused.
+    package func `repeat`(_ missing: MissingErasures, at now: Moment) async throws(AccountFailure) {
+        for (driver, erasure) in missing.drivers {
+            let receipt = ErasureReceipt(id: erasure.receipt ?? Accounts.receipt(at: now).id, deletedAt: now)
+            _ = try await eraseByOperator(driver, receipt: receipt)
+        }
+        try await change { db in
+            for erasure in missing.withoutDriver { try Erasing.bury(erasure.digest, at: erasure.at, db) }
+            try RevocationRows.add(sid: nil, at: now, db)
+        }
+    }
+}
+
+/// Deletions that another database, or a list, has and this one has not.
+package struct MissingErasures: Sendable {
+    /// Who is here again, the oldest deletion first.
+    package var drivers: [(driver: DriverID, erasure: RecordedErasure)] = []
+    /// Nothing is stored of their drivers; only their tokens are to be refused.
+    package var withoutDriver: [RecordedErasure] = []
+
+    init(_ erasures: [RecordedErasure], _ digests: KeyedDigests, _ db: Database) throws {
+        var missing: [[UInt8]: RecordedErasure] = [:]
+        let known = try ErasureRecords.all(db).reduce(into: [[UInt8]: Moment]()) { $0[$1.digest] = $1.at }
+        for erasure in erasures where known[erasure.digest].map({ $0 < erasure.at }) ?? true {
+            if let other = missing[erasure.digest], other.at >= erasure.at { continue }
+            missing[erasure.digest] = erasure
+        }
+        guard !missing.isEmpty else { return }
+        let rows = try Row.fetchCursor(db, sql: "SELECT driver_id, created_at_ms FROM driver")
+        while let row = try rows.next() {
+            let driver = DriverID(row[0])
+            // One who came after the deletion is somebody new of the same id.
+            guard let erasure = missing[digests.driver(driver)],
+                Moment(millisecondsSinceEpoch: row[1]) <= erasure.at
+            else { continue }
+            drivers.append((driver, erasure))
+            missing[erasure.digest] = nil
+        }
+        drivers.sort { $0.erasure.at < $1.erasure.at }
+        withoutDriver = missing.values.sorted { $0.at < $1.at }
+    }
+}
