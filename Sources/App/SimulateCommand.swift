@@ -4,6 +4,7 @@ import ArgumentParser
 import Foundation
 import Identity
 import JourneyModel
+import SQLiteStore
 import Simulation
 import Telemetry
 
@@ -14,16 +15,18 @@ struct SimulateCommand: AsyncParsableCommand {
         discussion: """
             Each of N new drivers plays every scenario once: \(Scenario.allCases.map(\.rawValue).joined(separator: ", ")). \
             Every answer is compared with a fold of its own; at the end every event is sent once more, and compared \
-            again. The drives lie in the past hours, so nobody waits for a deadline. What was played stays on the \
-            server, under drivers whose ids begin with simulated-.
+            again. The drives lie in the past hours, so nobody waits for a deadline. The drivers' ids begin with \
+            \(DriverID.simulatedPrefix): they are in no figure of /ops or /metrics but those of requests, and go to no \
+            analytics. What was played stays on the server until --clean removes it.
 
-            Tokens are signed with the key that `dwell token` would use. Ends with status 0 when the server agreed \
+            Tokens are signed with the key that `dwell token` would use; a driver of --token is no simulated one. Ends with status 0 when the server agreed \
             about everything, else with 1, at the first divergence, with the options that play it again.
 
             EXAMPLES
               dwell simulate
               dwell simulate --url https://dwell.example.org --drivers 50 --rate 200
               dwell simulate --url https://dwell.example.org --token "$TOKEN" --scenario force-quit
+              dwell simulate --clean
             """)
 
     @Option(help: ArgumentHelp("The server: http[s]://host[:port]. Without it the one of these settings."))
@@ -44,6 +47,9 @@ struct SimulateCommand: AsyncParsableCommand {
     @Option(help: "Use this access token instead of one per driver; its driver must be between two journeys.")
     var token: String?
 
+    @Flag(help: "Play nothing: remove all simulated drivers from the database of these settings. A server may run.")
+    var clean = false
+
     @OptionGroup var settingsOptions: SettingsOptions
 
     private static let driversMax = 10_000
@@ -55,11 +61,15 @@ struct SimulateCommand: AsyncParsableCommand {
             throw ValidationError("--drivers is a whole number from 1 to \(Self.driversMax).")
         }
         guard rate > 0, rate <= 10_000 else { throw ValidationError("--rate is a number above 0 and up to 10000.") }
+        if clean, url != nil || token != nil || drivers != nil || seed != nil || !scenario.isEmpty {
+            throw ValidationError("--clean plays nothing: only --database and --env-file go with it.")
+        }
         if token != nil, let drivers, drivers != 1 { throw ValidationError("--token is one driver's: --drivers is 1.") }
         if let url, transport(to: url) == nil { throw ValidationError("--url is http[s]://host[:port].") }
     }
 
     func run() async throws {
+        if clean { return try await removeAll() }
         let configuration = try configurationIfNeeded()
         let url = try url ?? Self.url(of: configuration)
         guard let transport = transport(to: url) else {
@@ -81,6 +91,19 @@ struct SimulateCommand: AsyncParsableCommand {
         }
     }
 
+    private func removeAll() async throws {
+        try await changing(settingsOptions) { _, store, _ in
+            var (drivers, events) = (0, 0)
+            while true {
+                let removed = try await store.removeSimulatedDrivers()
+                if removed.drivers == 0 { break }
+                drivers += removed.drivers
+                events += removed.events
+            }
+            print("\(DriverCount.text(drivers)) of simulations removed, with \(events) events")
+        }
+    }
+
     // MARK: What to play
 
     private var options: SimulatedDrivers.Options {
@@ -90,7 +113,7 @@ struct SimulateCommand: AsyncParsableCommand {
         return SimulatedDrivers.Options(
             seed: seed ?? UInt64.random(in: 0..<1_000_000_000), drivers: drivers ?? (token == nil ? 4 : 1),
             eventsPerSecond: rate, scenarios: scenarios.isEmpty ? Scenario.allCases : scenarios,
-            runID: "simulated-\(digits)")
+            runID: DriverID.simulatedPrefix + digits)
     }
 
     // MARK: Against whom
@@ -115,7 +138,7 @@ struct SimulateCommand: AsyncParsableCommand {
     private func tokens(_ configuration: Configuration?) async throws -> SimulatedDrivers.Tokens {
         if let token { return .one(token) }
         guard let tokens = configuration?.tokens else { throw ExitCode.badConfiguration }
-        let issuer = await AccessTokenIssuer(key: try tokens.signingKey(), scope: tokens.scope)
+        let issuer = await AccessTokenIssuer(key: try tokens.requiredKey(), scope: tokens.scope)
         return .perDriver { driver in
             // A day: longer than any run that somebody waits for.
             try await issuer.mint(driver: driver, role: nil, ttlSeconds: 86_400, now: millisecondsSince1970() / 1000)

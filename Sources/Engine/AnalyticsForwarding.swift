@@ -81,7 +81,9 @@ package struct AnalyticsForwarding: Sendable {
     private func forward(
         _ events: [FeedEvent], to last: Int64, deletedCount: Int64, waiting: Int64, _ pace: inout Pace
     ) async throws(StoreFailure) -> Int64 {
-        switch await capture.capture(events) {
+        // A simulation is nobody's drive. Its events are passed over, not lost.
+        let real = events.filter { !$0.driver.isSimulated }
+        switch real.isEmpty ? .taken : await capture.capture(real) {
         case .taken:
             try await feed.move(Self.consumer, to: last, losing: deletedCount, at: clock())
             if pace.failureCount > 0 {
@@ -89,7 +91,7 @@ package struct AnalyticsForwarding: Sendable {
             }
             pace = Pace(batchSize: min(pace.batchSize * 2, Self.batchMax), nextLog: pace.nextLog)
             return 0
-        case .refused(let reason) where events.count == 1:
+        case .refused(let reason) where real.count == 1:
             logger.error(
                 "analytics refuse an event for good; it is not forwarded",
                 metadata: ["event": "\(last)", "reason": "\(reason)"])

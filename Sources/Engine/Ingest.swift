@@ -42,7 +42,7 @@ package struct Ingest: Sendable {
             answer = await appended(submission, of: driver, receivedAt: receivedAt)
             if settle(claim, decision.verdict, after: answer) { quota = quota.withBack(1) }
         }
-        metrics.count(submission.name, answer)
+        if !driver.isSimulated { metrics.count(submission.name, answer) }
         return Ingested(answer: answer, limitClass: claim.limitClass, quota: quota)
     }
 
@@ -64,7 +64,7 @@ package struct Ingest: Sendable {
             if answers[index].answer == .rateLimited {
                 answers[index].answer = await answerWithoutQuota(submission, of: driver, receivedAt: receivedAt)
             }
-            metrics.count(submission.name, answers[index].answer)
+            if !driver.isSimulated { metrics.count(submission.name, answers[index].answer) }
         }
         return answers
     }

@@ -7,4 +7,11 @@ public struct DriverID: Hashable, Sendable, CustomStringConvertible {
     }
 
     public var description: String { rawValue }
+
+    /// Begins the id of every driver of `dwell simulate`. A person's id is `drv_...`, or what a holder of the signing key
+    /// puts into a token, so no client can choose it.
+    public static let simulatedPrefix = "simulated-"
+
+    /// A driver of `dwell simulate`, who is in no figure and goes to no analytics.
+    public var isSimulated: Bool { rawValue.utf8.starts(with: Self.simulatedPrefix.utf8) }
 }

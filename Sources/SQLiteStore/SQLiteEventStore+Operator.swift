@@ -6,13 +6,16 @@ import GRDB
 package import JourneyModel
 
 extension SQLiteEventStore: OperatorReader {
+    private static let driverCountsSQL =
+        "SELECT state, count(*) FROM driver WHERE id NOT IN (\(SimulatedDriverRows.select)) GROUP BY state"
+
     /// Rows that one look counts at most: a tenth of a second's work.
     static let talliedRowsMax: Int64 = 500_000
 
     package func driverCounts() async throws(StoreFailure) -> [JourneyState: Int] {
         try await read { db in
             var counts: [JourneyState: Int] = [:]
-            for row in try Row.fetchAll(db, sql: "SELECT state, count(*) FROM driver GROUP BY state") {
+            for row in try Row.fetchAll(db, sql: Self.driverCountsSQL) {
                 counts[try StoredEvents.state(row, 0)] = row[1]
             }
             return counts
@@ -30,7 +33,8 @@ extension SQLiteEventStore: OperatorReader {
                     SELECT received_at_ms / 60000 AS minute, name, has_session, transition, reason, implies_reset,
                         after_state, count(*)
                     FROM event CROSS JOIN event_kind ON event_kind.id = event.kind
-                    WHERE event.id > ? AND event.id <= ? GROUP BY minute, event.kind, transition, reason,
+                    WHERE event.id > ? AND event.id <= ? AND event.driver NOT IN (\(SimulatedDriverRows.select))
+                    GROUP BY minute, event.kind, transition, reason,
                         implies_reset, after_state
                     """, arguments: [after, last])
             var tallies: [EventTally] = []

@@ -29,6 +29,17 @@ import Testing
         #expect(feed.place == FeedPlace(last: 450, newest: 450, lostCount: 0))
     }
 
+    @Test func simulatedDriversArePassedOverAndNotLost() async {
+        feed.add(count: 2)
+        feed.add(count: 3, of: "simulated-1x-driver-0")
+        feed.add(count: 1)
+        feed.add(count: 450, of: "simulated-1x-driver-1")
+        var pace = AnalyticsForwarding.Pace()
+        for _ in 0..<3 { #expect(await forwarding.round(&pace) == 0) }
+        #expect(service.taken == [1, 2, 6])
+        #expect(feed.place == FeedPlace(last: 456, newest: 456, lostCount: 0))
+    }
+
     @Test func anOutageCostsNothingButTheWait() async {
         feed.add(count: 3)
         service.answer { _ in .unavailable(reason: "down", retryAfterSeconds: nil) }
@@ -99,12 +110,12 @@ private final class ScriptedFeed: EventFeed {
 
     func delete(upTo id: Int64) { state.withLock { $0.events.removeAll { $0.id <= id } } }
 
-    func add(count: Int64) {
+    func add(count: Int64, of driver: String = "d") {
         state.withLock { state in
             for id in state.place.newest + 1...state.place.newest + count {
                 state.events.append(
                     FeedEvent(
-                        id: id, driver: DriverID("d"), eventID: "e\(id)", name: .chargerTargeted, sessionID: nil,
+                        id: id, driver: DriverID(driver), eventID: "e\(id)", name: .chargerTargeted, sessionID: nil,
                         chargerID: nil, merchantID: nil, occurredAt: Moment(millisecondsSinceEpoch: id),
                         receivedAt: Moment(millisecondsSinceEpoch: id), source: "ios_native", appState: nil,
                         sequence: nil, metadata: nil, settingsVersion: "v", verdict: .none, state: .idle))

@@ -55,6 +55,28 @@ start_liar() {
     ((expired >= 1)) || fail "The server stored no expiry."
 }
 
+@test "simulated drivers are in no figure, and --clean removes them beside a running server" {
+    start_server OPS_TOKEN=integration-looks-at-the-page METRICS_TOKEN=integration-reads-figures
+    sign_in jo
+    post /native/events "$(event enteredChargerIntentZone k1)"
+    simulate --drivers 20 --rate 1000 --seed 42
+    [[ $ended == 0 ]]
+    (($(sql "SELECT count(*) FROM driver WHERE driver_id LIKE 'simulated-%'") == 20))
+    curl -fsS -H "Authorization: Bearer integration-reads-figures" "$server_url/metrics" >"$BATS_TEST_TMPDIR/figures"
+    [[ $(sed -n 's/^dwell_events_total{.*} //p' "$BATS_TEST_TMPDIR/figures" | awk '{ sum += $1 } END { print sum }') == 1 ]]
+    simulate --clean
+    [[ $ended == 0 && $out =~ ^"20 drivers of simulations removed, with "[0-9]+" events"$ ]]
+    [[ $(sql "SELECT (SELECT count(*) FROM driver), (SELECT count(*) FROM event)") == "1|1" ]]
+    simulate --clean
+    [[ $ended == 0 && $out == "0 drivers"* ]]
+    # The server goes on as before, also for drivers like those.
+    simulate --drivers 2 --rate 1000 --seed 42
+    [[ $ended == 0 ]]
+    post /native/events "$(event chargerTargeted k2)"
+    [[ $status == 200 ]]
+    dwell check
+}
+
 @test "it waits when the limiter says so, and registers sessions where that is required" {
     start_server RATE_LIMIT_SESSION_EVENTS=5 RATE_LIMIT_PRESESSION_EVENTS=5 RATE_LIMIT_WINDOW_SECONDS=1 \
         SESSION_REGISTRATION=required

@@ -1,0 +1,55 @@
+// The drivers of `dwell simulate` in the database: left out of figures, and removed by `dwell simulate --clean`.
+
+package import Engine
+import GRDB
+import JourneyModel
+
+/// How much went with some simulated drivers.
+package struct SimulatedDriversRemoved: Hashable, Sendable {
+    package var drivers: Int
+    package var events: Int
+}
+
+enum SimulatedDriverRows {
+    /// Row numbers of simulated drivers, by the index on driver_id: `.` comes after `-`.
+    static let select = """
+        SELECT id FROM driver
+        WHERE driver_id >= '\(DriverID.simulatedPrefix)' AND driver_id < '\(DriverID.simulatedPrefix.dropLast()).'
+        """
+
+    /// Tables with a column `driver` that refers to one, those that others refer to last.
+    static let tables = [
+        "event", "session", "journey_base", "device", "sign_in_session", "apple_refresh_token", "apple_identity",
+        "phone_identity", "account", "audit",
+    ]
+
+    static func remove(driversMax: Int, _ db: Database) throws -> SimulatedDriversRemoved {
+        let drivers = try Int64.fetchAll(db, sql: "\(select) ORDER BY id LIMIT ?", arguments: [driversMax])
+        var removed = SimulatedDriversRemoved(drivers: drivers.count, events: 0)
+        for driver in drivers {
+            // A gap in the numbers of events is counted as lost by whoever follows them; these were never to be sent.
+            try db.execute(
+                sql: """
+                    UPDATE feed_consumer SET lost_count = lost_count - (
+                        SELECT count(*) FROM event WHERE driver = ? AND event.id > last_event)
+                    """, arguments: [driver])
+            try db.execute(
+                sql: "DELETE FROM refresh_token WHERE session IN (SELECT id FROM sign_in_session WHERE driver = ?)",
+                arguments: [driver])
+            for table in tables {
+                try db.execute(sql: "DELETE FROM \(table) WHERE driver = ?", arguments: [driver])
+                if table == "event" { removed.events += db.changesCount }
+            }
+            try db.execute(sql: "DELETE FROM driver WHERE id = ?", arguments: [driver])
+        }
+        return removed
+    }
+}
+
+extension SQLiteEventStore {
+    /// Removes some of the drivers of `dwell simulate` with all that is stored of them, in one transaction. To be called
+    /// until there are none.
+    package func removeSimulatedDrivers(driversMax: Int = 16) async throws(StoreFailure) -> SimulatedDriversRemoved {
+        try await change { db in try SimulatedDriverRows.remove(driversMax: driversMax, db) }
+    }
+}

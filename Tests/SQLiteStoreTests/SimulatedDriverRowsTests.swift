@@ -1,0 +1,74 @@
+// The drivers of `dwell simulate`: in no figure, and removed with everything that is stored of them.
+
+import Engine
+import GRDB
+import JourneyModel
+import TestSupport
+import Testing
+
+@testable import SQLiteStore
+
+struct SimulatedDriverRowsTests {
+    private let folder: ScratchFolder
+
+    init() throws { folder = try ScratchFolder(inMemory: true) }
+
+    private func fill(_ store: SQLiteEventStore, _ drivers: [String]) async throws {
+        for name in drivers {
+            for event in SampleJourney.whole(prefix: name, session: "session-\(name)") {
+                _ = try await store.append(.sample(event, of: DriverID(name)))
+            }
+        }
+    }
+
+    @Test func `the prefix is theirs alone`() {
+        #expect(DriverID("simulated-1x-driver-0").isSimulated)
+        for id in ["simulated", "drv_simulated-", "Simulated-1", "simulatedx"] { #expect(!DriverID(id).isSimulated) }
+    }
+
+    @Test func `the operator's figures leave them out`() async throws {
+        let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
+        try await fill(store, ["simulated-a", "b", "simulated-c"])
+        #expect(try await store.driverCounts().values.reduce(0, +) == 1)
+        let tallies = try await store.tallies(after: 0, since: Moment(millisecondsSinceEpoch: 0))
+        #expect(tallies.tallies.reduce(0) { $0 + $1.count } == 8)
+        await store.close()
+    }
+
+    @Test func `removing them takes all of theirs and nothing of others`() async throws {
+        let path = folder.file("db")
+        let server = try SQLiteEventStore(path: path, nowMilliseconds: 0)
+        try await fill(server, ["a", "simulated-1", "simulated-2", "z"])
+        // Whoever follows the events has come as far as the first simulated driver's.
+        try await server.move("analytics", to: 10, losing: 0, at: .sample)
+        let command = try SQLiteEventStore(existing: path, digests: nil)
+        #expect(
+            try await command.removeSimulatedDrivers(driversMax: 1) == SimulatedDriversRemoved(drivers: 1, events: 8))
+        #expect(try await command.removeSimulatedDrivers() == SimulatedDriversRemoved(drivers: 1, events: 8))
+        #expect(try await command.removeSimulatedDrivers() == SimulatedDriversRemoved(drivers: 0, events: 0))
+        await command.close()
+        // The running server remembers no row of theirs: one of the same name begins anew.
+        try await fill(server, ["simulated-2"])
+        #expect(try await server.eventCount() == 24)
+        // 14 events went between the consumer's place and the next event: none of them is lost.
+        #expect(try await server.place(of: "analytics").lostCount == -14)
+        await server.close()
+        let check = try DatabaseCheck(path: path)
+        #expect(try check.run { _ in }.problems == [])
+        check.close()
+    }
+
+    @Test func `every table that refers to a driver is emptied`() async throws {
+        let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
+        let referring = try await store.read { db in
+            try String.fetchAll(
+                db,
+                sql: """
+                    SELECT DISTINCT entry.name FROM sqlite_schema AS entry, pragma_foreign_key_list(entry.name) AS reference
+                    WHERE entry.type = 'table' AND reference."table" = 'driver' ORDER BY 1
+                    """)
+        }
+        #expect(referring == SimulatedDriverRows.tables.sorted())
+        await store.close()
+    }
+}
