@@ -12,24 +12,23 @@ struct Dwell: AsyncParsableCommand {
             environment does not set are taken from the file that ENV_FILE names (.env).
 
             EXAMPLES
-              dwell                                    serve on 127.0.0.1:8080
-              HTTP_PORT=9000 LOG_LEVEL=debug dwell     with other settings
+              dwell serve                              serve on 127.0.0.1:8080
+              HTTP_PORT=9000 dwell serve               on another port
               dwell check-config                       see every setting, its source and its range
               dwell token --driver jonas               an access token to try it with
 
             EXIT STATUS
-              0 done, 1 failed, 64 wrong usage, 78 wrong settings
+              0 done (also: help was shown), 1 failed or not well, 64 wrong usage, 78 wrong settings
             """,
         version: version,
         subcommands: [
             ServeCommand.self, CheckConfigCommand.self, ConfigCommand.self, TokenCommand.self, MigrateCommand.self,
             HealthcheckCommand.self, ExplainCommand.self, BackupCommand.self,
             RestoreCommand.self, CheckCommand.self, SimulateCommand.self, AuditCommand.self,
-            VerifyErasedCommand.self,
-        ],
-        defaultSubcommand: ServeCommand.self)
+            VerifyErasedCommand.self, DriverCommand.self,
+        ])
 
-    /// A first word that is no command would be taken for an argument of `serve`, whose usage says nothing of commands.
+    /// A first word that is no command is told with the list of those that are.
     static func main() async {
         let names = configuration.subcommands.compactMap { $0.configuration.commandName }
         let word = CommandLine.arguments.dropFirst().first ?? "help"

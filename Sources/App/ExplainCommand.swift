@@ -8,7 +8,7 @@ import SQLiteStore
 struct ExplainCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "explain",
-        abstract: "Show what became of each event of a session.",
+        abstract: "Show each event of a session, its verdict and why.",
         discussion: """
             Every event of the journey, in the order in which the server folds them: its clocks, the verdict with its \
             reason, the settings in force, and the state before and after. The events of the driver that led to the \
@@ -52,8 +52,8 @@ struct ExplainCommand: AsyncParsableCommand {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
         let path = try Configuration.report(from: input).required().databasePath
         guard let events = try reading(path, read) else {
-            let what = session.map { "an event of session \($0)" } ?? "an event of driver \(driver ?? "")"
-            writeToStandardError("\(path) has not \(what).\n")
+            let whose = session.map { "session \(escaped($0))" } ?? "driver \(escaped(driver ?? ""))"
+            writeToStandardError("\(path) has no event of \(whose).\n")
             throw ExitCode.failure
         }
         if json {

@@ -8,9 +8,9 @@ struct HealthcheckCommand: AsyncParsableCommand {
         commandName: "healthcheck",
         abstract: "Ask a running server whether it is alive, or ready.",
         discussion: """
-            GET /healthz of the server with these settings, on the same machine. Ends with status 0 when it answers \
-            200 within two seconds, else with 1 and the reason. --ready asks /readyz instead: is the database taking \
-            writes, and no drain under way?
+            Asks GET /healthz of the server with these settings, on the same machine. Ends with status 0 when the answer is \
+            200 within two seconds, otherwise with 1 and the reason. --ready asks /readyz instead: whether the database \
+            takes writes and the server is not about to stop.
 
             EXAMPLES
               dwell healthcheck

@@ -9,9 +9,14 @@ import Telemetry
 struct MigrateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "migrate", abstract: "Bring the database to this version's schema.",
-        discussion: "The server does the same when it starts; this is for doing it before, or for looking.")
+        discussion: """
+            The server does the same when it starts. This command does it beforehand, or shows what there is to do.
 
-    @Flag(help: "Only show which migrations are applied and which are not.")
+            EXAMPLES
+              dwell migrate --status
+            """)
+
+    @Flag(help: "Change nothing: show which migrations are applied. An error when there is no database.")
     var status = false
 
     @OptionGroup var settingsOptions: SettingsOptions

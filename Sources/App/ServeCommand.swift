@@ -1,12 +1,13 @@
 // `dwell serve`.
 
 import ArgumentParser
+import HTTPServer
 import Logging
 import SQLiteStore
 
 struct ServeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "serve", abstract: "Serve until SIGTERM or SIGINT (the default).",
+        commandName: "serve", abstract: "Serve until SIGTERM or SIGINT.",
         discussion: """
             The first SIGTERM or SIGINT drains: no new connections, open requests are answered, and the exit status \
             is 0 within SHUTDOWN_TIMEOUT_SECONDS. A second one ends at once. SIGHUP reads the environment file again.
@@ -24,7 +25,11 @@ struct ServeCommand: AsyncParsableCommand {
         do {
             try await Wiring(configuration, logger: logger).run(input, hadFile: report.hasFile)
         } catch {
-            logger.critical("the server cannot run", metadata: ["reason": "\(error)"])
+            var metadata: Logger.Metadata = ["reason": "\(error)"]
+            if let error = error as? CannotListen, let hint = PortHolder.hint(about: error) {
+                metadata["hint"] = "\(hint)"
+            }
+            logger.critical("the server cannot run", metadata: metadata)
             throw ExitCode.failure
         }
     }

@@ -10,9 +10,9 @@ struct TokenCommand: AsyncParsableCommand {
         commandName: "token",
         abstract: "Print an access token for a driver.",
         discussion: """
-            Signed with the key that the server uses: JWT_SECRET, JWT_PRIVATE_KEY_FILE, or the one that the server \
-            makes for itself beside its database, which this command makes when it is not there yet. The token has \
-            no sign-in session, so it cannot be revoked: it is good until it expires, unless the server is set to \
+            Signed with the key that the server uses: JWT_SECRET, JWT_PRIVATE_KEY_FILE, or the one that the server made \
+            for itself beside its database. Without any of them it ends with status 78: run it in the server's folder, \
+            or with its settings. The token has no sign-in session, so it cannot be revoked: it is good until it expires, unless the server is set to \
             JWT_TRUST_EXTERNAL=false. Standard output gets the token and nothing else.
 
             EXAMPLES
@@ -52,7 +52,7 @@ struct TokenCommand: AsyncParsableCommand {
     func run() async throws {
         let report = Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides))
         let tokens = try report.required().tokens
-        let issuer = await AccessTokenIssuer(key: try tokens.signingKey(), scope: tokens.scope)
+        let issuer = await AccessTokenIssuer(key: try tokens.requiredKey(), scope: tokens.scope)
         let now = millisecondsSince1970() / 1000
         print(
             try await issuer.mint(

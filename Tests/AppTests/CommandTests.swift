@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import Foundation
+import Identity
 import Testing
 
 @testable import App
@@ -10,10 +11,10 @@ import Testing
 @Suite struct CommandTests {
     // MARK: Parsing
 
-    @Test func serveIsTheDefault() throws {
-        let plain = try #require(try Dwell.parseAsRoot([]) as? ServeCommand)
+    @Test func serveTakesAddressAndFiles() throws {
+        let plain = try #require(try Dwell.parseAsRoot(["serve"]) as? ServeCommand)
         #expect(plain.listenOptions.overrides.isEmpty && plain.settingsOptions.overrides.isEmpty)
-        let arguments = ["--host", "::1", "--port", "0", "--database", "/tmp/x", "--env-file", "e"]
+        let arguments = ["serve", "--host", "::1", "--port", "0", "--database", "/tmp/x", "--env-file", "e"]
         let serve = try #require(try Dwell.parseAsRoot(arguments) as? ServeCommand)
         #expect(serve.listenOptions.overrides == ["HTTP_HOST": "::1", "HTTP_PORT": "0"])
         #expect(serve.settingsOptions.overrides == ["DATABASE_PATH": "/tmp/x", "ENV_FILE": "e"])
@@ -25,6 +26,9 @@ import Testing
         ["token", "--driver", "d", "--ttl", "99999999999999999999"], ["serve", "--port", "x"], ["nonsense"],
         ["audit"], ["audit", "--driver", "d", "--limit", "0"], ["audit", "--driver", "d", "--limit", "10001"],
         ["verify-erased"], ["verify-erased", "--driver", "abc"], ["verify-erased", "--phone", "0151 1234567"],
+        ["driver", "find"], ["driver", "find", "--id", "a", "--email", "b"], ["driver", "erase"],
+        ["driver", "find", "--phone", "0151 1234567"], ["driver", "sign-out"], ["driver", "repeat-erasures"],
+        ["driver", "erasures", "--since", "yesterday"], ["simulate", "--clean", "--drivers", "2"],
         ["check-config", "--json", "--example"], ["healthcheck", "--url", "ftp://x"], ["healthcheck", "--url", ""],
         ["healthcheck", "--url", "https://127.0.0.1"], ["healthcheck", "--url", "http://u@127.0.0.1"],
     ])
@@ -69,6 +73,19 @@ import Testing
         let help = try dwell(["--help"])
         #expect(help.status == 0 && help.output.contains("check-config") && help.output.contains("EXAMPLES"))
         #expect(try dwell(["--nonsense"]).status == 64)
+        #expect(try dwell([]) == help)
+    }
+
+    @Test func listeningSocketsAreFoundInTheKernelsTable() {
+        let table = """
+              sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+               0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4711 1 0 100 0 0 10 0
+               1: 0100007F:1F90 0100007F:C001 01 00000000:00000000 00:00000000 00000000  1000        0 4712 1 0 20 4 30 10 -1
+               2: 00000000:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4713 1 0 100 0 0 10 0
+            """
+        #expect(PortHolder.inodes(in: table, port: 8080) == ["4711"])
+        #expect(PortHolder.inodes(in: table, port: 80) == ["4713"])
+        #expect(PortHolder.inodes(in: "", port: 80) == [])
     }
 
     @Test func badSettingsEndWith78AndALineEach() throws {
@@ -98,10 +115,15 @@ import Testing
     @Test func tokenPrintsATokenAndNothingElse() throws {
         try withFiles([:]) { folder in
             let database = folder + "/var/dwell.sqlite3"
+            let keyFile = database + ".jwt-key"
+            // A key that no server made would sign tokens that no server accepts.
+            let none = try dwell(["token", "--driver", "jonas", "--database", database])
+            #expect(none.status == 78 && none.output.isEmpty && none.errors.contains(keyFile))
+            #expect(!FileManager.default.fileExists(atPath: keyFile))
+            _ = try LocalKeyFile(path: keyFile).loadOrCreate()
             let first = try dwell(["token", "--driver", "jonas", "--database", database])
             #expect(first.status == 0 && first.errors.isEmpty)
             #expect(first.output.split(separator: ".").count == 3 && first.output.filter(\.isNewline).count == 1)
-            #expect(FileManager.default.fileExists(atPath: database + ".jwt-key"))
             let production = ["APP_ENV": "production"]
             #expect(try dwell(["token", "--driver", "jonas", "--database", database], production).status == 78)
             let secret = production.merging(["JWT_SECRET": ConfigurationTests.secret]) { $1 }

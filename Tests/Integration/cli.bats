@@ -150,6 +150,8 @@ print(base64.urlsafe_b64encode(digest).rstrip(b"=").decode())' "$signed")
     ends_with 1 timeout 20 env -i "${clean_environment[@]}" "${server_environment[@]}" \
         DATABASE_PATH="$server_folder/second.sqlite3" "$DWELL" serve
     grep -q "$server_port" <<<"$err$out"
+    # Who it is, and what to do.
+    grep -q "port $server_port is held by dwell (process $first); stop it, or choose another port: HTTP_PORT=" <<<"$err$out"
     kill -0 "$first"
     stop_server
 }
@@ -209,10 +211,91 @@ PYTHON
     stop_server
 }
 
-@test "dwell without a subcommand serves" {
-    launch_prepared
-    wait_until_ready
+@test "dwell without a subcommand prints help, and does nothing else" {
+    ends_with 0 dwell
+    [[ $out == *USAGE*SUBCOMMANDS*serve* && -z $err ]]
+    [[ -z $(ls "$server_folder") ]]
+}
+
+@test "token and simulate without the server's key make none" {
+    signing=()
+    prepare_server
+    ends_with 78 dwell token --driver jonas
+    [[ -z $out && $err == *"$server_folder/dwell.sqlite3.jwt-key does not exist"*"JWT_SECRET"* ]]
+    ends_with 78 dwell simulate
+    ends_with 78 dwell driver sign-out --id jonas
+    [[ -z $(ls "$server_folder") ]]
+}
+
+# The table in docs/operations.md, "Exit statuses".
+@test "every subcommand ends as documented: well, and in two ways not" {
+    start_server
+    sign_in a
+    post /native/events "$(event enteredChargerIntentZone k1 '.session_id = "s-1"')"
+    local backup=$BATS_TEST_TMPDIR/backup.sqlite3 missing=$BATS_TEST_TMPDIR/missing.sqlite3
+    ends_with 0 dwell help
+    ends_with 0 dwell check-config
+    ends_with 1 dwell check-config --port 70000
+    ends_with 64 dwell check-config --no-such-option
+    ends_with 0 dwell config history
+    ends_with 1 dwell config history --database "$missing"
+    ends_with 64 dwell config history --limit 0
+    ends_with 0 dwell token --driver jonas
+    ends_with 64 dwell token --driver jonas --ttl 0
+    ends_with 78 dwell token --driver jonas --env-file "$missing"
+    ends_with 0 dwell migrate --status
+    ends_with 1 dwell migrate --status --database "$missing"
+    ends_with 64 dwell migrate now
+    ends_with 0 dwell healthcheck --ready
+    ends_with 1 dwell healthcheck --url http://127.0.0.1:1
+    ends_with 64 dwell healthcheck --url ftp://x
+    ends_with 0 dwell explain --session s-1
+    ends_with 1 dwell explain --session no-such
+    ends_with 64 dwell explain
+    ends_with 0 dwell backup "$backup"
+    ends_with 1 dwell backup "$backup"
+    ends_with 64 dwell backup
+    ends_with 0 dwell check
+    ends_with 1 dwell check --database "$missing"
+    ends_with 64 dwell check now
+    ends_with 0 dwell driver find --id "$(driver a)"
+    ends_with 1 dwell driver find --id nobody
+    ends_with 64 dwell driver find
+    ends_with 0 dwell driver sign-out --id "$(driver a)"
+    ends_with 1 dwell driver sign-out --id nobody
+    ends_with 64 dwell driver sign-out
+    ends_with 0 dwell audit --driver "$(driver a)"
+    ends_with 1 dwell audit --driver nobody
+    ends_with 64 dwell audit
+    ends_with 0 dwell driver erase --id "$(driver a)" --yes
+    ends_with 1 dwell driver erase --id "$(driver a)" --yes
+    ends_with 64 dwell driver erase
+    ends_with 0 dwell verify-erased --driver "$(driver a)"
+    ends_with 1 dwell verify-erased --driver never-was-here
+    ends_with 64 dwell verify-erased
+    ends_with 0 dwell driver erasures
+    ends_with 1 dwell driver erasures --database "$missing"
+    ends_with 64 dwell driver erasures --since yesterday
+    ends_with 1 dwell driver repeat-erasures --from "$missing"
+    ends_with 64 dwell driver repeat-erasures
+    ends_with 0 dwell simulate --drivers 1 --scenario happy-path --rate 1000
+    ends_with 1 dwell simulate --url http://127.0.0.1:1
+    ends_with 64 dwell simulate --drivers 0
+    ends_with 0 dwell simulate --clean
+    ends_with 1 dwell simulate --clean --database "$missing"
+    ends_with 1 dwell restore --yes "$backup"
+    [[ $err == *"stop the server first"* ]]
     stop_server
+    ends_with 0 dwell restore --yes "$backup"
+    ends_with 1 dwell restore --yes "$missing"
+    ends_with 64 dwell restore
+    ends_with 0 dwell driver repeat-erasures --yes --from "$(ls "$server_folder"/dwell.sqlite3.before-restore-*)"
+    [[ $out == *"1 driver deleted again"* ]]
+    ends_with 0 dwell migrate
+    ends_with 1 dwell migrate --database /proc/nowhere/x.sqlite3
+    ends_with 78 dwell serve --port 70000
+    ends_with 64 dwell serve now
+    ends_with 64 dwell no-such-command
 }
 
 @test "healthcheck: 0 while the server answers, 1 when it does not" {

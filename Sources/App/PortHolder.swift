@@ -1,0 +1,53 @@
+// Which program holds a port that the server wants, and what to do about it. From Linux's /proc, where a user sees the
+// open files of that user's processes only, root of all.
+
+import Foundation
+import HTTPServer
+import Sockets
+
+enum PortHolder {
+    /// Nil when the error is another one than a taken port.
+    static func hint(about error: CannotListen) -> String? {
+        guard case .system(_, EADDRINUSE) = error.reason, case .ip(_, let port) = error.address else { return nil }
+        let holders = names(ofListenersOn: port)
+        let who =
+            holders.isEmpty
+            ? "another program listens on port \(port) (ss -ltnp, as root, shows which)"
+            : "port \(port) is held by \(holders.joined(separator: " and "))"
+        return "\(who); stop it, or choose another port: HTTP_PORT=\(port < 65535 ? port + 1 : port - 1)"
+    }
+
+    /// `caddy (process 1234)`, for each process that can be seen.
+    static func names(ofListenersOn port: Int) -> [String] {
+        let sockets = Set(
+            ["/proc/net/tcp", "/proc/net/tcp6"].flatMap { file in
+                (try? String(contentsOfFile: file, encoding: .utf8)).map { inodes(in: $0, port: port) } ?? []
+            }.map { "socket:[\($0)]" })
+        guard !sockets.isEmpty, let entries = try? FileManager.default.contentsOfDirectory(atPath: "/proc") else {
+            return []
+        }
+        return entries.compactMap(Int.init).sorted().compactMap { process in
+            let folder = "/proc/\(process)/fd"
+            let files = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
+            let holds = files.contains { file in
+                (try? FileManager.default.destinationOfSymbolicLink(atPath: "\(folder)/\(file)"))
+                    .map(sockets.contains) ?? false
+            }
+            guard holds else { return nil }
+            let name = try? String(contentsOfFile: "/proc/\(process)/comm", encoding: .utf8)
+            return "\((name ?? "a program").trimmingCharacters(in: .newlines)) (process \(process))"
+        }
+    }
+
+    /// Of the listening sockets in a table as /proc/net/tcp has it (proc(5)): the second column ends in the port in
+    /// hexadecimal, the fourth is the state, the tenth the inode.
+    static func inodes(in table: String, port: Int) -> [String] {
+        table.split(separator: "\n").dropFirst().compactMap { line in
+            let columns = line.split(separator: " ")
+            guard columns.count > 9, columns[3] == "0A",
+                let digits = columns[1].split(separator: ":").last, Int(digits, radix: 16) == port
+            else { return nil }
+            return String(columns[9])
+        }
+    }
+}
