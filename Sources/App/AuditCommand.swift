@@ -10,9 +10,9 @@ struct AuditCommand: AsyncParsableCommand {
         commandName: "audit",
         abstract: "Show what was done about a driver's account.",
         discussion: """
-            Sign-ins, also refused ones, refreshes and their reuse, sign-outs, profile changes, exports, devices, \
-            notices of Apple's and deletions, the newest first: when, from which address, by which request, and how it \
-            ended. Reads the database file and nothing else, so it works beside a running server and without one.
+            Sign-ins (refused ones too), refreshes and their reuse, sign-outs, profile changes, exports, devices, Apple's \
+            notifications and deletions, by the driver or by an operator, newest first: time, address, request and \
+            outcome. Reads the database file and nothing else, so it works beside a running server and without one.
 
             EXAMPLES
               dwell audit --driver drv_5bqk2r

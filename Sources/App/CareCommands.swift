@@ -12,8 +12,8 @@ struct BackupCommand: AsyncParsableCommand {
         commandName: "backup",
         abstract: "Copy the database to a file, beside a running server.",
         discussion: """
-            One consistent snapshot: all that was acknowledged before the command began is in it. The copy is checked \
-            (integrity, foreign keys, the rows of every table), synced, and gets its name only then. It holds \
+            One consistent snapshot with everything that was acknowledged before the command began. The copy is checked \
+            (integrity, foreign keys, the rows of every table) and synced before it gets its name. It holds \
             everything that the database holds, so it is readable by its owner alone; keep it so. The key that the \
             server made beside its database, if it did, is not in it. The database remembers when the last backup was \
             made, for metrics and the operator's page.
@@ -58,6 +58,9 @@ struct RestoreCommand: AsyncParsableCommand {
             The backup is copied and checked; then it takes the database's place at once, and the old database is kept \
             beside it. The server migrates it at its next start if it is of an older version. Limits in Redis are not \
             restored.
+
+            Drivers who were deleted after the backup was taken are in it again. The restore says how many they are; dwell \
+            driver repeat-erasures deletes them again.
 
             EXAMPLES
               dwell restore /var/backups/dwell-2026-11-20.sqlite3

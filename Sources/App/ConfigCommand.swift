@@ -7,17 +7,16 @@ import SQLiteStore
 
 struct ConfigCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "config", abstract: "What the settings of the session engine were.",
+        commandName: "config", abstract: "Show the settings of the session engine over time.",
         subcommands: [ConfigHistoryCommand.self])
 }
 
 struct ConfigHistoryCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "history",
-        abstract: "Show when which settings came into force.",
+        abstract: "Show when settings came into force, and what changed.",
         discussion: """
-            One entry for each start and SIGHUP that found other settings than before, the newest first, with what \
-            changed. The version is the ETag of GET /native/config and stands with every event stored under it. Reads \
+            One entry for each start or SIGHUP that changed settings, newest first. The version is the ETag of GET /native/config and stands with every event stored under it. Reads \
             the database file and nothing else, so it works beside a running server and without one.
 
             EXAMPLES

@@ -13,13 +13,13 @@ struct SimulateCommand: AsyncParsableCommand {
         commandName: "simulate",
         abstract: "Play scripted drives against a running server and check every verdict.",
         discussion: """
-            Each of N new drivers plays every scenario once: \(Scenario.allCases.map(\.rawValue).joined(separator: ", ")). \
-            Every answer is compared with a fold of its own; at the end every event is sent once more, and compared \
-            again. The drives lie in the past hours, so nobody waits for a deadline. The drivers' ids begin with \
+            Each new driver plays every scenario once: \(Scenario.allCases.map(\.rawValue).joined(separator: ", ")). \
+            Every answer is compared with what the command computes itself; at the end every event is sent once more, \
+            and compared again. The drives lie in the past hours, so no deadline has to be waited for. The drivers' ids begin with \
             \(DriverID.simulatedPrefix): they are in no figure of /ops or /metrics but those of requests, and go to no \
             analytics. What was played stays on the server until --clean removes it.
 
-            Tokens are signed with the key that `dwell token` would use; a driver of --token is no simulated one. Ends with status 0 when the server agreed \
+            Tokens are signed with the key that `dwell token` would use; the driver of --token is a real one and is counted. Ends with status 0 when the server agreed \
             about everything, else with 1, at the first divergence, with the options that play it again.
 
             EXAMPLES

@@ -12,7 +12,7 @@ struct VerifyErasedCommand: AsyncParsableCommand {
         abstract: "Look for what is left of a deleted driver.",
         discussion: """
             Searches every column of every table, and the bytes of the database file and its write-ahead log, for each \
-            identifier that you give; for a receipt, looks at what still hangs on the driver that it was given to. \
+            identifier that you give; for a receipt, checks the rows of the deleted driver. \
             Changes nothing, and works beside a running server. Backups are other files: name them with --database.
 
             A deletion is recorded under a digest of the driver's id. So of --driver it also tells when the deletion was; \
