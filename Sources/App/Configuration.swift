@@ -80,6 +80,21 @@ enum Variables {
         "TRUSTED_PROXIES_HEADER", .http, default: .xForwardedFor,
         "The one header in which they say it; the other is never read, since clients can send it through a proxy.")
 
+    static let corsAllowedOrigins = Variable<CrossOrigin?>(
+        name: "CORS_ALLOWED_ORIGINS", section: .http, defaultText: "", defaultValue: nil,
+        allowed: .text(
+            "1 to \(CrossOrigin.originsMax) origins such as https://app.example.org or http://localhost:5173 with commas "
+                + "between them: scheme, host and a port that is not the scheme's own, in lower case, without a path; "
+                + "* is none"),
+        isSecret: false,
+        sentence:
+            "The web pages that may call from a browser and read the answers. Without it, none of another origin.",
+        parse: { text in
+            let items = text.split(separator: ",", omittingEmptySubsequences: false)
+            return CrossOrigin(items.map { $0.trimmingCharacters(in: .whitespaces) }).map(Optional.some)
+        },
+        show: { $0?.origins.joined(separator: ",") ?? "none" })
+
     static let headerTimeoutSeconds = Variable<Int>.integer(
         "HTTP_HEADER_TIMEOUT_SECONDS", .http, default: 10, in: 1...600,
         "From the first byte of a request to the end of its header; then 408 or 503.")
@@ -205,7 +220,7 @@ enum Variables {
         [
             environment, environmentFile, logLevel, logFormat, shutdownTimeoutSeconds,
             hosts, port, unixSocket, eventLoops, connectionsMax, connectionsPerAddressMax, trustedProxies,
-            trustedProxiesField, headerTimeoutSeconds, bodyTimeoutSeconds, bodyBytesPerSecondMin,
+            trustedProxiesField, corsAllowedOrigins, headerTimeoutSeconds, bodyTimeoutSeconds, bodyBytesPerSecondMin,
             idleTimeoutSeconds, writeStallTimeoutSeconds, outputBufferBytes, bufferedBytesMax,
             databasePath, eventRetentionDays, redis, redisTimeoutMilliseconds,
             jwtSecret, jwtPrivateKeyFile, jwtIssuer, jwtAudience, jwtTrustExternal, accessTokenTTLSeconds,

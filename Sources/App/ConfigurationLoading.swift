@@ -49,7 +49,8 @@ extension Configuration {
             eventLoops: reading.value(of: Variables.eventLoops),
             connectionsMax: reading.value(of: Variables.connectionsMax),
             connectionsPerAddressMax: reading.value(of: Variables.connectionsPerAddressMax),
-            trustedProxies: reading.value(of: Variables.trustedProxies), patience: HTTP.Patience(&reading),
+            trustedProxies: reading.value(of: Variables.trustedProxies),
+            crossOrigin: reading.value(of: Variables.corsAllowedOrigins), patience: HTTP.Patience(&reading),
             outputBufferBytes: reading.value(of: Variables.outputBufferBytes),
             bufferedBytesMax: reading.value(of: Variables.bufferedBytesMax))
         http.trustedProxies.field = reading.value(of: Variables.trustedProxiesField)

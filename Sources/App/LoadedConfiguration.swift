@@ -24,6 +24,8 @@ struct Configuration: Sendable {
         /// 0: as many as there may be in all.
         var connectionsPerAddressMax: Int
         var trustedProxies: TrustedProxies
+        /// Nil: no web page of another origin.
+        var crossOrigin: CrossOrigin?
         var patience: Patience
         var outputBufferBytes: Int
         var bufferedBytesMax: Int

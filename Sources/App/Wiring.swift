@@ -194,6 +194,7 @@ extension Configuration.HTTP {
         configuration.connectionsMax = connectionsMax
         configuration.connectionsPerAddressMax = connectionsPerAddressMax
         configuration.trustedProxies = trustedProxies
+        configuration.crossOrigin = crossOrigin
         configuration.headTimeoutMilliseconds = patience.headerTimeoutSeconds * 1000
         configuration.bodyTimeoutMilliseconds = patience.bodyTimeoutSeconds * 1000
         configuration.bodyBytesPerSecondMin = patience.bodyBytesPerSecondMin

@@ -28,7 +28,7 @@ extension Dialogue {
                 return false
             }
             response = answer
-        case .options(let allow): response = Response(status: .noContent, fields: Fields([("Allow", allow)]))
+        case .noContent(let fields): response = Response(status: .noContent, fields: fields)
         case .refusal(let status, let detail, let fields): response = rendered(status, detail, fields, exchange)
         }
         send(response, to: exchange, atMilliseconds: exchange.request.receivedAtMilliseconds)
@@ -46,7 +46,7 @@ extension Dialogue {
             ?? Exchange(
                 destination: .refusal(status, detail: detail, fields: fields),
                 request: Request(
-                    method: .get, path: "", id: RequestID.of(http.receivedFields),
+                    method: .get, path: "", fields: http.receivedFields, id: RequestID.of(http.receivedFields),
                     receivedAtMilliseconds: LoopClock.nowMilliseconds, remoteAddress: connection.remoteAddress),
                 hasHead: false)
         self.exchange = exchange
@@ -77,7 +77,8 @@ extension Dialogue {
         var bytes: [UInt8] = []
         if case .bytes(let content) = response.body { bytes = content }
         http.encode(
-            status: response.status, fields: response.fields, body: bytes, dateText: dateText(milliseconds),
+            status: response.status, fields: fields(of: response, to: exchange), body: bytes,
+            dateText: dateText(milliseconds),
             requestID: exchange.request.id, close: close || connection.isDraining, into: &output)
         observe(exchange, response.status, output.count - before)
     }
@@ -87,6 +88,14 @@ extension Dialogue {
         let taken = exchange.take()
         holdRequest()
         return taken
+    }
+
+    /// The fields of every answer, whoever made it: a handler, a refusal, a stream.
+    private func fields(of response: Response, to exchange: Exchange) -> Fields {
+        guard let crossOrigin = serving.configuration.crossOrigin else { return response.fields }
+        var fields = response.fields
+        crossOrigin.allow(exchange.request.fields, in: &fields)
+        return fields
     }
 
     private func dateText(_ milliseconds: Int64) -> String {
@@ -117,7 +126,8 @@ extension Dialogue {
     @inline(never) mutating func beginStream(_ response: Response) -> Exchange? {
         guard let exchange = takeExchange() else { return nil }
         http.encodeHead(
-            status: response.status, fields: response.fields, dateText: dateText(LoopClock.nowMilliseconds),
+            status: response.status, fields: fields(of: response, to: exchange),
+            dateText: dateText(LoopClock.nowMilliseconds),
             requestID: exchange.request.id, close: connection.isDraining, into: &output)
         streamedBytes = output.count
         return exchange

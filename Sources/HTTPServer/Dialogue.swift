@@ -105,24 +105,7 @@ struct Dialogue: ~Copyable {
     private mutating func begin(_ head: RequestHead) {
         headDeadline = nil
         contentStart = nil
-        let destination: Exchange.Destination
-        var parameters: [String: String] = [:]
-        switch match(head.method, head.path) {
-        case .route(let placed, let found):
-            http.limitBody(toBytes: placed.route.bodyBytesMax)
-            destination = .handler(placed)
-            parameters = found
-        case .options(let allow):
-            http.limitBody(toBytes: Dialogue.discardedBodyBytesMax)
-            destination = .options(allow: allow)
-        case .notFound:
-            http.limitBody(toBytes: Dialogue.discardedBodyBytesMax)
-            destination = .refusal(.notFound, detail: "There is nothing at this path.", fields: Fields())
-        case .methodNotAllowed(let allow):
-            http.limitBody(toBytes: Dialogue.discardedBodyBytesMax)
-            let fields = Fields([("Allow", allow)])
-            destination = .refusal(.methodNotAllowed, detail: "This path does not take this method.", fields: fields)
-        }
+        let (destination, parameters) = destination(of: head)
         let client = serving.configuration.trustedProxies.clientAddress(
             peer: connection.remoteAddress, head.fields)
         exchange = Exchange(
@@ -132,6 +115,33 @@ struct Dialogue: ~Copyable {
                 id: RequestID.of(head.fields), receivedAtMilliseconds: LoopClock.nowMilliseconds,
                 remoteAddress: client.text, parameters: parameters),
             addressGap: client.gap)
+    }
+
+    /// What becomes of the request, and the parts of its path that a template names.
+    private mutating func destination(of head: RequestHead) -> (Exchange.Destination, [String: String]) {
+        let preflight = serving.configuration.crossOrigin?.preflightAnswer(
+            head.method, head.fields, methods: serving.router.allowOfServer)
+        if let preflight {
+            http.limitBody(toBytes: Dialogue.discardedBodyBytesMax)
+            return (.noContent(preflight), [:])
+        }
+        switch match(head.method, head.path) {
+        case .route(let placed, let found):
+            http.limitBody(toBytes: placed.route.bodyBytesMax)
+            return (.handler(placed), found)
+        case .options(let allow):
+            http.limitBody(toBytes: Dialogue.discardedBodyBytesMax)
+            return (.noContent(Fields([("Allow", allow)])), [:])
+        case .notFound:
+            http.limitBody(toBytes: Dialogue.discardedBodyBytesMax)
+            return (.refusal(.notFound, detail: "There is nothing at this path.", fields: Fields()), [:])
+        case .methodNotAllowed(let allow):
+            http.limitBody(toBytes: Dialogue.discardedBodyBytesMax)
+            let fields = Fields([("Allow", allow)])
+            return (
+                .refusal(.methodNotAllowed, detail: "This path does not take this method.", fields: fields), [:]
+            )
+        }
     }
 
     /// Most connections ask for one thing again and again.

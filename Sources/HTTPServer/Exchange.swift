@@ -7,8 +7,8 @@ struct Exchange {
         case handler(PlacedRoute)
         /// Decided before the body was read; the body is read only to keep the connection.
         case refusal(Status, detail: String, fields: Fields)
-        /// 204 with Allow.
-        case options(allow: String)
+        /// 204 with these fields: OPTIONS, and the preflights of browsers.
+        case noContent(Fields)
     }
 
     var destination: Destination

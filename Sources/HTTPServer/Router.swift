@@ -27,7 +27,8 @@ package struct Router: Sendable {
 
     private var literal: [String: Resource] = [:]
     private var templates: [(segments: [Segment], resource: Resource)] = []
-    private var allowOfServer = ""
+    /// What the server takes on any path, as the Allow field lists it.
+    private(set) var allowOfServer = ""
 
     /// Of two routes with the same method and template the first one counts. Templates with `{name}` are tried in the
     /// order in which they first appear.

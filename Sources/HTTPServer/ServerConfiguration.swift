@@ -17,6 +17,8 @@ package struct ServerConfiguration: Sendable {
     package var limits = Limits()
     /// Whose forwarding field is believed, and which one it is.
     package var trustedProxies = TrustedProxies()
+    /// The web pages that may call from a browser; nil: those of the server's own origin alone.
+    package var crossOrigin: CrossOrigin?
 
     /// From the first byte of a request to the end of its head. A phone's head is one packet; nginx waits 60 s,
     /// Apache's mod_reqtimeout 20 s. Over it: 408 or 503.

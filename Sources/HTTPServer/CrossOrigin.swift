@@ -1,0 +1,110 @@
+// Cross-origin requests: which web pages may call this server from a browser and read its answers (the Fetch standard,
+// "HTTP-CORS protocol": https://fetch.spec.whatwg.org/#http-cors-protocol). The one place that knows these fields; every
+// answer passes here on its way to the bytes, those that no handler made too (Dialogue+Answers.swift).
+
+internal import HTTP1
+
+package struct CrossOrigin: Hashable, Sendable {
+    /// More than any deployment lists; each request compares against all of them.
+    package static let originsMax = 64
+
+    /// As a browser sends them in `Origin`. Never empty.
+    package let origins: [String]
+
+    /// nil when one of them is not an origin as a browser sends it, or there are none or too many. `*` and `null` are
+    /// no origins: answers are allowed with credentials, for which the standard takes exact origins only.
+    package init?(_ origins: [String]) {
+        guard (1...Self.originsMax).contains(origins.count), origins.allSatisfy(Self.isSerializedOrigin) else {
+            return nil
+        }
+        self.origins = origins
+    }
+
+    // MARK: Answers
+
+    /// What a page may read of an answer beside the fields that every page may.
+    private static let exposedFields =
+        "RateLimit, RateLimit-Policy, Retry-After, ETag, X-Request-Id, Idempotent-Replayed"
+
+    /// Adds what an answer to this request carries. Every answer varies by the origin, also those to no page at all:
+    /// a cache on the way would hand one page's answer to another.
+    func allow(_ request: Fields, in answer: inout Fields) {
+        answer.append("Vary", "Origin")
+        guard let origin = allowedOrigin(of: request) else { return }
+        answer.append("Access-Control-Allow-Origin", origin)
+        // For pages that call with `credentials: "include"`. The server reads no cookies.
+        answer.append("Access-Control-Allow-Credentials", "true")
+        answer.append("Access-Control-Expose-Headers", Self.exposedFields)
+    }
+
+    private func allowedOrigin(of request: Fields) -> String? {
+        guard let value = request.only("Origin") else { return nil }
+        return origins.first { $0.utf8.elementsEqual(value) }
+    }
+
+    // MARK: Preflights
+
+    /// Chromium keeps a preflight's answer for at most two hours.
+    private static let keptSeconds = 7200
+    /// What the server reads, and what tracing libraries add to every request.
+    private static let requestFields =
+        "Authorization, Content-Type, Content-Encoding, Idempotency-Key, If-None-Match, Last-Event-ID, X-Request-Id, "
+        + "X-Sent-At, X-Requested-With, Cache-Control, traceparent, tracestate, baggage"
+
+    /// What answers a preflight from an allowed page; nil when the request is none. The same for every path, known or
+    /// not: the page then sends its request and can read the 404 or 405 that a refused preflight would hide.
+    /// `methods`: all that the server takes on any path.
+    func preflightAnswer(_ method: Method, _ request: Fields, methods: String) -> Fields? {
+        guard method == .options, request.count(of: "Access-Control-Request-Method") == 1,
+            allowedOrigin(of: request) != nil
+        else { return nil }
+        return Fields([
+            ("Access-Control-Allow-Methods", methods),
+            ("Access-Control-Allow-Headers", Self.requestFields),
+            ("Access-Control-Max-Age", String(Self.keptSeconds)),
+        ])
+    }
+
+    // MARK: Origins
+
+    /// `scheme://host[:port]` in the one form that browsers send (HTML standard, "ASCII serialization of an origin"):
+    /// lower case, no default port, nothing behind it. An origin in another form would never match.
+    static func isSerializedOrigin(_ text: String) -> Bool {
+        guard text.utf8.count <= 256, let separator = text.firstRange(of: "://") else { return false }
+        let scheme = text[..<separator.lowerBound].utf8
+        guard let first = scheme.first, isLowercaseLetter(first),
+            scheme.allSatisfy({ isLowercaseLetter($0) || isDigit($0) || "+-.".utf8.contains($0) })
+        else { return false }
+        let authority = text[separator.upperBound...].utf8
+        let hostEnd: Substring.UTF8View.Index
+        if authority.first == UInt8(ascii: "[") {
+            guard let bracket = authority.firstIndex(of: UInt8(ascii: "]")) else { return false }
+            let number = authority[authority.index(after: authority.startIndex)..<bracket]
+            guard !number.isEmpty, number.allSatisfy({ isDigit($0) || "abcdef:.".utf8.contains($0) }) else {
+                return false
+            }
+            hostEnd = authority.index(after: bracket)
+        } else {
+            hostEnd = authority.firstIndex(of: UInt8(ascii: ":")) ?? authority.endIndex
+            let host = authority[..<hostEnd]
+            guard !host.isEmpty, host.allSatisfy({ isLowercaseLetter($0) || isDigit($0) || "-._".utf8.contains($0) })
+            else { return false }
+        }
+        if hostEnd == authority.endIndex { return true }
+        guard authority[hostEnd] == UInt8(ascii: ":") else { return false }
+        let port = String(decoding: authority[authority.index(after: hostEnd)...], as: UTF8.self)
+        guard let number = UInt16(port), number > 0, String(number) == port else { return false }
+        switch (String(decoding: scheme, as: UTF8.self), number) {
+        case ("http", 80), ("https", 443): return false
+        default: return true
+        }
+    }
+
+    private static func isLowercaseLetter(_ byte: UInt8) -> Bool {
+        (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte)
+    }
+
+    private static func isDigit(_ byte: UInt8) -> Bool {
+        (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+    }
+}
