@@ -69,6 +69,13 @@ enum AccountAnswers {
 
     // MARK: Shipped clients of /api/auth
 
+    static let legacyCodeSent = legacy { writer in
+        writer.name("otp_sent")
+        writer.bool(true)
+    }
+
+    static let legacyDone = legacy { _ in }
+
     static func singleToken(_ token: SingleToken, withUser: Bool) -> Response {
         legacy { writer in
             writer.member("token", token.token.reveal())

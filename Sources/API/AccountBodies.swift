@@ -67,23 +67,39 @@ struct AppleSignInBody {
     }
 }
 
-/// POST /auth/otp/start
+/// POST /auth/otp/start, /v1/auth/otp/start
 struct CodeRequestBody {
     var phone: String
 
     static func decode(_ request: Request) throws(ProblemAnswer) -> CodeRequestBody {
-        try AccountBody.decode(request) { members in members.phone().map { CodeRequestBody(phone: $0) } }
+        try AccountBody.decode(request) { members in members.phone("phone").map { CodeRequestBody(phone: $0) } }
+    }
+
+    /// POST /api/auth/send-code
+    static func decodeLegacy(_ request: Request) throws(ProblemAnswer) -> CodeRequestBody {
+        try AccountBody.decode(request) { members in members.legacyPhone().map { CodeRequestBody(phone: $0) } }
     }
 }
 
-/// POST /auth/otp/verify
+/// POST /auth/otp/verify, /v1/auth/otp/verify
 struct CodeBody {
     var phone: String
     var code: Secret<String>
 
     static func decode(_ request: Request) throws(ProblemAnswer) -> CodeBody {
+        try decode(request) { $0.phone("phone") }
+    }
+
+    /// POST /api/auth/verify-code
+    static func decodeLegacy(_ request: Request) throws(ProblemAnswer) -> CodeBody {
+        try decode(request) { $0.legacyPhone() }
+    }
+
+    private static func decode(
+        _ request: Request, _ readPhone: (inout MemberReader) -> String?
+    ) throws(ProblemAnswer) -> CodeBody {
         try AccountBody.decode(request) { members in
-            let phone = members.phone()
+            let phone = readPhone(&members)
             members.require("code")
             let code = members.text("code", "must be six digits") { text in
                 text.utf8.count == 6 && text.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
@@ -95,11 +111,16 @@ struct CodeBody {
 }
 
 extension MemberReader {
-    fileprivate mutating func phone() -> String? {
-        require("phone")
-        return text("phone", "must be a phone number with its country, in E.164: + and 8 to 15 digits") {
+    fileprivate mutating func phone(_ name: String) -> String? {
+        require(name)
+        return text(name, "must be a phone number with its country, in E.164: + and 8 to 15 digits") {
             PhoneNumber($0) != nil
         }
+    }
+
+    /// `phoneNumber`, as /api/auth names it in its answers, or `phone`.
+    fileprivate mutating func legacyPhone() -> String? {
+        phone(value("phoneNumber") == nil ? "phone" : "phoneNumber")
     }
 }
 
@@ -141,22 +162,36 @@ struct SignOutBody {
     }
 }
 
-/// PATCH /auth/me. Absent leaves a member as it is, null takes it away.
+/// A change of name and email, in which null takes a member away.
 enum ProfileBody {
-    static func decode(_ request: Request) throws(ProblemAnswer) -> ProfileChange {
+    /// PATCH /auth/me, PUT /api/drivers/profile: absent leaves a member as it is.
+    static func decodeChange(_ request: Request) throws(ProblemAnswer) -> ProfileChange {
+        try decode(request, absent: .keep)
+    }
+
+    /// PUT /auth/me: what is absent is not part of the new profile (RFC 9110 section 9.3.4).
+    static func decodeReplacement(_ request: Request) throws(ProblemAnswer) -> ProfileChange {
+        try decode(request, absent: .set(nil))
+    }
+
+    private static func decode(
+        _ request: Request, absent: ProfileChange.Member
+    ) throws(ProblemAnswer) -> ProfileChange {
         let bytes = try BodyDecoding.json(request, bytesMax: AccountBody.bytesMax)
         let value: JSONValue
         do { value = try JSONValue.parse(bytes) } catch { throw ProblemAnswer(.malformedJSON(error)) }
         return try AccountBody.decode(value) { members in
-            ProfileChange(name: member("name", of: value, &members), email: member("email", of: value, &members))
+            ProfileChange(
+                name: member("name", of: value, absent: absent, &members),
+                email: member("email", of: value, absent: absent, &members))
         }
     }
 
     private static func member(
-        _ name: String, of value: JSONValue, _ members: inout MemberReader
+        _ name: String, of value: JSONValue, absent: ProfileChange.Member, _ members: inout MemberReader
     ) -> ProfileChange.Member {
         switch value[name] {
-        case nil: .keep
+        case nil: absent
         case .null?: .set(nil)
         case .some: .set(members.text(name, "must be a string or null") { _ in true })
         }
@@ -187,7 +222,6 @@ enum DeviceBody {
             let platform = members.text("platform", "must be ios, android or another word of a-z, 0-9 and _") {
                 isWord($0)
             }
-            let environments = ["production", "development", "sandbox"]
             let environment = members.text(
                 "environment", "must be one of \(environments.joined(separator: ", "))"
             ) { environments.contains($0) }
@@ -196,6 +230,28 @@ enum DeviceBody {
             return Device(pushToken: token, platform: platform, environment: environment, appVersion: appVersion)
         }
     }
+
+    /// POST /api/push/register-token: the token is in the body. `environment` is `production` without a word, and
+    /// `platform` is spelled as the apps spell it, `iOS` too.
+    static func decodeLegacy(_ request: Request) throws(ProblemAnswer) -> Device {
+        try AccountBody.decode(request) { members in
+            members.require("token")
+            let token = members.text("token", PushToken.allowed) { PushToken.isAllowed($0) }
+            let platform = members.text("platform", "must be ios, android or another word of letters, 0-9 and _") {
+                isWord($0.lowercased())
+            }
+            let environment = members.text(
+                "environment", "must be one of \(environments.joined(separator: ", "))"
+            ) { environments.contains($0) }
+            let appVersion = members.text("app_version", charactersMax: 64)
+            guard let token else { return nil }
+            return Device(
+                pushToken: token, platform: platform?.lowercased() ?? "ios", environment: environment ?? "production",
+                appVersion: appVersion)
+        }
+    }
+
+    private static let environments = ["production", "development", "sandbox"]
 
     private static func isWord(_ text: String) -> Bool {
         (1...32).contains(text.utf8.count)
@@ -212,11 +268,16 @@ enum PushToken {
 
     static func read(_ request: Request) throws(ProblemAnswer) -> String {
         let token = request.parameters["token"] ?? ""
-        guard (1...bytesMax).contains(token.utf8.count), token.utf8.allSatisfy(isAllowed) else {
-            let detail = "must be 1 to \(bytesMax) characters of A-Z, a-z, 0-9, colon, underscore, hyphen and dot"
-            throw ProblemAnswer(.invalid(InvalidFields([FieldError(pointer: "/token", detail: detail)])))
+        guard isAllowed(token) else {
+            throw ProblemAnswer(.invalid(InvalidFields([FieldError(pointer: "/token", detail: allowed)])))
         }
         return token
+    }
+
+    static let allowed = "must be 1 to \(bytesMax) characters of A-Z, a-z, 0-9, colon, underscore, hyphen and dot"
+
+    static func isAllowed(_ token: String) -> Bool {
+        (1...bytesMax).contains(token.utf8.count) && token.utf8.allSatisfy(isAllowed)
     }
 
     private static func isAllowed(_ byte: UInt8) -> Bool {

@@ -1,4 +1,4 @@
-// A driver's own account: GET, PATCH and DELETE /auth/me, the export, and what shipped clients call the same.
+// A driver's own account: GET, PATCH, PUT and DELETE /auth/me, the export, and what shipped clients call the same.
 
 import HTTP1
 import HTTPServer
@@ -15,10 +15,13 @@ struct AccountHandlers: Sendable {
 
     var change: CallerHandler {
         { request, caller throws(ProblemAnswer) in
-            let change = try ProfileBody.decode(request)
-            do throws(AccountFailure) {
-                return AccountAnswers.user(try await accounts.change(change, of: caller, from: request.origin))
-            } catch { throw failures.problem(error, request) }
+            AccountAnswers.user(try await changed(ProfileBody.decodeChange(request), caller, request))
+        }
+    }
+
+    var replace: CallerHandler {
+        { request, caller throws(ProblemAnswer) in
+            AccountAnswers.user(try await changed(ProfileBody.decodeReplacement(request), caller, request))
         }
     }
 
@@ -62,9 +65,24 @@ struct AccountHandlers: Sendable {
         { request, caller throws(ProblemAnswer) in AccountAnswers.legacyUser(try await user(of: caller, request)) }
     }
 
+    /// What else the app keeps in its profile (a car, a picture) passes and is not kept.
+    var legacyChange: CallerHandler {
+        { request, caller throws(ProblemAnswer) in
+            AccountAnswers.legacyUser(try await changed(ProfileBody.decodeChange(request), caller, request))
+        }
+    }
+
     /// Shipped clients ask for it on the screen and send no body.
     var legacyErase: CallerHandler {
         { request, caller throws(ProblemAnswer) in AccountAnswers.legacyReceipt(try await erase(caller, request)) }
+    }
+
+    private func changed(
+        _ change: ProfileChange, _ caller: Caller, _ request: Request
+    ) async throws(ProblemAnswer) -> User {
+        do throws(AccountFailure) {
+            return try await accounts.change(change, of: caller, from: request.origin)
+        } catch { throw failures.problem(error, request) }
     }
 
     private func user(of caller: Caller, _ request: Request) async throws(ProblemAnswer) -> User {

@@ -1,4 +1,5 @@
-// POST /auth/otp/start and /auth/otp/verify: signing in with a number and the six digits that it is sent.
+// POST /auth/otp/start and /auth/otp/verify: signing in with a number and the six digits that it is sent. Shipped apps
+// do the same on /v1/auth/otp/start and /v1/auth/otp/verify, or on /api/auth/send-code and /api/auth/verify-code.
 
 import HTTPServer
 import Identity
@@ -13,22 +14,45 @@ struct CodeHandlers: Sendable {
     /// One answer for every number, known or not.
     var start: OpenHandler {
         { request throws(ProblemAnswer) in
-            let body = try CodeRequestBody.decode(request)
-            guard areSent else { throw .sendsNoCodes }
-            do throws(AccountFailure) {
-                try await signIns.sendCode(to: body.phone, from: request.origin)
-            } catch { throw failures.problem(error, request) }
+            try await send(CodeRequestBody.decode(request), request)
             return AccountAnswers.codeSent
         }
     }
 
-    var verify: OpenHandler {
+    func verify(for client: PairClient) -> OpenHandler {
         { request throws(ProblemAnswer) in
             let body = try CodeBody.decode(request)
             do throws(AccountFailure) {
                 return AccountAnswers.pair(
-                    try await signIns.signIn(phone: body.phone, code: body.code, from: request.origin))
+                    try await signIns.signIn(phone: body.phone, code: body.code, for: client, from: request.origin))
             } catch { throw failures.problem(error, request) }
         }
+    }
+
+    // MARK: Shipped clients with a single token
+
+    var legacyStart: OpenHandler {
+        { request throws(ProblemAnswer) in
+            try await send(CodeRequestBody.decodeLegacy(request), request)
+            return AccountAnswers.legacyCodeSent
+        }
+    }
+
+    var legacyVerify: OpenHandler {
+        { request throws(ProblemAnswer) in
+            let body = try CodeBody.decodeLegacy(request)
+            do throws(AccountFailure) {
+                let token = try await signIns.signInWithSingleToken(
+                    phone: body.phone, code: body.code, from: request.origin)
+                return AccountAnswers.singleToken(token, withUser: true)
+            } catch { throw failures.problem(error, request) }
+        }
+    }
+
+    private func send(_ body: CodeRequestBody, _ request: Request) async throws(ProblemAnswer) {
+        guard areSent else { throw .sendsNoCodes }
+        do throws(AccountFailure) {
+            try await signIns.sendCode(to: body.phone, from: request.origin)
+        } catch { throw failures.problem(error, request) }
     }
 }

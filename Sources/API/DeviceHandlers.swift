@@ -1,4 +1,5 @@
-// PUT and DELETE /native/devices/{token}: where push messages for this driver go.
+// PUT and DELETE /native/devices/{token}, and POST /api/push/register-token of shipped clients: where push messages for
+// this driver go.
 
 import HTTPServer
 import Identity
@@ -16,6 +17,16 @@ struct DeviceHandlers: Sendable {
                 let isNew = try await devices.put(device, of: caller, from: request.origin)
                 return AccountAnswers.device(device, isNew: isNew)
             } catch { throw failures.problem(error, request) }
+        }
+    }
+
+    var legacyPut: CallerHandler {
+        { request, caller throws(ProblemAnswer) in
+            let device = try DeviceBody.decodeLegacy(request)
+            do throws(AccountFailure) {
+                _ = try await devices.put(device, of: caller, from: request.origin)
+            } catch { throw failures.problem(error, request) }
+            return AccountAnswers.legacyDone
         }
     }
 

@@ -18,6 +18,7 @@ package struct API: Sendable {
     private let journeys: JourneyHandlers
     private let stream: StreamHandler
     private let config: ConfigHandler
+    private let backgroundPing: BackgroundPingHandler
     private let signIn: SignInHandlers
     private let operation: OperatorHandlers
     private let limits: RateLimits
@@ -37,6 +38,7 @@ package struct API: Sendable {
         self.journeys = JourneyHandlers(journeys: journeys, settings: settings, logger: logger)
         stream = StreamHandler(journeys: journeys, streams: streams, tokens: tokens, clock: clock, logger: logger)
         config = ConfigHandler(settings: settings)
+        backgroundPing = BackgroundPingHandler(metrics)
         self.signIn = SignInHandlers(signIn, logger: logger)
         self.operation = OperatorHandlers(
             operation, settings: settings, access: access, isEnding: { streams.isClosed }, clock: clock, logger: logger)
@@ -65,20 +67,30 @@ package struct API: Sendable {
             event(.post, "/v1/native/pre-session-events", events.post(.v1PreSession)),
             driver(.get, "/v1/native/config", atOnce: config.get),
 
+            driver(.post, "/native/background-ping", backgroundPing.post),
+            driver(.post, "/v1/native/background-ping", backgroundPing.post),
+            driver(.post, "/v1/charging-sessions/background-ping", backgroundPing.post),
+
             // Signing in: limited by address, each of them.
             account(.post, "/auth/apple", wants: .identityToken, signIn.apple.signIn),
             account(.post, "/auth/otp/start", wants: .none, signIn.codes.start),
-            account(.post, "/auth/otp/verify", wants: .oneTimeCode, signIn.codes.verify),
-            account(.post, "/auth/refresh", wants: .refreshToken, signIn.sessions.refresh),
+            account(.post, "/auth/otp/verify", wants: .oneTimeCode, signIn.codes.verify(for: .current)),
+            account(.post, "/auth/refresh", wants: .refreshToken, signIn.sessions.refresh(for: .current)),
             account(.post, "/auth/logout", signIn.sessions.signOut),
             account(.get, "/auth/sessions", signIn.sessions.list),
             account(.delete, "/auth/sessions/{id}", signIn.sessions.end),
             account(.get, "/auth/me", signIn.accounts.show),
             account(.patch, "/auth/me", signIn.accounts.change),
+            account(.put, "/auth/me", signIn.accounts.replace),
             account(.delete, "/auth/me", signIn.accounts.erase),
             account(.get, "/auth/me/export", signIn.accounts.export),
 
             account(.post, "/apple/notifications", wants: .appleNotice, signIn.apple.takeNotice),
+
+            // Shipped v1 clients: their access token lives longer.
+            account(.post, "/v1/auth/otp/start", wants: .none, signIn.codes.start),
+            account(.post, "/v1/auth/otp/verify", wants: .oneTimeCode, signIn.codes.verify(for: .v1)),
+            account(.post, "/v1/auth/refresh", wants: .refreshToken, signIn.sessions.refresh(for: .v1)),
 
             // Shipped clients with a single token.
             account(.post, "/api/auth/apple", wants: .identityToken, signIn.apple.legacySignIn, form: .legacy),
@@ -86,6 +98,11 @@ package struct API: Sendable {
             account(.post, "/api/auth/validate", signIn.accounts.legacyShow, form: .legacy),
             account(.get, "/api/auth/me", signIn.accounts.legacyShow, form: .legacy),
             account(.delete, "/api/auth/me", signIn.accounts.legacyErase, form: .legacy),
+            account(.post, "/api/auth/send-code", wants: .none, signIn.codes.legacyStart, form: .legacy),
+            account(.post, "/api/auth/verify-code", wants: .oneTimeCode, signIn.codes.legacyVerify, form: .legacy),
+            account(.get, "/api/drivers/profile", signIn.accounts.legacyShow, form: .legacy),
+            account(.put, "/api/drivers/profile", signIn.accounts.legacyChange, form: .legacy),
+            account(.post, "/api/push/register-token", signIn.devices.legacyPut, form: .legacy),
 
             // Whoever runs the server.
             operatorOnly("/ops/picture", operation.one),

@@ -9,11 +9,12 @@ struct SignInSessionHandlers: Sendable {
     let sessions: any SignInSessionKeeping
     let failures: AccountFailures
 
-    var refresh: OpenHandler {
+    func refresh(for client: PairClient) -> OpenHandler {
         { request throws(ProblemAnswer) in
             let body = try RefreshBody.decode(request)
             do throws(AccountFailure) {
-                return AccountAnswers.pair(try await sessions.refresh(body.refreshToken, from: request.origin))
+                return AccountAnswers.pair(
+                    try await sessions.refresh(body.refreshToken, for: client, from: request.origin))
             } catch { throw failures.problem(error, request) }
         }
     }

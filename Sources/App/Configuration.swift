@@ -179,6 +179,10 @@ enum Variables {
     static let accessTokenTTLSeconds = Variable<Int>.integer(
         "ACCESS_TOKEN_TTL_SECONDS", .tokens, default: 3600, in: 1...2_592_000, "How long an access token is good.")
 
+    static let v1AccessTokenTTLSeconds = Variable<Int>.integer(
+        "V1_ACCESS_TOKEN_TTL_SECONDS", .tokens, default: 86_400, in: 1...2_592_000,
+        "The same from /v1/auth: shipped v1 apps post events with it for a whole visit and cannot renew it meanwhile.")
+
     static let refreshTokenTTLDays = Variable<Int>.integer(
         "REFRESH_TOKEN_TTL_DAYS", .tokens, default: 60, in: 1...3650,
         "How long a refresh token is good; each use makes a new one.")
@@ -204,7 +208,7 @@ enum Variables {
 
     static let rateLimitAuth = Variable<Int>.integer(
         "RATE_LIMIT_AUTH", .limits, default: 30, in: 0...100_000,
-        "Requests to /auth, /api/auth and /apple from one address (IPv6: one /64) in a window; 0 is no limit. "
+        "Requests to /auth, /v1/auth, /api and /apple from one address (IPv6: one /64) in a window; 0 is no limit. "
             + "Behind a proxy, set TRUSTED_PROXIES.")
 
     /// A window is as long as `Retry-After` can say (contract, section 5: at most 3600).
@@ -224,7 +228,7 @@ enum Variables {
             idleTimeoutSeconds, writeStallTimeoutSeconds, outputBufferBytes, bufferedBytesMax,
             databasePath, eventRetentionDays, redis, redisTimeoutMilliseconds,
             jwtSecret, jwtPrivateKeyFile, jwtIssuer, jwtAudience, jwtTrustExternal, accessTokenTTLSeconds,
-            refreshTokenTTLDays, legacyTokenTTLDays, dataKey,
+            v1AccessTokenTTLSeconds, refreshTokenTTLDays, legacyTokenTTLDays, dataKey,
         ] + signIn + [
             rateLimitSessionEvents, rateLimitPreSessionEvents, rateLimitAuth, rateLimitWindowSeconds,
             sessionRegistration,

@@ -139,6 +139,7 @@ extension TokenConfiguration {
             issuer: reading.value(of: Variables.jwtIssuer), audience: reading.value(of: Variables.jwtAudience))
         trustsExternal = reading.value(of: Variables.jwtTrustExternal)
         timeToLiveSeconds = reading.value(of: Variables.accessTokenTTLSeconds)
+        v1TimeToLiveSeconds = reading.value(of: Variables.v1AccessTokenTTLSeconds)
         refreshTimeToLiveDays = reading.value(of: Variables.refreshTokenTTLDays)
         legacyTimeToLiveDays = reading.value(of: Variables.legacyTokenTTLDays)
         dataKey = reading.value(of: Variables.dataKey)

@@ -103,6 +103,8 @@ struct TokenConfiguration: Sendable {
     var scope: TokenScope
     var trustsExternal: Bool
     var timeToLiveSeconds: Int
+    /// From the v1 routes of signing in.
+    var v1TimeToLiveSeconds: Int
     var refreshTimeToLiveDays: Int
     var legacyTimeToLiveDays: Int
     /// `DATA_KEY`, 32 bytes.

@@ -121,7 +121,8 @@ extension Configuration {
 extension TokenConfiguration {
     fileprivate var lifetimes: TokenLifetimes {
         TokenLifetimes(
-            accessSeconds: Int64(timeToLiveSeconds), refreshDays: Int64(refreshTimeToLiveDays),
+            accessSeconds: Int64(timeToLiveSeconds), v1AccessSeconds: Int64(v1TimeToLiveSeconds),
+            refreshDays: Int64(refreshTimeToLiveDays),
             legacyDays: Int64(legacyTimeToLiveDays))
     }
 }

@@ -24,15 +24,30 @@ package protocol SigningIn: Sendable {
     /// Returns once the code is decided; it is delivered off the request. `limited` beyond the send limits.
     func sendCode(to phone: String, from origin: RequestOrigin) async throws(AccountFailure)
 
-    /// POST /auth/otp/verify. `unauthorized` for every reason that a code is not good.
+    /// POST /auth/otp/verify and /v1/auth/otp/verify. `unauthorized` for every reason that a code is not good.
     func signIn(
-        phone: String, code: Secret<String>, from origin: RequestOrigin
+        phone: String, code: Secret<String>, for client: PairClient, from origin: RequestOrigin
     ) async throws(AccountFailure) -> TokenPair
+
+    /// POST /api/auth/verify-code.
+    func signInWithSingleToken(
+        phone: String, code: Secret<String>, from origin: RequestOrigin
+    ) async throws(AccountFailure) -> SingleToken
+}
+
+extension SigningIn {
+    package func signIn(
+        phone: String, code: Secret<String>, from origin: RequestOrigin
+    ) async throws(AccountFailure) -> TokenPair {
+        try await signIn(phone: phone, code: code, for: .current, from: origin)
+    }
 }
 
 package protocol SignInSessionKeeping: Sendable {
-    /// POST /auth/refresh.
-    func refresh(_ refreshToken: Secret<String>, from origin: RequestOrigin) async throws(AccountFailure) -> TokenPair
+    /// POST /auth/refresh and /v1/auth/refresh.
+    func refresh(
+        _ refreshToken: Secret<String>, for client: PairClient, from origin: RequestOrigin
+    ) async throws(AccountFailure) -> TokenPair
 
     /// POST /api/auth/refresh: `token` is an access token of a single-token session, up to 30 days past its `exp`.
     func refreshSingleToken(
@@ -53,6 +68,14 @@ package protocol SignInSessionKeeping: Sendable {
 
     /// DELETE /auth/sessions/{id}: `notFound` when there is none, it has ended or is another driver's.
     func endSession(_ id: String, of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure)
+}
+
+extension SignInSessionKeeping {
+    package func refresh(
+        _ refreshToken: Secret<String>, from origin: RequestOrigin
+    ) async throws(AccountFailure) -> TokenPair {
+        try await refresh(refreshToken, for: .current, from: origin)
+    }
 }
 
 package protocol AccountKeeping: Sendable {

@@ -36,7 +36,8 @@ package struct SignIns: SigningIn {
             throw .unauthorized
         }
         if let authorizationCode { await exchange(authorizationCode, of: identity, driver: user.id, from: origin) }
-        return try await tokens.pair(of: user, sid: new.sid, refreshToken: refreshToken, at: origin.at)
+        return try await tokens.pair(
+            of: user, sid: new.sid, refreshToken: refreshToken, for: .current, at: origin.at)
     }
 
     package func signInWithSingleToken(
@@ -83,16 +84,31 @@ package struct SignIns: SigningIn {
     }
 
     package func signIn(
-        phone: String, code: Secret<String>, from origin: RequestOrigin
+        phone: String, code: Secret<String>, for client: PairClient, from origin: RequestOrigin
     ) async throws(AccountFailure) -> TokenPair {
-        let number = try number(phone)
         let refreshToken = RefreshToken()
         let new = tokens.newSignIn(.pair, by: .otp, refreshToken: refreshToken, from: origin)
+        let user = try await user(phone: phone, code: code, new)
+        return try await tokens.pair(of: user, sid: new.sid, refreshToken: refreshToken, for: client, at: origin.at)
+    }
+
+    package func signInWithSingleToken(
+        phone: String, code: Secret<String>, from origin: RequestOrigin
+    ) async throws(AccountFailure) -> SingleToken {
+        let new = tokens.newSignIn(.legacy, by: .otp, refreshToken: nil, from: origin)
+        let user = try await user(phone: phone, code: code, new)
+        return try await tokens.singleToken(of: user, sid: new.sid, at: origin.at)
+    }
+
+    private func user(
+        phone: String, code: Secret<String>, _ new: NewSignIn
+    ) async throws(AccountFailure) -> User {
+        let number = try number(phone)
         let guess = digests.code(code.reveal(), for: number)
         guard case .signedIn(let user) = try await store.signIn(number, guess: guess, new) else {
             throw .unauthorized
         }
-        return try await tokens.pair(of: user, sid: new.sid, refreshToken: refreshToken, at: origin.at)
+        return user
     }
 
     private func number(_ phone: String) throws(AccountFailure) -> PhoneNumber {

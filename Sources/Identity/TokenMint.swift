@@ -7,17 +7,38 @@ import Telemetry
 package struct TokenLifetimes: Hashable, Sendable {
     package var accessSeconds: Int64
     package var refreshSeconds: Int64
+    /// Of an access token from the v1 routes of signing in.
+    package var v1AccessSeconds: Int64
     /// Of a single token.
     package var legacySeconds: Int64
 
-    package init(accessSeconds: Int64 = 3600, refreshDays: Int64 = 60, legacyDays: Int64 = 30) {
+    package init(
+        accessSeconds: Int64 = 3600, v1AccessSeconds: Int64 = 86_400, refreshDays: Int64 = 60, legacyDays: Int64 = 30
+    ) {
         self.accessSeconds = accessSeconds
+        self.v1AccessSeconds = v1AccessSeconds
         refreshSeconds = refreshDays * 86_400
         legacySeconds = legacyDays * 86_400
     }
 
     /// How long after its expiry a single token can still be renewed (contract, section 6).
     static let legacyRenewalSeconds: Int64 = 30 * 86_400
+
+    func accessSeconds(for client: PairClient) -> Int64 {
+        switch client {
+        case .current: accessSeconds
+        case .v1: v1AccessSeconds
+        }
+    }
+}
+
+/// Whose token pair it is: how long its access token is good depends on what the app can do when it expires.
+package enum PairClient: Hashable, Sendable {
+    /// Renews its pair whenever it needs to.
+    case current
+    /// A shipped v1 app: its web view signs in and renews, its native half posts events with the access token that it
+    /// was handed, also while the web view sleeps.
+    case v1
 }
 
 package struct TokenMint: Sendable {
@@ -44,9 +65,10 @@ package struct TokenMint: Sendable {
         NewRefreshToken(digest: token.digest, expiresAt: refreshExpiry(at: now))
     }
 
-    /// Not before the access token that came with it.
+    /// Not before any access token that comes with it.
     private func refreshExpiry(at now: Moment) -> Moment {
-        now.advanced(byMilliseconds: max(lifetimes.refreshSeconds, lifetimes.accessSeconds) * 1000)
+        let seconds = max(lifetimes.refreshSeconds, lifetimes.accessSeconds, lifetimes.v1AccessSeconds)
+        return now.advanced(byMilliseconds: seconds * 1000)
     }
 
     func legacyExpiry(at now: Moment) -> Moment {
@@ -54,11 +76,12 @@ package struct TokenMint: Sendable {
     }
 
     func pair(
-        of user: User, sid: String, refreshToken: RefreshToken, at now: Moment
+        of user: User, sid: String, refreshToken: RefreshToken, for client: PairClient, at now: Moment
     ) async throws(AccountFailure) -> TokenPair {
-        let access = try await accessToken(of: user, sid: sid, seconds: lifetimes.accessSeconds, at: now)
+        let seconds = lifetimes.accessSeconds(for: client)
+        let access = try await accessToken(of: user, sid: sid, seconds: seconds, at: now)
         return TokenPair(
-            accessToken: access, refreshToken: refreshToken.text, expiresInSeconds: lifetimes.accessSeconds, user: user)
+            accessToken: access, refreshToken: refreshToken.text, expiresInSeconds: seconds, user: user)
     }
 
     func singleToken(of user: User, sid: String, at now: Moment) async throws(AccountFailure) -> SingleToken {

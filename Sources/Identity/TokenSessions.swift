@@ -22,13 +22,13 @@ package struct TokenSessions: SignInSessionKeeping {
     // MARK: Renewing
 
     package func refresh(
-        _ refreshToken: Secret<String>, from origin: RequestOrigin
+        _ refreshToken: Secret<String>, for client: PairClient, from origin: RequestOrigin
     ) async throws(AccountFailure) -> TokenPair {
         let next = RefreshToken()
         let outcome = try await store.rotate(
             plainDigest(refreshToken.reveal()), to: tokens.newRefreshToken(next, at: origin.at), from: origin)
         let (user, sid) = try await renewed(outcome)
-        return try await tokens.pair(of: user, sid: sid, refreshToken: next, at: origin.at)
+        return try await tokens.pair(of: user, sid: sid, refreshToken: next, for: client, at: origin.at)
     }
 
     package func refreshSingleToken(

@@ -5,6 +5,7 @@ import HTTP1
 import HTTPServer
 import Identity
 import JourneyModel
+import Telemetry
 import Testing
 
 @testable import API
@@ -39,6 +40,20 @@ import Testing
         ("POST", "/auth/logout?all=yes", "", "/all"),
         ("POST", "/auth/logout?all=true&all=true", "", "/all"),
         ("PATCH", "/auth/me", #"{"name":1,"email":false}"#, "/name /email"),
+        ("PUT", "/auth/me", #"{"name":1,"email":false}"#, "/name /email"),
+        ("PUT", "/auth/me", "[]", ""),
+        ("PUT", "/api/drivers/profile", #"{"name":1,"email":false}"#, "/name /email"),
+        ("POST", "/v1/auth/otp/start", "{}", "/phone"),
+        ("POST", "/v1/auth/otp/verify", "{}", "/phone /code"),
+        ("POST", "/v1/auth/refresh", "{}", "/refresh_token"),
+        ("POST", "/api/auth/send-code", "{}", "/phone"),
+        ("POST", "/api/auth/send-code", #"{"phoneNumber":"x"}"#, "/phoneNumber"),
+        ("POST", "/api/auth/verify-code", #"{"phoneNumber":7,"code":"1"}"#, "/phoneNumber /code"),
+        ("POST", "/api/push/register-token", "{}", "/token"),
+        (
+            "POST", "/api/push/register-token", #"{"token":"a b","platform":"i OS","environment":"live"}"#,
+            "/token /platform /environment"
+        ),
         ("DELETE", "/auth/me", "", "/confirm"),
         ("DELETE", "/auth/me", "{}", "/confirm"),
         ("DELETE", "/auth/me", #"{"confirm":"true"}"#, "/confirm"),
@@ -85,6 +100,71 @@ import Testing
         #expect(answer.status == .unauthorized)
         #expect(!answer.text.contains("ignature"))
         #expect(api.signIn.asked == ["refused wrong_signature"])
+    }
+
+    @Test func aV1AppSignsInAndRenewsAsOne() async {
+        let code = #"{"phone":"+491511234567","code":"123456"}"#
+        #expect(
+            await api.send("POST", "/v1/auth/otp/start", #"{"phone":"+491511234567"}"#).text == #"{"otp_sent":true}"#)
+        #expect(await api.send("POST", "/v1/auth/otp/verify", code).text.hasPrefix(#"{"access_token":"access""#))
+        #expect(await api.send("POST", "/v1/auth/refresh", #"{"refresh_token":"good"}"#).status == .ok)
+        #expect(await api.send("POST", "/auth/otp/verify", code).status == .ok)
+        #expect(
+            api.signIn.asked == [
+                "send +491511234567 192.0.2.1", "verify +491511234567 v1", "refresh v1", "verify +491511234567",
+            ])
+    }
+
+    @Test(arguments: ["phone", "phoneNumber"]) func aSingleTokenIsHadForACode(member: String) async {
+        let user =
+            #""user":{"id":"driver","name":"Ada","email":null,"phoneNumber":"+491511234567","role":"driver"}"#
+        let sent = await api.send("POST", "/api/auth/send-code", #"{"\#(member)":"+491511234567"}"#)
+        #expect(sent.text == #"{"success":true,"otp_sent":true}"#)
+        let verified = await api.send(
+            "POST", "/api/auth/verify-code", #"{"\#(member)":"+491511234567","code":"123456"}"#)
+        #expect(verified.text == #"{"success":true,"token":"single",\#(user)}"#)
+        let refused = await api.send(
+            "POST", "/api/auth/verify-code", #"{"\#(member)":"+491511234567","code":"000000"}"#)
+        #expect(refused.status == .unauthorized && refused.text.contains(#""success":false"#))
+        for method in ["GET", "PUT"] {
+            let profile = await api.send(method, "/api/drivers/profile", #"{"name":"Ada","vehicle":{"make":"x"}}"#)
+            #expect(profile.text == #"{"success":true,\#(user)}"#)
+        }
+        #expect(
+            api.signIn.asked.suffix(2) == [
+                "user", "change \(ProfileChange.Member.set("Ada")) \(ProfileChange.Member.keep)",
+            ])
+    }
+
+    @Test func putReplacesTheProfileAndPatchDoesNot() async {
+        let (ada, none) = (ProfileChange.Member.set("Ada"), ProfileChange.Member.set(nil))
+        _ = await api.send("PATCH", "/auth/me", #"{"name":"Ada"}"#)
+        _ = await api.send("PUT", "/auth/me", #"{"name":"Ada"}"#)
+        _ = await api.send("PUT", "/auth/me", "{}")
+        #expect(
+            api.signIn.asked == [
+                "change \(ada) \(ProfileChange.Member.keep)", "change \(ada) \(none)", "change \(none) \(none)",
+            ])
+    }
+
+    @Test func aPushTokenInTheBodyIsADevice() async {
+        let answer = await api.send(
+            "POST", "/api/push/register-token", #"{"token":"abc:1","platform":"iOS","deviceId":"x"}"#)
+        #expect(answer.status == .ok && answer.text == #"{"success":true}"#)
+        _ = await api.send("POST", "/api/push/register-token", #"{"token":"t","app_version":"2"}"#)
+        #expect(api.signIn.asked == ["put abc:1 ios -", "put t ios 2"])
+    }
+
+    @Test(
+        arguments: [
+            "/native/background-ping", "/v1/native/background-ping", "/v1/charging-sessions/background-ping",
+        ])
+    func aBackgroundPingIsCountedWhateverItSays(path: String) async {
+        for body in [#"{"lat":52.5,"lng":13.4}"#, "", "no JSON"] {
+            #expect(await api.send("POST", path, body).status == .noContent)
+        }
+        #expect(await api.send("POST", path, "", token: "bad").status == .unauthorized)
+        #expect(api.metrics.text().contains("dwell_background_pings_total 3"))
     }
 
     @Test(arguments: ["/auth/apple", "/api/auth/apple"]) func noKeySetIs503(path: String) async {

@@ -21,6 +21,7 @@ final class ScriptedAPI: Sendable {
     let signIn = ScriptedSignIn()
     let operators = ScriptedOperatorReader()
     let figures: RequestFigures
+    let metrics = PrometheusMetrics()
     let surface: [Endpoint]
     var routes: [Route] { surface.map(\.route) }
     static let operatorToken = "operator-of-these-tests"
@@ -40,7 +41,7 @@ final class ScriptedAPI: Sendable {
             API(
                 ingest: ingest, store: store, journeys: journeys, streams: streams, settings: settings, limits: limits,
                 admission: admission, tokens: tokens, signIn: signIn.services(sendsCodes: sendsCodes),
-                operation: operation, clock: { [clock] in clock.now }, logger: Self.silent
+                operation: operation, clock: { [clock] in clock.now }, logger: Self.silent, metrics: metrics
             ).surface
     }
 

@@ -76,9 +76,18 @@ final class ScriptedSignIn: SigningIn, SignInSessionKeeping, AccountKeeping, Dev
     }
 
     func signIn(
-        phone: String, code: Secret<String>, from origin: RequestOrigin
+        phone: String, code: Secret<String>, for client: PairClient, from origin: RequestOrigin
     ) async throws(AccountFailure) -> TokenPair {
-        try judged(code.reveal() == "123456" ? "good" : "bad", "verify \(phone)", Self.pair)
+        let question = client == .v1 ? "verify \(phone) v1" : "verify \(phone)"
+        return try judged(code.reveal() == "123456" ? "good" : "bad", question, Self.pair)
+    }
+
+    func signInWithSingleToken(
+        phone: String, code: Secret<String>, from origin: RequestOrigin
+    ) async throws(AccountFailure) -> SingleToken {
+        try judged(
+            code.reveal() == "123456" ? "good" : "bad", "verify single \(phone)",
+            SingleToken(token: Secret("single"), user: Self.user))
     }
 
     // MARK: Apple
@@ -112,8 +121,10 @@ final class ScriptedSignIn: SigningIn, SignInSessionKeeping, AccountKeeping, Dev
 
     // MARK: Sessions
 
-    func refresh(_ refreshToken: Secret<String>, from origin: RequestOrigin) async throws(AccountFailure) -> TokenPair {
-        try judged(refreshToken.reveal(), "refresh", Self.pair)
+    func refresh(
+        _ refreshToken: Secret<String>, for client: PairClient, from origin: RequestOrigin
+    ) async throws(AccountFailure) -> TokenPair {
+        try judged(refreshToken.reveal(), client == .v1 ? "refresh v1" : "refresh", Self.pair)
     }
 
     func refreshSingleToken(_ token: String, from origin: RequestOrigin) async throws(AccountFailure) -> SingleToken {

@@ -25,6 +25,13 @@ import Testing
             #"{"phone":"+491511234567","code":"123456"}"#, #"{"phone":"+491511234567","code":"654321"}"#
         ),
         "/auth/refresh": (#"{"refresh_token":"good"}"#, #"{"refresh_token":"bad"}"#),
+        "/v1/auth/otp/verify": (
+            #"{"phone":"+491511234567","code":"123456"}"#, #"{"phone":"+491511234567","code":"654321"}"#
+        ),
+        "/v1/auth/refresh": (#"{"refresh_token":"good"}"#, #"{"refresh_token":"bad"}"#),
+        "/api/auth/verify-code": (
+            #"{"phoneNumber":"+491511234567","code":"123456"}"#, #"{"phoneNumber":"+491511234567","code":"654321"}"#
+        ),
     ]
 
     @Test(arguments: surface.filter { $0.endpoint.credential == .accessToken })

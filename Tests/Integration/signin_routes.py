@@ -27,6 +27,10 @@ def pre_session_event(driver):
     return {**event(driver, event="chargerTargeted"), "session_id": None}
 
 
+def ping(driver):
+    return {"lat": 52.5, "lng": 13.4}
+
+
 @dataclasses.dataclass
 class Case:
     """What a route is asked with. `body` and the parts of the path are made of the driver whose things they name."""
@@ -51,6 +55,9 @@ CASES = {
     "POST /v1/native/session-events": Case(event, others=404),
     "POST /v1/native/pre-session-events": Case(pre_session_event),
     "GET /v1/native/config": Case(),
+    "POST /native/background-ping": Case(ping),
+    "POST /v1/native/background-ping": Case(ping),
+    "POST /v1/charging-sessions/background-ping": Case(ping),
     "PUT /native/devices/{token}": Case(lambda driver: {"platform": "ios", "environment": "sandbox", "app_version": "1"}),
     "DELETE /native/devices/{token}": Case(others=204),
 
@@ -63,10 +70,15 @@ CASES = {
     "DELETE /auth/sessions/{id}": Case(others=404),
     "GET /auth/me": Case(),
     "PATCH /auth/me": Case(lambda driver: {"name": "Ann"}),
+    "PUT /auth/me": Case(lambda driver: {"name": "Ann"}),
     "DELETE /auth/me": Case(lambda driver: {"confirm": True}),
     "GET /auth/me/export": Case(),
     "POST /apple/notifications": Case(lambda driver: {"payload": "x"}, driver=False),
     "GET /.well-known/jwks.json": ANYONE,
+
+    "POST /v1/auth/otp/start": Case(lambda driver: {"phone": "+4915112345679"}, driver=False),
+    "POST /v1/auth/otp/verify": Case(lambda driver: {"phone": "+4915112345679", "code": "000000"}, driver=False),
+    "POST /v1/auth/refresh": Case(lambda driver: {"refresh_token": "x"}, driver=False),
 
     "POST /api/auth/apple": Case(lambda driver: {"identity_token": "x", "nonce": "n"}, driver=False),
     # With the single token of its own clients; a pair's is none.
@@ -74,6 +86,11 @@ CASES = {
     "POST /api/auth/validate": Case(),
     "GET /api/auth/me": Case(),
     "DELETE /api/auth/me": Case(),
+    "POST /api/auth/send-code": Case(lambda driver: {"phoneNumber": "+4915112345670"}, driver=False),
+    "POST /api/auth/verify-code": Case(lambda driver: {"phoneNumber": "+4915112345670", "code": "000000"}, driver=False),
+    "GET /api/drivers/profile": Case(),
+    "PUT /api/drivers/profile": Case(lambda driver: {"name": "Ann"}),
+    "POST /api/push/register-token": Case(lambda driver: {"token": driver["push"][-12:], "platform": "ios"}),
 
     "GET /healthz": ANYONE,
     "GET /openapi.json": ANYONE,

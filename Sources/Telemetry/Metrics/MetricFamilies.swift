@@ -95,6 +95,8 @@ package enum MetricFamilies {
     // MARK: Who calls
 
     package static let tokens = MetricFamily("dwell_access_tokens_total", "Access tokens by what was found.")
+    package static let backgroundPings = MetricFamily(
+        "dwell_background_pings_total", "Background pings of shipped apps.")
     package static let signIns = MetricFamily(
         "dwell_auth_total", "Actions of signing in and of accounts, by their word in the audit and their outcome.")
 
@@ -113,7 +115,8 @@ package enum MetricFamilies {
         bufferBytesMax, loops, loopDelaySeconds, events, admissions, redisDecisions, redisFailures, redisConnections,
         redisBreaker, commitSize, commitSeconds, commits, writesWaiting, databaseBytes, deadlinesStored,
         deadlineFailures, deadlineLateSeconds, deadlineOverdueSeconds, deadlinesDue, retentionDeleted,
-        oldestEventSeconds, analyticsWaiting, analyticsLost, codesWaiting, tokens, signIns, residentBytes,
+        oldestEventSeconds, analyticsWaiting, analyticsLost, codesWaiting, tokens, signIns, backgroundPings,
+        residentBytes,
         virtualBytes, cpuSeconds, descriptors, descriptorsMax, startTime, build,
     ]
 

@@ -1,0 +1,23 @@
+// POST /v1/charging-sessions/background-ping, /native/background-ping and /v1/native/background-ping: shipped apps call it
+// when they wake up inside a charger's zone, and read nothing but the status. The zone itself is an event, which they post
+// too; so the ping is counted and nothing of it is read or kept, coordinates least of all.
+
+import CoreMetrics
+import HTTP1
+import HTTPServer
+import Telemetry
+
+struct BackgroundPingHandler: Sendable {
+    private let pings: any CounterHandler
+
+    init(_ metrics: any MetricsFactory) {
+        pings = metrics.counter(MetricFamilies.backgroundPings)
+    }
+
+    var post: CallerHandler {
+        { [pings] _, _ in
+            pings.increment(by: 1)
+            return AccountAnswers.noContent
+        }
+    }
+}
