@@ -155,7 +155,7 @@ def check_made_up(report, options):
                 "run", f"http://127.0.0.1:{server.port}/openapi.json", "--no-color", "--max-examples", str(examples),
                 "--suppress-health-check", "all", "-H", f"Authorization: Bearer {token('made-up')}",
             ],
-            cwd=server.folder, capture_output=True, text=True, timeout=900, check=False)
+            cwd=server.folder, env={**os.environ, "PYTHONPATH": str(HERE)}, capture_output=True, text=True, timeout=900, check=False)
         summary = [line.strip() for line in run.stdout.splitlines() if "generated" in line]
         report.note(f"Schemathesis: {'; '.join(summary) or 'no summary'}")
         report.check(run.returncode == 0, "Schemathesis finds nothing", run.stdout[-6000:], run.stderr[-2000:])

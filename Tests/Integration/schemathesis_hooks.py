@@ -1,0 +1,28 @@
+"""What Schemathesis cannot know from the description, or gets wrong, mended before a request is sent. No check is touched:
+what was made up to be refused stays so."""
+
+import re
+
+import schemathesis
+
+KEYED = ("/native/events", "/v1/native/session-events", "/v1/native/pre-session-events")
+SENT_AT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
+
+
+@schemathesis.hook
+def before_call(context, case, kwargs):
+    if case.operation.path in KEYED and case.headers:
+        is_positive = case.meta is None or case.meta.generation.mode == schemathesis.GenerationMode.POSITIVE
+        agree_on_the_key(case, is_positive)
+        # Coverage makes up "0" for a header field with a pattern, and counts it as valid.
+        if is_positive and not SENT_AT.match(str(case.headers.get("X-Sent-At", ""))):
+            case.headers.pop("X-Sent-At", None)
+
+
+def agree_on_the_key(case, is_positive):
+    """Idempotency-Key agrees with a key in the body, and does not complete a body that was made up to lack one."""
+    body = case.body if isinstance(case.body, dict) else {}
+    has_key = isinstance(body.get("idempotency_key"), str)
+    has_none = not has_key and not isinstance(body.get("event_id"), str)
+    if has_none or has_key and is_positive:
+        case.headers.pop("Idempotency-Key", None)
