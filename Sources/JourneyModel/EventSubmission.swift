@@ -23,8 +23,9 @@ public struct EventSubmission: Hashable, Sendable {
     public var sequence: Int64?
     /// A JSON object, compact, members in the order they were sent; at most 8 KiB of UTF-8.
     public var metadata: String?
-    /// Equal for two submissions exactly when their parsed members without `timestamp` are equal; what
-    /// tells a repeat from a reused key. Canonical JSON in ASCII, not a hash: the store hashes it.
+    /// Equal for two submissions exactly when their parsed members without `timestamp` are equal. A repeat may also
+    /// differ in `app_state` and `schema_version`: see `canonicalForm(appState:schemaVersion:)`. Canonical JSON in
+    /// ASCII, not a hash: the store hashes it.
     public var canonicalForm: [UInt8]
 
     public init(

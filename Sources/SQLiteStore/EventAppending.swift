@@ -47,11 +47,8 @@ final class EventAppending {
     }
 
     private func repeated(_ append: PreparedAppend, of driver: DriverRow) throws(SQLiteError) -> AppendOutcome? {
-        guard
-            let stored = try events.stored(
-                under: append.request.submission.idempotencyKey, of: driver.id, digest: append.digest)
-        else { return nil }
-        guard stored.hasSameDigest else { return .keyReused }
+        guard let stored = try events.stored(underKeyOf: append, of: driver.id) else { return nil }
+        guard stored.isRepeat else { return .keyReused }
         return .replayed(
             StoredEvent(eventID: stored.eventID, verdict: stored.verdict, journey: driver.journey.journey))
     }

@@ -35,7 +35,8 @@ struct FoldedEventRow {
 struct StoredKeyRow {
     var eventID: String
     var verdict: Verdict
-    var hasSameDigest: Bool
+    /// The stored event and the one that was asked about are the same.
+    var isRepeat: Bool
 }
 
 final class EventTable {
@@ -50,7 +51,9 @@ final class EventTable {
     init(on connection: OpaquePointer) throws(SQLiteError) {
         findKey = try PreparedStatement(
             """
-            SELECT coalesce(event_id, idempotency_key), digest, transition, reason, implies_reset
+            SELECT coalesce(event_id, idempotency_key), digest, transition, reason, implies_reset,
+                (SELECT app_state FROM event_kind WHERE event_kind.id = event.kind),
+                (SELECT schema_version FROM event_kind WHERE event_kind.id = event.kind)
             FROM event WHERE driver = ?1 AND idempotency_key = ?2
             """, on: connection)
         add = try PreparedStatement(Self.addSQL, on: connection)
@@ -110,13 +113,20 @@ final class EventTable {
         CROSS JOIN settings_version ON settings_version.id = event.settings_version
         """
 
-    func stored(under key: String, of driver: Int64, digest: [UInt8]) throws(SQLiteError) -> StoredKeyRow? {
+    /// The event stored under the key of `append`, if there is one.
+    func stored(underKeyOf append: PreparedAppend, of driver: Int64) throws(SQLiteError) -> StoredKeyRow? {
         try findKey.first { (bindings) throws(SQLiteError) in
             try bindings.set(1, driver)
-            try bindings.set(2, key)
+            try bindings.set(2, append.request.submission.idempotencyKey)
         } read: { (row) throws(SQLiteError) in
-            StoredKeyRow(
-                eventID: row.text(0), verdict: try Verdict(row, at: 2), hasSameDigest: row.isBlob(1, equalTo: digest))
+            var isRepeat = row.isBlob(1, equalTo: append.digest)
+            if !isRepeat {
+                let digest = row.blob(1)
+                isRepeat = append.request.submission.isRepeat(
+                    withStoredAppState: row.optionalText(5), schemaVersion: row.text(6),
+                    hasStoredDigest: { $0 == digest })
+            }
+            return StoredKeyRow(eventID: row.text(0), verdict: try Verdict(row, at: 2), isRepeat: isRepeat)
         }
     }
 

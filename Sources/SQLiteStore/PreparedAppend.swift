@@ -17,6 +17,27 @@ final class PreparedAppend: Sendable {
     }
 
     static func digest(of submission: EventSubmission) -> [UInt8] {
-        submission.canonicalForm.withUnsafeBytes { SHA256.hash(data: $0).withUnsafeBytes(Array.init) }
+        digest(of: submission.canonicalForm)
+    }
+
+    fileprivate static func digest(of canonicalForm: [UInt8]) -> [UInt8] {
+        canonicalForm.withUnsafeBytes { SHA256.hash(data: $0).withUnsafeBytes(Array.init) }
+    }
+}
+
+extension EventSubmission {
+    /// Whether this is the event stored under that digest, whose members as sent have another digest: a client that
+    /// builds the body again may report another `app_state` or `schema_version` (contract, section 3).
+    ///
+    /// - Parameters:
+    ///   - appState, schemaVersion: of the stored event.
+    ///   - hasStoredDigest: compares a digest with the stored one.
+    func isRepeat(
+        withStoredAppState appState: String?, schemaVersion: String, hasStoredDigest: ([UInt8]) -> Bool
+    ) -> Bool {
+        guard self.appState != appState || self.schemaVersion != schemaVersion,
+            let form = canonicalForm(appState: appState, schemaVersion: schemaVersion)
+        else { return false }
+        return hasStoredDigest(PreparedAppend.digest(of: form))
     }
 }

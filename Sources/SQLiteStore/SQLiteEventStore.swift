@@ -116,8 +116,7 @@ package final class SQLiteEventStore: EventStore {
     ) async throws(StoreFailure) -> AppendOutcome? {
         let digest = PreparedAppend.digest(of: submission)
         return try await read { db in
-            try StoredEvents.outcome(
-                of: submission.idempotencyKey, digest: digest, driver: driver, db)
+            try StoredEvents.outcome(of: submission, digest: digest, driver: driver, db)
         }
     }
 

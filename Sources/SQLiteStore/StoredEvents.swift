@@ -19,9 +19,9 @@ package struct TimelineEntry: Hashable, Sendable {
 }
 
 enum StoredEvents {
-    /// What a repeat of this key would be answered; nil when it is new to this driver.
+    /// What a repeat of this event would be answered; nil when its key is new to this driver.
     static func outcome(
-        of key: String, digest: [UInt8], driver: DriverID, _ db: Database
+        of submission: EventSubmission, digest: [UInt8], driver: DriverID, _ db: Database
     ) throws -> AppendOutcome? {
         let row = try Row.fetchOne(
             db,
@@ -30,13 +30,17 @@ enum StoredEvents {
                     state, (SELECT session_id FROM session WHERE session.id = driver.session),
                     (SELECT place_id FROM place WHERE place.id = target_charger),
                     (SELECT place_id FROM place WHERE place.id = next_target_charger),
-                    grace_deadline_ms, hard_deadline_ms
-                FROM driver JOIN event ON event.driver = driver.id
+                    grace_deadline_ms, hard_deadline_ms, app_state, schema_version
+                FROM driver JOIN event ON event.driver = driver.id JOIN event_kind ON event_kind.id = event.kind
                 WHERE driver_id = ? AND idempotency_key = ?
                 """,
-            arguments: [driver.rawValue, key])
+            arguments: [driver.rawValue, submission.idempotencyKey])
         guard let row else { return nil }
-        guard try row.decode(Data.self, atIndex: 1) == Data(digest) else { return .keyReused }
+        let stored = try row.decode(Data.self, atIndex: 1)
+        let isRepeat =
+            stored == Data(digest)
+            || submission.isRepeat(withStoredAppState: row[11], schemaVersion: row[12]) { stored == Data($0) }
+        guard isRepeat else { return .keyReused }
         let journey = Journey(
             state: try state(row, 5), sessionID: row[6], targetChargerID: row[7], nextTargetChargerID: row[8],
             graceDeadline: moment(row[9]), hardDeadline: moment(row[10]))

@@ -69,6 +69,32 @@ teardown() {
     expect_stored a 1
 }
 
+# A shipped iOS app: posted in the background, killed before the answer, and the body built again in the foreground at
+# the next launch.
+@test "an event that the app builds again in another app state is a repeat" {
+    local first rebuilt
+    first='{"schema_version":"1.0","event_id":"5F0F7A2E-6C1B-4C53-9D2A-0B8E3C7D1A40",'
+    first+='"idempotency_key":"5F0F7A2E-6C1B-4C53-9D2A-0B8E3C7D1A40","event":"anchor_dwell_complete",'
+    first+="\"occurred_at\":\"$(seconds_ago 40)\",\"timestamp\":\"$(seconds_ago 40)\",\"source\":\"ios_native\","
+    first+='"app_state":"background","metadata":{"previous_state":"NEAR_CHARGER","dwell_s":124}}'
+    post /v1/native/pre-session-events "$first"
+    expect_json '.status == "ok"'
+    rebuilt=$(jq -c --arg now "$(seconds_ago 0)" '.app_state = "foreground" | .timestamp = $now
+        | .metadata = {dwell_s: 124.0, previous_state: "NEAR_CHARGER"}' <<<"$first")
+    post /v1/native/pre-session-events "$rebuilt"
+    expect_status 200
+    expect_field Idempotent-Replayed true
+    expect_json '.status == "already_processed"'
+    post /native/events "$(jq -c 'del(.app_state) | .schema_version = "1.3"' <<<"$first")"
+    expect_json '.status == "already_processed"'
+    local change
+    for change in '.charger_id = "c2"' '.metadata.dwell_s = 125' '.sequence = 1' '.source = "web"'; do
+        post /native/events "$(jq -c "$change" <<<"$rebuilt")"
+        expect_problem 422 idempotency_key_reused
+    done
+    expect_stored a 1
+}
+
 @test "a key with another body is 422, and the stored event stays" {
     local first
     first=$(event chargerTargeted k1 '.charger_id = "c1"')
@@ -76,7 +102,7 @@ teardown() {
     expect_status 200
     local change
     for change in '.charger_id = "c2"' '.event = "activationRejected"' '.metadata = {}' '.sequence = 1' \
-        '.occurred_at = "2026-01-01T00:00:00Z"' '.app_state = "background"' \
+        '.occurred_at = "2026-01-01T00:00:00Z"' '.source = "web"' '.merchant_id = "m1"' \
         '.event_id = "e2" | .idempotency_key = "k1"'; do
         post /native/events "$(jq -c "$change" <<<"$first")"
         expect_problem 422 idempotency_key_reused

@@ -57,7 +57,7 @@ private struct FixtureServer {
     private(set) var logs: [String: JourneyLog] = [:]
     private(set) var refusals: [Int: ProblemCode] = [:]
     private var keys: [Int: String] = [:]
-    private var canonicalForms: [String: [UInt8]] = [:]
+    private var submissions: [String: EventSubmission] = [:]
     private var owners: [String: String] = [:]
     private var corrections: [String: Int64] = [:]
 
@@ -76,11 +76,12 @@ private struct FixtureServer {
             owners[session] = event.driver
         }
         let scopedKey = "\(event.driver) \(submission.idempotencyKey)"
-        if let stored = canonicalForms[scopedKey] {
-            #expect(stored == submission.canonicalForm, "event \(index): a repeat is taken for another event")
+        if let stored = submissions[scopedKey] {
+            let form = submission.canonicalForm(appState: stored.appState, schemaVersion: stored.schemaVersion)
+            #expect(form == stored.canonicalForm, "event \(index): a repeat is taken for another event")
             return
         }
-        canonicalForms[scopedKey] = submission.canonicalForm
+        submissions[scopedKey] = submission
         keys[index] = submission.idempotencyKey
         let correction = ClockCorrection(
             occurredAt: submission.occurredAt, sentAt: submission.sentAt, receivedAt: fixture.now,

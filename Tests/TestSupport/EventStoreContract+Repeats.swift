@@ -35,6 +35,27 @@ extension EventStoreContract {
             let second = try await store.append(.sample(submission, of: driver, receivedAt: late))
             try expect(second, .replayed(try event(first, "first")), "later attempt")
         },
+        Clause("a body that was built again in another app state or schema version is a repeat") { store in
+            let driver = DriverID("rebuilt-driver")
+            let first = EventSubmission.sample(
+                .chargerTargeted, key: "k", charger: "c", sequence: 4, metadata: #"{"a":{"c":1,"b":"\u00e9"}}"#)
+            let stored = try event(try await store.append(.sample(first, of: driver)), "first")
+            for (appState, version) in [("foreground", "1.0"), (nil, "1.0"), ("background", "1.7"), (nil, "1.1")] {
+                var rebuilt = first
+                rebuilt.appState = appState
+                rebuilt.schemaVersion = version
+                rebuilt.metadata = #"{"a":{"b":"é","c":1.0}}"#
+                rebuilt.canonicalForm = rebuilt.canonicalForm(appState: appState, schemaVersion: version) ?? []
+                let place = "\(appState ?? "-") \(version)"
+                try expect(try await store.append(.sample(rebuilt, of: driver)), .replayed(stored), place)
+                try expect(try await store.lookUp(rebuilt, of: driver), .replayed(stored), "look-up, \(place)")
+                var other = rebuilt
+                other.sequence = 5
+                other.canonicalForm = other.canonicalForm(appState: appState, schemaVersion: version) ?? []
+                try expect(try await store.append(.sample(other, of: driver)), .keyReused, "other, \(place)")
+                try expect(try await store.lookUp(other, of: driver), .keyReused, "look-up of other, \(place)")
+            }
+        },
         Clause("keys are each driver's own, and case-sensitive") { store in
             let submission = EventSubmission.sample(.enteredChargerIntentZone, key: "shared-key")
             let upper = EventSubmission.sample(.chargerTargeted, key: "SHARED-KEY")

@@ -9,7 +9,7 @@ import Synchronization
 package final class MemoryEventStore: EventStore {
     fileprivate struct Stored {
         var placed: PlacedEvent
-        var canonicalForm: [UInt8]
+        var submission: EventSubmission
         var verdict: Verdict
     }
 
@@ -74,7 +74,11 @@ package final class MemoryEventStore: EventStore {
     private static func repeated(_ submission: EventSubmission, of driver: Driver) -> AppendOutcome? {
         guard let stored = driver.events.first(where: { $0.placed.idempotencyKey == submission.idempotencyKey })
         else { return nil }
-        guard stored.canonicalForm == submission.canonicalForm else { return .keyReused }
+        let (form, sent) = (stored.submission.canonicalForm, stored.submission)
+        let isRepeat =
+            form == submission.canonicalForm
+            || form == submission.canonicalForm(appState: sent.appState, schemaVersion: sent.schemaVersion)
+        guard isRepeat else { return .keyReused }
         return .replayed(
             StoredEvent(eventID: stored.placed.eventID, verdict: stored.verdict, journey: driver.journey))
     }
@@ -114,7 +118,7 @@ extension MemoryEventStore.Driver {
             gracePeriodSeconds: request.settings.settings.gracePeriodSeconds,
             hardTimeoutSeconds: request.settings.settings.hardTimeoutSeconds)
         events.append(
-            MemoryEventStore.Stored(placed: placed, canonicalForm: submission.canonicalForm, verdict: .none))
+            MemoryEventStore.Stored(placed: placed, submission: submission, verdict: .none))
         events.sort { $0.placed < $1.placed }
         for (index, step) in Fold.replay(events.map(\.placed)).enumerated() {
             events[index].verdict = step.verdict

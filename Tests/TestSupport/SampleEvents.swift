@@ -16,17 +16,8 @@ extension EventSubmission {
             chargerID: charger, merchantID: merchant, occurredAt: occurredAt,
             occurredAtText: "\(occurredAt.millisecondsSinceEpoch) as text", sentAt: sentAt, source: source,
             appState: "background", sequence: sequence, metadata: metadata, canonicalForm: [])
-        submission.canonicalForm = Array(submission.sampleForm.utf8)
+        submission.canonicalForm = submission.canonicalForm(appState: "background", schemaVersion: "1.0") ?? []
         return submission
-    }
-
-    /// Not canonical JSON, but with its one property: equal exactly when the members without send time are.
-    private var sampleForm: String {
-        let members: [String?] = [
-            name.canonical, eventID, idempotencyKey, sessionID, chargerID, merchantID,
-            String(occurredAt.millisecondsSinceEpoch), source, appState, sequence.map { String($0) }, metadata,
-        ]
-        return members.map { $0.map { "\($0.utf8.count):\($0)" } ?? "-" }.joined(separator: ",")
     }
 }
 

@@ -1,5 +1,4 @@
-// What makes two submissions "the same body" under one idempotency key (contract, section 3: "compares the parsed
-// members without `timestamp`").
+// What makes two submissions the same event under one idempotency key (contract, section 3, "A repeat is a repeat").
 
 extension EventSubmission {
     /// Canonical JSON of what was understood, not of how it was written: both spellings of an event are the same,
@@ -7,7 +6,27 @@ extension EventSubmission {
     /// any order of members. Left out are `timestamp` and `X-Sent-At`, which change with each attempt, and unknown
     /// members, of which nothing is understood. `session_id` present or absent tells the two events apart that
     /// share the name exitedChargerAnchorZone.
+    ///
+    /// `app_state` and `schema_version` are in it although a repeat may differ in them: digests of this form are
+    /// stored, and it must not change. `canonicalForm(appState:schemaVersion:)` compares without them.
     func canonicalForm(metadata: JSONValue?) -> [UInt8] {
+        canonicalForm(metadata: metadata, appState: appState, schemaVersion: schemaVersion)
+    }
+
+    /// The canonical form of this event with the two members of a stored event that a repeat may differ in: `self` is
+    /// a repeat of that event exactly when this equals its canonical form. Parses `metadata` again, so it is for the
+    /// rare case in which the forms as sent differ.
+    ///
+    /// - Returns: nil when `metadata` is not JSON, which no decoded submission has.
+    package func canonicalForm(appState: String?, schemaVersion: String) -> [UInt8]? {
+        guard let metadata else {
+            return canonicalForm(metadata: nil, appState: appState, schemaVersion: schemaVersion)
+        }
+        guard let value = try? JSONValue.parse(Array(metadata.utf8)) else { return nil }
+        return canonicalForm(metadata: value, appState: appState, schemaVersion: schemaVersion)
+    }
+
+    private func canonicalForm(metadata: JSONValue?, appState: String?, schemaVersion: String) -> [UInt8] {
         var form = JSONWriter.canonical(reservingBytes: 512)
         form.verbatim("{")
         form.text(#""app_state":""#, appState, #"","#)

@@ -1,5 +1,4 @@
-// What is the same body under one key, and what is another (contract, section 3: "compares the parsed members
-// without `timestamp`").
+// What is the same event under one key, and what is another (contract, section 3, "A repeat is a repeat").
 
 import JourneyModel
 import Testing
@@ -32,6 +31,50 @@ struct CanonicalFormTests {
         ])
     func different(_ changes: [String: String]) throws {
         #expect(try form(changes) != form())
+    }
+
+    private func submission(_ changes: [String: String?]) throws -> EventSubmission {
+        try EventDecodingTests.decode(changes, headers: EventHeaders())
+    }
+
+    /// With a member of each kind, so that none can be left out of a form unnoticed.
+    private static let whole: [String: String?] = [
+        "session_id": "\"s\"", "charger_id": "\"c\"", "merchant_id": "\"m\"", "source": "\"web\"", "sequence": "7",
+        "app_state": "\"background\"", "schema_version": "\"1.2\"", "metadata": #"{"b":1,"a":{"d":2,"c":3}}"#,
+    ]
+
+    @Test(
+        "A repeat may differ in app_state, schema_version, timestamp and the order of metadata",
+        arguments: [
+            ["app_state": "\"foreground\""], ["app_state": "null"], ["schema_version": "\"1.0\""],
+            ["timestamp": "\"2026-11-20T10:00:00Z\""], ["metadata": #"{"a":{"c":3,"d":2},"b":1.0}"#],
+            ["app_state": "\"foreground\"", "schema_version": "\"1.0\"", "metadata": #"{"a":{"c":3,"d":2},"b":1}"#],
+        ])
+    func rebuilt(_ changes: [String: String]) throws {
+        let stored = try submission(Self.whole)
+        let again = try submission(Self.whole.merging(changes.mapValues(Optional.some)) { $1 })
+        let form = again.canonicalForm(appState: stored.appState, schemaVersion: stored.schemaVersion)
+        #expect(form == stored.canonicalForm)
+    }
+
+    @Test(
+        "Whatever says what happened, when, where and in which order may not differ",
+        arguments: [
+            ["event": "\"activationRejected\""], ["session_id": "\"t\""], ["session_id": "null"],
+            ["charger_id": "\"d\""], ["charger_id": "null"], ["merchant_id": "\"n\""], ["merchant_id": "null"],
+            ["occurred_at": "\"2026-11-20T08:02:10.001Z\""], ["source": "\"ios_native\""], ["sequence": "8"],
+            ["sequence": "null"], ["event_id": "\"E1\""], ["metadata": #"{"b":1,"a":{"d":2,"c":4}}"#],
+            ["metadata": #"{"b":1}"#], ["metadata": "null"],
+        ])
+    func another(_ changes: [String: String]) throws {
+        let stored = try submission(Self.whole)
+        for appState in ["\"foreground\"", "\"background\""] {
+            var members = Self.whole.merging(changes.mapValues(Optional.some)) { $1 }
+            members["app_state"] = .some(appState)
+            let other = try submission(members)
+            let form = other.canonicalForm(appState: stored.appState, schemaVersion: stored.schemaVersion)
+            #expect(form != stored.canonicalForm, "\(changes) \(appState)")
+        }
     }
 
     @Test("X-Sent-At changes with each attempt and does not count")
