@@ -25,7 +25,7 @@ CREATE TABLE driver (
     hard_deadline_ms        INTEGER,
     next_deadline_ms        INTEGER AS (
         coalesce(min(grace_deadline_ms, hard_deadline_ms), grace_deadline_ms, hard_deadline_ms)) VIRTUAL
-, recent_changes BLOB, floor_at_ms INTEGER) STRICT;
+, recent_changes BLOB, floor_at_ms INTEGER, clock_memory BLOB) STRICT;
 
 CREATE INDEX driver_by_next_deadline ON driver (next_deadline_ms) WHERE next_deadline_ms IS NOT NULL;
 
@@ -109,7 +109,7 @@ CREATE TABLE event (
     after_next_target_charger  INTEGER,
     after_grace_deadline_ms    INTEGER,
     after_hard_deadline_ms     INTEGER
-) STRICT;
+, timestamp_ms INTEGER, clock_rule INTEGER) STRICT;
 
 CREATE UNIQUE INDEX event_by_key ON event (driver, idempotency_key);
 

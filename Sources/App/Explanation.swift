@@ -67,3 +67,20 @@ extension RecordedEvent {
         }
     }
 }
+
+extension ClockRule {
+    /// Why `corrected` is what it is.
+    var explanation: String {
+        switch self {
+        case .noSendTime: "when it was sent is unknown, so it stands as it occurred"
+        case .rightClock: "right to five minutes, so it stands as it occurred"
+        case .sentAt: "X-Sent-At says how far it is off"
+        case .knownCorrection: "off by as much as this driver's clock was before"
+        case .firstEvents: "timestamp says how far it is off, and nothing was known of this driver's clock"
+        case .recentEventsAgree: "timestamp says how far it is off, and recent events of this driver agree"
+        case .loneTimestamp:
+            "only this timestamp says that it is off: taken for an earlier attempt's, so the clock known before counts"
+        case .aheadOfReceipt: "more than five minutes ahead of receipt, so it counts as received"
+        }
+    }
+}

@@ -59,7 +59,9 @@ struct ExplanationText {
         line("occurred", "\(event.times.occurredAtText) as sent")
         line("corrected", corrected(event))
         line("sent", event.times.sentAt.map(RFC3339.text(of:)) ?? (event.origin == .server ? nil : "not said"))
+        line("timestamp", event.times.timestamp.map(RFC3339.text(of:)))
         line("received", received(event))
+        line("clock", event.times.rule?.explanation)
         line("from", from(event))
         line("place", place(event))
         if event.sessionID != session { line("session", event.sessionID) }

@@ -16,8 +16,10 @@ public struct EventSubmission: Hashable, Sendable {
     public var occurredAt: Moment
     /// `occurred_at` to the letter, with its offset and its digits.
     public var occurredAtText: String
-    /// The header `X-Sent-At`, else `timestamp`, else nil.
+    /// The header `X-Sent-At`, by the phone's clock at this attempt.
     public var sentAt: Moment?
+    /// `timestamp` of the body, which a byte-identical retry repeats.
+    public var timestamp: Moment?
     public var source: String
     public var appState: String?
     public var sequence: Int64?
@@ -31,8 +33,8 @@ public struct EventSubmission: Hashable, Sendable {
     public init(
         name: EventName, spelling: String, schemaVersion: String = "1.0", eventID: String, idempotencyKey: String,
         sessionID: String? = nil, chargerID: String? = nil, merchantID: String? = nil, occurredAt: Moment,
-        occurredAtText: String, sentAt: Moment? = nil, source: String = "ios_native", appState: String? = nil,
-        sequence: Int64? = nil, metadata: String? = nil, canonicalForm: [UInt8]
+        occurredAtText: String, sentAt: Moment? = nil, timestamp: Moment? = nil, source: String = "ios_native",
+        appState: String? = nil, sequence: Int64? = nil, metadata: String? = nil, canonicalForm: [UInt8]
     ) {
         self.name = name
         self.spelling = spelling
@@ -45,6 +47,7 @@ public struct EventSubmission: Hashable, Sendable {
         self.occurredAt = occurredAt
         self.occurredAtText = occurredAtText
         self.sentAt = sentAt
+        self.timestamp = timestamp
         self.source = source
         self.appState = appState
         self.sequence = sequence

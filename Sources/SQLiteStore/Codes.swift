@@ -46,6 +46,26 @@ extension Verdict.Transition {
     }
 }
 
+extension ClockRule {
+    var code: Int64 {
+        switch self {
+        case .noSendTime: 0
+        case .rightClock: 1
+        case .sentAt: 2
+        case .knownCorrection: 3
+        case .firstEvents: 4
+        case .recentEventsAgree: 5
+        case .loneTimestamp: 6
+        case .aheadOfReceipt: 7
+        }
+    }
+
+    init?(code: Int64) {
+        guard let rule = Self.allCases.first(where: { $0.code == code }) else { return nil }
+        self = rule
+    }
+}
+
 extension Verdict.Reason {
     var code: Int64 {
         switch self {

@@ -1,4 +1,4 @@
-// A driver's row: the head of the fold, and the last correction of the phone's clock. Read once while it is remembered,
+// A driver's row: the head of the fold, and what is remembered of the phone's clock. Read once while it is remembered,
 // and written once for each transaction that changes it, however many of its events are the driver's.
 
 import Engine
@@ -15,7 +15,9 @@ final class DriverRow {
 
     let id: Int64
     let driver: DriverID
-    var lastCorrectionMilliseconds: Int64?
+    private(set) var clockMemory: ClockMemory
+    /// Only then is the column `clock_memory` written.
+    fileprivate var hasNewClockMemory = false
     /// Nil while no event is stored, or none at the floor or above it.
     var head: Head?
     /// Where the fold begins, once retention has deleted what came before. Nil: at the first event.
@@ -31,16 +33,23 @@ final class DriverRow {
     fileprivate var isToBeWritten = false
 
     fileprivate init(
-        id: Int64, driver: DriverID, lastCorrectionMilliseconds: Int64? = nil, head: Head? = nil, floor: Moment? = nil,
+        id: Int64, driver: DriverID, clockMemory: ClockMemory = ClockMemory(), head: Head? = nil, floor: Moment? = nil,
         journey: StoredJourney = StoredJourney(), recentChanges: [UInt8] = []
     ) {
         self.id = id
         self.driver = driver
-        self.lastCorrectionMilliseconds = lastCorrectionMilliseconds
+        self.clockMemory = clockMemory
         self.head = head
         self.floor = floor
         self.journey = journey
         self.recentChanges = recentChanges
+    }
+
+    /// Changes with few events: a clock that is right was seen to be right before.
+    func remember(_ memory: ClockMemory) {
+        if memory == clockMemory { return }
+        clockMemory = memory
+        hasNewClockMemory = true
     }
 
     /// The head has another journey now, made by that event; remembered as a change if a reader of the journey's
@@ -86,7 +95,7 @@ final class DriverTable {
             """
             UPDATE driver SET last_correction_ms = ?2, head_event = ?3, head_corrected_at_ms = ?4, state = ?5,
             session = ?6, target_charger = ?7, next_target_charger = ?8, grace_deadline_ms = ?9, hard_deadline_ms = ?10,
-            recent_changes = coalesce(?11, recent_changes)
+            recent_changes = coalesce(?11, recent_changes), clock_memory = coalesce(?12, clock_memory)
             WHERE id = ?1
             """, on: connection)
     }
@@ -97,7 +106,7 @@ final class DriverTable {
             state, session, (SELECT session_id FROM session WHERE session.id = driver.session),
             target_charger, (SELECT place_id FROM place WHERE place.id = target_charger),
             next_target_charger, (SELECT place_id FROM place WHERE place.id = next_target_charger),
-            grace_deadline_ms, hard_deadline_ms, recent_changes, floor_at_ms
+            grace_deadline_ms, hard_deadline_ms, recent_changes, floor_at_ms, clock_memory
         FROM driver WHERE driver_id = ?1
         """
 
@@ -137,7 +146,9 @@ final class DriverTable {
                     event: event, correctedAt: Moment(millisecondsSinceEpoch: row.integer(3)))
             }
             return DriverRow(
-                id: row.integer(0), driver: driver, lastCorrectionMilliseconds: row.optionalInteger(1), head: head,
+                id: row.integer(0), driver: driver,
+                clockMemory: ClockMemory(lastCorrectionMilliseconds: row.optionalInteger(1), bytes: row.blob(15)),
+                head: head,
                 floor: row.optionalInteger(14).map(Moment.init(millisecondsSinceEpoch:)),
                 journey: try StoredJourney(row, at: 4), recentChanges: row.blob(13))
         }
@@ -170,12 +181,14 @@ final class DriverTable {
     private func writeNow(_ row: DriverRow) throws(SQLiteError) {
         try update.run { (bindings) throws(SQLiteError) in
             try bindings.set(1, row.id)
-            try bindings.set(2, row.lastCorrectionMilliseconds)
+            try bindings.set(2, row.clockMemory.lastCorrectionMilliseconds)
             try bindings.set(3, row.head?.event)
             try bindings.set(4, row.head?.correctedAt.millisecondsSinceEpoch)
             try row.journey.bind(to: bindings, at: 5)
             if row.hasNewChanges { try bindings.set(11, blob: row.recentChanges) }
+            if row.hasNewClockMemory { try bindings.set(12, blob: row.clockMemory.bytes) }
         }
+        row.hasNewClockMemory = false
         row.hasNewChanges = false
         row.isToBeWritten = false
     }

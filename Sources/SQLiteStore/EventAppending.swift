@@ -78,7 +78,7 @@ final class EventAppending {
         let driver = if let driver { driver } else { try newDriver(append.request.driver, at: receivedAt) }
         let clock = ClockCorrection(
             occurredAt: append.request.submission.occurredAt, sentAt: append.request.submission.sentAt,
-            receivedAt: receivedAt, lastCorrectionMilliseconds: driver.lastCorrectionMilliseconds)
+            timestamp: append.request.submission.timestamp, receivedAt: receivedAt, memory: driver.clockMemory)
         let new = NewEventRow(
             driver: driver.id, append: append, placed: PlacedEvent(append.request, correctedAt: clock.corrected),
             kind: try dictionaries.kind(of: append.request.submission, origin: .client),
@@ -86,7 +86,7 @@ final class EventAppending {
             charger: try dictionaries.place(append.request.submission.chargerID),
             merchant: try dictionaries.place(append.request.submission.merchantID),
             settingsVersion: try dictionaries.settingsVersion(append.request.settings, at: receivedAt), clock: clock)
-        driver.lastCorrectionMilliseconds = clock.lastCorrectionMilliseconds
+        driver.remember(clock.memory)
         let verdict = try folding.fold(new, into: driver)
         try drivers.write(driver)
         return StoredEvent(

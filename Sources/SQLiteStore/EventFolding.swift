@@ -123,7 +123,7 @@ final class EventFolding {
             if let settingsVersion { settingsVersion } else { try dictionaries.settingsVersion(settings, at: now) }
         // A deadline is in nobody's clock but the server's: nothing to correct.
         let clock = ClockCorrection(
-            occurredAt: deadline.at, sentAt: nil, receivedAt: max(now, deadline.at), lastCorrectionMilliseconds: nil)
+            occurredAt: deadline.at, sentAt: nil, receivedAt: max(now, deadline.at), memory: ClockMemory())
         return NewEventRow(
             driver: driver, append: PreparedAppend(request), placed: placed,
             kind: try dictionaries.kind(of: submission, origin: .server), session: running.session,

@@ -91,10 +91,10 @@ final class EventTable {
             driver, idempotency_key, event_id, digest, kind, session, charger, merchant, settings_version, occurred_at,
             occurred_at_ms, corrected_at_ms, skew_ms, sent_at_ms, received_at_ms, sequence, metadata, transition,
             reason, implies_reset, after_state, after_session, after_target_charger, after_next_target_charger,
-            after_grace_deadline_ms, after_hard_deadline_ms)
+            after_grace_deadline_ms, after_hard_deadline_ms, timestamp_ms, clock_rule)
         VALUES (
             ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
-            ?24, ?25, ?26)
+            ?24, ?25, ?26, ?27, ?28)
         """
 
     /// The order that SQLite sorts by is the order of PlacedEvent: integers, NULL before them; texts by memcmp.
@@ -147,12 +147,16 @@ final class EventTable {
             try bindings.set(11, append.request.submission.occurredAt.millisecondsSinceEpoch)
             try bindings.set(12, event.clock.corrected.millisecondsSinceEpoch)
             try bindings.set(13, event.clock.skewMilliseconds)
-            try bindings.set(14, append.request.submission.sentAt?.millisecondsSinceEpoch)
+            try bindings.set(14, append.request.submission.sendTime?.millisecondsSinceEpoch)
             try bindings.set(15, append.request.receivedAt.millisecondsSinceEpoch)
             try bindings.set(16, append.request.submission.sequence)
             try bindings.set(17, append.request.submission.metadata)
             try event.verdict.bind(to: bindings, at: 18)
             try event.after.bind(to: bindings, at: 21)
+            if append.request.submission.sentAt != nil {
+                try bindings.set(27, append.request.submission.timestamp?.millisecondsSinceEpoch)
+            }
+            try bindings.set(28, event.placed.origin == .client ? event.clock.rule.code : nil)
         }
     }
 
@@ -233,6 +237,9 @@ extension FoldedEventRow {
 }
 
 extension EventSubmission {
+    /// What the column `sent_at_ms` holds; `timestamp_ms` holds a `timestamp` that came beside `X-Sent-At`.
+    fileprivate var sendTime: Moment? { sentAt ?? timestamp }
+
     fileprivate var eventIDUnlessKey: String? {
         haveSameBytes(eventID, idempotencyKey) ? nil : eventID
     }

@@ -35,5 +35,6 @@ package struct Migration: Sendable {
         Migration(5, "settings_change", PackageResources._005_settings_change_sql),
         Migration(6, "retention", PackageResources._006_retention_sql),
         Migration(7, "last_backup", PackageResources._007_last_backup_sql),
+        Migration(8, "clocks", PackageResources._008_clocks_sql),
     ]
 }

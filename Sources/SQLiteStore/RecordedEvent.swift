@@ -36,11 +36,15 @@ package struct RecordedEvent: Hashable, Sendable {
         package var occurredAt: Moment
         /// On the server's clock; the event's place in the order.
         package var corrected: Moment
-        /// Nil when the client did not say.
+        /// `X-Sent-At`, else `timestamp`; nil when the client said neither.
         package var sentAt: Moment?
+        /// `timestamp` where `X-Sent-At` came with it.
+        package var timestamp: Moment?
         package var receivedAt: Moment
         /// Receive time minus send time.
         package var skewMilliseconds: Int64
+        /// Which rule decided `corrected`; nil for the server's events and those of before rules were stored.
+        package var rule: ClockRule?
     }
 
     /// In force when the event was stored.

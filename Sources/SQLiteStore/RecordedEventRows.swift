@@ -4,7 +4,9 @@ import GRDB
 import JourneyModel
 
 enum RecordedEventRows {
-    private static let sql = """
+    /// - Parameter clocks: columns of the name `timestamp_ms` and `clock_rule`.
+    private static func sql(_ clocks: String) -> String {
+        """
         SELECT event.id, coalesce(event_id, idempotency_key), idempotency_key, name, has_session, spelling, origin,
             source, app_state, (SELECT session_id FROM session WHERE session.id = event.session),
             (SELECT place_id FROM place WHERE place.id = event.charger),
@@ -14,11 +16,12 @@ enum RecordedEventRows {
             after_state, (SELECT session_id FROM session WHERE session.id = after_session),
             (SELECT place_id FROM place WHERE place.id = after_target_charger),
             (SELECT place_id FROM place WHERE place.id = after_next_target_charger),
-            after_grace_deadline_ms, after_hard_deadline_ms
+            after_grace_deadline_ms, after_hard_deadline_ms, \(clocks)
         FROM event
         CROSS JOIN event_kind ON event_kind.id = event.kind
         CROSS JOIN settings_version ON settings_version.id = event.settings_version
         """
+    }
     /// The contract's order backwards, as PlacedEvent's `<`.
     private static let newestFirst = """
         ORDER BY corrected_at_ms DESC, origin DESC, sequence DESC, lifecycle_rank DESC,
@@ -98,8 +101,12 @@ enum RecordedEventRows {
     }
 
     private static func backwards(from last: Int64, of driver: Int64, _ db: Database) throws -> RowCursor {
-        try Row.fetchCursor(
-            db, sql: "\(sql) WHERE driver = ? AND corrected_at_ms <= ? \(newestFirst)", arguments: [driver, last])
+        // A file that no server of this version has opened has neither.
+        let hasClocks = try db.columns(in: "event").contains { $0.name == "clock_rule" }
+        let clocks = hasClocks ? "timestamp_ms, clock_rule" : "NULL AS timestamp_ms, NULL AS clock_rule"
+        return try Row.fetchCursor(
+            db, sql: "\(sql(clocks)) WHERE driver = ? AND corrected_at_ms <= ? \(newestFirst)",
+            arguments: [driver, last])
     }
 
     /// An event's journey before is the one after its predecessor, which is the next row; for the first event that is
@@ -141,7 +148,9 @@ enum RecordedEventRows {
         RecordedEvent.Times(
             occurredAtText: row[first], occurredAt: Moment(millisecondsSinceEpoch: row[first + 1]),
             corrected: Moment(millisecondsSinceEpoch: row[first + 2]), sentAt: StoredEvents.moment(row[first + 3]),
-            receivedAt: Moment(millisecondsSinceEpoch: row[first + 4]), skewMilliseconds: row[first + 5])
+            timestamp: StoredEvents.moment(row["timestamp_ms"]),
+            receivedAt: Moment(millisecondsSinceEpoch: row[first + 4]), skewMilliseconds: row[first + 5],
+            rule: (row["clock_rule"] as Int64?).flatMap(ClockRule.init(code:)))
     }
 
     private static func journey(_ row: Row, _ first: Int) throws -> Journey {

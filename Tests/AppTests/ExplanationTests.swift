@@ -95,6 +95,7 @@ import Testing
             corrected  2026-11-16T19:00:00.250Z, by -7199.750 s
             sent       2026-11-16T21:00:00.000Z
             received   2026-11-16T19:00:00.250Z, skew -7199.750 s
+            clock      X-Sent-At says how far it is off
             from       ios_native, sequence 1, spelled entered_charger_intent_zone
             place      charger c1
             event id   e2
@@ -107,6 +108,7 @@ import Testing
             corrected  2026-11-16T19:01:59.250Z, by -7199.750 s
             sent       2026-11-16T21:02:00.000Z
             received   2026-11-16T19:02:00.400Z, skew -7199.600 s
+            clock      off by as much as this driver's clock was before
             from       ios_native, spelled exclusive_activated
             session    s0
             event id   e3
@@ -118,6 +120,7 @@ import Testing
             corrected  2026-11-16T19:05:00.250Z, by -7199.750 s
             sent       2026-11-16T21:05:00.000Z
             received   2026-11-16T19:05:00.250Z, skew -7199.750 s
+            clock      off by as much as this driver's clock was before
             from       ios_native, background
             event id   e4
             settings   v1: grace period 900 s, hard timeout 3600 s
@@ -130,6 +133,7 @@ import Testing
             corrected  2026-11-16T19:06:00.250Z, by -7199.750 s
             sent       2026-11-16T21:06:00.000Z
             received   2026-11-16T19:06:00.250Z, skew -7199.750 s
+            clock      off by as much as this driver's clock was before
             from       ios_native
             place      merchant m1
             event id   e5
@@ -142,6 +146,7 @@ import Testing
             corrected  2026-11-16T19:10:00.250Z, by -7199.750 s
             sent       2026-11-16T21:10:00.000Z
             received   2026-11-16T19:10:00.250Z, skew -7199.750 s
+            clock      off by as much as this driver's clock was before
             from       ios_native
             event id   e6
             key        k6
@@ -165,6 +170,8 @@ import Testing
         #expect(shown[0]["occurred_at_sent"] == .string("2026-11-16T22:00:00+01:00"))
         #expect(shown[0]["occurred_at"] == .string("2026-11-16T19:00:00.250Z"))
         #expect(shown[0]["correction_ms"] == .number("-7199750"))
+        #expect(shown[0]["clock_rule"] == .string("sent_at"))
+        #expect(shown[4]["clock_rule"] == .string("known_correction"))
         #expect(shown[1]["reason"] == .string("not_anchored"))
         #expect(shown[3]["state_before"] == .string("ANCHORED"))
         #expect(shown[3]["hard_deadline"] == .string("2026-11-16T20:06:00.250Z"))

@@ -47,6 +47,66 @@ teardown() {
     [[ $skewed == 1 ]]
 }
 
+# clock_rules: the rule of each event of driver a by its key, and how many seconds it was moved, to ten.
+clock_rules() {
+    local session=$1
+    dwell explain --json --session "$session" | jq -r '.events[] | select(.source != "server")
+        | "\(.idempotency_key) \(.clock_rule) \((.correction_ms / 10000 | round) * 10)"'
+}
+
+# The app was suspended for 320 s between its tries: bytes of a shipped iOS app.
+@test "a byte-identical retry of a phone whose clock was right stays where it occurred" {
+    local session number=0 name stale
+    session=$(driver s)
+    v1_body() { # NAME KEY SECONDS_AGO [SECONDS_AGO of the timestamp]
+        printf '{"schema_version":"1.0","event_id":"%s","idempotency_key":"%s","session_id":"%s","event":"%s",' \
+            "$2" "$2" "$session" "$1"
+        printf '"occurred_at":"%s","timestamp":"%s","source":"ios_native","app_state":"background"}' \
+            "$(seconds_ago "$3")" "$(seconds_ago "${4:-$3}")"
+    }
+    post /v1/native/pre-session-events "$(v1_body entered_charger_intent_zone k1 1500 0 | jq -c 'del(.session_id)')"
+    expect_verdict NEAR_CHARGER applied
+    post /v1/native/pre-session-events "$(v1_body anchor_dwell_complete k2 1350 0 | jq -c 'del(.session_id)')"
+    post /v1/native/session-events "$(v1_body exclusive_activated k3 1300 0)"
+    post /v1/native/session-events "$(v1_body departed_charger k4 1100 0)"
+    # The grace deadline was 200 s ago; the driver was at the merchant 120 s before it.
+    stale=$(v1_body entered_merchant_zone k5 320)
+    post /v1/native/session-events "$stale"
+    expect_verdict AT_MERCHANT applied
+    post /v1/native/session-events "$stale"
+    expect_json '.status == "already_processed" and .session.transition == "applied"'
+    [[ $(clock_rules "$session") == $'k1 right_clock 0\nk2 right_clock 0\nk3 right_clock 0\nk4 right_clock 0\nk5 lone_timestamp 0' ]] ||
+        fail "$(clock_rules "$session")"
+    [[ $(sql "SELECT skew_ms BETWEEN 319000 AND 340000 FROM event JOIN driver ON driver.id = event.driver
+        WHERE driver_id = '$(driver a)' AND idempotency_key = 'k5'") == 1 ]]
+    dwell explain --session "$session" | grep -q 'clock  *only this timestamp says that it is off'
+}
+
+@test "all clocks are kept: X-Sent-At decides, and the timestamp beside it is not lost" {
+    local session sent
+    session=$(driver s)
+    sent=$(event sessionRestored k1 ".session_id = \"$session\" | .occurred_at = \"$(seconds_ago 7000)\"
+        | .timestamp = \"$(seconds_ago 6900)\"")
+    post /native/events "$sent" -H "X-Sent-At: $(seconds_ago 3600)"
+    expect_status 200
+    [[ $(clock_rules "$session") == 'k1 sent_at 3600' ]] || fail "$(clock_rules "$session")"
+    dwell explain --json --session "$session" | jq -e --arg timestamp "$(jq -r .timestamp <<<"$sent")" '.events[0]
+        | (.timestamp | fromdate? // (sub("\\.[0-9]+Z"; "Z") | fromdate)) == ($timestamp | sub("\\.[0-9]+Z"; "Z") | fromdate)
+        and .sent_at != null and .received_at != null and .occurred_at != .occurred_at_sent and .skew_ms > 3590000'
+}
+
+@test "a queue that stamps when it sends is believed from its first event on, and the rule is known" {
+    local session name number=0
+    session=$(driver s)
+    for name in exclusiveActivatedByWeb exitedChargerAnchorZone; do
+        number=$((number + 1))
+        post /native/events "$(event "$name" "k$number" ".session_id = \"$session\"
+            | .occurred_at = \"$(seconds_ago $((8000 - number * 60)))\" | .timestamp = \"$(seconds_ago 7200)\"")"
+        expect_status 200
+    done
+    [[ $(clock_rules "$session") == $'k1 first_events 7200\nk2 known_correction 7200' ]] || fail "$(clock_rules "$session")"
+}
+
 @test "what claims to happen more than five minutes from now happened when it was received" {
     post /native/events "$(event enteredChargerIntentZone k1 ".occurred_at = \"$(seconds_ago -3600)\"")"
     expect_verdict NEAR_CHARGER applied

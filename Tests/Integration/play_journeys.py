@@ -96,7 +96,8 @@ class Play:
         self.requests = [self.request(event, spelling, shift) for event in journey["events"]]
 
     def request(self, event, spelling, shift):
-        """The route and the body, which stay the same for every attempt."""
+        """The route and the body, which stay the same for every attempt. Two entries with one key are one event, whose
+        body was built twice."""
         route, name = spelling(event)
         body = {**event["body"], "event": name}
         for member in ("event_id", "idempotency_key", "session_id"):
@@ -137,15 +138,20 @@ class Play:
         elif status != 200 or answer["status"] != ("already_processed" if is_repeat else "ok"):
             self.differ(index, "should be stored" if not is_repeat else "was stored before", answer)
 
+    def key(self, index):
+        body = self.requests[index][1]
+        return self.journey["events"][index]["driver"], body.get("idempotency_key") or body.get("event_id")
+
     def deliver(self, order):
         seen = set()
         for index in order:
             status, answer = self.send(index)
-            self.check_delivery(index, status, answer, index in seen)
-            seen.add(index)
+            self.check_delivery(index, status, answer, self.key(index) in seen)
+            seen.add(self.key(index))
 
     def deliver_as_batches(self):
         """Each run of events of one driver as one batch."""
+        seen = set()
         runs = itertools.groupby(range(len(self.requests)), key=lambda index: self.journey["events"][index]["driver"])
         for driver, indexes in runs:
             indexes = list(indexes)
@@ -155,7 +161,8 @@ class Play:
                 self.differ(indexes[0], "and its batch should be answered 200", answer)
                 return
             for index, result in zip(indexes, answer["results"]):
-                self.check_delivery(index, result["status_code"], result, False)
+                self.check_delivery(index, result["status_code"], result, self.key(index) in seen)
+                seen.add(self.key(index))
 
     def compare(self):
         """Sends everything once more: the verdicts as they stand, and the states that remain."""

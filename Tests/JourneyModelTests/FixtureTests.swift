@@ -2,14 +2,17 @@
 // fold, in true order, in every order that a file proposes and in random ones with repeats. Verdicts, the state
 // after each event, the final state and the expiries that the server stores must be those of the file.
 
+import Foundation
 import JourneyModel
 import TestSupport
 import Testing
 
 struct FixtureTests {
-    @Test("All thirty are there")
-    func count() {
-        #expect(JourneyFixture.all.count == 30)
+    @Test("All are read")
+    func count() throws {
+        let files = try FileManager.default.contentsOfDirectory(atPath: JourneyFixture.folder.path)
+        #expect(JourneyFixture.all.count == files.count { $0.hasSuffix(".json") })
+        #expect(JourneyFixture.all.count >= 30)
         #expect(JourneyFixture.all.allSatisfy { !$0.events.isEmpty && !$0.final.isEmpty })
     }
 
@@ -59,7 +62,7 @@ private struct FixtureServer {
     private var keys: [Int: String] = [:]
     private var submissions: [String: EventSubmission] = [:]
     private var owners: [String: String] = [:]
-    private var corrections: [String: Int64] = [:]
+    private var clocks: [String: ClockMemory] = [:]
 
     init(_ fixture: JourneyFixture) {
         self.fixture = fixture
@@ -75,6 +78,7 @@ private struct FixtureServer {
             }
             owners[session] = event.driver
         }
+        keys[index] = submission.idempotencyKey
         let scopedKey = "\(event.driver) \(submission.idempotencyKey)"
         if let stored = submissions[scopedKey] {
             let form = submission.canonicalForm(appState: stored.appState, schemaVersion: stored.schemaVersion)
@@ -82,11 +86,10 @@ private struct FixtureServer {
             return
         }
         submissions[scopedKey] = submission
-        keys[index] = submission.idempotencyKey
         let correction = ClockCorrection(
-            occurredAt: submission.occurredAt, sentAt: submission.sentAt, receivedAt: fixture.now,
-            lastCorrectionMilliseconds: corrections[event.driver])
-        corrections[event.driver] = correction.lastCorrectionMilliseconds
+            occurredAt: submission.occurredAt, sentAt: submission.sentAt, timestamp: submission.timestamp,
+            receivedAt: fixture.now, memory: clocks[event.driver, default: ClockMemory()])
+        clocks[event.driver] = correction.memory
         logs[event.driver, default: JourneyLog()].append(
             PlacedEvent(
                 name: submission.name, sessionID: submission.sessionID, chargerID: submission.chargerID,

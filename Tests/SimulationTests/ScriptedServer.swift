@@ -14,7 +14,7 @@ final class ScriptedServer: Transport {
 
     fileprivate struct Driver {
         var events: [PlacedEvent] = []
-        var lastCorrectionMilliseconds: Int64?
+        var clockMemory = ClockMemory()
     }
 
     private struct State {
@@ -116,9 +116,9 @@ final class ScriptedServer: Transport {
 extension ScriptedServer.Driver {
     fileprivate mutating func take(_ submission: EventSubmission, at now: Moment) {
         let clock = ClockCorrection(
-            occurredAt: submission.occurredAt, sentAt: submission.sentAt, receivedAt: now,
-            lastCorrectionMilliseconds: lastCorrectionMilliseconds)
-        lastCorrectionMilliseconds = clock.lastCorrectionMilliseconds
+            occurredAt: submission.occurredAt, sentAt: submission.sentAt, timestamp: submission.timestamp,
+            receivedAt: now, memory: clockMemory)
+        clockMemory = clock.memory
         events.append(
             PlacedEvent(
                 name: submission.name, sessionID: submission.sessionID, chargerID: submission.chargerID,

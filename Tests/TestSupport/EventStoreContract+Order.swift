@@ -64,6 +64,42 @@ extension EventStoreContract {
                 try await store.append(.sample(ahead, of: driver, receivedAt: received)), "the clock ahead")
             try expect(stored.journey.state, .anchored, "zone entered first, then anchored")
         },
+        Clause("what is known of a driver's clock decides whether a timestamp is believed") { store in
+            let received = Moment.sample.advanced(bySeconds: 7200)
+            func submission(_ name: EventName, _ key: String, at seconds: Int, stampedAt stamp: Int) -> EventSubmission
+            {
+                var submission = EventSubmission.sample(name, key: key, at: received.advanced(bySeconds: seconds))
+                submission.timestamp = received.advanced(bySeconds: stamp)
+                return submission
+            }
+            // Late by 20 minutes: moved by that, the zone would be entered after the dwell in it was complete.
+            let late = submission(.enteredChargerIntentZone, "late", at: -1200, stampedAt: -1200)
+            let next = submission(.anchorDwellComplete, "next", at: -1000, stampedAt: 0)
+            for (driver, events) in [("late-first", [late, next]), ("late-second", [next, late])] {
+                var last: StoredEvent?
+                for submission in events {
+                    let request = AppendRequest.sample(submission, of: DriverID(driver), receivedAt: received)
+                    last = try event(try await store.append(request), driver)
+                }
+                try expect(last?.journey.state, .anchored, driver)
+            }
+            // Two events of a clock two hours behind: the first one that is new is believed by the one before.
+            let driver = DriverID("clock-behind-driver")
+            for (name, key, seconds) in [
+                (EventName.enteredChargerIntentZone, "a", 0), (.anchorDwellComplete, "b", 130),
+                (.exclusiveActivatedByWeb, "c", 140),
+            ] {
+                var submission = submission(name, key, at: seconds - 7200, stampedAt: seconds - 7200)
+                if name.requiresSession { submission.sessionID = "clock-behind-session" }
+                let request = AppendRequest.sample(
+                    submission, of: driver, receivedAt: received.advanced(bySeconds: seconds))
+                let stored = try event(try await store.append(request), key)
+                if key == "c" {
+                    let hard = received.advanced(bySeconds: 140 + 3600)
+                    try expect(stored.journey.hardDeadline, hard, "the deadline of a session that begins now")
+                }
+            }
+        },
         Clause("deadlines last as long as the settings of the event that started them say") { store in
             let driver = DriverID("settings-driver")
             let events = SampleJourney.whole(prefix: "settings-", session: "settings-session")

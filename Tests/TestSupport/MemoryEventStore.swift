@@ -16,7 +16,7 @@ package final class MemoryEventStore: EventStore {
     fileprivate struct Driver {
         /// In the contract's order.
         var events: [Stored] = []
-        var lastCorrectionMilliseconds: Int64?
+        var clockMemory = ClockMemory()
         var journey = Journey()
     }
 
@@ -108,9 +108,9 @@ extension MemoryEventStore.Driver {
     fileprivate mutating func store(_ request: AppendRequest) -> Verdict {
         let submission = request.submission
         let clock = ClockCorrection(
-            occurredAt: submission.occurredAt, sentAt: submission.sentAt, receivedAt: request.receivedAt,
-            lastCorrectionMilliseconds: lastCorrectionMilliseconds)
-        lastCorrectionMilliseconds = clock.lastCorrectionMilliseconds
+            occurredAt: submission.occurredAt, sentAt: submission.sentAt, timestamp: submission.timestamp,
+            receivedAt: request.receivedAt, memory: clockMemory)
+        clockMemory = clock.memory
         let placed = PlacedEvent(
             name: submission.name, sessionID: submission.sessionID, chargerID: submission.chargerID,
             occurredAt: clock.corrected, sequence: submission.sequence, eventID: submission.eventID,

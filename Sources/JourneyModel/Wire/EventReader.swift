@@ -26,7 +26,7 @@ struct EventReader {
         let merchantID = shortText(.merchantID)
         let event = event()
         let (occurredAt, occurredAtText) = occurredAt()
-        let sentAt = sentAt()
+        let (sentAt, timestamp) = sendTimes()
         let source = source()
         let appState = appState()
         let sequence = sequence()
@@ -37,8 +37,8 @@ struct EventReader {
         var submission = EventSubmission(
             name: event.name, spelling: event.spelling, schemaVersion: schemaVersion, eventID: eventID,
             idempotencyKey: idempotencyKey, sessionID: sessionID, chargerID: chargerID, merchantID: merchantID,
-            occurredAt: occurredAt, occurredAtText: occurredAtText, sentAt: sentAt, source: source,
-            appState: appState, sequence: sequence, metadata: metadata?.compact, canonicalForm: [])
+            occurredAt: occurredAt, occurredAtText: occurredAtText, sentAt: sentAt, timestamp: timestamp,
+            source: source, appState: appState, sequence: sequence, metadata: metadata?.compact, canonicalForm: [])
         submission.canonicalForm = submission.canonicalForm(metadata: metadata?.value)
         return submission
     }
@@ -136,15 +136,13 @@ struct EventReader {
     }
 
     /// Set per attempt in the header; `timestamp` is when the event was first put in the queue's request.
-    private mutating func sentAt() -> Moment? {
+    private mutating func sendTimes() -> (sentAt: Moment?, timestamp: Moment?) {
         if route.requiresTimestamp { require(.timestamp) }
         let timestamp = moment(.timestamp)
-        guard var header = headers.sentAt else { return timestamp }
-        guard let sentAt = header.withUTF8(Self.moment) else {
-            errors.note(FieldError(pointer: EventHeaders.sentAtName, detail: Self.momentRule))
-            return timestamp
-        }
-        return sentAt
+        guard var header = headers.sentAt else { return (nil, timestamp) }
+        let sentAt = header.withUTF8(Self.moment)
+        if sentAt == nil { errors.note(FieldError(pointer: EventHeaders.sentAtName, detail: Self.momentRule)) }
+        return (sentAt, timestamp)
     }
 
     /// The text is stored as sent, so its fraction may not go on for kilobytes.

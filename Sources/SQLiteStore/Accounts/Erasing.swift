@@ -64,7 +64,7 @@ struct Erasing: Sendable {
 
     private func renameJourney(_ driver: Int64, _ db: Database) throws {
         try db.execute(
-            sql: "UPDATE driver SET driver_id = ?1, last_correction_ms = NULL WHERE id = ?2",
+            sql: "UPDATE driver SET driver_id = ?1, last_correction_ms = NULL, clock_memory = NULL WHERE id = ?2",
             arguments: [pseudonym, driver])
         try db.execute(
             sql: "UPDATE session SET session_id = ?1 || '-' || id WHERE driver = ?2", arguments: [pseudonym, driver])

@@ -21,7 +21,7 @@ struct EventQueueTests {
         #expect(event.eventID == "e1")
         #expect(event.source == "ios_native")
         #expect(event.occurredAt == .at(0))
-        #expect(event.sentAt == .at(0), "timestamp is when it was queued; X-Sent-At is the header's business")
+        #expect(event.timestamp == .at(0), "timestamp is when it was queued; X-Sent-At is the header's business")
     }
 
     @Test("the body is byte-identical over retries, restarts and refreshes; only X-Sent-At is new")

@@ -34,7 +34,7 @@ private struct PlainEventReader {
         let merchantID = members.text("merchant_id")
         let event = event()
         let occurredAt = moment("occurred_at", isRequired: true)
-        let sentAt = sentAt()
+        let (sentAt, timestamp) = sendTimes()
         let source = source()
         let appState = appState()
         let sequence = sequence()
@@ -45,8 +45,8 @@ private struct PlainEventReader {
         var submission = EventSubmission(
             name: event.name, spelling: event.spelling, schemaVersion: schemaVersion, eventID: eventID,
             idempotencyKey: idempotencyKey, sessionID: sessionID, chargerID: chargerID, merchantID: merchantID,
-            occurredAt: occurredAt.moment, occurredAtText: occurredAt.text, sentAt: sentAt, source: source,
-            appState: appState, sequence: sequence, metadata: metadata?.compact, canonicalForm: [])
+            occurredAt: occurredAt.moment, occurredAtText: occurredAt.text, sentAt: sentAt, timestamp: timestamp,
+            source: source, appState: appState, sequence: sequence, metadata: metadata?.compact, canonicalForm: [])
         submission.canonicalForm = Array(submission.plainCanonicalForm(metadata: metadata?.value).utf8)
         return submission
     }
@@ -133,16 +133,16 @@ private struct PlainEventReader {
     }
 
     /// Set per attempt in the header; `timestamp` is when the event was first put in the queue's request.
-    private mutating func sentAt() -> Moment? {
+    private mutating func sendTimes() -> (sentAt: Moment?, timestamp: Moment?) {
         let timestamp = moment("timestamp", isRequired: route != .native)?.moment
-        guard let header = headers.sentAt else { return timestamp }
-        guard let sentAt = Self.moment(of: header) else {
+        guard let header = headers.sentAt else { return (nil, timestamp) }
+        let sentAt = Self.moment(of: header)
+        if sentAt == nil {
             members.note(
                 FieldError(
                     pointer: "X-Sent-At", detail: "must be an RFC 3339 date-time with an offset"))
-            return timestamp
         }
-        return sentAt
+        return (sentAt, timestamp)
     }
 
     /// The text is stored as sent, so its fraction may not go on for kilobytes.

@@ -1,0 +1,46 @@
+// What is remembered of a driver's clocks, as the column `clock_memory` holds it beside `last_correction_ms`. In the
+// driver's row, because that is read and written with every event anyway.
+
+import JourneyModel
+
+/// One byte, 1 when a right clock was seen, then for each lone skew 17 bytes: skew and receive time in milliseconds,
+/// each as 8 bytes with the lowest first, and the count.
+extension ClockMemory {
+    private static let loneSkewBytes = 17
+
+    /// Nothing is remembered for bytes that are not of this form: a lost memory costs a correction, no event.
+    init(lastCorrectionMilliseconds: Int64?, bytes: [UInt8]) {
+        self.init(lastCorrectionMilliseconds: lastCorrectionMilliseconds)
+        let (count, rest) = (bytes.count - 1).quotientAndRemainder(dividingBy: Self.loneSkewBytes)
+        guard let head = bytes.first, head <= 1, rest == 0, count <= Self.loneSkewsMax else { return }
+        sawRightClock = head == 1
+        loneSkews = (0..<count).map { index in
+            let start = 1 + index * Self.loneSkewBytes
+            return LoneSkew(
+                skewMilliseconds: Self.integer(bytes[start..<(start + 8)]),
+                receivedAt: Moment(millisecondsSinceEpoch: Self.integer(bytes[(start + 8)..<(start + 16)])),
+                count: bytes[start + 16])
+        }
+    }
+
+    var bytes: [UInt8] {
+        var bytes: [UInt8] = [sawRightClock ? 1 : 0]
+        for lone in loneSkews {
+            Self.append(lone.skewMilliseconds, to: &bytes)
+            Self.append(lone.receivedAt.millisecondsSinceEpoch, to: &bytes)
+            bytes.append(lone.count)
+        }
+        return bytes
+    }
+
+    private static func integer(_ bytes: ArraySlice<UInt8>) -> Int64 {
+        Int64(bitPattern: bytes.reversed().reduce(0) { $0 << 8 | UInt64($1) })
+    }
+
+    private static func append(_ integer: Int64, to bytes: inout [UInt8]) {
+        let value = UInt64(bitPattern: integer)
+        for shift in stride(from: UInt64(0), to: 64, by: 8) {
+            bytes.append(UInt8(truncatingIfNeeded: value >> shift))
+        }
+    }
+}
