@@ -30,6 +30,7 @@ struct Dwell: AsyncParsableCommand {
 
     /// A first word that is no command is told with the list of those that are.
     static func main() async {
+        FileModes.keepToOwner()
         let names = configuration.subcommands.compactMap { $0.configuration.commandName }
         let word = CommandLine.arguments.dropFirst().first ?? "help"
         if !word.hasPrefix("-"), word != "help", !names.contains(word) {
