@@ -37,9 +37,10 @@ package enum AccountRules {
         return name.isEmpty ? nil : name
     }
 
-    /// Whether a token issued then is one from before the erasure: all of that second are.
+    /// Whether a token issued then may be one from before the erasure. Another service's clock may be ahead of ours by
+    /// `AccessClaims.aheadSecondsMax`, so what it issued before says to be from as much later; all of a second count.
     package static func isErased(issuedAt: Double, erasedAtSeconds: Int64) -> Bool {
-        issuedAt < Double(erasedAtSeconds) + 1
+        issuedAt < Double(erasedAtSeconds) + 1 + AccessClaims.aheadSecondsMax
     }
 
     /// How long a request may still be under way that was admitted before its driver was erased. Until then nobody of

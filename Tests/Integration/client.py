@@ -12,13 +12,13 @@ import time
 SECRET = "integration-tests-sign-with-this-secret"
 
 
-def token(driver, lifetime_seconds=7200):
-    """An access token as another service with the shared secret makes it."""
+def token(driver, lifetime_seconds=7200, ahead_seconds=0):
+    """An access token as another service with the shared secret makes it, whose clock may be ahead."""
 
     def encode(part):
         return base64.urlsafe_b64encode(part).rstrip(b"=")
 
-    now = int(time.time())
+    now = int(time.time()) + ahead_seconds
     claims = {"sub": driver, "iat": now, "exp": now + lifetime_seconds, "iss": "dwell", "aud": "dwell"}
     signed = encode(b'{"alg":"HS256","typ":"JWT"}') + b"." + encode(json.dumps(claims).encode())
     signature = hmac.new(SECRET.encode(), signed, hashlib.sha256).digest()
