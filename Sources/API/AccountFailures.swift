@@ -26,7 +26,7 @@ struct AccountFailures: Sendable {
         switch failure {
         case .unavailable(let reason), .unknown(let reason):
             logger.error("the store failed", metadata: request.logged(["failure": "\(reason)"]))
-        case .unauthorized, .limited, .invalid, .notFound, .cancelled: break
+        case .unauthorized, .limited, .exportUnderWay, .invalid, .notFound, .cancelled: break
         }
     }
 }

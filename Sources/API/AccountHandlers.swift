@@ -34,14 +34,25 @@ struct AccountHandlers: Sendable {
 
     var export: CallerHandler {
         { request, caller throws(ProblemAnswer) in
+            // A safe method exports nothing (RFC 9110, sections 9.2.1 and 9.3.2): no audit line, no place taken. The
+            // length is left out, since it is known only once the document is made.
+            if request.method == .head {
+                return exported(Response.unkept([]), body: .stream { _ in })
+            }
             do throws(AccountFailure) {
                 let first = try await accounts.export(of: caller, from: request.origin)
-                var response = Response.unkept(first.json)
-                if first.rest != nil { response.body = .stream { try await write(first, to: $0, request) } }
-                response.fields.append("Content-Disposition", "attachment; filename=\"dwell-export.json\"")
-                return response
+                let response = Response.unkept(first.json)
+                guard first.rest != nil else { return exported(response, body: response.body) }
+                return exported(response, body: .stream { try await write(first, to: $0, request) })
             } catch { throw failures.problem(error, request) }
         }
+    }
+
+    private func exported(_ response: Response, body: Response.Body) -> Response {
+        var response = response
+        response.body = body
+        response.fields.append("Content-Disposition", "attachment; filename=\"dwell-export.json\"")
+        return response
     }
 
     /// Reads a piece when the one before it was taken. The status is out: what fails now breaks the document off.

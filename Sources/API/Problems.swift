@@ -52,6 +52,11 @@ extension ProblemAnswer {
         case .limited(let seconds):
             let seconds = Int(min(max(seconds, 1), 3600))
             self.init(.rateLimited, "Too many tries. Try again in \(seconds) s.", retryAfterSeconds: seconds)
+        case .exportUnderWay(let seconds):
+            self.init(
+                .rateLimited,
+                "Another export of this account is under way. Read it to its end or close it, then try again.",
+                retryAfterSeconds: Int(min(max(seconds, 1), 3600)))
         case .invalid(let errors): self.init(.invalid(InvalidFields(errors)))
         case .notFound: self.init(.notFound, "There is no such thing of this driver's.")
         case .unavailable, .cancelled:

@@ -164,6 +164,8 @@ package enum AccountFailure: Error, Hashable, Sendable {
     case unauthorized
     /// 429 with `Retry-After`.
     case limited(retryAfterSeconds: Int64)
+    /// 429 with `Retry-After`: another export of the driver is being read.
+    case exportUnderWay(retryAfterSeconds: Int64)
     /// 400: all that is wrong, with pointers.
     case invalid([FieldError])
     /// 404.

@@ -28,10 +28,10 @@ final class ExportPlaces: Sendable {
 
     private let drivers = Mutex<Set<DriverID>>([])
 
-    /// - Throws: `limited` when the driver has one.
+    /// - Throws: `exportUnderWay` when the driver has one.
     func take(_ driver: DriverID) throws(AccountFailure) -> ExportPlace {
         guard drivers.withLock({ $0.insert(driver).inserted }) else {
-            throw .limited(retryAfterSeconds: Self.retryAfterSeconds)
+            throw .exportUnderWay(retryAfterSeconds: Self.retryAfterSeconds)
         }
         return ExportPlace { [self] in _ = drivers.withLock { $0.remove(driver) } }
     }

@@ -90,7 +90,7 @@ package protocol AccountKeeping: Sendable {
     /// DELETE /auth/me, once it was confirmed. Every token of the driver is refused when this returns.
     func erase(_ caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> ErasureReceipt
 
-    /// GET /auth/me/export: everything held about the driver. `limited` while another export of the driver is read.
+    /// GET /auth/me/export: everything held about the driver. `exportUnderWay` while another export of the driver is read.
     func export(of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> ExportPiece
 }
 

@@ -233,7 +233,8 @@ import Testing
 
     @Test(arguments: [
         (AccountFailure.unauthorized, 401, "unauthorized"), (.limited(retryAfterSeconds: 9000), 429, "rate_limited"),
-        (.limited(retryAfterSeconds: 12), 429, "rate_limited"), (.notFound, 404, "not_found"),
+        (.limited(retryAfterSeconds: 12), 429, "rate_limited"),
+        (.exportUnderWay(retryAfterSeconds: 10), 429, "rate_limited"), (.notFound, 404, "not_found"),
         (.invalid([FieldError(pointer: "/email", detail: "is odd")]), 400, "validation_failed"),
         (.unavailable("disk full"), 503, "store_unavailable"), (.unknown("disk gone"), 500, "internal_error"),
     ])

@@ -76,7 +76,7 @@ def expect_whole(document, pair, keys):
     exported = [event["event_id"] for event in document["events"]]
     assert exported == keys, f"{len(exported)} events, {len(set(exported))} different, of {len(keys)}"
     assert all(event["metadata"] == {"text": TEXT, "key": event["event_id"][-12:]} for event in document["events"])
-    assert list(document) == ["exported_at", "user", "apple_identities", "sign_in_sessions", "devices", "sessions",
+    assert list(document) == ["exported_at", "user", "journey", "apple_identities", "sign_in_sessions", "devices", "sessions",
                               "events", "audit"], list(document)
     assert "exported" in [entry["action"] for entry in document["audit"]]
 
@@ -119,6 +119,53 @@ def _(lab):
     expect_whole(json.loads(body), pair, keys)
 
 
+@suite.check("HEAD says what GET would, exports nothing, and is no line of the audit")
+def _(lab):
+    pair = lab.apple_driver()
+    store(lab, pair, 1)
+    with Client(lab.server.port, pair["access_token"]) as client:
+        for _ in range(3):
+            client.socket.sendall(rendered("HEAD", PATH, client.token))
+            received = b""
+            while not received.endswith(b"\r\n\r\n"):
+                received += client.socket.recv(65536)
+            head = received.lower()
+            assert head.startswith(b"http/1.1 200 ") and b"content-type: application/json" in head, received
+            assert b"content-disposition: attachment" in head and b"cache-control: no-store" in head, received
+            # RFC 9110, section 8.6: the length of GET's content, or none at all.
+            assert b"content-length" not in head, received
+        client.socket.sendall(rendered("HEAD", PATH, "no-token"))
+        assert client.socket.recv(65536).startswith(b"HTTP/1.1 401 ")
+    document = lab.call("GET", PATH, token=pair["access_token"]).expect(200).json
+    assert [entry["action"] for entry in document["audit"]].count("exported") == 1, document["audit"]
+
+
+@suite.check("it says the verdict on each event, the settings that it was judged by, and where the driver stands")
+def _(lab):
+    pair = lab.apple_driver()
+    token, now = pair["access_token"], int(time.time() * 1000)
+    session = f"s-{secrets.token_hex(4)}"
+    for number, (name, extra) in enumerate([
+        ("chargerTargeted", {"charger_id": "c-1"}), ("enteredChargerIntentZone", {}), ("anchorDwellComplete", {}),
+        ("exclusiveActivatedByWeb", {"session_id": session}), ("visitVerifiedByWeb", {"session_id": session}),
+    ]):
+        event = {"event_id": f"k{number}", "event": name, "occurred_at": rfc3339(now - 5000 + number), **extra}
+        lab.call("POST", "/native/events", event, token=token).expect(200)
+    stands = lab.call("GET", "/native/session", token=token).expect(200).json
+    document = lab.call("GET", PATH, token=token).expect(200).json
+    journey, events = document["journey"], document["events"]
+    assert journey["state"] == stands["state"] == "SESSION_ACTIVE", (journey, stands)
+    assert journey["session_id"] == session and journey["target_charger_id"] == "c-1", journey
+    assert journey["hard_deadline"] == stands["deadlines"]["hard"]["at"] and journey["grace_deadline"] is None, journey
+    assert journey["events_deleted_before"] is None, journey
+    assert [(one["transition"], one["reason"], one["state"]) for one in events] == [
+        ("none", None, "IDLE"), ("applied", None, "NEAR_CHARGER"), ("applied", None, "ANCHORED"),
+        ("applied", None, "SESSION_ACTIVE"), ("rejected", "not_at_merchant", "SESSION_ACTIVE")], events
+    assert all(one["settings_version"] == stands["settings_version"] for one in events), events
+    assert all(one["implied"] == [] and one["clock_rule"] == "no_send_time" and one["skew_ms"] == 0
+               for one in events), events
+
+
 @suite.check("a slow reader is waited for, has the only export of its driver, and gets what came meanwhile or not")
 def _(lab):
     pair, other = lab.apple_driver(), lab.apple_driver()
@@ -129,6 +176,7 @@ def _(lab):
         read = export.answer.read(100_000)
         refused = lab.call("GET", PATH, token=pair["access_token"])
         refused.expect_problem(429, "rate_limited")
+        assert "under way" in refused.json["detail"] and "tries" not in refused.json["detail"], refused.json
         lab.call("GET", PATH, token=other["access_token"]).expect(200)
         later = store(lab, pair, 1)
         time.sleep(0.3)

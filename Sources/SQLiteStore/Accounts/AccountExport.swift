@@ -44,7 +44,29 @@ struct AccountExport: Sendable {
         json.member("phone", user.phone)
         json.member("role", user.role)
         json.endObject()
+        try writeJourney(at: now, db)
         json.beginArray(of: Self.lists[0])
+    }
+
+    /// Where the driver stands, as GET /native/session says it. It outlives the events that led there, which
+    /// EVENT_RETENTION_DAYS deletes.
+    private mutating func writeJourney(at now: Moment, _ db: Database) throws {
+        let journey = (try StoredChanges.standing(of: caller.driver, db)?.journey ?? Journey()).advanced(to: now)
+        json.name("journey")
+        json.beginObject()
+        json.member("state", journey.state.rawValue)
+        json.member("session_id", journey.sessionID)
+        json.member("target_charger_id", journey.targetChargerID)
+        json.member("next_target_charger_id", journey.nextTargetChargerID)
+        json.member("grace_deadline", journey.graceDeadline.map(RFC3339.text(of:)))
+        json.member("hard_deadline", journey.hardDeadline.map(RFC3339.text(of:)))
+        let row = try Row.fetchOne(
+            db, sql: "SELECT floor_at_ms AS events_deleted_before_ms, last_correction_ms FROM driver WHERE id = ?",
+            arguments: [driver])
+        for (column, value) in row ?? ["events_deleted_before_ms": nil, "last_correction_ms": nil] {
+            json.member(column, value)
+        }
+        json.endObject()
     }
 
     /// The next bytes of the document, until it is whole. Nil when the driver was deleted since the last piece: what was
@@ -83,7 +105,8 @@ struct AccountExport: Sendable {
 // MARK: What is in it
 
 /// A table's rows of one driver. The query reads the one of that number and driver; its columns are named like the
-/// members: a name that ends in `_ms` is a time, one that begins with `is_` or `has_` or `forwards_` is true or false.
+/// members: a name that ends in `_ms` is a time (but for differences of two), one that begins with `is_` or `has_` or
+/// `forwards_` is true or false. Codes come out as the words of the contract.
 private struct List: Sendable {
     var name: String
     var table: String
@@ -146,7 +169,12 @@ extension AccountExport {
                     (SELECT session_id FROM session WHERE session.id = event.session) AS session_id,
                     (SELECT place_id FROM place WHERE place.id = event.charger) AS charger_id,
                     (SELECT place_id FROM place WHERE place.id = event.merchant) AS merchant_id,
-                    occurred_at, corrected_at_ms, sent_at_ms, received_at_ms, sequence, metadata
+                    occurred_at, corrected_at_ms, sent_at_ms, timestamp_ms, received_at_ms, skew_ms, clock_rule,
+                    sequence, transition, reason, CASE implies_reset WHEN 0 THEN '[]' ELSE '["reset"]' END AS implied,
+                    after_state AS state,
+                    (SELECT version FROM settings_version WHERE settings_version.id = event.settings_version)
+                        AS settings_version,
+                    metadata
                 FROM event CROSS JOIN event_kind ON event_kind.id = event.kind
                 WHERE event.id = ? AND driver = ?
                 """),
@@ -172,22 +200,46 @@ extension JSONWriter {
 
     fileprivate mutating func member(_ column: String, _ value: DatabaseValue) {
         switch value.storage {
+        case .int64(let number) where column.isDifference: integer(number, named: column)
+        case .int64(let code) where column.isCode: member(column, column.word(for: code))
         case .int64(let number) where column.hasSuffix("_ms"):
             member(String(column.dropLast(3)), RFC3339.text(of: Moment(millisecondsSinceEpoch: number)))
         case .int64(let number):
             name(column)
             if column.isTruth { bool(number != 0) } else { integer(number) }
-        case .string(let text) where column == "metadata":
-            // Compact JSON since it came in.
+        case .string(let text) where ["metadata", "implied"].contains(column):
+            // Compact JSON since it came in, and since it was read.
             name(column)
             raw(text)
         case .string(let text): member(column, text)
-        case .null where column.hasSuffix("_ms"): member(String(column.dropLast(3)), nil as String?)
+        case .null where column.hasSuffix("_ms") && !column.isDifference:
+            member(String(column.dropLast(3)), nil as String?)
         case .null, .double, .blob: member(column, nil as String?)
         }
     }
 }
 
+extension JSONWriter {
+    fileprivate mutating func integer(_ number: Int64, named name: String) {
+        self.name(name)
+        integer(number)
+    }
+}
+
 extension String {
+    fileprivate var isDifference: Bool { self == "skew_ms" || self == "last_correction_ms" }
+
+    /// Of the columns that hold a number for a word.
+    fileprivate var isCode: Bool { ["transition", "reason", "state", "clock_rule"].contains(self) }
+
+    fileprivate func word(for code: Int64) -> String? {
+        switch self {
+        case "transition": Verdict.Transition(code: code)?.rawValue
+        case "reason": Verdict.Reason(code: code)?.rawValue
+        case "state": JourneyState(code: code)?.rawValue
+        default: ClockRule(code: code)?.rawValue
+        }
+    }
+
     fileprivate var isTruth: Bool { ["is_", "has_", "forwards_"].contains(where: hasPrefix) }
 }
