@@ -306,7 +306,7 @@ CREATE TABLE audit (
     -- These two are NULL once the driver is deleted, and so is sid.
     address     TEXT,
     request_id  TEXT
-) STRICT;
+, phone_digest BLOB) STRICT;
 
 CREATE INDEX audit_by_driver ON audit (driver, id) WHERE driver IS NOT NULL;
 
@@ -349,3 +349,21 @@ CREATE TABLE last_backup (
     -- Of the copy.
     bytes            INTEGER NOT NULL
 ) STRICT;
+
+CREATE TABLE place_use (
+    driver  INTEGER NOT NULL REFERENCES driver (id),
+    place   INTEGER NOT NULL REFERENCES place (id),
+    PRIMARY KEY (driver, place)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX place_use_by_place ON place_use (place);
+
+CREATE TABLE event_kind_use (
+    driver  INTEGER NOT NULL REFERENCES driver (id),
+    kind    INTEGER NOT NULL REFERENCES event_kind (id),
+    PRIMARY KEY (driver, kind)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX event_kind_use_by_kind ON event_kind_use (kind);
+
+CREATE INDEX audit_by_phone ON audit (phone_digest) WHERE phone_digest IS NOT NULL;

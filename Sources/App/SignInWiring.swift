@@ -2,6 +2,7 @@
 // beside requests.
 
 import API
+import Engine
 import Identity
 import JourneyModel
 import Logging
@@ -20,7 +21,7 @@ struct SignInWiring {
 
     init(
         _ configuration: Configuration, key: SigningKey, digests: KeyedDigests, store: SQLiteEventStore,
-        http: OutgoingHTTP, clock: @escaping @Sendable () -> Moment, logger: Logger
+        admission: any Admission, http: OutgoingHTTP, clock: @escaping @Sendable () -> Moment, logger: Logger
     ) async {
         let accounts = SQLiteAccounts(store: store, digests: digests)
         outgoing = await OutgoingWiring(
@@ -35,7 +36,7 @@ struct SignInWiring {
         let signIns = SignIns(
             store: accounts, tokens: mint, digests: digests, sendLimits: configuration.codes.limits,
             delivery: outgoing.delivery ?? NoDelivery(), exchange: outgoing.apple)
-        let ownAccount = Accounts(store: accounts, memory: memory)
+        let ownAccount = Accounts(store: accounts, memory: memory, forget: admission.forget)
         services = SignInServices(
             signIns: signIns,
             sessions: TokenSessions(store: accounts, memory: memory, tokens: mint, verifier: verifier),

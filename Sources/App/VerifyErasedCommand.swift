@@ -4,7 +4,9 @@ import ArgumentParser
 import Foundation
 import Identity
 import JourneyModel
+import RedisAdmission
 import SQLiteStore
+import Sockets
 
 struct VerifyErasedCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -13,7 +15,8 @@ struct VerifyErasedCommand: AsyncParsableCommand {
         discussion: """
             Searches every column of every table, and the bytes of the database file and its write-ahead log, for each \
             identifier that you give; for a receipt, checks the rows of the deleted driver. \
-            Changes nothing, and works beside a running server. Backups are other files: name them with --database.
+            With REDIS_URL, asks Redis for keys of --driver too. Changes nothing, and works beside a running server. \
+            Backups are other files: name them with --database. So are logs: name them with --file.
 
             A deletion is recorded under a digest of the driver's id. So of --driver it also tells when the deletion was; \
             an id of which neither a trace nor a deletion is there is an error, because it may be misspelt. Of phone \
@@ -42,6 +45,13 @@ struct VerifyErasedCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Apple's name of the person (sub).", valueName: "sub"))
     var appleSubject: String?
 
+    @Option(help: ArgumentHelp("Any other identifier: a place, a source, an address.", valueName: "text"))
+    var text: [String] = []
+
+    @Option(
+        help: ArgumentHelp("Another file to search for the identifiers, a proxy's log for example.", valueName: "path"))
+    var file: [String] = []
+
     @OptionGroup var settingsOptions: SettingsOptions
 
     func validate() throws {
@@ -64,7 +74,7 @@ struct VerifyErasedCommand: AsyncParsableCommand {
         let found: [String]
         do {
             let scan = ErasureScan(path: path)
-            found = try ofReceipt(scan) + ofIdentifiers(scan)
+            found = try await ofReceipt(scan) + ofIdentifiers(scan) + inRedis(configuration.redis)
         } catch {
             writeToStandardError("\(path): \(error)\n")
             throw ExitCode.failure
@@ -102,7 +112,7 @@ struct VerifyErasedCommand: AsyncParsableCommand {
         // The digits alone are in the number however it is written.
         let digits = phone.flatMap { PhoneNumber($0).map { String($0.e164.dropFirst()) } ?? $0 }
         return [("--driver", driver), ("--phone", digits), ("--email", email), ("--apple-subject", appleSubject)]
-            .compactMap { option, text in text.map { (option, $0) } }
+            .compactMap { option, text in text.map { (option, $0) } } + text.map { ("--text", $0) }
     }
 
     private func ofReceipt(_ scan: ErasureScan) throws -> [String] {
@@ -115,8 +125,22 @@ struct VerifyErasedCommand: AsyncParsableCommand {
 
     private func ofIdentifiers(_ scan: ErasureScan) throws -> [String] {
         guard !identifiers.isEmpty else { return [] }
-        return try scan.find(identifiers.map(\.text)).map { finding in
+        let texts = identifiers.map(\.text)
+        return try (scan.find(texts) + ErasureScan.find(texts, in: file)).map { finding in
             "\(identifiers[finding.identifier].option) is in \(finding.place)"
         }
+    }
+
+    private func inRedis(_ redis: Configuration.Redis) async throws -> [String] {
+        guard let driver, let endpoint = redis.endpoint else { return [] }
+        let loops = try EventLoopGroup(count: 1)
+        let keys: Result<[String], any Error>
+        do {
+            keys = .success(try await SharedAdmission.keys(of: DriverID(driver), at: endpoint, on: loops.loops[0]))
+        } catch {
+            keys = .failure(error)
+        }
+        await loops.shutdown()
+        return try keys.get().map { "--driver is in Redis: \($0)" }
     }
 }

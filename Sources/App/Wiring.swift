@@ -63,7 +63,9 @@ struct Wiring {
             requiresRegisteredSession: configuration.sessionRegistration == .required, metrics: metrics)
         watching = OperationWiring(configuration, metrics: metrics, store: store, shared: shared, loops: loops)
         signIn = await SignInWiring(
-            configuration, key: key, digests: digests, store: store, http: outgoing, clock: Self.now, logger: logger)
+            configuration, key: key, digests: digests, store: store, admission: admission, http: outgoing,
+            clock: Self.now,
+            logger: logger)
         streams = JourneyStreams(journeys: store, logger: logger)
         let figures = RequestFigures { millisecondsSince1970() / 1000 }
         let operation = Self.operation(configuration, figures: figures, store: store, shared: shared)

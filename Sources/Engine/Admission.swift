@@ -26,9 +26,15 @@ package protocol Admission: Sendable {
 
     /// An `.admitted` event was refused after all, or turned out to be a repeat: takes the charge back. Does not wait.
     func refund(_ claim: AdmissionClaim)
+
+    /// The driver was deleted: what is kept under its name outside this process is removed.
+    func forget(_ driver: DriverID) async
 }
 
 extension Admission {
+    /// In the process itself only hashes are kept, until they are old.
+    package func forget(_ driver: DriverID) async {}
+
     package nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision] {
         var decisions: [AdmissionDecision] = []
         decisions.reserveCapacity(claims.count)

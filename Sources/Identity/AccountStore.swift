@@ -120,9 +120,10 @@ package protocol AccountRecordStore: Sendable {
     /// Audited, then read as far as one piece goes.
     func export(of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> ExportPiece
 
+    /// Answers the driver who was deleted by it, if one was.
     func take(
         _ notice: AppleNotice, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin
-    ) async throws(AccountFailure)
+    ) async throws(AccountFailure) -> DriverID?
 }
 
 package protocol DeviceStore: Sendable {

@@ -6,10 +6,17 @@ package struct Accounts: AccountKeeping, AppleNoticeTaking {
     private let store: any AccountRecordStore
     private let memory: SignInMemory
     private let exports = ExportPlaces()
+    private let forget: @Sendable (DriverID) async -> Void
 
-    package init(store: any AccountRecordStore, memory: SignInMemory) {
+    /// - Parameter forget: removes what other parts keep under the name of a driver who was deleted; does not fail, and
+    ///   takes no longer than a request may.
+    package init(
+        store: any AccountRecordStore, memory: SignInMemory,
+        forget: @escaping @Sendable (DriverID) async -> Void = { _ in }
+    ) {
         self.store = store
         self.memory = memory
+        self.forget = forget
     }
 
     package func user(of caller: Caller) async throws(AccountFailure) -> User {
@@ -38,6 +45,7 @@ package struct Accounts: AccountKeeping, AppleNoticeTaking {
         let receipt = Self.receipt(at: origin.at)
         try await store.erase(caller.driver, receipt: receipt, pseudonym: Self.pseudonym(), from: origin)
         await memory.catchUp()
+        await forget(caller.driver)
         return receipt
     }
 
@@ -47,9 +55,10 @@ package struct Accounts: AccountKeeping, AppleNoticeTaking {
     }
 
     package func take(_ notice: AppleNotice, from origin: RequestOrigin) async throws(AccountFailure) {
-        try await store.take(
+        let erased = try await store.take(
             notice, receipt: Self.receipt(at: origin.at), pseudonym: Self.pseudonym(), from: origin)
         await memory.catchUp()
+        if let erased { await forget(erased) }
     }
 
     package static func receipt(at now: Moment) -> ErasureReceipt {

@@ -4,7 +4,7 @@
 import Engine
 
 enum AdmissionScript {
-    /// KEYS: the window (a sorted set, idempotency key -> milliseconds), the key of a stored event.
+    /// KEYS: the window (a sorted set, idempotency key -> milliseconds), the keys of stored events (likewise).
     /// ARGV: limit, window in milliseconds, idempotency key, the call's number.
     /// Answers: verdict (0 admitted, 1 known, 2 refused), remaining, milliseconds to the reset, the time used, the
     /// call's number. Replies carry nothing but their order; the number shows when that was lost on the way.
@@ -37,7 +37,7 @@ enum AdmissionScript {
           count, oldest = 0, nil
         end
         local verdict
-        if redis.call('EXISTS', KEYS[2]) == 1 then
+        if redis.call('ZSCORE', KEYS[2], key) then
           verdict = 1
         elseif not since and count < limit then
           verdict = 1 - redis.call('ZADD', KEYS[1], 'NX', now, key)
@@ -89,6 +89,22 @@ enum AdmissionScript {
             redis.call('PEXPIRE', KEYS[1], ARGV[2])
             """,
             "1", RedisKeys.window(of: claim), claim.afterwards.idempotencyKey, String(limits.windowMilliseconds))
+    }
+
+    /// How many keys of stored events are kept for a driver: far more than a phone repeats.
+    private static let storedMax = 1000
+
+    /// Keeps the key of a stored event for so many seconds. So seldom that it comes with its text.
+    static func recordStored(_ claim: AdmissionClaim, forSeconds seconds: Int) -> RedisCommands {
+        RedisCommands(
+            "EVAL",
+            """
+            local time = redis.call('TIME')
+            redis.call('ZADD', KEYS[1], time[1] * 1000 + math.floor(time[2] / 1000), ARGV[1])
+            redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -1 - tonumber(ARGV[3]))
+            redis.call('EXPIRE', KEYS[1], ARGV[2])
+            """,
+            "1", RedisKeys.stored(claim), claim.idempotencyKey, String(seconds), String(storedMax))
     }
 
     struct Answer: Hashable, Sendable {

@@ -10,9 +10,16 @@ enum RedisKeys {
         "dwell:{\(tag(claim.driver))}:\(claim.limitClass.rawValue)"
     }
 
-    /// Exists while the event under this idempotency key is known to be stored.
-    static func stored(_ claim: AdmissionClaim) -> String {
-        "dwell:{\(tag(claim.driver))}:stored:\(claim.idempotencyKey)"
+    /// The sorted set of one driver's idempotency keys whose events are known to be stored.
+    static func stored(_ claim: AdmissionClaim) -> String { stored(claim.driver) }
+
+    private static func stored(_ driver: DriverID) -> String { "dwell:{\(tag(driver))}:stored" }
+
+    /// Every key that names the driver.
+    static func all(of driver: DriverID) -> [String] {
+        RateLimitClass.ofEvents.map { limitClass in
+            window(of: AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: ""))
+        } + [stored(driver)]
     }
 
     /// Written to by probes. In braces, so that the keys of a probe share a slot too; no driver has this tag, because

@@ -21,8 +21,14 @@ package final class SharedAdmission: Admission {
     private let turn = Atomic<Int>(0)
     private let callsMade = Atomic<Int64>(0)
 
-    /// A repeated key stays known for a day: longer than a phone's retry queue keeps trying without a break.
-    private static let storedSeconds = 86_400
+    /// How long a repeated key stays known after the last repeat of its driver: a phone's queue tries again within
+    /// minutes. Not longer, because the keys of a driver who is deleted while Redis is away end by this.
+    private static let storedSeconds = 3600
+
+    /// Drivers whose keys are to be deleted as soon as Redis answers, at most so many; beyond, and after a restart, the
+    /// keys end by `storedSeconds`.
+    private static let forgottenMax = 10_000
+    private let forgotten = Mutex<Set<DriverID>>([])
 
     /// Connects only once `run()` is called; until then the process decides.
     ///
@@ -47,6 +53,7 @@ package final class SharedAdmission: Admission {
     package func run() async {
         await withTaskGroup { group in
             for link in links { group.addTask(executorPreference: link.loop) { await link.run() } }
+            group.addTask { await self.forgetWhenRedisAnswers() }
         }
     }
 
@@ -80,7 +87,7 @@ package final class SharedAdmission: Admission {
         if limits.isOff(claim.limitClass) { return }
         fallback.recordStored(claim)
         guard isRepeat else { return }
-        post(RedisCommands("SET", RedisKeys.stored(claim), "1", "EX", String(Self.storedSeconds)))
+        post(AdmissionScript.recordStored(claim, forSeconds: Self.storedSeconds))
     }
 
     package func chargeAfterwards(_ claim: AdmissionClaim) {
@@ -93,6 +100,47 @@ package final class SharedAdmission: Admission {
         if limits.isOff(claim.limitClass) { return }
         fallback.refund(claim)
         post(RedisCommands("ZREM", RedisKeys.window(of: claim), claim.idempotencyKey))
+    }
+
+    /// Deletes every key that names the driver. Waits for Redis no longer than a request does; when it does not answer,
+    /// tries again once a second.
+    package func forget(_ driver: DriverID) async {
+        forgotten.withLock { if $0.count < Self.forgottenMax { _ = $0.insert(driver) } }
+        await forgetNow(driver)
+    }
+
+    private func forgetWhenRedisAnswers() async {
+        while !Task.isCancelled {
+            try? await Task.sleep(for: .seconds(1))
+            for driver in forgotten.withLock({ $0 }) {
+                guard await forgetNow(driver) else { break }
+            }
+        }
+    }
+
+    /// False when Redis did not answer.
+    @discardableResult
+    private func forgetNow(_ driver: DriverID) async -> Bool {
+        guard health.permitsRequests, let serving = serving() else { return false }
+        var commands = RedisCommands()
+        commands.append(["DEL"] + RedisKeys.all(of: driver))
+        let replies = await serving.pipeline.call(commands, until: .inMilliseconds(timeoutMilliseconds))
+        guard case .integer(_)? = replies?.first else { return false }
+        forgotten.withLock { _ = $0.remove(driver) }
+        return true
+    }
+
+    /// The driver's keys that are in Redis now, for a command that looks for what a deletion left.
+    package static func keys(
+        of driver: DriverID, at endpoint: RedisEndpoint, on loop: EventLoop
+    ) async throws -> [String] {
+        let connection = try await RedisConnection.open(endpoint, on: loop, timeoutMilliseconds: 1000)
+        defer { connection.connection.close() }
+        let keys = RedisKeys.all(of: driver)
+        var commands = RedisCommands()
+        for key in keys { commands.append(["EXISTS", key]) }
+        let replies = try await RedisConnection.converse(connection.connection, commands, until: .inSeconds(5))
+        return zip(keys, replies).filter { $0.1 != .integer(0) }.map(\.0)
     }
 
     /// For `/readyz` and `/metrics`; counts since the start.

@@ -12,6 +12,7 @@ final class EventAppending {
     private let sessions: SessionTable
     private let events: EventTable
     private let dictionaries: Dictionaries
+    private let uses: TextUses
     private let erased: ErasedDrivers?
     let folding: EventFolding
 
@@ -21,6 +22,7 @@ final class EventAppending {
         sessions = try SessionTable(on: connection)
         events = try EventTable(on: connection)
         dictionaries = try Dictionaries(on: connection)
+        uses = try TextUses(on: connection)
         erased = try digests.map { (digests) throws(SQLiteError) in try ErasedDrivers(digests, on: connection) }
         folding = EventFolding(events: events, dictionaries: dictionaries)
     }
@@ -28,12 +30,17 @@ final class EventAppending {
     /// To be called after every rollback, also that of a savepoint.
     func forgetWhatWasRolledBack() {
         dictionaries.forget()
+        uses.forget()
         drivers.forget()
     }
 
     /// To be called when drivers may have been changed by other means: by another connection, or by a change that is
     /// not an event's (an erasure is one). What this one changed has been written.
+    ///
+    /// An erasure changes the texts that others share, too.
     func forgetDrivers() {
+        dictionaries.forget()
+        uses.forget()
         drivers.forget()
     }
 
@@ -87,6 +94,9 @@ final class EventAppending {
             merchant: try dictionaries.place(append.request.submission.merchantID),
             settingsVersion: try dictionaries.settingsVersion(append.request.settings, at: receivedAt), clock: clock)
         driver.remember(clock.memory)
+        try uses.note(place: new.charger, of: driver.id)
+        try uses.note(place: new.merchant, of: driver.id)
+        try uses.note(kind: new.kind, of: append.request.submission, by: driver.id)
         let verdict = try folding.fold(new, into: driver)
         try drivers.write(driver)
         return StoredEvent(
@@ -115,19 +125,23 @@ final class EventAppending {
         let session = try sessions.row(of: registration.sessionID)
         if let session {
             guard session.driver == driver?.id else { return .sessionNotFound }
-            if !session.isRegistered { try complete(session.id, with: registration) }
+            if !session.isRegistered { try complete(session.id, of: session.driver, with: registration) }
             return .existed
         }
         let owner = if let driver { driver } else { try newDriver(registration.driver, at: registration.receivedAt) }
         let id = try sessions.open(registration.sessionID, of: owner.id, at: registration.receivedAt)
-        try complete(id, with: registration)
+        try complete(id, of: owner.id, with: registration)
         return .created
     }
 
-    private func complete(_ session: Int64, with registration: SessionRegistration) throws(SQLiteError) {
-        try sessions.register(
-            session, at: registration.receivedAt, charger: try dictionaries.place(registration.chargerID),
-            merchant: try dictionaries.place(registration.merchantID))
+    private func complete(
+        _ session: Int64, of driver: Int64, with registration: SessionRegistration
+    ) throws(SQLiteError) {
+        let charger = try dictionaries.place(registration.chargerID)
+        let merchant = try dictionaries.place(registration.merchantID)
+        try uses.note(place: charger, of: driver)
+        try uses.note(place: merchant, of: driver)
+        try sessions.register(session, at: registration.receivedAt, charger: charger, merchant: merchant)
     }
 }
 

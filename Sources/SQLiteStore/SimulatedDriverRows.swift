@@ -19,7 +19,8 @@ enum SimulatedDriverRows {
 
     /// Tables with a column `driver` that refers to one, those that others refer to last.
     static let tables = [
-        "event", "session", "journey_base", "device", "sign_in_session", "apple_refresh_token", "apple_identity",
+        "event", "session", "journey_base", "place_use", "event_kind_use", "device", "sign_in_session",
+        "apple_refresh_token", "apple_identity",
         "phone_identity", "account", "audit",
     ]
 

@@ -60,7 +60,9 @@ class Nginx:
             ("    listen [::]:443 ssl http2;\n", ""), ("    listen [::]:80;\n", ""),
             ("listen 443 ssl", f"listen 127.0.0.1:{self.port} ssl"), ("listen 80", f"listen 127.0.0.1:{free_port()}"),
             ("/etc/letsencrypt/live/dwell.example.org/fullchain.pem", str(self.authority)),
-            ("/etc/letsencrypt/live/dwell.example.org/privkey.pem", str(key)), ("dwell.example.org", "localhost"))
+            ("/etc/letsencrypt/live/dwell.example.org/privkey.pem", str(key)),
+            ("/var/log/nginx/dwell.log", f"{folder}/access.log"), ("/var/log/nginx/dwell-error.log", f"{folder}/error.log"),
+            ("dwell.example.org", "localhost"))
         paths = "".join(f"{name}_temp_path {folder}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
         (folder / "nginx.conf").write_text(
             # The folder is the tests' alone; nginx's workers would be somebody else.
@@ -216,6 +218,29 @@ def stream(proxy, name):
     each.close()
 
 
+# What paths, queries and headers carry that identifies somebody.
+IDENTIFIERS = {part: f"identifier-{part}-9f2c41d7" for part in ("push", "session", "sign-in", "cursor", "key", "agent", "referer")}
+
+
+def send_identifiers(proxy):
+    who, cursor = IDENTIFIERS, f"?cursor={IDENTIFIERS['cursor']}"
+    fields = {"Idempotency-Key": who["key"], "User-Agent": who["agent"], "Referer": f"https://localhost/{who['referer']}"}
+    return [ask(proxy, method, path, body, fields)[0] for method, path, body in (
+        ("PUT", f"/native/devices/{who['push']}", json.dumps({"platform": "ios", "environment": "sandbox"})),
+        ("DELETE", f"/native/devices/{who['push']}", None),
+        ("GET", f"/native/sessions/{who['session']}{cursor}", None),
+        ("GET", f"/native/sessions{cursor}", None),
+        ("DELETE", f"/auth/sessions/{who['sign-in']}", None))]
+
+
+def check_log(report, name, folder, statuses):
+    """Neither the log of requests nor that of errors says whose they were."""
+    logs = "".join(file.read_text(errors="replace") for file in folder.glob("*.log"))
+    found = [part for part, text in IDENTIFIERS.items() if text in logs]
+    report.check(not found, f"{name}: no push token, session id, cursor, key or header of a client is in its logs", found)
+    report.check("/native/devices" in logs and "502" in logs and 502 in statuses, f"{name}: the requests are", statuses, logs[-2000:])
+
+
 def check(report, proxy, server, name):
     status, fields, body = ask(proxy, "GET", "/native/session", fields={"X-Forwarded-For": "198.51.100.7", "Forwarded": "for=198.51.100.8"})
     report.check(status == 200, f"{name}: requests pass", body)
@@ -233,7 +258,9 @@ def check(report, proxy, server, name):
                  status, body[:300])
     inner = [ask(proxy, "GET", path)[0] for path in ("/readyz", "/metrics")]
     report.check(inner == [404, 404], f"{name}: /readyz and /metrics are not outside", inner)
+    statuses = send_identifiers(proxy)
     server.stop()
+    statuses += send_identifiers(proxy)
     status, fields, body = ask(proxy, "POST", "/native/events", json.dumps(event(f"{name}-away")))
     problem = json.loads(body)
     report.check(status == 502 and problem["code"] == "upstream_unreachable" and problem["retryable"] is True
@@ -243,6 +270,7 @@ def check(report, proxy, server, name):
     wait_until(lambda: ask(proxy, "POST", "/native/events", json.dumps(event(f"{name}-back")))[0] == 200, PATIENCE_SECONDS,
                "the way back")
     report.check(True, f"{name}: and requests pass again when it is back")
+    return statuses
 
 
 def main():
@@ -253,7 +281,8 @@ def main():
         with Folder() as folder:
             environment = {**UNLIMITED, "TRUSTED_PROXIES": "127.0.0.1", "LOG_LEVEL": "debug", "RATE_LIMIT_AUTH": "3"}
             with Server(options, folder, environment) as server, running(kind(folder, server.port), folder) as proxy:
-                check(report, proxy, server, name)
+                statuses = check(report, proxy, server, name)
+            check_log(report, name, folder, statuses)
     report.exit()
 
 

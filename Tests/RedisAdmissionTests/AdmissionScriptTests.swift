@@ -131,7 +131,7 @@ private final class ScriptClient {
     func tell(_ claim: AdmissionClaim, isStored: Bool) async throws {
         let commands =
             isStored
-            ? RedisCommands("SET", RedisKeys.stored(claim), "1")
+            ? AdmissionScript.recordStored(claim, forSeconds: 3600)
             : RedisCommands("ZREM", RedisKeys.window(of: claim), claim.idempotencyKey)
         _ = try await RedisConnection.converse(connection, commands, until: .inSeconds(5))
     }

@@ -89,6 +89,65 @@ extension WithRedis {
             }
         }
 
+        @Test func everyKeyOfADriverWhoIsDeletedGoes() async throws {
+            try await RedisServer.with { server in
+                try await withAdmission(server) { admission in
+                    for driver in ["ann", "bob"] {
+                        _ = await admission.admit(claim("a", of: driver))
+                        _ = await admission.admit(claim("b", of: driver, .preSessionEvents))
+                        admission.recordStored(claim("someone@mail.example", of: driver), isRepeat: true)
+                    }
+                    let keys = RedisKeys.all(of: DriverID("ann"))
+                    let others = RedisKeys.all(of: DriverID("bob"))
+                    #expect(await eventually { await count(keys + others, server) == 6 })
+                    await admission.forget(DriverID("ann"))
+                    #expect(await count(keys, server) == 0)
+                    #expect(await count(others, server) == 3)
+                }
+            }
+        }
+
+        @Test func keysOfADriverWhoWasDeletedWhileRedisWasAwayGoWhenItIsBack() async throws {
+            try await RedisServer.with { server in
+                let keys = RedisKeys.all(of: DriverID("ann"))
+                for key in keys { try await server.command("ZADD", key, "1", "k") }
+                let admission = SharedAdmission(
+                    endpoint: try server.endpoint, timeoutMilliseconds: 2000,
+                    fallback: InProcessAdmission(limits: RateLimits()), loops: server.loops,
+                    logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+                // Not connected yet.
+                await admission.forget(DriverID("ann"))
+                #expect(await count(keys, server) == 3)
+                let running = Task { await admission.run() }
+                #expect(await eventually { await count(keys, server) == 0 })
+                running.cancel()
+                await running.value
+            }
+        }
+
+        private func count(_ keys: [String], _ server: RedisServer) async -> Int64 {
+            var count: Int64 = 0
+            for key in keys {
+                if case .integer(let there)? = try? await server.command("EXISTS", key) { count += there }
+            }
+            return count
+        }
+
+        @Test func storedKeysHaveABoundAndAnEnd() async throws {
+            try await RedisServer.with { server in
+                try await withAdmission(server) { admission in
+                    for number in 0..<1100 { admission.recordStored(claim("k\(number)"), isRepeat: true) }
+                    let stored = RedisKeys.stored(claim("k"))
+                    #expect(await eventually { (try? await server.command("ZSCORE", stored, "k1099")) != .null })
+                    #expect(try await server.command("ZCARD", stored) == .integer(1000))
+                    guard case .integer(let seconds) = try await server.command("TTL", stored) else {
+                        throw CancellationError()
+                    }
+                    #expect((3500...3600).contains(seconds))
+                }
+            }
+        }
+
         @Test func whatIsChargedAfterwardsReachesRedis() async throws {
             try await RedisServer.with { server in
                 try await withAdmission(server, nil, RateLimits(sessionEvents: 2)) { admission in

@@ -74,6 +74,135 @@ struct ErasingTests {
         for index in stride(from: 0, to: 30, by: 3) { #expect(try scan.find(drivers[index].traces) == []) }
     }
 
+    private struct Texts {
+        var place: String
+        var merchant: String
+        var registered: String
+        var source: String
+        var diagnostic: String
+        var all: [String] { [place, merchant, registered, source, diagnostic, "49151123456", "7349151"] }
+
+        init(_ tag: String) {
+            place = "place-\(tag)@mail.example"
+            merchant = "merchant-\(tag)@mail.example"
+            registered = "registered-\(tag)@mail.example"
+            source = "source-\(tag)@mail.example"
+            diagnostic = "saw_\(tag)_at_mail_example"
+        }
+    }
+
+    /// Events with a free text wherever a client may put one.
+    private func store(_ texts: Texts, of driver: DriverID, in fixture: AccountFixture) async throws {
+        _ = try await fixture.store.register(
+            SessionRegistration(
+                sessionID: "s-\(driver)", driver: driver, chargerID: texts.registered, merchantID: texts.place,
+                receivedAt: start))
+        var events = SampleJourney.whole(prefix: "key-", session: "s-\(driver)", from: start)
+        events[0].chargerID = texts.place
+        events[0].occurredAtText = "2027-01-15T08:00:00.000000007349151Z"
+        events[0].sequence = 4_915_112_345_678
+        events[5].merchantID = texts.merchant
+        events[6].source = texts.source
+        events.append(
+            .sample(.diagnostic(texts.diagnostic), key: "diagnostic", at: start.advanced(bySeconds: 600)))
+        events[8].schemaVersion = "1.73491511"
+        for event in events { _ = try await fixture.store.append(.sample(event, of: driver, receivedAt: start)) }
+    }
+
+    /// Of two drivers with the same texts the first one deleted leaves them, and the second takes them.
+    @Test func `no free text of a deleted driver is left that nobody else uses`() async throws {
+        let fixture = try await AccountFixture()
+        let (own, common) = (Texts("own"), Texts("common"))
+        let (first, second) = (DriverID("first-driver"), DriverID("second-driver"))
+        try await store(own, of: first, in: fixture)
+        try await store(common, of: second, in: fixture)
+        var shared = EventSubmission.sample(
+            .diagnostic(common.diagnostic), key: "shared", charger: common.place, merchant: common.merchant, at: start,
+            source: common.source)
+        shared.schemaVersion = "1.2"
+        for event in [
+            shared, .sample(.diagnostic(common.diagnostic), key: "shared-2", charger: common.registered, at: start),
+            .sample(.visitVerifiedByWeb, key: "shared-3", session: "shared", at: start, source: common.source),
+        ] {
+            _ = try await fixture.store.append(.sample(event, of: first, receivedAt: start))
+        }
+        let scan = ErasureScan(path: fixture.folder.file("db"))
+        #expect(Set(try scan.find(own.all).map(\.identifier)).count == own.all.count, "found nothing")
+        let before = try await fixture.store.timeline(of: first)
+
+        let receipt = try await fixture.own.erase(Caller(driver: first), from: .at(start))
+        #expect(try scan.find(own.all.dropLast(2)) == [])
+        #expect(try scan.leftovers(ofReceipt: receipt.id) == [])
+        let left = Set(try scan.find(common.all).map(\.identifier))
+        #expect(left.count == common.all.count, "the other's are the other's")
+        let pseudonym = try await fixture.store.read { db in
+            try String.fetchOne(db, sql: "SELECT driver_id FROM driver WHERE driver_id LIKE 'erased-%'")
+        }
+        let after = try await fixture.store.timeline(of: DriverID(try #require(pseudonym)))
+        #expect(after.map(\.verdict) == before.map(\.verdict))
+        #expect(after.map(\.state) == before.map(\.state))
+
+        // A text that comes back is a new row: nothing remembers the old one.
+        let back = DriverID("comes-back")
+        _ = try await fixture.store.append(
+            .sample(.sample(.chargerTargeted, key: "k", charger: own.place, at: start), of: back, receivedAt: start))
+        #expect(try await fixture.store.journey(of: back).targetChargerID == own.place)
+
+        let last = try await fixture.own.erase(Caller(driver: second), from: .at(start))
+        #expect(try scan.find(common.all) == [])
+        #expect(try scan.leftovers(ofReceipt: last.id) == [])
+        _ = try await fixture.own.erase(Caller(driver: back), from: .at(start))
+        #expect(try scan.find(own.all) == [])
+        for table in ["place_use", "event_kind_use"] { #expect(try await fixture.count(table) == 0, "\(table)") }
+        await fixture.close()
+    }
+
+    @Test(arguments: [
+        ("UPDATE place SET place_id = 'a place ' || id", "place.place_id"),
+        (
+            "UPDATE event_kind SET source = 'a source' WHERE source LIKE 'erased-%'",
+            "event_kind.name, source or schema_version"
+        ),
+        ("UPDATE event SET occurred_at = '2027-01-15T08:00:00.0007349151Z' WHERE id = 2", "event.occurred_at"),
+        ("UPDATE event SET sequence = 4915112345678 WHERE id = 2", "event.sequence"),
+        ("INSERT INTO place_use SELECT driver.id, place.id FROM driver, place LIMIT 1", "place_use"),
+        (
+            "INSERT INTO event_kind_use SELECT driver.id, event_kind.id FROM driver, event_kind LIMIT 1",
+            "event_kind_use"
+        ),
+    ])
+    func `what a deletion would leave is found by its receipt`(_ change: String, _ name: String) async throws {
+        let fixture = try await AccountFixture()
+        try await store(Texts("own"), of: DriverID("first-driver"), in: fixture)
+        let receipt = try await fixture.own.erase(Caller(driver: DriverID("first-driver")), from: .at(start))
+        try await fixture.store.change { db in try db.execute(sql: change) }
+        let found = try #require(try ErasureScan(path: fixture.folder.file("db")).leftovers(ofReceipt: receipt.id))
+        #expect(found.contains(name), "\(found)")
+        await fixture.close()
+    }
+
+    /// The first code goes to a number that nobody has yet; so does a wrong guess.
+    @Test func `the lines of the audit about a number lose their address with the account`() async throws {
+        let fixture = try await AccountFixture()
+        let phone = "+4915155555555"
+        let origin = RequestOrigin.at(start, address: "198.51.100.123")
+        try await fixture.signIns.sendCode(to: phone, from: origin)
+        _ = try? await fixture.signIns.signIn(phone: phone, code: Secret("wrong!"), from: origin)
+        let code = fixture.phones.last(to: phone)
+        let pair = try await fixture.signIns.signIn(phone: phone, code: Secret(code), from: origin)
+        let other = "+4915155555556"
+        try await fixture.signIns.sendCode(to: other, from: .at(start, address: "198.51.100.124"))
+        _ = try await fixture.own.erase(fixture.caller(pair), from: origin)
+        let scan = ErasureScan(path: fixture.folder.file("db"))
+        #expect(try scan.find(["198.51.100.123"]) == [])
+        #expect(try scan.find(["198.51.100.124"]) != [])
+        let digests = try await fixture.store.read { db in
+            try Int.fetchOne(db, sql: "SELECT count(*) FROM audit WHERE phone_digest IS NOT NULL")
+        }
+        #expect(digests == 1)
+        await fixture.close()
+    }
+
     @Test func `events stay, in their order and with their verdicts, and the journey can be read`() async throws {
         let fixture = try await AccountFixture()
         let driver = DriverID("external-driver")
@@ -92,8 +221,8 @@ struct ErasingTests {
         await fixture.close()
     }
 
-    @Test func `an external driver's tokens of that second and before are refused, later ones begin anew`() async throws
-    {
+    /// The issuer's clock may be a minute ahead: a token of before says to be from as much later.
+    @Test func `an external driver's tokens of up to a minute after are refused, later ones begin anew`() async throws {
         let fixture = try await AccountFixture()
         let caller = Caller(driver: DriverID("external"))
         let second = Double(start.millisecondsSinceEpoch / 1000)
@@ -104,7 +233,8 @@ struct ErasingTests {
         _ = try await fixture.own.erase(caller, from: .at(start))
         #expect(await !isAdmitted(issuedAt: second - 100))
         #expect(await !isAdmitted(issuedAt: second + 0.999))
-        #expect(await isAdmitted(issuedAt: second + 1))
+        #expect(await !isAdmitted(issuedAt: second + 60.999))
+        #expect(await isAdmitted(issuedAt: second + 61))
         await fixture.close()
         let restarted = try await AccountFixture(in: fixture.folder)
         await #expect(throws: TokenRefusal.revoked) { try await restarted.memory.admit(caller, issuedAt: second) }

@@ -91,11 +91,14 @@ enum AppleRows {
 
     // MARK: Notices
 
-    static func take(_ notice: AppleNotice, _ erasing: Erasing, from origin: RequestOrigin, _ db: Database) throws {
+    /// Answers the driver who was deleted by it, if one was.
+    static func take(
+        _ notice: AppleNotice, _ erasing: Erasing, from origin: RequestOrigin, _ db: Database
+    ) throws -> DriverID? {
         try db.execute(
             sql: "INSERT INTO apple_notice (jti_digest, taken_at_ms) VALUES (?, ?) ON CONFLICT DO NOTHING",
             arguments: [plainDigest(notice.jti).data, origin.at.millisecondsSinceEpoch])
-        guard db.changesCount == 1 else { return }
+        guard db.changesCount == 1 else { return nil }
         let row = try Row.fetchOne(
             db,
             sql: """
@@ -103,12 +106,15 @@ enum AppleRows {
                 """,
             arguments: [notice.subject])
         guard let row else {
-            return try AuditRows.add(.appleNotice, .done, reason: "unknown_subject", from: origin, db)
+            try AuditRows.add(.appleNotice, .done, reason: "unknown_subject", from: origin, db)
+            return nil
         }
         let driver: Int64 = row[0]
         try AuditRows.add(.appleNotice, .done, reason: notice.kind.word, driver: driver, from: origin, db)
         switch notice.kind {
-        case .accountDeleted: try erasing.erase(DriverID(row[1]), db)
+        case .accountDeleted:
+            try erasing.erase(DriverID(row[1]), db)
+            return DriverID(row[1])
         case .consentRevoked: try forgetConsent(of: driver, at: origin.at, db)
         case .emailEnabled, .emailDisabled:
             try db.execute(
@@ -116,6 +122,7 @@ enum AppleRows {
                 arguments: [notice.kind == .emailEnabled, driver])
         case .other: break
         }
+        return nil
     }
 
     /// Ends the sessions that Apple vouched for. Its refresh tokens are void already.

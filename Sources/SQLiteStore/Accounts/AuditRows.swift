@@ -11,13 +11,13 @@ enum AuditRows {
         ("driver IS NULL AND action <> 'erased'", 30), ("action = 'refresh' AND outcome = 'done'", 90),
     ]
 
-    /// `driver` is a row number.
+    /// `driver` is a row number. `phone`: keyed digest of the number that it is about, whoever has it.
     static func add(
         _ action: AuditAction, _ outcome: AuditOutcome, reason: String? = nil, driver: Int64? = nil,
-        sid: String? = nil, from origin: RequestOrigin, _ db: Database
+        sid: String? = nil, phone: [UInt8]? = nil, from origin: RequestOrigin, _ db: Database
     ) throws {
         try add(
-            action, outcome, reason: reason, driver: driver, sid: sid, address: origin.address,
+            action, outcome, reason: reason, driver: driver, sid: sid, phone: phone, address: origin.address,
             requestID: origin.requestID, at: origin.at, db)
     }
 
@@ -26,7 +26,8 @@ enum AuditRows {
         _ action: AuditAction, _ outcome: AuditOutcome, ofOperatorTo driver: Int64, at now: Moment, _ db: Database
     ) throws {
         try add(
-            action, outcome, reason: nil, driver: driver, sid: nil, address: nil, requestID: nil, at: now, db)
+            action, outcome, reason: nil, driver: driver, sid: nil, phone: nil, address: nil, requestID: nil, at: now,
+            db)
     }
 
     /// What another driver's request did to this one's: where that came from is not this one's to read.
@@ -35,18 +36,19 @@ enum AuditRows {
         _ db: Database
     ) throws {
         try add(
-            action, outcome, reason: reason, driver: driver, sid: nil, address: nil, requestID: nil, at: now, db)
+            action, outcome, reason: reason, driver: driver, sid: nil, phone: nil, address: nil, requestID: nil,
+            at: now, db)
     }
 
     private static func add(
-        _ action: AuditAction, _ outcome: AuditOutcome, reason: String?, driver: Int64?, sid: String?,
+        _ action: AuditAction, _ outcome: AuditOutcome, reason: String?, driver: Int64?, sid: String?, phone: [UInt8]?,
         address: String?, requestID: String?, at now: Moment, _ db: Database
     ) throws {
         try db.execute(
             literal: """
-                INSERT INTO audit (at_ms, action, outcome, reason, driver, sid, address, request_id)
+                INSERT INTO audit (at_ms, action, outcome, reason, driver, sid, address, request_id, phone_digest)
                 VALUES (\(now.millisecondsSinceEpoch), \(action.rawValue), \(outcome.rawValue), \(reason),
-                    \(driver), \(sid), \(address), \(requestID))
+                    \(driver), \(sid), \(address), \(requestID), \(phone?.data))
                 """)
         try forgetPassing(at: now, db)
     }

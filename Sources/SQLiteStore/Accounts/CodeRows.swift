@@ -28,14 +28,14 @@ enum CodeRows {
         let known = try Int64.fetchOne(
             db, sql: "SELECT driver FROM phone_identity WHERE phone = ?", arguments: [new.number.e164])
         if let seconds = CodeSendLimits.retryAfterSeconds(places, at: now) {
-            try AuditRows.add(.otpSend, .refused, reason: "limited", driver: known, from: new.origin, db)
+            try AuditRows.add(.otpSend, .refused, reason: "limited", driver: known, phone: phone, from: new.origin, db)
             return .limited(retryAfterSeconds: seconds)
         }
         try db.execute(
             sql: "INSERT INTO one_time_code_send (phone_digest, address_digest, at_ms) VALUES (?, ?, ?)",
             arguments: [phone.data, address.data, now.millisecondsSinceEpoch])
         try replaceCode(of: phone, by: new, db)
-        try AuditRows.add(.otpSend, .done, driver: known, from: new.origin, db)
+        try AuditRows.add(.otpSend, .done, driver: known, phone: phone, from: new.origin, db)
         return .issued
     }
 

@@ -22,6 +22,7 @@ struct Erasing: Sendable {
             try eraseIdentities(row, db)
             try eraseAudit(row, db)
             try renameJourney(row, db)
+            try eraseTexts(row, db)
         }
         try Self.bury(digests.driver(driver), at: receipt.deletedAt, db)
         try RevocationRows.add(sid: nil, at: receipt.deletedAt, db)
@@ -54,6 +55,13 @@ struct Erasing: Sendable {
         try db.execute(
             sql: "UPDATE one_time_code_send SET phone_digest = randomblob(32) WHERE phone_digest = ?",
             arguments: [digest])
+        // The first code was asked for when nobody was known to have the number.
+        try db.execute(
+            sql: """
+                UPDATE audit SET sid = NULL, address = NULL, request_id = NULL, phone_digest = NULL
+                WHERE phone_digest = ?
+                """,
+            arguments: [digest])
     }
 
     private func eraseAudit(_ driver: Int64, _ db: Database) throws {
@@ -69,18 +77,50 @@ struct Erasing: Sendable {
         try db.execute(
             sql: "UPDATE session SET session_id = ?1 || '-' || id WHERE driver = ?2", arguments: [pseudonym, driver])
         // The order compares event_id and then the key, as bytes, after all that stays. Numbers in that order, of one
-        // length, keep it; event_id NULL is the key itself.
+        // length, keep it; event_id NULL is the key itself. A sequence is as free as a text, and so are the digits and
+        // the offset of a time as sent: only which comes first, the moment, and whether it had a
+        // fraction stay.
         try db.execute(
             sql: """
                 UPDATE event SET idempotency_key = ?1 || '-' || printf('%012d', place), event_id = NULL,
-                    digest = zeroblob(32), metadata = NULL
+                    digest = zeroblob(32), metadata = NULL, sequence = iif(sequence IS NULL, NULL, sequence_place),
+                    occurred_at = strftime(
+                        iif(instr(occurred_at, '.'), '%Y-%m-%dT%H:%M:%fZ', '%Y-%m-%dT%H:%M:%SZ'),
+                        occurred_at_ms / 1000.0, 'unixepoch')
                 FROM (
                     SELECT id AS numbered, row_number() OVER (
-                        ORDER BY corrected_at_ms, coalesce(event_id, idempotency_key), idempotency_key) AS place
+                        ORDER BY corrected_at_ms, coalesce(event_id, idempotency_key), idempotency_key) AS place,
+                        dense_rank() OVER (ORDER BY sequence) AS sequence_place
                     FROM event WHERE driver = ?2)
                 WHERE event.id = numbered
                 """,
             arguments: [pseudonym, driver])
+    }
+
+    /// The texts that only this driver used; what somebody else uses too is nobody's. With the uses gone, the last one
+    /// who is deleted takes it.
+    private func eraseTexts(_ driver: Int64, _ db: Database) throws {
+        func onlyUsed(_ table: String, _ column: String) -> String {
+            """
+            SELECT \(column) FROM \(table) WHERE driver = ?2 AND NOT EXISTS (
+                SELECT 1 FROM \(table) AS other WHERE other.\(column) = \(table).\(column) AND other.driver <> ?2)
+            """
+        }
+        try db.execute(
+            sql: "UPDATE place SET place_id = ?1 || '-' || id WHERE id IN (\(onlyUsed("place_use", "place")))",
+            arguments: [pseudonym, driver])
+        // One source for each, so that no two kinds become the same.
+        try db.execute(
+            sql: """
+                UPDATE event_kind SET source = ?1 || '-' || id, schema_version = '1.0',
+                    name = iif(lifecycle_rank = ?3, 'erased_diagnostic', name),
+                    spelling = iif(lifecycle_rank = ?3, 'erased_diagnostic', spelling)
+                WHERE id IN (\(onlyUsed("event_kind_use", "kind")))
+                """,
+            arguments: [pseudonym, driver, EventName.diagnostic("d").lifecycleRank])
+        for table in ["place_use", "event_kind_use"] {
+            try db.execute(sql: "DELETE FROM \(table) WHERE driver = ?", arguments: [driver])
+        }
     }
 
     /// Tokens of this driver from before that time are refused from here on.

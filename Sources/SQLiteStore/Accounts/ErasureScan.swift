@@ -50,7 +50,9 @@ package struct ErasureScan {
             guard let driver else { return nil }
             // Nothing was stored of a driver without a row.
             guard let row = driver[0] as Int64? else { return [] }
-            return try Self.mustBeEmpty.compactMap { name, sql in
+            // A backup of an older version does not know who uses a text.
+            let texts = try db.tableExists("place_use") ? Self.mustBeOthers : []
+            return try (Self.mustBeEmpty + texts).compactMap { name, sql in
                 try Bool.fetchOne(db, sql: "SELECT EXISTS (\(sql))", arguments: [row]) == true ? name : nil
             }
         }
@@ -77,7 +79,43 @@ package struct ErasureScan {
             ("audit.address", "SELECT 1 FROM audit WHERE driver = ? AND address IS NOT NULL"),
             ("audit.request_id", "SELECT 1 FROM audit WHERE driver = ? AND request_id IS NOT NULL"),
             ("audit.sid", "SELECT 1 FROM audit WHERE driver = ? AND sid IS NOT NULL"),
+            // As the client wrote it, with whatever digits.
+            (
+                "event.occurred_at",
+                """
+                SELECT 1 FROM event WHERE driver = ? AND occurred_at NOT IN (
+                    strftime('%Y-%m-%dT%H:%M:%fZ', occurred_at_ms / 1000.0, 'unixepoch'),
+                    strftime('%Y-%m-%dT%H:%M:%SZ', occurred_at_ms / 1000.0, 'unixepoch'))
+                """
+            ),
+            // A place in the order, after a deletion; a larger one may be a phone number.
+            ("event.sequence", "SELECT 1 FROM event WHERE driver = ? AND sequence >= 10000000"),
         ]
+
+    /// Texts that only this driver's rows name. What another driver uses too may stay.
+    private static let mustBeOthers: [(name: String, sql: String)] = [
+        (
+            "place.place_id",
+            """
+            SELECT 1 FROM place WHERE place_id NOT LIKE 'erased-%'
+                AND id IN (
+                    SELECT charger FROM event WHERE driver = ?1 UNION SELECT merchant FROM event WHERE driver = ?1
+                    UNION SELECT charger FROM session WHERE driver = ?1
+                    UNION SELECT merchant FROM session WHERE driver = ?1)
+                AND NOT EXISTS (SELECT 1 FROM place_use WHERE place = place.id AND driver <> ?1)
+            """
+        ),
+        (
+            "event_kind.name, source or schema_version",
+            """
+            SELECT 1 FROM event_kind WHERE source NOT LIKE 'erased-%' AND NOT \(UsualTexts.sql)
+                AND id IN (SELECT kind FROM event WHERE driver = ?1)
+                AND NOT EXISTS (SELECT 1 FROM event_kind_use WHERE kind = event_kind.id AND driver <> ?1)
+            """
+        ),
+        ("place_use", "SELECT 1 FROM place_use WHERE driver = ?"),
+        ("event_kind_use", "SELECT 1 FROM event_kind_use WHERE driver = ?"),
+    ]
 
     // MARK: Tables
 
@@ -109,6 +147,11 @@ package struct ErasureScan {
     }
 
     // MARK: Files
+
+    /// Every place in other files, a proxy's log for example, where one of these texts is; each file's first only.
+    package static func find(_ identifiers: [String], in files: [String]) throws -> [Finding] {
+        try files.flatMap { file in try search(file, for: identifiers.map { Data($0.utf8) }) }
+    }
 
     /// Chunks overlap, so that nothing hides on the border of two.
     private static func search(_ file: String, for patterns: [Data]) throws -> [Finding] {

@@ -177,9 +177,9 @@ extension SQLiteAccounts: AccountRecordStore {
 
     package func take(
         _ notice: AppleNotice, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin
-    ) async throws(AccountFailure) {
+    ) async throws(AccountFailure) -> DriverID? {
         let erasing = Erasing(receipt: receipt, pseudonym: pseudonym, digests: digests)
-        try await change(leavesNoTrace: notice.kind == .accountDeleted) { db in
+        return try await change(leavesNoTrace: notice.kind == .accountDeleted) { db in
             try AppleRows.take(notice, erasing, from: origin, db)
         }
     }

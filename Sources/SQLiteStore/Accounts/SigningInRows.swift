@@ -65,7 +65,8 @@ enum SigningInRows {
         let verdict = try CodeRows.judge(digests.phone(number), guess: digest, at: new.origin.at, db)
         guard verdict == .right else {
             try AuditRows.add(
-                .signInOTP, .refused, reason: verdict.rawValue, driver: known, from: new.origin, db)
+                .signInOTP, .refused, reason: verdict.rawValue, driver: known, phone: digests.phone(number),
+                from: new.origin, db)
             return .refused
         }
         let driver = if let known { known } else { try add(number, new, db) }

@@ -1,0 +1,74 @@
+// Which drivers use a row of the tables that events share (`place`, `event_kind`) and that holds a free text: a deletion
+// takes the texts that nobody else uses, and must not look through everybody's events for that.
+
+import JourneyModel
+
+/// Writes a use once, and remembers the last ones it wrote. The memory may hold uses of the transaction under way, so
+/// whoever rolls back, or changes the tables by other means, calls `forget()`.
+final class TextUses {
+    private struct Use: Hashable {
+        var driver: Int64
+        var row: Int64
+    }
+
+    /// 32 bytes each. A driver who is forgotten costs one look at an index.
+    private static let rememberedMax = 32_768
+
+    private var places: Set<Use> = []
+    private var kinds: Set<Use> = []
+    private let addPlace: PreparedStatement
+    private let addKind: PreparedStatement
+
+    init(on connection: OpaquePointer) throws(SQLiteError) {
+        addPlace = try PreparedStatement(
+            "INSERT INTO place_use (driver, place) VALUES (?1, ?2) ON CONFLICT DO NOTHING", on: connection)
+        addKind = try PreparedStatement(
+            "INSERT INTO event_kind_use (driver, kind) VALUES (?1, ?2) ON CONFLICT DO NOTHING", on: connection)
+    }
+
+    func forget() {
+        places.removeAll(keepingCapacity: true)
+        kinds.removeAll(keepingCapacity: true)
+    }
+
+    func note(place: Int64?, of driver: Int64) throws(SQLiteError) {
+        guard let place else { return }
+        try Self.note(Use(driver: driver, row: place), in: &places, by: addPlace)
+    }
+
+    func note(kind: Int64, of submission: EventSubmission, by driver: Int64) throws(SQLiteError) {
+        guard submission.hasFreeText else { return }
+        try Self.note(Use(driver: driver, row: kind), in: &kinds, by: addKind)
+    }
+
+    private static func note(
+        _ use: Use, in remembered: inout Set<Use>, by statement: PreparedStatement
+    ) throws(SQLiteError) {
+        if remembered.contains(use) { return }
+        try statement.run { (bindings) throws(SQLiteError) in
+            try bindings.set(1, use.driver)
+            try bindings.set(2, use.row)
+        }
+        if remembered.count >= rememberedMax { remembered.removeAll(keepingCapacity: true) }
+        remembered.insert(use)
+    }
+}
+
+/// The sources of the shipped clients; any other may be anything.
+enum UsualTexts {
+    static let sources: Set<String> = ["ios_native", "android_native", "web", "server"]
+
+    /// Of a row of `event_kind`: nothing in it that a client could have made up. The rank of diagnostics is the last.
+    static let sql = """
+        (lifecycle_rank < \(EventName.diagnostic("d").lifecycleRank)
+            AND source IN ('ios_native', 'android_native', 'web', 'server') AND schema_version = '1.0')
+        """
+}
+
+extension EventSubmission {
+    /// Whether its row in `event_kind` holds a text that the client made up.
+    fileprivate var hasFreeText: Bool {
+        if case .diagnostic = name { return true }
+        return schemaVersion != "1.0" || !UsualTexts.sources.contains(source)
+    }
+}
