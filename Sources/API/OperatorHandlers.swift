@@ -14,6 +14,7 @@ package struct OperatorParts: Sendable {
     /// `OPS_TOKEN`; nil: only tokens of the role `ops` are good.
     package var token: Secret<String>?
     package var reader: any OperatorReader
+    package var drivers: DriverCounts
     package var figures: RequestFigures
     /// `process`, `redis`, or `redis-unreachable`.
     package var admission: @Sendable () -> String
@@ -24,12 +25,13 @@ package struct OperatorParts: Sendable {
     package var version: String
 
     package init(
-        token: Secret<String>?, reader: any OperatorReader, figures: RequestFigures,
+        token: Secret<String>?, reader: any OperatorReader, drivers: DriverCounts, figures: RequestFigures,
         admission: @escaping @Sendable () -> String, freeBytes: @escaping @Sendable () -> Int64?,
         forwarding: @escaping @Sendable () async -> FeedPlace?, version: String
     ) {
         self.token = token
         self.reader = reader
+        self.drivers = drivers
         self.figures = figures
         self.admission = admission
         self.freeBytes = freeBytes
@@ -62,7 +64,7 @@ struct OperatorHandlers: Sendable {
         self.access = access
         self.isEnding = isEnding
         self.operation = operation
-        picture = OperatorPicture(reader: operation.reader)
+        picture = OperatorPicture(reader: operation.reader, drivers: operation.drivers)
         self.settings = settings
         self.clock = clock
         self.logger = logger
@@ -123,6 +125,9 @@ struct OperatorHandlers: Sendable {
         }
     }
 
+    /// How many operators are streamed to.
+    var streamCount: Int { streams.openCount }
+
     // MARK: Answers
 
     private func encodedPicture(_ request: Request) async throws(ProblemAnswer) -> [UInt8] {
@@ -144,6 +149,8 @@ struct OperatorHandlers: Sendable {
 /// How many look.
 private final class OpenStreams: Sendable {
     private let count = Mutex(0)
+
+    var openCount: Int { count.withLock { $0 } }
 
     func take() -> Place? {
         let isFree = count.withLock { count in

@@ -47,6 +47,9 @@ package struct API: Sendable {
 
     package var routes: [Route] { surface.map(\.route) }
 
+    /// How many operators are streamed to.
+    package var operatorStreamCount: Int { operation.streamCount }
+
     /// Every route with the credential that it wants.
     package var surface: [Endpoint] {
         let batch = BatchHandler(events: events)

@@ -5,6 +5,7 @@ import CoreMetrics
 import Engine
 import Foundation
 import HTTPServer
+import JourneyModel
 import Outbound
 import RedisAdmission
 import SQLiteStore
@@ -45,16 +46,34 @@ struct OperationSampling: Sendable {
         let waiting = factory.gauge(MetricFamilies.writesWaiting)
         let main = factory.gauge(MetricFamilies.databaseBytes, [("file", "main")])
         let log = factory.gauge(MetricFamilies.databaseBytes, [("file", "wal")])
+        let free = factory.gauge(MetricFamilies.diskFreeBytes)
         sampling.add {
             waiting.set(Int64(store.writesWaiting))
             main.set(Self.bytes(of: path))
             log.set(Self.bytes(of: path + "-wal"))
+            if let bytes = store.diskFreeBytes() { free.set(bytes) }
         }
     }
 
-    func add(_ delivery: WebhookCodeDelivery) {
-        let waiting = factory.gauge(MetricFamilies.codesWaiting)
-        sampling.add { waiting.set(Int64(delivery.codesWaiting)) }
+    func add(_ delivery: WebhookCodeDelivery, clock: @escaping @Sendable () -> Moment) {
+        let outbox = OutboxGauges(queue: "codes", factory: factory)
+        sampling.add { outbox.set(delivery.codesWaiting, oldest: delivery.oldestWaitingSince, at: clock()) }
+    }
+
+    /// Streams of drivers and of operators.
+    func add(_ streams: JourneyStreams, operators: @escaping @Sendable () -> Int) {
+        let drivers = factory.gauge(MetricFamilies.streams, [("kind", "driver")])
+        let watching = factory.gauge(MetricFamilies.streams, [("kind", "operator")])
+        sampling.add {
+            drivers.set(Int64(streams.count))
+            watching.set(Int64(operators()))
+        }
+    }
+
+    /// The version in force, as a label: one series, replaced after a reload.
+    func add(_ settings: SettingsInForce) {
+        let info = SettingsInfoGauge(factory: factory)
+        sampling.add { info.set(settings.read().version) }
     }
 
     func add(_ redis: SharedAdmission) {
@@ -81,6 +100,42 @@ struct OperationSampling: Sendable {
     private static func bytes(of path: String) -> Int64 {
         let attributes = try? FileManager.default.attributesOfItem(atPath: path)
         return (attributes?[.size] as? NSNumber)?.int64Value ?? 0
+    }
+}
+
+/// What one queue of deliveries has waiting, and for how long.
+struct OutboxGauges: Sendable {
+    private let waiting: any MeterHandler
+    private let age: any MeterHandler
+
+    init(queue: String, factory: any MetricsFactory) {
+        waiting = factory.gauge(MetricFamilies.outboxWaiting, [("queue", queue)])
+        age = factory.gauge(MetricFamilies.outboxAgeSeconds, [("queue", queue)])
+    }
+
+    /// `oldest`: since when the oldest waits; nil: nothing waits.
+    func set(_ count: Int, oldest: Moment?, at now: Moment) {
+        waiting.set(Int64(count))
+        age.set(Double(max(0, oldest.map { now.milliseconds(since: $0) } ?? 0)) / 1000)
+    }
+}
+
+private final class SettingsInfoGauge: Sendable {
+    private let factory: any MetricsFactory
+    private let current = Mutex<(version: String, gauge: any MeterHandler)?>(nil)
+
+    init(factory: any MetricsFactory) {
+        self.factory = factory
+    }
+
+    func set(_ version: String) {
+        current.withLock { current in
+            guard current?.version != version else { return }
+            if let old = current?.gauge { factory.destroyMeter(old) }
+            let gauge = factory.gauge(MetricFamilies.settingsInfo, [("version", version)])
+            gauge.set(Int64(1))
+            current = (version, gauge)
+        }
     }
 }
 

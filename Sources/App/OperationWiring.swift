@@ -3,6 +3,7 @@
 
 import API
 import CoreMetrics
+import Engine
 import HTTPServer
 import JourneyModel
 import Logging
@@ -22,14 +23,15 @@ struct OperationWiring: Sendable {
     private let hasToken: Bool
 
     init(
-        _ configuration: Configuration, metrics: PrometheusMetrics, store: SQLiteEventStore, shared: SharedAdmission?,
-        loops: EventLoopGroup
+        _ configuration: Configuration, metrics: PrometheusMetrics, store: SQLiteEventStore, drivers: DriverCounts,
+        settings: SettingsInForce, shared: SharedAdmission?, loops: EventLoopGroup
     ) {
         self.metrics = metrics
-        readiness = Readiness(
+        let readiness = Readiness(
             takesWrite: { (try? await store.checkWritable()) != nil },
             redis: { shared.map { $0.standing.isConnected ? .serves : .lost } ?? .notConfigured },
             clock: { Int64(Deadline.now.nanoseconds / 1_000_000) })
+        self.readiness = readiness
         address = configuration.operation.metricsAddress.map { .ip(host: $0.host, port: $0.port) }
         hasToken = configuration.operation.metricsToken != nil
 
@@ -38,11 +40,15 @@ struct OperationWiring: Sendable {
         self.sampling = OperationSampling(sampling: sampling, factory: metrics)
         self.sampling.add(loops)
         self.sampling.add(store, path: configuration.databasePath)
+        self.sampling.add(settings)
         if let shared { self.sampling.add(shared) }
         sampling.add(process.sample)
         let audit = AuditSampling(store: store, factory: metrics)
-        let kept = StoreSampling(store: store, forwards: configuration.analytics != nil, factory: metrics)
+        let kept = StoreSampling(
+            store: store, drivers: drivers, forwards: configuration.analytics != nil, factory: metrics)
+        let ready = ReadinessSampling(readiness, factory: metrics)
         routes = OperatorRoutes(readiness: readiness, metricsToken: configuration.operation.metricsToken) {
+            await ready.sample()
             await audit.sample()
             await kept.sample(at: Moment(millisecondsSinceEpoch: millisecondsSince1970()))
             // Files are looked at: not on the loop that answers.
@@ -70,7 +76,12 @@ struct OperationWiring: Sendable {
 
     /// Has it read how many one-time codes wait.
     func watch(_ delivery: WebhookCodeDelivery) {
-        sampling.add(delivery)
+        sampling.add(delivery) { Moment(millisecondsSinceEpoch: millisecondsSince1970()) }
+    }
+
+    /// Samples how many streams are open.
+    func watch(_ streams: JourneyStreams, operators: @escaping @Sendable () -> Int) {
+        sampling.add(streams, operators: operators)
     }
 
     /// Has the figures of this server read as well.

@@ -1,5 +1,5 @@
-// The figures of the store that take a question to the database: what is due, what waits to be forwarded, how far back
-// events go. Asked when /metrics is read.
+// The metrics that take a query: drivers by state, deadlines that are due, what waits to be delivered, the age of the
+// oldest event, the last backup. Queried when /metrics is read.
 
 import CoreMetrics
 import Engine
@@ -9,29 +9,51 @@ import Telemetry
 
 struct StoreSampling: Sendable {
     private let store: SQLiteEventStore
-    private let forwards: Bool
+    private let drivers: DriverCounts
+    private let driverGauges: [(JourneyState, any MeterHandler)]
     private let due: any MeterHandler
     private let oldest: any MeterHandler
-    private let waiting: any MeterHandler
-    private let lost: any MeterHandler
+    private let backup: any MeterHandler
+    private let revocations: OutboxGauges
+    /// Nil without forwarding: nothing waits then, whatever was forwarded once.
+    private let analytics: (waiting: OutboxGauges, lost: SampledCounter)?
 
-    /// `forwards`: events go to analytics; without it nothing waits, whatever was forwarded once.
-    init(store: SQLiteEventStore, forwards: Bool, factory: any MetricsFactory) {
+    init(store: SQLiteEventStore, drivers: DriverCounts, forwards: Bool, factory: any MetricsFactory) {
         self.store = store
-        self.forwards = forwards
+        self.drivers = drivers
+        driverGauges = JourneyState.allCases.map {
+            ($0, factory.gauge(MetricFamilies.drivers, [("state", $0.rawValue)]))
+        }
         due = factory.gauge(MetricFamilies.deadlinesDue)
         oldest = factory.gauge(MetricFamilies.oldestEventSeconds)
-        waiting = factory.gauge(MetricFamilies.analyticsWaiting)
-        lost = factory.gauge(MetricFamilies.analyticsLost)
+        backup = factory.gauge(MetricFamilies.lastBackupSeconds)
+        revocations = OutboxGauges(queue: "revocations", factory: factory)
+        analytics =
+            forwards
+            ? (
+                OutboxGauges(queue: "analytics", factory: factory),
+                SampledCounter(MetricFamilies.analyticsLost, factory: factory)
+            ) : nil
     }
 
-    /// A database that cannot be read keeps the figures as they are.
+    /// A database that cannot be read leaves the metrics as they are.
     func sample(at now: Moment) async {
         if let count = try? await store.dueDriverCount(at: now) { due.set(Int64(count)) }
         if let age = try? await oldestEventMilliseconds(at: now) { oldest.set(Double(age) / 1000) }
-        guard forwards, let place = try? await store.place(of: AnalyticsForwarding.consumer) else { return }
-        waiting.set(place.waitingCount)
-        lost.set(place.lostCount)
+        if let counts = try? await drivers.current() {
+            for (state, gauge) in driverGauges { gauge.set(Int64(counts[state] ?? 0)) }
+        }
+        if let last = try? await store.lastBackup() {
+            backup.set(Double(last.completedAt.millisecondsSinceEpoch) / 1000)
+        }
+        if let queue = try? await store.waitingRevocations() {
+            revocations.set(queue.count, oldest: queue.oldest, at: now)
+        }
+        if let analytics, let place = try? await store.place(of: AnalyticsForwarding.consumer) {
+            let oldest = try? await store.receivedAt(ofFirstEventAfter: place.last)
+            analytics.waiting.set(Int(place.waitingCount), oldest: oldest.flatMap { $0 }, at: now)
+            analytics.lost.sample(Int(place.lostCount))
+        }
     }
 
     private func oldestEventMilliseconds(at now: Moment) async throws(StoreFailure) -> Int64 {

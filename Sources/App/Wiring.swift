@@ -61,14 +61,18 @@ struct Wiring {
         let ingest = Ingest(
             store: store, admission: admission, settings: settings,
             requiresRegisteredSession: configuration.sessionRegistration == .required, metrics: metrics)
-        watching = OperationWiring(configuration, metrics: metrics, store: store, shared: shared, loops: loops)
+        let drivers = DriverCounts(reader: store)
+        watching = OperationWiring(
+            configuration, metrics: metrics, store: store, drivers: drivers, settings: settings, shared: shared,
+            loops: loops)
         signIn = await SignInWiring(
             configuration, key: key, digests: digests, store: store, admission: admission, http: outgoing,
             clock: Self.now,
             logger: logger)
         streams = JourneyStreams(journeys: store, logger: logger)
         let figures = RequestFigures { millisecondsSince1970() / 1000 }
-        let operation = Self.operation(configuration, figures: figures, store: store, shared: shared)
+        let operation = Self.operation(
+            configuration, figures: figures, store: store, drivers: drivers, shared: shared)
         let api = API(
             ingest: ingest, store: store, journeys: store, streams: streams, settings: settings,
             limits: configuration.rateLimits, admission: admission, tokens: signIn.verifier,
@@ -78,6 +82,7 @@ struct Wiring {
             refusals: api.refusals, observer: RequestObservers([RequestLog(logger: logger), figures]), logger: logger,
             loops: loops, metrics: metrics)
         watching.watch(server)
+        watching.watch(streams, operators: { api.operatorStreamCount })
         if let webhook = signIn.webhook { watching.watch(webhook) }
         operatorServer = watching.ownServer(refusals: api.refusals, logger: logger, loops: loops)
     }
@@ -134,21 +139,18 @@ struct Wiring {
     }
 
     private static func operation(
-        _ configuration: Configuration, figures: RequestFigures, store: SQLiteEventStore, shared: SharedAdmission?
+        _ configuration: Configuration, figures: RequestFigures, store: SQLiteEventStore, drivers: DriverCounts,
+        shared: SharedAdmission?
     ) -> OperatorParts {
-        let folder = URL(fileURLWithPath: configuration.databasePath).deletingLastPathComponent().path
-        return OperatorParts(
-            token: configuration.operatorToken, reader: store, figures: figures,
+        OperatorParts(
+            token: configuration.operatorToken, reader: store, drivers: drivers, figures: figures,
             admission: {
                 switch shared?.standing {
                 case nil: "process"
                 case .some(let standing): standing.breaker == .closed ? "redis" : "redis-unreachable"
                 }
             },
-            freeBytes: {
-                let attributes = try? FileManager.default.attributesOfFileSystem(forPath: folder)
-                return (attributes?[.systemFreeSize] as? NSNumber)?.int64Value
-            },
+            freeBytes: { store.diskFreeBytes() },
             forwarding: {
                 guard configuration.analytics != nil else { return nil }
                 return try? await store.place(of: AnalyticsForwarding.consumer)

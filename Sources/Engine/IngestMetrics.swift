@@ -1,5 +1,5 @@
-// The figures of events: what came, what became of it, and what the limits said. Kinds are the fifteen names of the
-// contract and `diagnostic` for every other, whatever a client calls it.
+// The metrics of events: what came, what became of it, and what the limits said. Events are labelled with the contract's
+// canonical names, and with `diagnostic` for every other, whatever a client calls it.
 
 internal import CoreMetrics
 internal import JourneyModel
@@ -30,10 +30,11 @@ struct IngestMetrics: Sendable {
     private static let classes = RateLimitClass.allCases
 
     init(_ factory: any MetricsFactory) {
-        let kinds = EventName.listed.map(\.v1Spelling) + ["diagnostic"]
+        // Two listed names share one canonical name, and so one series.
+        let names = EventName.listed.map(\.canonical) + ["diagnostic"]
         let outcomes = Outcome.allCases
-        events = CounterTable(MetricFamilies.events, count: kinds.count * outcomes.count, factory: factory) { place in
-            [("kind", kinds[place / outcomes.count]), ("verdict", outcomes[place % outcomes.count].label)]
+        events = CounterTable(MetricFamilies.events, count: names.count * outcomes.count, factory: factory) { place in
+            [("event", names[place / outcomes.count]), ("verdict", outcomes[place % outcomes.count].label)]
         }
         admissions = CounterTable(
             MetricFamilies.admissions, count: Self.classes.count * Self.verdicts.count, factory: factory

@@ -103,13 +103,15 @@ package actor OperatorPicture {
     }
 
     private let reader: any OperatorReader
+    private let drivers: DriverCounts
     private var last: Int64?
     private var counts: [Key: Int] = [:]
     private var isWhole = true
     private var picture: Picture?
 
-    package init(reader: any OperatorReader) {
+    package init(reader: any OperatorReader, drivers: DriverCounts) {
         self.reader = reader
+        self.drivers = drivers
     }
 
     package func current(at now: Moment) async throws(StoreFailure) -> Picture {
@@ -124,7 +126,7 @@ package actor OperatorPicture {
         // Another call may have counted the same meanwhile: the actor is open while it waits.
         if last == before { add(new, from: first) }
         let made = Picture(
-            asOf: now, drivers: try await reader.driverCounts(),
+            asOf: now, drivers: try await drivers.current(),
             tallies: counts.map { key, count in
                 EventTally(
                     minute: key.minute, name: key.name, verdict: key.verdict, state: key.state, count: count)

@@ -23,6 +23,8 @@ package final class WebhookCodeDelivery: CodeDelivery {
 
     private struct State {
         var count = 0
+        /// When each that is on its way was issued, by its number.
+        var issuedAt: [Int: Moment] = [:]
         /// The last code of each number that is on its way: an older one has become worthless, and would confuse.
         var newest: [String: Int] = [:]
         var lastNumber = 0
@@ -60,12 +62,16 @@ package final class WebhookCodeDelivery: CodeDelivery {
     /// Codes on their way, and those that wait to be.
     package var codesWaiting: Int { state.withLock { $0.count } }
 
+    /// When the oldest of them was issued; nil: none is on its way.
+    package var oldestWaitingSince: Moment? { state.withLock { $0.issuedAt.values.min() } }
+
     package func deliver(_ code: OutgoingCode) {
         let number: Int? = state.withLock { state in
             guard state.count < Self.codesMax, !state.isDraining else { return nil }
             state.count += 1
             state.lastNumber += 1
             state.newest[code.phone.reveal()] = state.lastNumber
+            state.issuedAt[state.lastNumber] = code.issuedAt
             return state.lastNumber
         }
         guard let number else { return logger.error("a one-time code was dropped: too many are on their way") }
@@ -144,6 +150,7 @@ package final class WebhookCodeDelivery: CodeDelivery {
     private func end(_ job: Job) {
         state.withLock { state in
             state.count -= 1
+            state.issuedAt[job.number] = nil
             let phone = job.code.phone.reveal()
             if state.newest[phone] == job.number { state.newest[phone] = nil }
         }

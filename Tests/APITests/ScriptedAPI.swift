@@ -35,8 +35,9 @@ final class ScriptedAPI: Sendable {
         let ingest = Ingest(store: store, admission: admission, settings: settings)
         figures = RequestFigures { [clock] in clock.now.millisecondsSinceEpoch / 1000 }
         let operation = OperatorParts(
-            token: Secret(Self.operatorToken), reader: operators, figures: figures, admission: { "redis" },
-            freeBytes: { 7 }, forwarding: { FeedPlace(last: 1, newest: 3, lostCount: 0) }, version: "1.2.3")
+            token: Secret(Self.operatorToken), reader: operators, drivers: DriverCounts(reader: operators),
+            figures: figures, admission: { "redis" }, freeBytes: { 7 },
+            forwarding: { FeedPlace(last: 1, newest: 3, lostCount: 0) }, version: "1.2.3")
         surface =
             API(
                 ingest: ingest, store: store, journeys: journeys, streams: streams, settings: settings, limits: limits,

@@ -9,7 +9,7 @@ import Testing
 struct IngestMetricsTests {
     private func failedCount(_ prometheus: PrometheusMetrics) -> [Substring] {
         prometheus.text().split(separator: "\n").filter {
-            $0.hasPrefix("dwell_events_total{") && $0.contains(#"kind="charger_targeted""#)
+            $0.hasPrefix("dwell_events_total{") && $0.contains(#"event="chargerTargeted""#)
                 && $0.contains(#"verdict="failed""#)
         }.compactMap { $0.split(separator: " ").last }
     }

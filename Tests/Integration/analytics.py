@@ -82,7 +82,8 @@ def figures(server):
     with Client(server.port, METRICS) as client:
         text = client.request("GET", "/metrics").body.decode()
     return tuple(
-        int(re.search(rf"^dwell_analytics_{name} ([0-9]+)$", text, re.MULTILINE)[1]) for name in ("waiting", "lost"))
+        int(re.search(rf"^{re.escape(series)} ([0-9]+)$", text, re.MULTILINE)[1])
+        for series in ('dwell_outbox_waiting{queue="analytics"}', "dwell_analytics_lost_total"))
 
 
 def check(report, options):

@@ -101,9 +101,50 @@ wait_for_readiness() {
     post /native/events "$(event chargerTargeted k1)"
     figures >"$BATS_TEST_TMPDIR/figures"
     python3 "$BATS_TEST_DIRNAME/exposition.py" "$BATS_TEST_TMPDIR/figures"
-    grep -qxF 'dwell_events_total{kind="charger_targeted",verdict="none"} 1' "$BATS_TEST_TMPDIR/figures"
+    grep -qxF 'dwell_events_total{event="chargerTargeted",verdict="none"} 1' "$BATS_TEST_TMPDIR/figures"
     grep -qxF 'dwell_http_requests_total{route="/native/events",method="POST",status="200"} 1' "$BATS_TEST_TMPDIR/figures"
     grep -qE '^process_resident_memory_bytes [1-9]' "$BATS_TEST_TMPDIR/figures"
+}
+
+# expect_figure LINE: /metrics has it.
+expect_figure() {
+    figures >"$BATS_TEST_TMPDIR/figures"
+    grep -qxF "$1" "$BATS_TEST_TMPDIR/figures" || {
+        echo "There is no $1 in:"
+        grep "^${1%%[{ ]*}" "$BATS_TEST_TMPDIR/figures"
+        return 1
+    }
+}
+
+@test "/metrics: readiness, drivers by state, streams, the disk, and the version in force after a reload" {
+    echo NATIVE_CHARGER_INTENT_RADIUS_M=300 >"$BATS_TEST_TMPDIR/env"
+    start_server METRICS_TOKEN="$metrics_token" ENV_FILE="$BATS_TEST_TMPDIR/env" OPS_TOKEN=operator-of-these-tests
+    sign_in jo
+    post /native/events "$(event enteredChargerIntentZone k1)"
+    expect_figure 'dwell_ready 1'
+    expect_figure 'dwell_ready_check{check="database"} 1'
+    expect_figure 'dwell_drivers{state="NEAR_CHARGER"} 1'
+    expect_figure 'dwell_drivers{state="SESSION_ACTIVE"} 0'
+    expect_figure 'dwell_streams{kind="driver"} 0'
+    expect_figure 'dwell_outbox_waiting{queue="revocations"} 0'
+    expect_figure 'dwell_last_backup_timestamp_seconds 0'
+    dwell backup "$BATS_TEST_TMPDIR/copy"
+    figures >"$BATS_TEST_TMPDIR/figures"
+    [[ $(sed -n 's/^dwell_last_backup_timestamp_seconds \([0-9]*\).*/\1/p' "$BATS_TEST_TMPDIR/figures") -ge $(($(date +%s) - 60)) ]]
+    [[ $(sed -n 's/^dwell_disk_free_bytes //p' "$BATS_TEST_TMPDIR/figures") -gt 1000000 ]]
+    curl -sN --max-time 30 -H "Authorization: Bearer $token" "$server_url/native/session/stream" >"$BATS_TEST_TMPDIR/stream" &
+    while [[ ! -s $BATS_TEST_TMPDIR/stream ]]; do sleep 0.02; done
+    expect_figure 'dwell_streams{kind="driver"} 1'
+    local version
+    version=$(sed -n 's/^dwell_settings_info{version="\(.*\)"} 1$/\1/p' "$BATS_TEST_TMPDIR/figures")
+    [[ -n $version ]]
+    echo NATIVE_CHARGER_INTENT_RADIUS_M=500 >"$BATS_TEST_TMPDIR/env"
+    kill -HUP "$server_pid"
+    wait_for_log 'settings reloaded'
+    figures >"$BATS_TEST_TMPDIR/figures"
+    [[ $(grep -c '^dwell_settings_info{' "$BATS_TEST_TMPDIR/figures") == 1 ]]
+    ! grep -qF "$version" "$BATS_TEST_TMPDIR/figures"
+    python3 "$BATS_TEST_DIRNAME/exposition.py" "$BATS_TEST_TMPDIR/figures"
 }
 
 @test "ten thousand random paths make no series" {

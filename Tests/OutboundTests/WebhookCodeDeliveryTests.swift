@@ -131,6 +131,21 @@ final class LoggedLines: Sendable {
         #expect(log.lines.contains { $0.contains("not delivered at the end") && $0.contains("20") })
     }
 
+    @Test func `the age of what waits is the oldest code's, until it is delivered`() async throws {
+        let isUp = Mutex(false)
+        try await with(.each { request, _ in isUp.withLock { $0 } ? .answer(200) : .answer(503) }) {
+            delivery, server, _ in
+            #expect(delivery.oldestWaitingSince == nil)
+            delivery.deliver(code())
+            delivery.deliver(code(phone: "+4915100000000"))
+            await server.waitForRequests(2)
+            #expect(delivery.oldestWaitingSince == code().issuedAt && delivery.codesWaiting == 2)
+            isUp.withLock { $0 = true }
+            while delivery.codesWaiting > 0 { await Task.yield() }
+            #expect(delivery.oldestWaitingSince == nil)
+        }
+    }
+
     @Test func whatIsTooMuchIsDropped() async throws {
         try await LoopbackServer.with(.always(.answer(200))) { _, url, http in
             let delivery = WebhookCodeDelivery(

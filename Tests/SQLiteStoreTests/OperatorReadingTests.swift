@@ -1,6 +1,7 @@
 // The counts of the operator's page, read from real rows and kept up to date by the picture.
 
 import Engine
+import GRDB
 import JourneyModel
 import TestSupport
 import Testing
@@ -31,7 +32,7 @@ import Testing
         try await self.store(.enteredChargerIntentZone, of: "a", minutesAgo: 30, in: store)
         try await self.store(.anchorDwellComplete, of: "b", minutesAgo: 20, in: store)
         try await self.store(.diagnostic("teleport_detected"), of: "b", minutesAgo: 10, in: store)
-        let picture = OperatorPicture(reader: store)
+        let picture = OperatorPicture(reader: store, drivers: DriverCounts(reader: store, keptPerDuration: 0))
         let first = try await picture.current(at: now)
         #expect(first.drivers == [.nearCharger: 1, .idle: 1])
         #expect(first.tallies.count == 3 && first.tallies.allSatisfy { $0.count == 1 })
@@ -64,6 +65,28 @@ import Testing
         #expect(found.timeline.events.map(\.eventID) == ["k"])
         #expect(try await store.operatorTimeline(of: "t", limit: 10) == nil)
         #expect(try await store.settingsVersions(limit: 5).map(\.version) == [Settings().version])
+        await store.close()
+    }
+
+    @Test func `what waits to be delivered has a count and the time of its oldest`() async throws {
+        let store = try open()
+        #expect(try await store.receivedAt(ofFirstEventAfter: 0) == nil)
+        #expect(try await store.waitingRevocations() == WaitingRevocations(count: 0, oldest: nil))
+        for minutes in [30, 20] { try await self.store(.chargerTargeted, of: "a", minutesAgo: minutes, in: store) }
+        #expect(try await store.receivedAt(ofFirstEventAfter: 0) == now.advanced(bySeconds: -30 * 60))
+        #expect(try await store.receivedAt(ofFirstEventAfter: 1) == now.advanced(bySeconds: -20 * 60))
+        try await store.change { db in
+            for createdAt in [2000, 1000] {
+                try db.execute(
+                    sql: """
+                        INSERT INTO apple_revocation
+                            (client_id, sealed_refresh_token, subject_digest, next_attempt_at_ms, created_at_ms)
+                        VALUES ('app', x'00', zeroblob(32), 0, ?)
+                        """, arguments: [createdAt])
+            }
+        }
+        let oldest = Moment(millisecondsSinceEpoch: 1000)
+        #expect(try await store.waitingRevocations() == WaitingRevocations(count: 2, oldest: oldest))
         await store.close()
     }
 }

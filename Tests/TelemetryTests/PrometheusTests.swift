@@ -84,6 +84,19 @@ import Testing
         #expect(try Exposition(metrics.text()).value("s_total") == "10")
     }
 
+    @Test func `a gauge that is destroyed is in no reading, and its family's others are`() throws {
+        let metrics = PrometheusMetrics([])
+        let old = metrics.makeMeter(label: "info", dimensions: [("version", "a")])
+        old.set(Int64(1))
+        metrics.destroyMeter(old)
+        for version in ["b", "c"] { metrics.makeMeter(label: "info", dimensions: [("version", version)]).set(Int64(1)) }
+        metrics.makeMeter(label: "info", dimensions: [("version", "b")]).set(Int64(2))
+        let reading = try Exposition(metrics.text())
+        #expect(reading.value("info", "version=a") == nil)
+        #expect(reading.value("info", "version=b") == "2")
+        #expect(reading.value("info", "version=c") == "1")
+    }
+
     @Test func everyFamilyHasANameOfTheFormAndOneLineOfHelp() {
         for family in MetricFamilies.all {
             #expect(Exposition.isName(family.name), "\(family.name)")

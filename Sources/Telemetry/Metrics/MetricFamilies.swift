@@ -41,7 +41,7 @@ package enum MetricFamilies {
     // MARK: Events
 
     package static let events = MetricFamily(
-        "dwell_events_total", "Events by kind (spelling of v1; diagnostic: any other) and what became of them.")
+        "dwell_events_total", "Events by canonical name (diagnostic: any that is not listed) and outcome.")
     package static let admissions = MetricFamily(
         "dwell_admissions_total", "Decisions of the rate limits by class of event.")
     package static let redisDecisions = MetricFamily(
@@ -64,6 +64,11 @@ package enum MetricFamilies {
     package static let writesWaiting = MetricFamily("dwell_store_writes_waiting", "Requests in line for the writer.")
     package static let databaseBytes = MetricFamily(
         "dwell_database_bytes", "Size of the database file and of its write-ahead log.")
+    package static let diskFreeBytes = MetricFamily(
+        "dwell_disk_free_bytes", "Free space that the server may use on the disk of the database.")
+    package static let lastBackupSeconds = MetricFamily(
+        "dwell_last_backup_timestamp_seconds", "When dwell backup last succeeded (Unix time); 0: never.")
+    package static let drivers = MetricFamily("dwell_drivers", "Drivers by state.")
 
     // MARK: Deadlines
 
@@ -85,12 +90,22 @@ package enum MetricFamilies {
         "dwell_retention_deleted_total", "Rows that retention deleted: events, and sessions without any.")
     package static let oldestEventSeconds = MetricFamily(
         "dwell_oldest_event_age_seconds", "How long ago the oldest stored event was received; 0 when there is none.")
-    package static let analyticsWaiting = MetricFamily(
-        "dwell_analytics_waiting", "Stored events that are still to be forwarded to analytics.")
+    package static let outboxWaiting = MetricFamily(
+        "dwell_outbox_waiting",
+        "What is still to be delivered: events to analytics, one-time codes, revocations to Apple.")
+    package static let outboxAgeSeconds = MetricFamily(
+        "dwell_outbox_age_seconds", "How long the oldest undelivered item of the queue has waited; 0: nothing waits.")
     package static let analyticsLost = MetricFamily(
-        "dwell_analytics_lost", "Events that analytics refused, or that were deleted before they were forwarded.")
-    package static let codesWaiting = MetricFamily(
-        "dwell_codes_waiting", "One-time codes that wait for OTP_WEBHOOK_URL to take them.")
+        "dwell_analytics_lost_total", "Events that analytics refused, or that were deleted before they were forwarded.")
+
+    // MARK: The server as a whole
+
+    package static let ready = MetricFamily("dwell_ready", "1 while /readyz answers 200, else 0.")
+    package static let readyChecks = MetricFamily(
+        "dwell_ready_check", "1 for each check of /readyz that passes, else 0; redis does not make it 503.")
+    package static let settingsInfo = MetricFamily(
+        "dwell_settings_info", "1, with the version of the settings in force as a label.")
+    package static let streams = MetricFamily("dwell_streams", "Open streams of drivers and of operators.")
 
     // MARK: Who calls
 
@@ -113,11 +128,11 @@ package enum MetricFamilies {
     package static let all: [MetricFamily] = [
         requests, requestSeconds, requestBytes, responseBytes, connections, connectionsTotal, bufferBytes,
         bufferBytesMax, loops, loopDelaySeconds, events, admissions, redisDecisions, redisFailures, redisConnections,
-        redisBreaker, commitSize, commitSeconds, commits, writesWaiting, databaseBytes, deadlinesStored,
-        deadlineFailures, deadlineLateSeconds, deadlineOverdueSeconds, deadlinesDue, retentionDeleted,
-        oldestEventSeconds, analyticsWaiting, analyticsLost, codesWaiting, tokens, signIns, backgroundPings,
-        residentBytes,
-        virtualBytes, cpuSeconds, descriptors, descriptorsMax, startTime, build,
+        redisBreaker, commitSize, commitSeconds, commits, writesWaiting, databaseBytes, diskFreeBytes,
+        lastBackupSeconds, drivers, deadlinesStored, deadlineFailures, deadlineLateSeconds, deadlineOverdueSeconds,
+        deadlinesDue, retentionDeleted, oldestEventSeconds, outboxWaiting, outboxAgeSeconds, analyticsLost, ready,
+        readyChecks, settingsInfo, streams, tokens, signIns, backgroundPings, residentBytes, virtualBytes, cpuSeconds,
+        descriptors, descriptorsMax, startTime, build,
     ]
 
     /// From 250 µs, which a read takes, to 10 s, which nothing should.

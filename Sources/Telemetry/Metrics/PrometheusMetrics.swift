@@ -77,9 +77,26 @@ package final class PrometheusMetrics: MetricsFactory {
     // A series stays for as long as the process: a counter that vanishes reads as a restart.
     package func destroyCounter(_ handler: any CounterHandler) {}
     package func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) {}
-    package func destroyMeter(_ handler: any MeterHandler) {}
     package func destroyRecorder(_ handler: any RecorderHandler) {}
     package func destroyTimer(_ handler: any TimerHandler) {}
+
+    /// Removes a gauge: one whose labels have become wrong, such as a version that is no longer in force.
+    package func destroyMeter(_ handler: any MeterHandler) {
+        families.withLock { families in
+            for (name, family) in families {
+                let place = family.series.firstIndex { _, series in
+                    guard case .gauge(let gauge) = series else { return false }
+                    return gauge === handler
+                }
+                guard let place else { continue }
+                var family = family
+                family.series.remove(at: place)
+                family.places = Dictionary(uniqueKeysWithValues: family.series.enumerated().map { ($1.labels, $0) })
+                families[name] = family
+                return
+            }
+        }
+    }
 
     private func gauge(_ label: String, _ dimensions: [(String, String)]) -> GaugeSeries {
         let new = GaugeSeries()

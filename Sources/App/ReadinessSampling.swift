@@ -1,0 +1,31 @@
+// What /readyz answers, as metrics.
+
+import API
+import CoreMetrics
+import Telemetry
+
+struct ReadinessSampling: Sendable {
+    private let readiness: Readiness
+    private let ready: any MeterHandler
+    private let database: any MeterHandler
+    private let drain: any MeterHandler
+    private let factory: any MetricsFactory
+
+    init(_ readiness: Readiness, factory: any MetricsFactory) {
+        self.readiness = readiness
+        self.factory = factory
+        ready = factory.gauge(MetricFamilies.ready)
+        database = factory.gauge(MetricFamilies.readyChecks, [("check", "database")])
+        drain = factory.gauge(MetricFamilies.readyChecks, [("check", "drain")])
+    }
+
+    func sample() async {
+        let report = await readiness.report()
+        ready.set(Int64(report.isReady ? 1 : 0))
+        database.set(Int64(report.database == .takesWrites ? 1 : 0))
+        drain.set(Int64(report.isDraining ? 0 : 1))
+        // Without a Redis there is no such check.
+        guard report.redis != .notConfigured else { return }
+        factory.gauge(MetricFamilies.readyChecks, [("check", "redis")]).set(Int64(report.redis == .serves ? 1 : 0))
+    }
+}

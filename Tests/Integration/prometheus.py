@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""config/prometheus and config/grafana in a real Prometheus: promtool accepts and tests the rules, Prometheus loads them
+and scrapes a server under load, and every query of a rule, of the dashboard and of docs/operations.md finds series."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+from client import Client, token
+from processes import REPOSITORY, UNLIMITED, Folder, Redis, Server, arguments, free_port, wait_until
+from report import Report
+
+CONFIGURATION = REPOSITORY / "config/prometheus/prometheus.yml"
+RULES = REPOSITORY / "config/prometheus/rules.yml"
+RULES_TEST = REPOSITORY / "Tests/Integration/prometheus_rules.yml"
+DASHBOARD = REPOSITORY / "config/grafana/dwell.json"
+OPERATIONS = REPOSITORY / "docs/operations.md"
+# Samples are a second apart here, more on a busy machine.
+INTERVAL = "1m"
+SCRAPE_SECONDS_MAX = 60
+PRESESSION_LIMIT = 5
+
+
+class Prometheus:
+    """A Prometheus with the configuration of the repository, scraping that port. For use with `with`."""
+
+    def __init__(self, folder, target_port):
+        self.folder = folder / "prometheus"
+        self.folder.mkdir()
+        self.port = free_port()
+        text = CONFIGURATION.read_text().replace("127.0.0.1:9464", f"127.0.0.1:{target_port}")
+        text = text.replace("rules.yml", str(RULES)).replace("interval: 15s", "interval: 1s")
+        self.configuration = self.folder / "prometheus.yml"
+        self.configuration.write_text(text)
+
+    def __enter__(self):
+        with open(self.folder / "log", "wb") as log:
+            self.process = subprocess.Popen(
+                ["prometheus", f"--config.file={self.configuration}", f"--storage.tsdb.path={self.folder}/data",
+                 f"--web.listen-address=127.0.0.1:{self.port}"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        try:
+            wait_until(self.is_ready, 30, "the start of Prometheus")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; its log:\n{(self.folder / 'log').read_text()[-3000:]}") from None
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+    def is_ready(self):
+        assert self.process.poll() is None, (self.folder / "log").read_text()[-3000:]
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/-/ready", timeout=5) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+    def ask(self, path, **query):
+        url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(query)}"
+        try:
+            with urllib.request.urlopen(url, timeout=30) as answer:
+                return json.load(answer)["data"]
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{query}: {error.read().decode()}") from None
+
+    def series(self, query):
+        """How many series the query finds now."""
+        return len(self.ask("query", query=query)["result"])
+
+    def rules(self):
+        return [rule for group in self.ask("rules")["groups"] for rule in group["rules"]]
+
+
+class Traffic(threading.Thread):
+    """Requests of every kind that has a metric, until it is stopped."""
+
+    def __init__(self, port):
+        super().__init__(daemon=True)
+        self.port = port
+        self.is_over = threading.Event()
+        self.failure = None
+
+    def run(self):
+        try:
+            with (Client(self.port, token("scraped")) as driver, Client(self.port, "no-token") as stranger,
+                  Client(self.port, None) as anyone):
+                number = 0
+                while not self.is_over.is_set():
+                    number += 1
+                    for event in ({"event": "chargerTargeted"}, {"event": "exclusiveActivatedByWeb", "session_id": "s"}):
+                        driver.post("/native/events", {
+                            **event, "event_id": f"{event['event']}-{number}", "charger_id": "c",
+                            "occurred_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())})
+                    stranger.request("GET", "/native/config")
+                    anyone.post("/auth/otp/start", {"phone": f"+491520000{number % 10000:04}"})
+                    time.sleep(0.05)
+        except Exception as error:
+            self.failure = error
+
+
+def threshold_removed(query):
+    """A rule's query without the comparison at its end, which finds series whether or not the alert fires."""
+    value, count = re.subn(r"\s*(?:==|<|>)\s*[0-9.e+]+$", "", query.strip())
+    assert count == 1, f"{query} does not end in a comparison with a number"
+    return value
+
+
+def dashboard_queries():
+    """Title and query, with the variables of Grafana replaced."""
+    dashboard = json.loads(DASHBOARD.read_text())
+    queries = [(panel["title"], target["expr"]) for panel in dashboard["panels"] for target in panel.get("targets", [])]
+    for variable in dashboard["templating"]["list"]:
+        if found := re.fullmatch(r"label_values\((.+), \w+\)", variable.get("definition", "")):
+            queries.append((variable["name"], found[1]))
+    for title, query in queries:
+        query = query.replace("$job", "dwell").replace("$instance", ".*").replace("$__rate_interval", INTERVAL)
+        yield title, query
+
+
+def operations_queries():
+    """The queries and metric names that docs/operations.md has in its code spans."""
+    spans = re.findall(r"`([^`]*\bdwell_[^`]*)`", OPERATIONS.read_text())
+    return sorted({re.sub(r"\[(5m|1h)\]", f"[{INTERVAL}]", span) for span in spans})
+
+
+def promtool(report):
+    for words, what in ((("check", "config", CONFIGURATION), "promtool accepts the configuration and its rules"),
+                        (("test", "rules", RULES_TEST), "each alert fires when it should")):
+        run = subprocess.run(["promtool", *map(str, words)], capture_output=True, text=True, timeout=60)
+        report.check(run.returncode == 0, what, run.stdout, run.stderr)
+    tested = set(re.findall(r"alertname: (\w+)\s+exp_alerts:\s+- exp_labels", RULES_TEST.read_text()))
+    named = set(re.findall(r"- alert: (\w+)", RULES.read_text()))
+    report.check(named and tested == named, "no alert is without a test that sees it fire", *(named ^ tested))
+
+
+def runbooks(report):
+    headings = {re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).strip().replace(" ", "-")
+                for line in OPERATIONS.read_text().splitlines() if line.startswith("#")}
+    links = re.findall(r"runbook_url: docs/operations\.md#(\S+)", RULES.read_text())
+    missing = [link for link in links if link not in headings]
+    report.check(len(links) == RULES.read_text().count("- alert: ") and not missing,
+                 "every alert has a section in docs/operations.md", *missing)
+
+
+def without_series(prometheus, queries):
+    """What of the (name, query) finds nothing, once every query has had time to find something."""
+    deadline = time.monotonic() + SCRAPE_SECONDS_MAX
+    while empty := [f"{name}: {query}" for name, query in queries if not prometheus.series(query)]:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(1)
+    return empty
+
+
+def under_load(report, prometheus, traffic):
+    wait_until(lambda: all(rule["health"] == "ok" for rule in prometheus.rules()), SCRAPE_SECONDS_MAX,
+               "a first evaluation of every rule")
+    rules = prometheus.rules()
+    ill = [f"{rule['name']}: {rule['health']} {rule.get('lastError')}" for rule in rules if rule["health"] != "ok"]
+    report.check(rules and not ill, f"Prometheus evaluates all of {len(rules)} rules", *ill)
+    empty = without_series(prometheus, [(rule["name"], threshold_removed(rule["query"])) for rule in rules])
+    report.check(not empty, "every rule finds the series that it judges", *empty)
+    queries = list(dashboard_queries())
+    empty = without_series(prometheus, queries)
+    report.check(len(queries) > 30 and not empty, f"each of {len(queries)} queries of the dashboard finds series", *empty)
+    queries = [("operations.md", query) for query in operations_queries()]
+    empty = without_series(prometheus, queries)
+    report.check(len(queries) > 20 and not empty, f"each of {len(queries)} queries of docs/operations.md finds series",
+                 *empty)
+    report.check(traffic.failure is None, "the load was one", traffic.failure)
+    firing = {rule["name"] for rule in prometheus.rules() if rule["state"] == "firing"}
+    report.check(not firing - {"DwellDiskAlmostFull"}, "no alert fires on a server that is well", *firing)
+
+
+def main():
+    options = arguments(__doc__).parse_args()
+    # Whatever proxy the environment has.
+    os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1"
+    report = Report("prometheus")
+    if not (shutil.which("prometheus") and shutil.which("promtool")):
+        report.note("there is no prometheus here; scripts/bootstrap --tests installs it")
+        report.check(False, "Prometheus is installed")
+        report.exit()
+    promtool(report)
+    runbooks(report)
+    nobody = free_port()
+    with Folder() as folder, Redis(folder) as redis:
+        metrics_port = free_port()
+        environment = {
+            **UNLIMITED, "RATE_LIMIT_PRESESSION_EVENTS": str(PRESESSION_LIMIT), "RATE_LIMIT_AUTH": "0",
+            "METRICS_PORT": str(metrics_port), "REDIS_URL": redis.url, "EVENT_RETENTION_DAYS": "30",
+            # Nobody takes them, so they wait.
+            "POSTHOG_HOST": f"http://127.0.0.1:{nobody}", "POSTHOG_KEY": "key", "OTP_DELIVERY": "webhook",
+            "OTP_WEBHOOK_URL": f"http://127.0.0.1:{nobody}/codes", "OTP_WEBHOOK_SECRET": "signs-the-codes-of-this-test",
+        }
+        with Server(options, folder, environment) as server, Prometheus(folder, metrics_port) as prometheus:
+            traffic = Traffic(server.port)
+            traffic.start()
+            try:
+                under_load(report, prometheus, traffic)
+            finally:
+                traffic.is_over.set()
+                traffic.join(30)
+    report.exit()
+
+
+if __name__ == "__main__":
+    main()
