@@ -367,3 +367,14 @@ CREATE TABLE event_kind_use (
 CREATE INDEX event_kind_use_by_kind ON event_kind_use (kind);
 
 CREATE INDEX audit_by_phone ON audit (phone_digest) WHERE phone_digest IS NOT NULL;
+CREATE TABLE operation_count (
+    -- 60, 900 or 7200.
+    step_seconds  INTEGER NOT NULL,
+    begins_at_ms  INTEGER NOT NULL,
+    -- event.<outcome>, status.<code>, duration.<upper bound in microseconds>
+    series        TEXT    NOT NULL,
+    count         INTEGER NOT NULL,
+    PRIMARY KEY (step_seconds, begins_at_ms, series)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX session_by_opening ON session (opened_at_ms);

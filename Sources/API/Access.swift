@@ -26,36 +26,55 @@ struct Access: Sendable {
     var operatorToken: Secret<String>?
     let logger: Logger
     let metrics: TokenMetrics
+    var refused = RefusedRequests()
 
     /// Anyone; for what must answer without a credential, such as `/healthz`, and for what is judged by its body.
-    func anyone(_ handler: @escaping OpenHandler, form: ProblemForm = .plain)
+    ///
+    /// - Parameter route: its template, under which refusals are noted; nil: they are not.
+    func anyone(_ handler: @escaping OpenHandler, route: String? = nil, form: ProblemForm = .plain)
         -> RequestHandler
     {
         { request in
             do throws(ProblemAnswer) {
-                return try await handler(request)
+                return noted(try await handler(request), nil, route, request)
             } catch {
-                return error.response(requestID: request.id, form)
+                return noted(error.response(requestID: request.id, form), nil, route, request)
             }
         }
     }
 
     /// Any signed-in driver.
-    func driver(_ handler: @escaping CallerHandler, form: ProblemForm = .plain)
+    func driver(_ handler: @escaping CallerHandler, route: String, form: ProblemForm = .plain)
         -> RequestHandler
     {
-        anyone(
-            { request throws(ProblemAnswer) in try await handler(request, try await caller(of: request)) }, form: form)
+        { request in
+            var driver: DriverID?
+            do throws(ProblemAnswer) {
+                let caller = try await caller(of: request)
+                driver = caller.driver
+                return noted(try await handler(request, caller), driver, route, request)
+            } catch {
+                return noted(error.response(requestID: request.id, form), driver, route, request)
+            }
+        }
+    }
+
+    /// The answer, remembered for the operator when it is a refusal.
+    private func noted(_ answer: Response, _ driver: DriverID?, _ route: String?, _ request: Request) -> Response {
+        if answer.status.code >= 400, let route {
+            refused.note(answer.status, driver, route: route, requestID: request.id, at: request.receivedAt)
+        }
+        return answer
     }
 
     /// The same for an answer that needs no waiting, where the token needs none either; nil when it does.
-    func driverAtOnce(_ answer: @escaping CallerAnswer) -> @Sendable (Request) -> Response? {
+    func driverAtOnce(_ answer: @escaping CallerAnswer, route: String) -> @Sendable (Request) -> Response? {
         { request in
             do throws(ProblemAnswer) {
                 guard let caller = try callerAtOnce(of: request) else { return nil }
                 return answer(request, caller)
             } catch {
-                return error.response(requestID: request.id)
+                return noted(error.response(requestID: request.id), nil, route, request)
             }
         }
     }

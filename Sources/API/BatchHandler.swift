@@ -8,7 +8,10 @@ import Identity
 import JourneyModel
 
 struct BatchHandler: Sendable {
+    static let template = "/native/events/batch"
+
     let events: EventHandlers
+    let refused: RefusedRequests
 
     var post: CallerHandler {
         { request, caller throws(ProblemAnswer) in
@@ -22,12 +25,13 @@ struct BatchHandler: Sendable {
             }
             let ingested = await events.ingest.ingest(
                 decoded.compactMap { try? $0.get() }, of: caller.driver, receivedAt: request.receivedAt)
-            return answer(decoded, ingested, request)
+            return answer(decoded, ingested, of: caller.driver, request)
         }
     }
 
     private func answer(
-        _ decoded: [Result<EventSubmission, BodyRefusal>], _ ingested: [Ingested], _ request: Request
+        _ decoded: [Result<EventSubmission, BodyRefusal>], _ ingested: [Ingested], of driver: DriverID,
+        _ request: Request
     ) -> Response {
         var remaining = ingested[...]
         let results = decoded.map { event -> BatchResult in
@@ -36,6 +40,7 @@ struct BatchHandler: Sendable {
             case .success: result(remaining.removeFirst(), request)
             }
         }
+        note(results, of: driver, request)
         var response = Response(
             status: .ok, fields: Fields([("Content-Type", "application/json")]),
             body: .bytes(BatchResult.encode(results)))
@@ -47,6 +52,17 @@ struct BatchHandler: Sendable {
         switch events.outcome(of: ingested, request) {
         case .success(let acknowledgement): .answer(EventAnswer(acknowledgement))
         case .failure(let answer): .problem(answer.problem(requestID: request.id))
+        }
+    }
+
+    /// Each refused event is one refusal of the driver's.
+    private func note(_ results: [BatchResult], of driver: DriverID, _ request: Request) {
+        var counts: [Int: Int] = [:]
+        for case .problem(let problem) in results { counts[problem.code.status, default: 0] += 1 }
+        for (status, count) in counts {
+            refused.note(
+                Status(status), driver, route: Self.template, requestID: request.id, at: request.receivedAt,
+                count: count)
         }
     }
 }

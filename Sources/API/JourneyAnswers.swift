@@ -113,7 +113,7 @@ extension JSONWriter {
         endObject()
     }
 
-    fileprivate mutating func summary(_ session: SessionSummary, at now: Moment) {
+    mutating func summary(_ session: SessionSummary, at now: Moment) {
         member("session_id", session.sessionID)
         member("state", session.journey?.advanced(to: now).state.rawValue)
         member("charger_id", session.chargerID)

@@ -6,7 +6,7 @@ import JourneyModel
 enum OperatorAnswers {
     static func picture(
         _ picture: OperatorPicture.Picture, requests: RequestFigures.Sum, settings: VersionedSettings,
-        admission: String, freeBytes: Int64?, forwarding: FeedPlace?, version: String
+        admission: String, freeBytes: Int64?, outbox: [OutboxStatus], version: String
     ) -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 8192)
         writer.beginObject()
@@ -23,13 +23,7 @@ enum OperatorAnswers {
         writer.bool(picture.isWhole)
         writer.requests(requests)
         writer.member("admission", admission)
-        if let forwarding {
-            writer.name("forwarding")
-            writer.beginObject()
-            writer.member("waiting", forwarding.waitingCount)
-            writer.member("lost", forwarding.lostCount)
-            writer.endObject()
-        }
+        writer.outbox(outbox)
         writer.name("storage")
         writer.beginObject()
         writer.member("database_bytes", picture.storageBytes)
@@ -42,10 +36,11 @@ enum OperatorAnswers {
         return writer.bytes
     }
 
-    static func settings(_ versions: [SettingsVersionUse], inForce: VersionedSettings) -> [UInt8] {
+    static func settings(_ versions: [SettingsVersionUse], inForce: VersionedSettings, since: Moment?) -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 512 * (versions.count + 1))
         writer.beginObject()
         writer.member("settings_version", inForce.version)
+        if let since { writer.member("in_force_since", RFC3339.text(of: since)) }
         writer.name("settings")
         writer.raw(String(decoding: inForce.settings.wireJSON, as: UTF8.self))
         writer.name("versions")
@@ -119,6 +114,24 @@ extension JSONWriter {
             member("event", words[0])
             member(keyName, words[1])
             member("count", count)
+            endObject()
+        }
+        endArray()
+    }
+
+    fileprivate mutating func outbox(_ queues: [OutboxStatus]) {
+        name("outbox")
+        beginArray()
+        for queue in queues {
+            beginObject()
+            member("queue", queue.queue)
+            member("waiting", queue.waitingCount)
+            if let oldest = queue.oldest { member("oldest_at", RFC3339.text(of: oldest)) }
+            if let lost = queue.lostCount { member("lost", lost) }
+            if let failure = queue.lastFailure {
+                member("last_error", failure.reason)
+                member("last_error_at", RFC3339.text(of: failure.at))
+            }
             endObject()
         }
         endArray()

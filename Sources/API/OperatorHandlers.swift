@@ -14,28 +14,34 @@ package struct OperatorParts: Sendable {
     /// `OPS_TOKEN`; nil: only tokens of the role `ops` are good.
     package var token: Secret<String>?
     package var reader: any OperatorReader
+    package var lists: any OperatorListReader
     package var drivers: DriverCounts
+    package var history: OperationHistory
     package var figures: RequestFigures
+    package var refused = RefusedRequests()
     /// `process`, `redis`, or `redis-unreachable`.
     package var admission: @Sendable () -> String
     /// On the file system of the database.
     package var freeBytes: @Sendable () -> Int64?
-    /// Nil: nothing is forwarded.
-    package var forwarding: @Sendable () async -> FeedPlace?
+    /// What waits to be delivered; a queue that is not configured is not in it.
+    package var outbox: @Sendable () async -> [OutboxStatus]
     package var version: String
 
     package init(
-        token: Secret<String>?, reader: any OperatorReader, drivers: DriverCounts, figures: RequestFigures,
-        admission: @escaping @Sendable () -> String, freeBytes: @escaping @Sendable () -> Int64?,
-        forwarding: @escaping @Sendable () async -> FeedPlace?, version: String
+        token: Secret<String>?, reader: any OperatorReader, lists: any OperatorListReader, drivers: DriverCounts,
+        history: OperationHistory, figures: RequestFigures, admission: @escaping @Sendable () -> String,
+        freeBytes: @escaping @Sendable () -> Int64?, outbox: @escaping @Sendable () async -> [OutboxStatus],
+        version: String
     ) {
         self.token = token
         self.reader = reader
+        self.lists = lists
         self.drivers = drivers
+        self.history = history
         self.figures = figures
         self.admission = admission
         self.freeBytes = freeBytes
-        self.forwarding = forwarding
+        self.outbox = outbox
         self.version = version
     }
 }
@@ -106,10 +112,12 @@ struct OperatorHandlers: Sendable {
     /// `GET /ops/settings`
     var versions: OpenHandler {
         { request throws(ProblemAnswer) in
-            let versions = try await logger.reading(for: request) { () async throws(StoreFailure) in
-                try await operation.reader.settingsVersions(limit: Self.versionsMax)
+            let current = settings.read()
+            let (versions, since) = try await logger.reading(for: request) { () async throws(StoreFailure) in
+                let versions = try await operation.reader.settingsVersions(limit: Self.versionsMax)
+                return (versions, try await operation.reader.inForceSince(current.version))
             }
-            return .unkept(OperatorAnswers.settings(versions, inForce: settings.read()))
+            return .unkept(OperatorAnswers.settings(versions, inForce: current, since: since))
         }
     }
 
@@ -137,7 +145,7 @@ struct OperatorHandlers: Sendable {
         }
         return OperatorAnswers.picture(
             current, requests: operation.figures.sum(), settings: settings.read(), admission: operation.admission(),
-            freeBytes: operation.freeBytes(), forwarding: await operation.forwarding(),
+            freeBytes: operation.freeBytes(), outbox: await operation.outbox(),
             version: operation.version)
     }
 

@@ -49,6 +49,10 @@ enum PageHandlers {
         ("/ops", Page(PackageResources.ops_html, html)),
         ("/ops/ops.css", Page(PackageResources.ops_css, css)),
         ("/ops/ops.js", Page(PackageResources.ops_js, javaScript)),
+        ("/ops/ops-draw.js", Page(PackageResources.ops_draw_js, javaScript)),
+        ("/ops/ops-history.js", Page(PackageResources.ops_history_js, javaScript)),
+        ("/ops/ops-cases.js", Page(PackageResources.ops_cases_js, javaScript)),
+        ("/ops/ops-start.js", Page(PackageResources.ops_start_js, javaScript)),
     ]
 
     static let html = "text/html; charset=utf-8"

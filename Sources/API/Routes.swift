@@ -21,6 +21,7 @@ package struct API: Sendable {
     private let backgroundPing: BackgroundPingHandler
     private let signIn: SignInHandlers
     private let operation: OperatorHandlers
+    private let lists: OperatorListHandlers
     private let limits: RateLimits
 
     /// `clock` is for what is written long after a request came: the messages of a stream.
@@ -31,7 +32,8 @@ package struct API: Sendable {
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) {
         access = Access(
-            tokens: tokens, operatorToken: operation.token, logger: logger, metrics: TokenMetrics(metrics))
+            tokens: tokens, operatorToken: operation.token, logger: logger, metrics: TokenMetrics(metrics),
+            refused: operation.refused)
         addressLimit = AddressLimit(admission: admission, limits: limits)
         events = EventHandlers(ingest: ingest, logger: logger)
         sessions = SessionsHandler(store: store)
@@ -42,6 +44,7 @@ package struct API: Sendable {
         self.signIn = SignInHandlers(signIn, logger: logger)
         self.operation = OperatorHandlers(
             operation, settings: settings, access: access, isEnding: { streams.isClosed }, clock: clock, logger: logger)
+        lists = OperatorListHandlers(operation: operation, clock: clock, logger: logger)
         self.limits = limits
     }
 
@@ -52,7 +55,7 @@ package struct API: Sendable {
 
     /// Every route with the credential that it wants.
     package var surface: [Endpoint] {
-        let batch = BatchHandler(events: events)
+        let batch = BatchHandler(events: events, refused: access.refused)
         return [
             event(.post, "/native/events", events.post(.native)),
             event(.post, "/native/events/batch", batch.post, bodyBytesMax: RequestLimits.batchBytesMax),
@@ -111,7 +114,14 @@ package struct API: Sendable {
             operatorOnly("/ops/picture", operation.one),
             operatorOnly("/ops/stream", operation.stream),
             operatorOnly("/ops/settings", operation.versions),
+            operatorOnly("/ops/history", lists.history),
+            operatorOnly("/ops/drivers", lists.drivers),
+            operatorOnly("/ops/drivers/{driver_id}", lists.driver),
+            operatorOnly("/ops/sessions", lists.sessions),
             operatorOnly("/ops/sessions/{session_id}", operation.timeline),
+            operatorOnly("/ops/events", lists.events),
+            operatorOnly("/ops/refusals", lists.refusals),
+            operatorOnly("/ops/search", method: .post, lists.search),
 
             anyone(.get, "/.well-known/jwks.json") { [signIn] _ in signIn.keySet },
             anyone(.get, "/healthz") { _ in HealthHandler.alive },
@@ -134,24 +144,31 @@ package struct API: Sendable {
 
     /// A route whose answer needs no waiting.
     private func driver(_ method: Method, _ template: String, atOnce answer: @escaping CallerAnswer) -> Endpoint {
-        let handler = access.driver { request, caller throws(ProblemAnswer) in answer(request, caller) }
-        let route = Route(method, template, atOnce: access.driverAtOnce(answer), handler: handler)
+        let handler = access.driver(
+            { request, caller throws(ProblemAnswer) in answer(request, caller) }, route: template)
+        let route = Route(method, template, atOnce: access.driverAtOnce(answer, route: template), handler: handler)
         return Endpoint(route: route, credential: .accessToken)
     }
 
     private func driver(_ method: Method, _ template: String, _ handler: @escaping CallerHandler) -> Endpoint {
-        Endpoint(route: Route(method, template, handler: access.driver(handler)), credential: .accessToken)
+        Endpoint(
+            route: Route(method, template, handler: access.driver(handler, route: template)), credential: .accessToken)
     }
 
-    private func operatorOnly(_ template: String, _ handler: @escaping OpenHandler) -> Endpoint {
-        Endpoint(route: Route(.get, template, handler: access.operatorOnly(handler)), credential: .operatorToken)
+    private func operatorOnly(
+        _ template: String, method: Method = .get, _ handler: @escaping OpenHandler
+    ) -> Endpoint {
+        Endpoint(
+            route: Route(
+                method, template, bodyBytesMax: AccountBody.bytesMax, handler: access.operatorOnly(handler)),
+            credential: .operatorToken)
     }
 
     /// A route of signing in, for a signed-in driver.
     private func account(
         _ method: Method, _ template: String, _ handler: @escaping CallerHandler, form: ProblemForm = .plain
     ) -> Endpoint {
-        limited(method, template, access.driver(handler, form: form), form, wants: .accessToken)
+        limited(method, template, access.driver(handler, route: template, form: form), form, wants: .accessToken)
     }
 
     /// A route of signing in whose credential is judged by what is behind the handler.
@@ -159,7 +176,7 @@ package struct API: Sendable {
         _ method: Method, _ template: String, wants credential: Credential, _ handler: @escaping OpenHandler,
         form: ProblemForm = .plain
     ) -> Endpoint {
-        limited(method, template, access.anyone(handler, form: form), form, wants: credential)
+        limited(method, template, access.anyone(handler, route: template, form: form), form, wants: credential)
     }
 
     private func limited(
@@ -180,20 +197,21 @@ package struct API: Sendable {
     ) -> Endpoint {
         let policy = RateLimitFields.policy(limits)
         let ingest = events.ingest
-        let admitted = access.driver { request, caller throws(ProblemAnswer) in
-            var response: Response
-            do throws(ProblemAnswer) {
-                response = try await handler(request, caller)
-            } catch {
-                response = error.response(requestID: request.id)
-            }
-            if response.fields.first("RateLimit") == nil,
-                let standing = RateLimitFields.standing(ingest.standing(of: caller.driver))
-            {
-                response.fields.append("RateLimit", standing)
-            }
-            return response
-        }
+        let admitted = access.driver(
+            { request, caller throws(ProblemAnswer) in
+                var response: Response
+                do throws(ProblemAnswer) {
+                    response = try await handler(request, caller)
+                } catch {
+                    response = error.response(requestID: request.id)
+                }
+                if response.fields.first("RateLimit") == nil,
+                    let standing = RateLimitFields.standing(ingest.standing(of: caller.driver))
+                {
+                    response.fields.append("RateLimit", standing)
+                }
+                return response
+            }, route: template)
         let route = Route(method, template, bodyBytesMax: bodyBytesMax) { request in
             var response = await admitted(request)
             if let policy { response.fields.append("RateLimit-Policy", policy) }

@@ -18,6 +18,8 @@ struct SignInWiring {
     private let outgoing: OutgoingWiring
     /// Nil: codes go to no webhook.
     var webhook: WebhookCodeDelivery? { outgoing.delivery as? WebhookCodeDelivery }
+    /// The last one of Apple's.
+    var revocationFailure: DeliveryFailure { outgoing.revocationFailure }
 
     init(
         _ configuration: Configuration, key: SigningKey, digests: KeyedDigests, store: SQLiteEventStore,
@@ -59,6 +61,7 @@ private struct OutgoingWiring {
     /// Nil: no codes are sent.
     let delivery: (any CodeDelivery)?
     let loops: [any Service]
+    let revocationFailure = DeliveryFailure()
 
     init(
         _ configuration: Configuration, http: OutgoingHTTP, queue: any AppleRevocationQueue,
@@ -69,7 +72,8 @@ private struct OutgoingWiring {
             source: AppleKeySetFetch(http: http, url: configuration.apple.keySetURL.url, logger: logger), clock: clock)
         apple = await Self.tokenEndpoint(configuration, http, clock)
         if let apple {
-            let revocations = AppleRevocationDelivery(queue: queue, apple: apple, clock: clock, logger: logger)
+            let revocations = AppleRevocationDelivery(
+                queue: queue, apple: apple, clock: clock, logger: logger, failure: revocationFailure)
             loops.append(LoopService(loop: revocations.run))
         }
         switch configuration.codes.delivery {

@@ -32,6 +32,8 @@ struct Wiring {
     private let watching: OperationWiring
     private let server: Server
     private let outgoing = OutgoingHTTP()
+    private let operationHistory: OperationHistory
+    private let analyticsFailure = DeliveryFailure()
     /// The one of METRICS_PORT.
     private let operatorServer: Server?
 
@@ -71,8 +73,14 @@ struct Wiring {
             logger: logger)
         streams = JourneyStreams(journeys: store, logger: logger)
         let figures = RequestFigures { millisecondsSince1970() / 1000 }
+        operationHistory = OperationHistory(
+            store: store, totals: { HistoryTotals.read(metrics) }, clock: Self.now, logger: logger)
+        let outbox = OutboxReading(
+            store: store, analyticsFailure: configuration.analytics == nil ? nil : analyticsFailure,
+            codes: signIn.webhook, revocationFailure: signIn.revocationFailure)
         let operation = Self.operation(
-            configuration, figures: figures, store: store, drivers: drivers, shared: shared)
+            configuration, figures: figures, store: store, drivers: drivers, history: operationHistory, outbox: outbox,
+            shared: shared)
         let api = API(
             ingest: ingest, store: store, journeys: store, streams: streams, settings: settings,
             limits: configuration.rateLimits, admission: admission, tokens: signIn.verifier,
@@ -108,6 +116,7 @@ struct Wiring {
             store: store, settings: settings, clock: Self.now, logger: logger, metrics: watching.metrics)
         services.append(LoopService(loop: deadlines.run))
         services += signIn.loops
+        services.append(LoopService(loop: operationHistory.run))
         let truncation = LogTruncation(log: store, bytesMax: SQLiteEventStore.logBytesMax, logger: logger)
         services.append(LoopService(loop: truncation.run))
         if let days = configuration.eventRetentionDays {
@@ -123,7 +132,7 @@ struct Wiring {
             let forwarding = AnalyticsForwarding(
                 feed: store,
                 capture: PostHogCapture(http: outgoing, host: analytics.host.url, key: analytics.key),
-                clock: Self.now, logger: logger)
+                clock: Self.now, logger: logger, failure: analyticsFailure)
             services.append(LoopService(loop: forwarding.run))
         }
         // Before the other, so that it can be read while that one drains.
@@ -140,10 +149,11 @@ struct Wiring {
 
     private static func operation(
         _ configuration: Configuration, figures: RequestFigures, store: SQLiteEventStore, drivers: DriverCounts,
-        shared: SharedAdmission?
+        history: OperationHistory, outbox: OutboxReading, shared: SharedAdmission?
     ) -> OperatorParts {
         OperatorParts(
-            token: configuration.operatorToken, reader: store, drivers: drivers, figures: figures,
+            token: configuration.operatorToken, reader: store, lists: store, drivers: drivers, history: history,
+            figures: figures,
             admission: {
                 switch shared?.standing {
                 case nil: "process"
@@ -151,10 +161,7 @@ struct Wiring {
                 }
             },
             freeBytes: { store.diskFreeBytes() },
-            forwarding: {
-                guard configuration.analytics != nil else { return nil }
-                return try? await store.place(of: AnalyticsForwarding.consumer)
-            }, version: version)
+            outbox: outbox.status, version: version)
     }
 
     @Sendable private static func now() -> Moment {

@@ -34,10 +34,14 @@ package struct AnalyticsForwarding: Sendable {
     private let capture: any AnalyticsCapture
     private let clock: @Sendable () -> Moment
     private let logger: Logger
+    private let failure: DeliveryFailure
 
+    /// `failure` is told of each.
     package init(
-        feed: any EventFeed, capture: any AnalyticsCapture, clock: @escaping @Sendable () -> Moment, logger: Logger
+        feed: any EventFeed, capture: any AnalyticsCapture, clock: @escaping @Sendable () -> Moment, logger: Logger,
+        failure: DeliveryFailure = DeliveryFailure()
     ) {
+        self.failure = failure
         self.feed = feed
         self.capture = capture
         self.clock = clock
@@ -95,6 +99,7 @@ package struct AnalyticsForwarding: Sendable {
             logger.error(
                 "analytics refuse an event for good; it is not forwarded",
                 metadata: ["event": "\(last)", "reason": "\(reason)"])
+            failure.record("refused: \(reason)", at: clock())
             try await feed.move(Self.consumer, to: last, losing: deletedCount + 1, at: clock())
             return 0
         case .refused:
@@ -108,6 +113,7 @@ package struct AnalyticsForwarding: Sendable {
     /// 1, 2, 4 ... 60 s, each up to half as long again by chance, so that many servers do not come back at once.
     private func pause(_ pace: inout Pace, reason: String, waiting: Int64?, atLeastSeconds: Int?) -> Int64 {
         let now = clock()
+        failure.record(reason, at: now)
         if pace.nextLog.map({ now >= $0 }) ?? true {
             var metadata: Logger.Metadata = ["reason": "\(reason)"]
             if let waiting { metadata["waiting"] = "\(waiting)" }

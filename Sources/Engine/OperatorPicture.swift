@@ -19,6 +19,9 @@ package protocol OperatorReader: Sendable {
     /// The versions of the settings that events were stored under, the newest first, at most `limit`.
     func settingsVersions(limit: Int) async throws(StoreFailure) -> [SettingsVersionUse]
 
+    /// When that version came into force last; nil: it is not in the history.
+    func inForceSince(_ version: String) async throws(StoreFailure) -> Moment?
+
     /// One session of any driver's with its events, the first `limit`; nil when there is none.
     func operatorTimeline(of sessionID: String, limit: Int) async throws(StoreFailure) -> OperatorTimeline?
 }

@@ -1,6 +1,7 @@
 // Tells Apple, sooner or later, that the tokens of deleted people are to be revoked. The queue is the store's, and durable;
 // nothing is remembered here between two calls, so that a restart needs no care. It refuses to know who they were.
 
+package import Engine
 package import Identity
 package import JourneyModel
 package import Logging
@@ -17,11 +18,14 @@ package struct AppleRevocationDelivery: Sendable {
     private let apple: AppleTokenEndpoint
     private let clock: @Sendable () -> Moment
     private let logger: Logger
+    private let failure: DeliveryFailure
 
+    /// `failure` is told of each.
     package init(
         queue: any AppleRevocationQueue, apple: AppleTokenEndpoint, clock: @escaping @Sendable () -> Moment,
-        logger: Logger
+        logger: Logger, failure: DeliveryFailure = DeliveryFailure()
     ) {
+        self.failure = failure
         self.queue = queue
         self.apple = apple
         self.clock = clock
@@ -34,6 +38,7 @@ package struct AppleRevocationDelivery: Sendable {
         while !Task.isCancelled {
             if let failure = await deliverWhatIsDue() {
                 let now = clock()
+                self.failure.record(failure, at: now)
                 if now >= nextLog {
                     logger.error("Apple is not told of a deletion yet", metadata: ["failure": "\(failure)"])
                     nextLog = now.advanced(byMilliseconds: Self.failureLogIntervalMilliseconds)

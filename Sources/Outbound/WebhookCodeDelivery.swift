@@ -1,6 +1,7 @@
 // One-time codes on their way to the webhook: off the request, each tried again with growing pauses for as long as it
 // lives. It refuses to know HTTP and signatures. Nothing that it logs tells a code or a number.
 
+package import Engine
 package import Identity
 package import JourneyModel
 package import Logging
@@ -31,6 +32,9 @@ package final class WebhookCodeDelivery: CodeDelivery {
         var isDraining = false
         var lastLog: Moment?
     }
+
+    /// Of the calls to the webhook.
+    package let failure = DeliveryFailure()
 
     private struct Job: Sendable {
         var code: OutgoingCode
@@ -120,6 +124,7 @@ package final class WebhookCodeDelivery: CodeDelivery {
             case .delivered: return end(job)
             case .refused(let status):
                 end(job)
+                failure.record("refused: \(status)", at: now)
                 return logger.error("the code webhook refused a call", metadata: ["status": "\(status)"])
             case .tryAgain(let reason):
                 tell(reason, at: now)
@@ -131,6 +136,7 @@ package final class WebhookCodeDelivery: CodeDelivery {
     }
 
     private func tell(_ reason: String, at now: Moment) {
+        failure.record(reason, at: now)
         let isDue = state.withLock { state in
             if let last = state.lastLog, last <= now,
                 now.milliseconds(since: last) < Self.failureLogIntervalMilliseconds

@@ -37,5 +37,6 @@ package struct Migration: Sendable {
         Migration(7, "last_backup", PackageResources._007_last_backup_sql),
         Migration(8, "clocks", PackageResources._008_clocks_sql),
         Migration(9, "text_uses", PackageResources._009_text_uses_sql),
+        Migration(10, "operation_count", PackageResources._010_operation_count_sql),
     ]
 }

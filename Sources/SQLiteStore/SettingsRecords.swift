@@ -28,6 +28,17 @@ extension SQLiteEventStore {
     }
 }
 
+extension SQLiteEventStore {
+    package func inForceSince(_ version: String) async throws(StoreFailure) -> Moment? {
+        try await read { db in
+            try Int64.fetchOne(
+                db, sql: "SELECT at_ms FROM settings_change WHERE version = ? ORDER BY id DESC LIMIT 1",
+                arguments: [version]
+            ).map(Moment.init(millisecondsSinceEpoch:))
+        }
+    }
+}
+
 /// Reads a database file beside a running server or without one.
 package struct SettingsRecords: RecordsReader {
     package static let changesMax = 10_000

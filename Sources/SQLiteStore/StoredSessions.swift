@@ -52,7 +52,7 @@ enum StoredSessions {
             arguments: [driver.rawValue, sessionID])
     }
 
-    private static func summary(_ row: Row, _ db: Database) throws -> SessionSummary {
+    static func summary(_ row: Row, _ db: Database) throws -> SessionSummary {
         SessionSummary(
             sessionID: row[1], openedAt: Moment(millisecondsSinceEpoch: row[2]),
             registeredAt: StoredEvents.moment(row[3]), chargerID: row[4], merchantID: row[5],

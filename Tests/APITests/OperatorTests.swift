@@ -14,17 +14,21 @@ import Testing
 @Suite struct OperatorTests {
     private let api = ScriptedAPI()
 
-    private func ask(_ path: String, token: String?) async -> Response {
+    private func ask(_ path: String, query: String? = nil, token: String?) async -> Response {
         let route = api.routes.first { $0.method == .get && $0.template == path }
         guard let route else { return Response(status: .notFound) }
         return await route.handler(
             Request(
-                method: .get, path: path, fields: Fields(token.map { [("Authorization", "Bearer \($0)")] } ?? []),
+                method: .get, path: path, query: query,
+                fields: Fields(token.map { [("Authorization", "Bearer \($0)")] } ?? []),
                 id: "r1", receivedAtMilliseconds: api.clock.now.millisecondsSinceEpoch,
-                parameters: ["session_id": "s"]))
+                parameters: ["session_id": "s", "driver_id": "d"]))
     }
 
-    @Test(arguments: ["/ops/picture", "/ops/stream", "/ops/settings", "/ops/sessions/{session_id}"])
+    @Test(arguments: [
+        "/ops/picture", "/ops/stream", "/ops/settings", "/ops/history", "/ops/drivers", "/ops/drivers/{driver_id}",
+        "/ops/sessions", "/ops/sessions/{session_id}", "/ops/events", "/ops/refusals",
+    ])
     func onlyWhoRunsTheServerMayLook(path: String) async {
         #expect(await ask(path, token: nil).status == .unauthorized)
         #expect(await ask(path, token: "bad").status == .unauthorized)
@@ -52,7 +56,8 @@ import Testing
             text.contains(
                 #""rejections":[{"event":"visitVerifiedByWeb","reason":"not_at_merchant","count":2}]"#))
         #expect(text.contains(#""admission":"redis""#))
-        #expect(text.contains(#""forwarding":{"waiting":2,"lost":0}"#))
+        let oldest = RFC3339.text(of: .sample)
+        #expect(text.contains(#""outbox":[{"queue":"analytics","waiting":2,"oldest_at":"\#(oldest)","lost":0}]"#))
         #expect(text.contains(#""storage":{"database_bytes":11,"free_bytes":7}"#))
         #expect(text.components(separatedBy: #"{"minute":"#).count == 61)
     }
@@ -60,6 +65,49 @@ import Testing
     @Test func aSessionThatIsNotThereIsNotFound() async {
         api.operators.forget()
         #expect(await ask("/ops/sessions/{session_id}", token: ScriptedAPI.operatorToken).status == .notFound)
+    }
+
+    @Test(arguments: [
+        ("/ops/history", "range=2h", "/range"), ("/ops/drivers", "state=idle", "/state"),
+        ("/ops/drivers", "limit=201", "/limit"), ("/ops/sessions", "ended=maybe", "/ended"),
+        ("/ops/sessions", "from=yesterday", "/from"), ("/ops/sessions", "cursor=x", "/cursor"),
+        ("/ops/sessions", "charger=%ff", "/charger"), ("/ops/events", "reason=unknown&reason=x", "/reason"),
+        ("/ops/refusals", "status=200", "/status"),
+    ])
+    func whatIsWrongWithAListIsTold(path: String, query: String, pointer: String) async {
+        let answer = await ask(path, query: query, token: ScriptedAPI.operatorToken)
+        #expect(answer.status == .badRequest)
+        #expect(answer.text.contains(#""pointer":"\#(pointer)""#), "\(answer.text)")
+    }
+
+    @Test func whatIsCountedSinceTheLastMinuteIsInTheHistory() async {
+        let text = await ask("/ops/history", query: "range=15m", token: ScriptedAPI.operatorToken).text
+        #expect(text.contains(#""events":{"applied":3},"statuses":{"200":2},"p50_us":500,"p90_us":900"#), "\(text)")
+    }
+
+    @Test func aRefusalIsThatOfItsDriver() async {
+        for path in ["/native/sessions", "/native/sessions", "/native/sessions/{session_id}"] {
+            _ = await ask(path, query: "limit=0", token: "good")
+        }
+        _ = await ask("/native/sessions", token: "bad")
+        let all = await ask("/ops/refusals", token: ScriptedAPI.operatorToken).text
+        #expect(all.contains(#""route":"/native/sessions","status":400,"count":2"#), "\(all)")
+        #expect(all.contains(#"{"route":"/native/sessions","status":401,"count":1"#), "\(all)")
+        let some = await ask("/ops/refusals", query: "status=401", token: ScriptedAPI.operatorToken).text
+        #expect(!some.contains(#""status":400"#))
+    }
+
+    @Test func refusalsAreBoundedAndTheOldestGoFirst() {
+        let refused = RefusedRequests()
+        for number in 0...RefusedRequests.rowsMax {
+            refused.note(
+                .notFound, DriverID("d\(number)"), route: "/r", requestID: "r",
+                at: Moment(millisecondsSinceEpoch: Int64(number)))
+        }
+        let rows = refused.list(of: nil, status: nil, limit: .max)
+        #expect(rows.count == RefusedRequests.rowsMax)
+        #expect(rows.first?.key.driver == DriverID("d\(RefusedRequests.rowsMax)"))
+        #expect(rows.last?.key.driver == DriverID("d1"))
     }
 
     /// Every figure is at most half too high, and none too low.
@@ -91,7 +139,7 @@ import Testing
     }
 }
 
-final class ScriptedOperatorReader: OperatorReader {
+final class ScriptedOperatorReader: OperatorReader, OperatorListReader, HistoryStore {
     private struct State {
         var drivers: [JourneyState: Int] = [:]
         var tallies: [EventTally] = []
@@ -123,4 +171,34 @@ final class ScriptedOperatorReader: OperatorReader {
         return OperatorTimeline(
             driver: DriverID("d"), timeline: SessionTimeline(session: session, events: [], hasMore: false))
     }
+
+    func inForceSince(_ version: String) async throws(StoreFailure) -> Moment? { .sample }
+
+    private static let driver = DriverSummary(
+        driver: DriverID("d"), state: .idle, lastEventAt: nil, sessionID: nil, targetChargerID: nil,
+        firstSeenAt: .sample)
+
+    func drivers(
+        in state: JourneyState?, before place: Int64?, limit: Int
+    ) async throws(StoreFailure) -> ListPage<DriverSummary> { ListPage([Self.driver], next: 7) }
+
+    func driver(_ driver: DriverID, sessions: Int, events: Int) async throws(StoreFailure) -> DriverDetail? {
+        state.withLock(\.isThere) ? DriverDetail(summary: Self.driver, sessions: [], events: []) : nil
+    }
+
+    func sessions(
+        _ filter: SessionFilter, before place: Int64?, limit: Int, at now: Moment
+    ) async throws(StoreFailure) -> ListPage<OperatorSession> { ListPage([], next: nil) }
+
+    func events(
+        _ filter: EventFilter, before place: Int64?, limit: Int
+    ) async throws(StoreFailure) -> ListPage<EventCase> { ListPage([], next: nil) }
+
+    func search(_ text: String, limit: Int) async throws(StoreFailure) -> SearchResult {
+        SearchResult(drivers: [Self.driver], sessions: [], chargerIDs: [])
+    }
+
+    func add(_ minutes: [HistoryStep], at now: Moment) async throws(StoreFailure) {}
+
+    func history(since start: Moment, in range: HistoryRange) async throws(StoreFailure) -> [HistoryStep] { [] }
 }

@@ -34,10 +34,16 @@ final class ScriptedAPI: Sendable {
         let admission = InProcessAdmission(limits: limits)
         let ingest = Ingest(store: store, admission: admission, settings: settings)
         figures = RequestFigures { [clock] in clock.now.millisecondsSinceEpoch / 1000 }
+        let history = OperationHistory(
+            store: operators, totals: { ["event.applied": 3, "status.200": 2, "duration.1000": 2] },
+            clock: { [clock] in clock.now }, logger: Self.silent)
         let operation = OperatorParts(
-            token: Secret(Self.operatorToken), reader: operators, drivers: DriverCounts(reader: operators),
-            figures: figures, admission: { "redis" }, freeBytes: { 7 },
-            forwarding: { FeedPlace(last: 1, newest: 3, lostCount: 0) }, version: "1.2.3")
+            token: Secret(Self.operatorToken), reader: operators, lists: operators,
+            drivers: DriverCounts(reader: operators), history: history, figures: figures, admission: { "redis" },
+            freeBytes: { 7 },
+            outbox: {
+                [OutboxStatus(queue: "analytics", waitingCount: 2, oldest: .sample, lostCount: 0)]
+            }, version: "1.2.3")
         surface =
             API(
                 ingest: ingest, store: store, journeys: journeys, streams: streams, settings: settings, limits: limits,

@@ -67,9 +67,10 @@ final class ServedDwell: Sendable {
             store: store, journeys: store, streams: streams, settings: inForce,
             limits: limits, admission: admission, tokens: verifier, signIn: signIn,
             operation: OperatorParts(
-                token: nil, reader: store, drivers: DriverCounts(reader: store), figures: RequestFigures { 0 },
-                admission: { "process" }, freeBytes: { nil }, forwarding: { nil }, version: "test"), clock: now,
-            logger: quiet)
+                token: nil, reader: store, lists: store, drivers: DriverCounts(reader: store),
+                history: OperationHistory(store: store, totals: { [:] }, clock: now, logger: quiet),
+                figures: RequestFigures { 0 }, admission: { "process" }, freeBytes: { nil }, outbox: { [] },
+                version: "test"), clock: now, logger: quiet)
         deadlines = DeadlineKeeping(store: store, settings: inForce, clock: now, logger: quiet)
         server = Server(
             configuration: ServerConfiguration(addresses: [.ip(host: "127.0.0.1", port: 0)]),

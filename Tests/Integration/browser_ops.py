@@ -8,7 +8,7 @@ import json
 import signal
 import time
 
-from chromium import ENTER, WIDE, Chromium
+from chromium import ENTER, ESCAPE, PHONE, WIDE, Chromium
 from client import Client, token
 from page_checks import PageChecks
 from processes import Folder, Redis, Server, arguments
@@ -99,10 +99,13 @@ def figures(browser, report):
         (move[3], move[1]) for drive in DRIVES.values() for move in drive if move[3] in DRIVERS)
     shown = {(state, event): int(count) for state, _, moves in found for event, count in moves}
     report.check(shown == dict(expected), "the moves of the hour are those that were posted", shown, dict(expected))
+    # As they were answered: the one that came before what it wanted was rejected then.
+    none, rejected_count = 1 + PRESESSION_LIMIT, 2
+    applied = sum(expected.values()) - 1
+    browser.wait("return document.getElementById('rate-text').innerText !== ''", "counts over time are read")
     text = browser.text("#rate-text")
-    none = 1 + PRESESSION_LIMIT
-    report.check(text.split() == ["applied", str(sum(expected.values())), "none", str(none), "rejected", "1"],
-                 "the events are counted by verdict", text)
+    report.check(text.split() == f"applied {applied} no change {none} rejected {rejected_count} rate limited 2".split(),
+                 "the events are counted by outcome", text)
     rejected = browser.run(READ_ROWS, "#rejections")
     report.check(rejected == [["1", "enteredMerchantZone", "must_depart_first"]],
                  "what was rejected is told with its reason", rejected)
@@ -115,7 +118,8 @@ def figures(browser, report):
     heights = collections.Counter()
     for name, height in bars:
         heights[name] += height
-    report.check(abs(heights["none"] / heights["rejected"] - none) < 0.01, "the bars are as high as the counts", bars)
+    report.check(abs(heights["none"] / heights["rejected"] - none / rejected_count) < 0.01,
+                 "the bars are as high as the counts", bars)
     browser.wait_for_text("#parts", "takes writes")
     report.check("Rate limits\nRedis" in browser.text("#parts").replace("\n\n", "\n"),
                  "the limiter is Redis", browser.text("#parts"))
@@ -142,7 +146,7 @@ def live(server, redis, browser, report, checks):
     browser.wait_for_text("#versions", "chargerIntentRadius_m 400 → 200, merchantUnlockRadius_m 40 → 100")
     report.check(len(browser.run(READ_ROWS, "#versions")) == 2, "the history has both versions")
     minutes = browser.run(READ_ROWS, "#minutes-table")
-    report.check(sum(int(row[3]) for row in minutes) == 1, "the table of minutes says what the bars say", minutes)
+    report.check(sum(int(row[3]) for row in minutes) == 2, "the table of minutes says what the bars say", minutes)
     redis.kill()
     # The one that finds out.
     post(server, "near-3", "chargerTargeted")
@@ -152,23 +156,103 @@ def live(server, redis, browser, report, checks):
     checks.quiet("#as-of", 3)
 
 
-def search(browser, report):
-    def find(name):
-        browser.run("const field = document.getElementById('session'); field.value = ''; field.focus()")
-        browser.press(name, ENTER)
+def over_time(browser, report):
+    """Every range has all that happened here, and the values of a step are shown under the pointer."""
+    shown = browser.text("#rate-text")
+    for name, title in (("15m", "minute"), ("6h", "five minutes"), ("24h", "quarter of an hour"), ("7d", "two hours"),
+                        ("30d", "six hours"), ("1h", "minute")):
+        browser.run("document.querySelector(`#ranges button[value='${arguments[0]}']`).click()", name)
+        browser.wait("return shownHistory.range === arguments[0]", f"the range {name}", name)
+        report.check(browser.text("#rate-title") == f"Events per {title}" and browser.text("#rate-text") == shown,
+                     f"the last {name} in steps", browser.text("#rate-title"), browser.text("#rate-text"), shown)
+    place = browser.run("""const bar = document.querySelector("#rate rect.applied"); bar.scrollIntoView({ block: "center" });
+        const box = bar.getBoundingClientRect(); return { x: box.x + box.width / 2, y: box.y + 1 };""")
+    browser.devtools("Input.dispatchMouseEvent", type="mouseMoved", **place)
+    browser.wait_for_text("#values", "applied")
+    line = browser.run("return document.querySelectorAll('#latency path').length")
+    report.check(line == 3, "latency is drawn as three lines", line)
+    browser.keep_picture("ops-hover-wide-light")
+    browser.devtools("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
 
-    find("s-nobody")
-    browser.wait("return document.getElementById('found').innerText !== ''", "an unknown session is told")
-    report.check(not browser.run(READ_ROWS, "#timeline"), "and nothing is shown for it", browser.text("#found"))
+
+def cases(browser, report, checks):
+    """From counts to cases, and back."""
+    def close():
+        browser.run("document.getElementById('cases-close').click()")
+
+    def click(selector, text):
+        browser.wait("""const found = [...document.querySelectorAll(arguments[0])].find((one) => one.innerText === arguments[1]);
+            found?.click(); return found !== undefined;""", f"there is {text} in {selector}", selector, text)
+
+    def rows(text):
+        browser.wait_for_text("#cases-body table", text)
+        return browser.run(READ_ROWS, "#cases-body")
+
+    browser.run("[...document.querySelectorAll('.states > li')].find((item) => item.innerText.startsWith('AT_MERCHANT')).querySelector('button').click()")
+    found = rows("merchant")
+    report.check([row[:2] for row in found] == [["merchant", "AT_MERCHANT"]], "a count of drivers leads to them", found)
+    click("#cases-body button.link", "merchant")
+    browser.wait_for_text("#cases-body", "Last events")
+    report.check("s-merchant" in browser.text("#cases-body"), "and a driver to its sessions", browser.text("#cases-body"))
+    browser.keep_picture("ops-driver-wide-light")
+    click("#cases-body button.link", "s-merchant")
+    browser.wait_for_text("#timeline", "enteredMerchantZone")
+    for _ in range(2):
+        browser.run("document.getElementById('cases-back').click()")
+    report.check(rows("merchant") == found, "and back")
+    browser.press(ESCAPE)
+    report.check(browser.is_hidden("#cases"), "Escape closes it")
+    browser.run("[...document.querySelectorAll('#refused tr')].find((row) => row.innerText.includes('429')).querySelector('button').click()")
+    found = rows("rate limited")
+    report.check([row[:4] for row in found] == [["2", "busy", "/native/events", "429 rate limited"]],
+                 "a count of refusals leads to whose they are", found)
+    checks.contrast_and_width("cases")
+    close()
+    click("#rejections button.link", "1")
+    found = rows("must_depart_first")
+    report.check([row[1] for row in found] == ["active"], "a count of rejections leads to the events", found)
+    close()
+    browser.run("document.getElementById('state').value = 'SESSION_ENDED'; document.getElementById('filter').requestSubmit()")
+    browser.wait_for_text("#sessions table", "s-ended")
+    report.check([row[0] for row in browser.run(READ_ROWS, "#sessions")] == ["s-ended"], "sessions are listed by state")
+    browser.run("document.getElementById('state').value = ''; document.getElementById('charger').value = 'c-1'; document.getElementById('filter').requestSubmit()")
+    browser.wait("return document.querySelectorAll('#sessions tbody tr').length === 4", "sessions are listed by charger")
+
+
+def search(browser, report):
+    def find(text):
+        browser.run("document.getElementById('cases').close(); const field = document.getElementById('query'); field.value = ''; field.focus()")
+        browser.press(text, ENTER)
+
+    find("nobody-knows-this")
+    browser.wait_for_text("#cases-body", "No driver, session or charger")
+    report.check(not browser.run(READ_ROWS, "#cases-body"), "what nobody knows is told", browser.text("#cases-body"))
+    find("c-")
+    browser.wait_for_text("#cases-body", "c-1")
+    find("near-")
+    browser.wait_for_text("#cases-body table", "near-2")
     find("s-ended")
+    browser.wait_for_text("#cases-body table", "s-ended")
+    browser.run("document.querySelector('#cases-body td button.link').click()")
     browser.wait_for_text("#found", "Driver ended, now SESSION_ENDED")
     rows = browser.run(READ_ROWS, "#timeline")
     names = [name for _, name, session, _ in DRIVES["ended"] if session]
     report.check([row[1] for row in rows] == names and all(row[2] == "applied" for row in rows),
                  "a session's events with their verdicts", rows)
-    find("s-active")
-    browser.wait_for_text("#timeline", "rejected: must_depart_first")
-    report.check("now SESSION_ACTIVE" in browser.text("#found"), "a rejected one says why", browser.text("#found"))
+    browser.run("document.getElementById('cases').close()")
+
+
+def top(server, browser, report):
+    """On a phone it opens at its top, without a ring around all of it."""
+    browser.run("document.getElementById('leave').click()")
+    browser.show_as(PHONE)
+    enter(browser, OPERATOR)
+    browser.wait("return !document.getElementById('content').hidden", "the token opens it again")
+    report.check(browser.run("return window.scrollY") == 0, "at 390 px it opens at its top",
+                 browser.run("return window.scrollY"))
+    ring = browser.run("return [document.activeElement.id, getComputedStyle(document.activeElement).outlineStyle]")
+    report.check(ring == ["content", "none"], "the focus is in the page, and no ring is around it", ring)
+    browser.show_as(WIDE)
 
 
 def cut_off(server, browser, report, checks):
@@ -199,17 +283,20 @@ def main():
             door(server, browser, report, checks)
             report.run("the figures", lambda: figures(browser, report))
             report.run("what happens is shown", lambda: live(server, redis, browser, report, checks))
-            report.run("sessions are found", lambda: search(browser, report))
+            report.run("counts over time", lambda: over_time(browser, report))
+            report.run("cases behind the counts", lambda: cases(browser, report, checks))
+            report.run("drivers, sessions and chargers are found", lambda: search(browser, report))
             checks.contrast_and_width("picture")
+            top(server, browser, report)
             checks.keyboard("picture")
             checks.names("picture")
             checks.stillness()
-            checks.console("but for the 404 that was asked for", "404 (Not Found)")
+            checks.console("after all that")
             report.run("the page is cut off", lambda: cut_off(server, browser, report, checks))
             checks.console("but for what a server that is away makes", "net::ERR_", "401 (Unauthorized)")
             checks.only_from(f"http://127.0.0.1:{server.port}/")
             browser.run("document.getElementById('leave').click()")
-            report.check(browser.run("return sessionStorage.length") == 0, "the token is forgotten when told to")
+            report.check(browser.run("return sessionStorage.getItem('dwell-operator-token') === null"), "the token is forgotten when told to")
     report.exit()
 
 

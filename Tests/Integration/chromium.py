@@ -16,7 +16,7 @@ from selenium.webdriver.common.keys import Keys
 # Generous: what is waited for comes within seconds on an idle machine, and a busy one must not fail.
 PATIENCE_SECONDS = 90
 WIDE = (1280, 1000)
-PHONE = (375, 812)
+PHONE = (390, 844)
 
 
 class Chromium:
@@ -134,3 +134,4 @@ class Chromium:
 
 TAB = Keys.TAB
 ENTER = Keys.ENTER
+ESCAPE = Keys.ESCAPE

@@ -32,15 +32,18 @@ as_operator() {
     expect_field Content-Type 'text/html; charset=utf-8'
     expect_field Content-Security-Policy "default-src 'none'.*"
     [[ $body != *http://* && $body != *https://* ]] || fail "Something is loaded from elsewhere."
-    get /ops/ops.js
-    expect_status 200
+    local script
+    for script in ops ops-draw ops-history ops-cases ops-start; do
+        get "/ops/$script.js"
+        expect_status 200
+    done
     get /ops/ops.css
     expect_status 200
 }
 
 @test "its figures are for whoever runs the server" {
     local path
-    for path in picture stream settings sessions/s; do
+    for path in picture stream settings history drivers drivers/d sessions sessions/s events refusals; do
         token=
         get "/ops/$path"
         expect_problem 401 unauthorized
@@ -77,6 +80,78 @@ as_operator() {
     expect_json '.requests.statuses["200"] >= 2 and .requests.p50_us > 0'
     expect_json '.storage.database_bytes > 0 and .storage.free_bytes > 0'
     expect_json '.settings.chargerIntentRadius_m == 400'
+    expect_json '.outbox | map(.queue) == ["revocations"] and all(.waiting == 0)'
+}
+
+@test "drivers, events and refused requests lie behind the counts" {
+    local name
+    sign_in cases
+    name=$(driver cases)
+    post /native/events "$(event enteredChargerIntentZone k1)"
+    post /native/events "$(event visitVerifiedByWeb k2 '.session_id = "case"')"
+    post /native/events '{}'
+    expect_problem 400 validation_failed
+    as_operator
+    get '/ops/drivers?state=NEAR_CHARGER'
+    expect_json '.drivers | any(.driver_id == $name and .state == "NEAR_CHARGER")' --arg name "$name"
+    get "/ops/drivers/$name"
+    expect_json '(.events | map(.event)) == ["visitVerifiedByWeb", "enteredChargerIntentZone"]'
+    expect_json '.refusals | map([.route, .status, .count]) == [["/native/events", 400, 1]]'
+    get /ops/drivers/nobody
+    expect_problem 404 not_found
+    get '/ops/events?transition=rejected&reason=not_at_merchant&event=visitVerifiedByWeb'
+    expect_json '.events | any(.driver_id == $name and .session_id == "case")' --arg name "$name"
+    get '/ops/refusals?status=400'
+    expect_json '.refusals | any(.driver_id == $name and .request_id != null)' --arg name "$name"
+    get '/ops/sessions?ended=perhaps&limit=0'
+    expect_problem 400 validation_failed
+}
+
+@test "sessions are listed with filters, and a search finds by id" {
+    sign_in list
+    post /native/events "$(event enteredChargerIntentZone k1)"
+    post /native/events "$(event anchorDwellComplete k2)"
+    post /native/events "$(event exclusiveActivatedByWeb k3 '.session_id = "listed" | .charger_id = "charger of the list"')"
+    expect_verdict SESSION_ACTIVE applied
+    as_operator
+    get '/ops/sessions?state=SESSION_ACTIVE&ended=false&charger=charger%20of%20the%20list'
+    expect_json '.sessions | map([.session_id, .charger_id]) == [["listed", "charger of the list"]]'
+    get '/ops/sessions?charger=elsewhere'
+    expect_json '.sessions == []'
+    get "/ops/sessions?from=$(date -u -d '1 hour' +%Y-%m-%dT%H:%M:%SZ)"
+    expect_json '.sessions == []'
+    post /ops/search '{"query": "liste"}'
+    expect_json '.sessions | map(.session_id) == ["listed"]'
+    post /ops/search '{"query": "charger of"}'
+    expect_json '.charger_ids == ["charger of the list"]'
+    post /ops/search '{}'
+    expect_problem 400 validation_failed
+    token=
+    post /ops/search '{"query": "liste"}'
+    expect_problem 401 unauthorized
+}
+
+@test "counts over time outlive the server" {
+    forget_server
+    start_server OPS_TOKEN=operator-of-these-tests
+    sign_in over
+    post /native/events "$(event enteredChargerIntentZone k1)"
+    post /native/events '{}'
+    as_operator
+    get '/ops/history?range=15m'
+    expect_json '.step_seconds == 60 and ([.steps[].events.applied // 0] | add) == 1'
+    stop_server
+    launch_prepared serve
+    wait_until_ready
+    local range
+    for range in 15m 1h 6h 24h 7d 30d; do
+        get "/ops/history?range=$range"
+        expect_json '([.steps[].events.applied // 0] | add) == 1 and ([.steps[].statuses["400"] // 0] | add) == 1'
+        expect_json '[.steps[].p99_us // 0] | add > 0'
+    done
+    get '/ops/history?range=2h'
+    expect_problem 400 validation_failed
+    stop_server
 }
 
 @test "the stream brings a picture every two seconds" {
@@ -121,5 +196,6 @@ as_operator() {
     get /ops/settings
     expect_json '.settings.chargerIntentRadius_m == 500'
     expect_json '.versions | map(.settings.chargerIntentRadius_m) == [500, 300]'
+    expect_json '.in_force_since | startswith("20")'
     stop_server
 }

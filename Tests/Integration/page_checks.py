@@ -36,7 +36,7 @@ return { count, low: low.sort((a, b) => a[0] - b[0]) };
 # What has to be reachable, in the order of the document (2.1.1, 2.4.3).
 STOPS = r"""
 window.stopName = (node) => node.id || `${node.tagName} ${(node.getAttribute("aria-label") || node.innerText || node.getAttribute("href") || "").trim().slice(0, 40)}`;
-return [...document.querySelectorAll("a[href], button, input, summary, [tabindex='0']")]
+return [...document.querySelectorAll("a[href], button, input, select, summary, [tabindex='0']")]
     .filter((node) => node.checkVisibility({ visibilityProperty: true }) && !node.disabled).map(stopName);
 """
 

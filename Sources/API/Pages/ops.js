@@ -1,12 +1,9 @@
-// The operator's page: reads /ops/stream with a token and draws what comes. Texts are only ever set as text.
+// The operator's page: signs in with a token, reads /ops/stream and draws what comes.
 "use strict";
 
 const storageKey = "dwell-operator-token";
 const states = ["IDLE", "NEAR_CHARGER", "ANCHORED", "SESSION_ACTIVE", "IN_TRANSIT", "AT_MERCHANT", "SESSION_ENDED"];
-const transitions = ["applied", "none", "rejected"];
-const svgNamespace = "http://www.w3.org/2000/svg";
-const byID = (id) => document.getElementById(id);
-const grouped = new Intl.NumberFormat("en");
+const statusNames = { 400: "not valid", 401: "credential", 403: "not allowed", 404: "not found", 405: "method", 408: "too slow", 413: "too large", 415: "media type", 422: "key reused", 429: "rate limited", 431: "fields too large", 500: "internal error", 503: "unavailable" };
 
 let token = sessionStorage.getItem(storageKey);
 let lastPicture = null;
@@ -17,116 +14,19 @@ const silenceMilliseconds = 15_000;
 
 // --- drawing ---
 
-function element(name, attributes = {}, ...children) {
-    const made = document.createElement(name);
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-    made.append(...children.filter((child) => child !== null));
-    return made;
-}
-
-function shape(name, attributes, text) {
-    const made = document.createElementNS(svgNamespace, name);
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-    if (text !== undefined) made.textContent = text;
-    return made;
-}
-
-// Touches the page only where something is different, so that a selection outlives a picture.
-function put(id, ...made) {
-    const place = byID(id);
-    const next = place.cloneNode(false);
-    next.append(...made);
-    if (!next.isEqualNode(place)) place.replaceChildren(...next.childNodes);
-    // What can be scrolled sideways can be reached with the keyboard; what cannot is no stop on the way.
-    if (place.classList.contains("scroll")) place.tabIndex = place.scrollWidth > place.clientWidth ? 0 : -1;
-}
-
-function list(id, rows) {
-    put(id, ...rows.flatMap(([term, text, isBad]) =>
-        [element("dt", {}, term), element("dd", isBad ? { class: "bad" } : {}, text)]));
-}
-
-function table(headings, rows, empty) {
-    if (rows.length === 0) return element("p", { class: "quiet" }, empty);
-    const head = element("tr", {}, ...headings.map((text, column) =>
-        element("th", { scope: "col", ...(typeof rows[0][column] === "number" ? { class: "number" } : {}) }, text)));
-    const cells = (cell) => (typeof cell === "number" ? element("td", { class: "number" }, grouped.format(cell))
-        : typeof cell === "string" ? element("td", {}, ...breakable(cell)) : cell);
-    return element("table", {},
-        element("thead", {}, head), element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map(cells)))));
-}
-
-// A name of several words, which may go on in the next line between two of them.
-function breakable(name) {
-    return name.split(/(?<=[a-z])(?=[A-Z])|(?<=_)/).flatMap((word, index) => (index === 0 ? [word] : [element("wbr"), word]));
-}
-
-function bytes(count) {
-    const units = ["B", "KB", "MB", "GB", "TB"];
-    let unit = 0;
-    while (count >= 1000 && unit < units.length - 1) { count /= 1000; unit += 1; }
-    return `${count.toFixed(unit === 0 || count >= 100 ? 0 : 1)} ${units[unit]}`;
-}
-
-function milliseconds(microseconds) {
-    return microseconds === undefined ? "none" : `${(microseconds / 1000).toFixed(microseconds < 10_000 ? 1 : 0)} ms`;
-}
-
 function drawFunnel(picture) {
     const items = states.map((state) => {
         const moves = picture.flow.filter((move) => move.to === state);
         const isChanged = lastPicture !== null && lastPicture.drivers[state] !== picture.drivers[state];
         return element("li", isChanged ? { class: "changed" } : {},
             element("div", { class: "name" }, state),
-            element("div", { class: "count" }, grouped.format(picture.drivers[state])),
+            element("div", { class: "count" }, opener(grouped.format(picture.drivers[state]), `${picture.drivers[state]} drivers in ${state}: show them`, () => openDriversIn(state))),
             element("ul", { "aria-label": `Moves to ${state} in the last hour` }, ...moves.map((move) =>
-                element("li", {}, element("span", {}, ...breakable(move.event)), element("span", {}, grouped.format(move.count))))));
+                element("li", {}, element("span", {}, ...breakable(move.event)), element("span", {}, opener(grouped.format(move.count), `${move.count} moves to ${state} by ${move.event}: show them`,
+                    () => openEvents(`${move.event} to ${state}, last hour`, { event: move.event, state, transition: "applied" })))))));
     });
     put("funnel", element("ol", { class: "states" }, ...items));
     byID("whole").hidden = picture.is_whole;
-}
-
-function drawRate(picture) {
-    // As wide as its place, so that its words are as large on a phone as elsewhere.
-    const width = Math.max(byID("rate").clientWidth, 200), height = 180, left = 44, bottom = 18;
-    const total = (minute) => transitions.reduce((sum, name) => sum + minute[name], 0);
-    // Even, so that the line in the middle has a whole number too.
-    const highest = 2 * Math.ceil(Math.max(2, ...picture.minutes.map(total)) / 2);
-    const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Events per minute in the last hour, stacked by verdict" });
-    for (const part of [0, 0.5, 1]) {
-        const y = (height - bottom) - part * (height - bottom - 10);
-        svg.append(shape("line", { x1: left, x2: width, y1: y, y2: y, class: "axis" }));
-        svg.append(shape("text", { x: left - 6, y: y + 4, "text-anchor": "end" }, grouped.format(part * highest)));
-    }
-    const step = (width - left) / picture.minutes.length;
-    picture.minutes.forEach((minute, index) => {
-        let y = height - bottom;
-        for (const name of transitions) {
-            const tall = (minute[name] / highest) * (height - bottom - 10);
-            y -= tall;
-            if (tall > 0) svg.append(shape("rect", { x: left + index * step + 1, y, width: Math.max(step - 2, 1), height: tall, class: `bar ${name}` }));
-        }
-        if (index % 15 === 14) {
-            svg.append(shape("text", { x: left + (index + 1) * step, y: height - 4, "text-anchor": "end" }, clockTime(minute.minute)));
-        }
-    });
-    put("rate", svg);
-    const sums = transitions.map((name) => [name, picture.minutes.reduce((sum, minute) => sum + minute[name], 0)]);
-    put("rate-text", ...sums.flatMap(([name, sum]) => [
-        element("span", { class: "sum" }, element("span", { class: `key ${name}`, "aria-hidden": "true" }), `${name} ${grouped.format(sum)}`), " "]));
-    drawMinutes(picture);
-}
-
-// For whoever cannot see the bars; sixty rows, so only while they are asked for.
-function drawMinutes({ minutes }) {
-    if (!byID("minutes").open) return;
-    const rows = minutes.filter((minute) => transitions.some((name) => minute[name] > 0)).reverse()
-        .map((minute) => [clockTime(minute.minute), ...transitions.map((name) => minute[name])]);
-    put("minutes-table", table(["Minute", ...transitions], rows, "No event in the last hour."));
-}
-
-function clockTime(text) {
-    return new Date(text).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 }
 
 function drawRequests({ requests }) {
@@ -136,9 +36,9 @@ function drawRequests({ requests }) {
         ["90 % within", milliseconds(requests.p90_us)],
         ["99 % within", milliseconds(requests.p99_us)],
     ]);
-    const names = { 400: "not valid", 401: "credential", 403: "not allowed", 404: "not found", 405: "method", 408: "too slow", 413: "too large", 415: "media type", 422: "key reused", 429: "rate limited", 431: "fields too large", 500: "internal error", 503: "unavailable" };
     const refused = Object.entries(requests.statuses).filter(([status]) => Number(status) >= 400);
-    put("refused", table(["Count", "Status", "Reason"], refused.map(([status, count]) => [count, status, names[status] || ""]), "None."));
+    put("refused", table(["Count", "Status", "Reason"], refused.map(([status, count]) => [
+        opener(grouped.format(count), `${count} refused with ${status}: show whose`, () => openRefusals(status)), status, statusNames[status] || ""]), "None."));
 }
 
 // What /readyz says of the database; asked with every picture.
@@ -159,12 +59,17 @@ function drawParts(picture) {
         ["Its disk", ...(disk[ready] || ["not told", false])],
         ["Free on it", free === undefined ? "unknown" : bytes(free), free !== undefined && free < 1e9],
     ];
-    if (picture.forwarding) {
-        rows.push(["Analytics waiting", grouped.format(picture.forwarding.waiting), picture.forwarding.waiting > 100_000]);
-        rows.push(["Analytics lost", grouped.format(picture.forwarding.lost), picture.forwarding.lost > 0]);
-    }
     rows.push(["Version", picture.version]);
     list("parts", rows);
+}
+
+function drawOutbox({ outbox }) {
+    const titles = { analytics: "Events to analytics", codes: "One-time codes", revocations: "Revocations to Apple" };
+    const rows = outbox.map((one) => [
+        titles[one.queue] || one.queue, one.waiting, one.oldest_at ? age(one.oldest_at) : "",
+        one.lost === undefined ? "" : grouped.format(one.lost),
+        one.last_error === undefined ? "none since the start" : `${one.last_error} (${age(one.last_error_at)} ago)`]);
+    put("outbox", table(["What", "Waiting", "Oldest", "Lost", "Last error"], rows, "Nothing is delivered elsewhere."));
 }
 
 function drawSettings(picture) {
@@ -181,31 +86,50 @@ function drawSettings(picture) {
     svg.append(shape("text", { x: centre, y: Math.min(below + 30, size - 4), "text-anchor": "middle" }, `anchor ${settings.chargerAnchorRadius_m} m`));
     put("rings", svg);
     list("settings", Object.entries(settings).map(([name, value]) => [name, String(value)]));
-    // Asked again until the version in force is among them, which it is with its first event.
     if (shownVersion !== picture.settings_version) {
         ask("/ops/settings").then((answer) => answer.json()).then(drawVersions).catch(() => {});
     }
 }
 
-function drawVersions({ settings_version: inForce, versions }) {
+function drawVersions({ settings_version: inForce, in_force_since: since, changed_by: changedBy, note, versions }) {
+    // Asked again until the version in force is among them, which it is with its first event.
     if (versions.some((version) => version.settings_version === inForce)) shownVersion = inForce;
+    byID("in-force").textContent = [`Version ${inForce}`, since && `in force since ${dayAndTime(since)}`, changedBy && `by ${changedBy}`, note && `“${note}”`].filter(Boolean).join(", ");
     const rows = versions.map((version, index) => {
         const before = versions[index + 1];
         const changes = Object.entries(version.settings).filter(([name, value]) => before && before.settings[name] !== value)
             .map(([name, value]) => `${name} ${before.settings[name]} → ${value}`);
-        return [new Date(version.first_used_at).toLocaleString(), version.settings_version, changes.join(", ") || (before ? "the same" : "the first")];
+        return [dayAndTime(version.first_used_at), version.settings_version, changes.join(", ") || (before ? "the same" : "the first")];
     });
     put("versions", table(["First event", "Version", "Changed"], rows, "No event is stored yet."));
+}
+
+// How the last reload of the settings went, and which servers share this database.
+function drawServers({ settings_reload: reload, instances }) {
+    const lines = [];
+    if (reload && !reload.is_good) lines.push(`The reload at ${dayAndTime(reload.last_attempt_at)} changed nothing: ${reload.problems.join(" ")}`);
+    if (reload?.needs_restart.length > 0) lines.push(`Needs a restart: ${reload.needs_restart.join(", ")}.`);
+    for (const { name, nearest } of reload?.unknown || []) lines.push(`No setting is called ${name}${nearest ? `; did you mean ${nearest}?` : "."}`);
+    put("reload", ...lines.map((line) => element("p", { class: "bad" }, line)));
+    const rows = (instances || []).map((one) => [
+        one.is_this_one ? `${one.name} (this one)` : one.name, one.version, one.settings_version, dayAndTime(one.started_at),
+        one.is_alive ? "running" : `last heard of ${age(one.heartbeat_at)} ago`, one.differences.join(", ") || "none"]);
+    byID("servers-section").hidden = rows.length === 0;
+    put("servers", table(["Server", "Version", "Settings", "Started", "", "Set otherwise than here"], rows, ""));
 }
 
 function draw(picture) {
     askReady().catch(() => { ready = null; });
     drawFunnel(picture);
-    drawRate(picture);
+    readHistory().catch(() => {});
     drawRequests(picture);
-    put("rejections", table(["Count", "Event", "Reason"], picture.rejections.map((one) => [one.count, one.event, one.reason]), "None."));
+    put("rejections", table(["Count", "Event", "Reason"], picture.rejections.map((one) => [
+        opener(grouped.format(one.count), `${one.count} times ${one.event} rejected, ${one.reason}: show them`,
+            () => openEvents(`${one.event} rejected: ${one.reason}, last hour`, { event: one.event, reason: one.reason, transition: "rejected" })), one.event, one.reason]), "None."));
     drawParts(picture);
+    drawOutbox(picture);
     drawSettings(picture);
+    drawServers(picture);
     lastPicture = picture;
     byID("as-of").textContent = `as of ${new Date(picture.as_of).toLocaleTimeString()}`;
     say("Live", false);
@@ -222,7 +146,7 @@ function say(text, isStale) {
 class Refused extends Error {}
 
 async function ask(path, options = {}) {
-    const answer = await fetch(path, { ...options, headers: { Authorization: `Bearer ${token}` }, cache: "no-store" });
+    const answer = await fetch(path, { ...options, headers: { ...options.headers, Authorization: `Bearer ${token}` }, cache: "no-store" });
     if (answer.status === 401 || answer.status === 403) throw new Refused((await answer.json()).detail);
     return answer;
 }
@@ -278,8 +202,11 @@ function show(isIn) {
     byID("skip").hidden = !isIn;
     byID("enter").hidden = isIn;
     byID("leave").hidden = !isIn;
-    // The field that had the focus is gone.
-    if (comesIn) byID("content").focus();
+    // The field that had the focus is gone. The page begins at its top.
+    if (comesIn) {
+        byID("content").focus({ preventScroll: true });
+        window.scrollTo(0, 0);
+    }
 }
 
 function leave(reason = "") {
@@ -288,6 +215,7 @@ function leave(reason = "") {
     const left = reading;
     reading = null;
     left?.connection?.abort();
+    byID("cases").close();
     show(false);
     byID("as-of").textContent = "";
     say("Not connected.", false);
@@ -305,36 +233,3 @@ byID("enter").addEventListener("submit", (event) => {
 });
 
 byID("leave").addEventListener("click", () => leave());
-
-window.addEventListener("resize", () => { if (lastPicture) drawRate(lastPicture); });
-
-byID("minutes").addEventListener("toggle", () => { if (lastPicture) drawMinutes(lastPicture); });
-
-byID("find").addEventListener("submit", async (event) => {
-    event.preventDefault();
-    const name = byID("session").value.trim();
-    try {
-        const answer = await ask(`/ops/sessions/${encodeURIComponent(name)}`);
-        const found = await answer.json();
-        byID("found").textContent = answer.ok ? about(found) : found.detail;
-        put("timeline", ...(answer.ok ? [timeline(found)] : []));
-    } catch (error) {
-        byID("found").textContent = `Not read: ${error.message}`;
-        put("timeline");
-    }
-});
-
-function about(found) {
-    const count = found.events.length === 1 ? "1 event" : `${grouped.format(found.events.length)} events`;
-    return [`Driver ${found.driver_id}`, found.state && `now ${found.state}`, `opened ${new Date(found.opened_at).toLocaleString()}`, count].filter(Boolean).join(", ");
-}
-
-function timeline(found) {
-    const rows = found.events.map((one) => [
-        new Date(one.occurred_at).toLocaleString(), one.event,
-        element("td", { class: one.transition }, ...breakable(one.reason ? `${one.transition}: ${one.reason}` : one.transition)), one.state, one.source, one.settings_version,
-    ]);
-    return table(["Occurred", "Event", "Verdict", "State after", "Source", "Settings"], rows, "No event names it.");
-}
-
-if (token !== null) look();

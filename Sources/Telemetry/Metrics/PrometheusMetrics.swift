@@ -39,6 +39,33 @@ package final class PrometheusMetrics: MetricsFactory {
         PrometheusText.render(families.withLock { $0 })
     }
 
+    /// One series as it is now: the count of a counter, or how many values of a histogram are in each bucket (above
+    /// the bound before, up to its own; the last one has no bound).
+    package struct Value: Sendable {
+        let labels: String
+        package var count: Int64 = 0
+        package var buckets: [Int64] = []
+
+        /// For values that no escape stands in, as those of fixed sets.
+        package func label(_ name: String) -> String? {
+            for part in labels.split(separator: ",") where part.hasPrefix("\(name)=\"") {
+                return String(part.dropFirst(name.utf8.count + 2).dropLast())
+            }
+            return nil
+        }
+    }
+
+    /// The counters and histograms of a family, for whoever keeps their counts in another form.
+    package func values(of family: MetricFamily) -> [Value] {
+        families.withLock { $0[family.name]?.series ?? [] }.compactMap { labels, series -> Value? in
+            switch series {
+            case .counter(let counter): Value(labels: labels, count: counter.value)
+            case .seconds(let histogram), .sizes(let histogram): Value(labels: labels, buckets: histogram.counts)
+            case .gauge, .fraction: nil
+            }
+        }
+    }
+
     // MARK: - MetricsFactory
 
     package func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {

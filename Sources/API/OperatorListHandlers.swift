@@ -1,0 +1,126 @@
+// The cases behind the counts of /ops: lists with filters, one driver, refused requests, search, and counts over time.
+// Everything is bounded: what is answered, and what the store looks at for it.
+
+import Engine
+import HTTP1
+import HTTPServer
+import JourneyModel
+import Logging
+
+struct OperatorListHandlers: Sendable {
+    static let driverSessionsMax = 20
+    static let driverEventsMax = 50
+    static let searchMax = 10
+
+    let operation: OperatorParts
+    let clock: @Sendable () -> Moment
+    let logger: Logger
+
+    /// `GET /ops/history`
+    var history: OpenHandler {
+        { request throws(ProblemAnswer) in
+            var query = OperatorQuery(request.query)
+            let range: HistoryRange = query.word("range") ?? .hour
+            try query.finish()
+            let now = clock()
+            let steps = try await logger.reading(for: request) { () async throws(StoreFailure) in
+                try await operation.history.steps(range, at: now)
+            }
+            return .unkept(HistoryAnswers.history(steps, range, at: now))
+        }
+    }
+
+    /// `GET /ops/drivers`
+    var drivers: OpenHandler {
+        { request throws(ProblemAnswer) in
+            var query = OperatorQuery(request.query)
+            let (state, cursor, limit): (JourneyState?, Int64?, Int) = (
+                query.word("state"), query.cursor(), query.limit()
+            )
+            try query.finish()
+            let page = try await logger.reading(for: request) { () async throws(StoreFailure) in
+                try await operation.lists.drivers(in: state, before: cursor, limit: limit)
+            }
+            return .unkept(OperatorListAnswers.drivers(page))
+        }
+    }
+
+    /// `GET /ops/drivers/{driver_id}`
+    var driver: OpenHandler {
+        { request throws(ProblemAnswer) in
+            let id = DriverID(request.parameters["driver_id"] ?? "")
+            let found = try await logger.reading(for: request) { () async throws(StoreFailure) in
+                try await operation.lists.driver(
+                    id, sessions: Self.driverSessionsMax, events: Self.driverEventsMax)
+            }
+            guard let found else { throw ProblemAnswer(.notFound, "There is no such driver.") }
+            let refused = operation.refused.list(of: id, status: nil, limit: OperatorQuery.limitDefault)
+            return .unkept(OperatorListAnswers.driver(found, refused, at: request.receivedAt))
+        }
+    }
+
+    /// `GET /ops/sessions`
+    var sessions: OpenHandler {
+        { request throws(ProblemAnswer) in
+            var query = OperatorQuery(request.query)
+            var filter = SessionFilter()
+            filter.state = query.word("state")
+            filter.isEnded = query.flag("ended")
+            filter.chargerID = query.text("charger")
+            filter.since = query.moment("from")
+            filter.until = query.moment("to")
+            let (cursor, limit) = (query.cursor(), query.limit())
+            try query.finish()
+            let page = try await logger.reading(for: request) { [filter] () async throws(StoreFailure) in
+                try await operation.lists.sessions(filter, before: cursor, limit: limit, at: request.receivedAt)
+            }
+            return .unkept(OperatorListAnswers.sessions(page, at: request.receivedAt))
+        }
+    }
+
+    /// `GET /ops/events`
+    var events: OpenHandler {
+        { request throws(ProblemAnswer) in
+            var query = OperatorQuery(request.query)
+            var filter = EventFilter()
+            filter.name = query.text("event")
+            filter.transition = query.word("transition")
+            filter.reason = query.word("reason")
+            filter.state = query.word("state")
+            filter.since = query.moment("from")
+            let (cursor, limit) = (query.cursor(), query.limit())
+            try query.finish()
+            let page = try await logger.reading(for: request) { [filter] () async throws(StoreFailure) in
+                try await operation.lists.events(filter, before: cursor, limit: limit)
+            }
+            return .unkept(OperatorListAnswers.events(page))
+        }
+    }
+
+    /// `GET /ops/refusals`
+    var refusals: OpenHandler {
+        { request throws(ProblemAnswer) in
+            var query = OperatorQuery(request.query)
+            let driver = query.text("driver").map(DriverID.init)
+            let status = query.number("status", in: 400...599)
+            let limit = query.limit()
+            try query.finish()
+            return .unkept(
+                OperatorListAnswers.refusals(operation.refused.list(of: driver, status: status, limit: limit)))
+        }
+    }
+
+    /// `POST /ops/search`: in a body, because a phone number in a URL ends up in the logs of proxies.
+    var search: OpenHandler {
+        { request throws(ProblemAnswer) in
+            let text: String = try AccountBody.decode(request) { members in
+                members.require("query")
+                return members.text("query")
+            }
+            let found = try await logger.reading(for: request) { () async throws(StoreFailure) in
+                try await operation.lists.search(text, limit: Self.searchMax)
+            }
+            return .unkept(OperatorListAnswers.search(found, at: request.receivedAt))
+        }
+    }
+}

@@ -1,0 +1,86 @@
+// The query of the operator's lists. Unknown parameters pass; what is wrong with a known one is told, all at once.
+
+import Engine
+import Foundation
+import JourneyModel
+
+/// Reads the parameters of one query and collects what is wrong with them.
+struct OperatorQuery {
+    static let limitDefault = 50
+    static let limitMax = 200
+
+    private let parameters: [String: String]
+    private(set) var errors: [FieldError] = []
+
+    init(_ query: String?) {
+        var parameters: [String: String] = [:]
+        for part in (query ?? "").split(separator: "&") {
+            let pair = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            let value = pair.count > 1 ? String(pair[1]).removingPercentEncoding : ""
+            guard let value else {
+                errors.append(FieldError(pointer: "/\(pair[0])", detail: "must be percent-encoded UTF-8"))
+                continue
+            }
+            if parameters.updateValue(value, forKey: String(pair[0])) != nil {
+                errors.append(FieldError(pointer: "/\(pair[0])", detail: "must not be repeated"))
+            }
+        }
+        // An empty field of a form is one that was not filled in.
+        self.parameters = parameters.filter { !$0.value.isEmpty }
+    }
+
+    /// An id of 1 to 128 characters.
+    mutating func text(_ name: String) -> String? {
+        guard let value = parameters[name] else { return nil }
+        guard value.unicodeScalars.count <= 128 else {
+            errors.append(FieldError(pointer: "/\(name)", detail: "must have at most 128 characters"))
+            return nil
+        }
+        return value
+    }
+
+    mutating func word<Word: RawRepresentable & CaseIterable>(_ name: String) -> Word? where Word.RawValue == String {
+        guard let value = parameters[name] else { return nil }
+        if let word = Word(rawValue: value) { return word }
+        let words = Word.allCases.map(\.rawValue).joined(separator: ", ")
+        errors.append(FieldError(pointer: "/\(name)", detail: "must be one of \(words)"))
+        return nil
+    }
+
+    mutating func flag(_ name: String) -> Bool? {
+        guard let value = parameters[name] else { return nil }
+        if value == "true" || value == "false" { return value == "true" }
+        errors.append(FieldError(pointer: "/\(name)", detail: "must be true or false"))
+        return nil
+    }
+
+    mutating func moment(_ name: String) -> Moment? {
+        guard let value = parameters[name] else { return nil }
+        if let moment = RFC3339.moment(from: value) { return moment }
+        errors.append(
+            FieldError(pointer: "/\(name)", detail: "must be a time of RFC 3339, such as 2026-11-20T08:00:00Z"))
+        return nil
+    }
+
+    mutating func number(_ name: String, in range: ClosedRange<Int>) -> Int? {
+        guard let value = parameters[name] else { return nil }
+        if let number = Int(value), range.contains(number) { return number }
+        errors.append(
+            FieldError(
+                pointer: "/\(name)", detail: "must be a whole number from \(range.lowerBound) to \(range.upperBound)"))
+        return nil
+    }
+
+    mutating func limit() -> Int { number("limit", in: 1...Self.limitMax) ?? Self.limitDefault }
+
+    mutating func cursor() -> Int64? {
+        guard let value = parameters["cursor"] else { return nil }
+        if case .event(let place) = PageCursor(value) { return place }
+        errors.append(PageQuery.cursorIsUnknown)
+        return nil
+    }
+
+    func finish() throws(ProblemAnswer) {
+        guard errors.isEmpty else { throw ProblemAnswer(.invalid(InvalidFields(errors))) }
+    }
+}

@@ -1,0 +1,102 @@
+// What the operator's page draws with: elements, tables, shapes, and how numbers and times are written. Texts are only
+// ever set as text.
+"use strict";
+
+const svgNamespace = "http://www.w3.org/2000/svg";
+const byID = (id) => document.getElementById(id);
+const grouped = new Intl.NumberFormat("en");
+
+function element(name, attributes = {}, ...children) {
+    const made = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    made.append(...children.filter((child) => child !== null && child !== undefined));
+    return made;
+}
+
+function shape(name, attributes, text) {
+    const made = document.createElementNS(svgNamespace, name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    if (text !== undefined) made.textContent = text;
+    return made;
+}
+
+// A count or a name that leads to its cases.
+function opener(text, label, open) {
+    const button = element("button", { type: "button", class: "link", ...(label ? { "aria-label": label } : {}) }, ...breakable(text));
+    button.open = open;
+    return button;
+}
+
+// One listener for all of them: a picture replaces the buttons every two seconds.
+document.addEventListener("click", (event) => {
+    const button = event.target.closest("button.link");
+    if (button?.open) button.open();
+});
+
+// Touches the page only where something is different, so that a selection outlives a picture.
+function put(id, ...made) {
+    const place = byID(id);
+    const next = place.cloneNode(false);
+    next.append(...made);
+    if (!next.isEqualNode(place)) {
+        // The focus stays where it was among buttons that are made again.
+        const focused = [...place.querySelectorAll("button")].indexOf(document.activeElement);
+        place.replaceChildren(...next.childNodes);
+        if (focused >= 0) place.querySelectorAll("button")[focused]?.focus({ preventScroll: true });
+    }
+    // What can be scrolled sideways can be reached with the keyboard; what cannot is no stop on the way.
+    if (place.classList.contains("scroll")) place.tabIndex = place.scrollWidth > place.clientWidth ? 0 : -1;
+}
+
+function list(id, rows) {
+    put(id, ...rows.flatMap(([term, text, isBad]) =>
+        [element("dt", {}, term), element("dd", isBad ? { class: "bad" } : {}, text)]));
+}
+
+// A cell is a number, a text, a td, or any other element.
+function table(headings, rows, empty) {
+    if (rows.length === 0) return element("p", { class: "quiet" }, empty);
+    const head = element("tr", {}, ...headings.map((text, column) =>
+        element("th", { scope: "col", ...(typeof rows[0][column] === "number" ? { class: "number" } : {}) }, text)));
+    return element("table", {},
+        element("thead", {}, head), element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map(cell)))));
+}
+
+function cell(value) {
+    if (typeof value === "number") return element("td", { class: "number" }, grouped.format(value));
+    if (value === undefined || value === null) return element("td");
+    if (typeof value === "string") return element("td", {}, ...breakable(value));
+    return value.tagName === "TD" ? value : element("td", {}, value);
+}
+
+// A name of several words, which may go on in the next line between two of them.
+function breakable(name) {
+    return name.split(/(?<=[a-z])(?=[A-Z])|(?<=_)/).flatMap((word, index) => (index === 0 ? [word] : [element("wbr"), word]));
+}
+
+function bytes(count) {
+    const units = ["B", "KB", "MB", "GB", "TB"];
+    let unit = 0;
+    while (count >= 1000 && unit < units.length - 1) { count /= 1000; unit += 1; }
+    return `${count.toFixed(unit === 0 || count >= 100 ? 0 : 1)} ${units[unit]}`;
+}
+
+function milliseconds(microseconds) {
+    return microseconds === undefined ? "none" : `${(microseconds / 1000).toFixed(microseconds < 10_000 ? 1 : 0)} ms`;
+}
+
+// Of a time that has passed: 40 s, 12 min, 3 h, 2 d.
+function age(text) {
+    const seconds = Math.max(0, (Date.now() - new Date(text)) / 1000);
+    if (seconds < 120) return `${Math.round(seconds)} s`;
+    if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+    return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} d`;
+}
+
+function clockTime(text) {
+    return new Date(text).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+}
+
+function dayAndTime(text) {
+    return text === undefined ? "" : new Date(text).toLocaleString([], { dateStyle: "short", timeStyle: "medium" });
+}

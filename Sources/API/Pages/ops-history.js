@@ -1,0 +1,192 @@
+// Events, answers and latency over the chosen time, from /ops/history: bars and lines with their values on hover.
+"use strict";
+
+const rangeKey = "dwell-operator-range";
+// Counts change every ten seconds; steps of a quarter of an hour and more need no such hurry.
+const refreshMilliseconds = { "15m": 10_000, "1h": 10_000, "6h": 20_000, "24h": 60_000, "7d": 60_000, "30d": 60_000 };
+const eventOutcomes = [
+    ["applied", "applied"], ["none", "no change"], ["rejected", "rejected"], ["already_processed", "repeated"],
+    ["rate_limited", "rate limited"], ["failed", "not stored"],
+];
+const answerKinds = [["ok", "answered"], ["refused", "refused"], ["rate_limited", "rate limited"], ["failed", "failed"]];
+const latencies = [["p50_us", "half within"], ["p90_us", "90 % within"], ["p99_us", "99 % within"]];
+
+let shownHistory = null;
+let historyReadAt = 0;
+
+function chosenRange() {
+    return document.querySelector("#ranges [aria-pressed=true]").value;
+}
+
+// At most once in its time, whoever asks; `isNow` for another range.
+async function readHistory(isNow = false) {
+    const range = chosenRange();
+    if (!isNow && Date.now() - historyReadAt < refreshMilliseconds[range]) return;
+    historyReadAt = Date.now();
+    const answer = await ask(`/ops/history?range=${range}`);
+    if (!answer.ok || range !== chosenRange()) return;
+    shownHistory = await answer.json();
+    drawHistory();
+}
+
+// Every step of the range, those without a count too.
+function allSteps(history) {
+    const length = history.step_seconds * 1000;
+    const begin = Date.parse(history.from);
+    const count = Math.floor((Date.parse(history.as_of) - begin) / length) + 1;
+    const steps = Array.from({ length: count }, (_, index) => ({ at: begin + index * length, events: {}, answers: {} }));
+    for (const step of history.steps) {
+        const place = steps[Math.round((Date.parse(step.begins_at) - begin) / length)];
+        if (place) Object.assign(place, step, { events: foldEvents(step.events), answers: foldStatuses(step.statuses) });
+    }
+    return steps;
+}
+
+function foldEvents(events) {
+    const folded = {};
+    for (const [outcome, count] of Object.entries(events)) {
+        const name = eventOutcomes.some(([known]) => known === outcome) ? outcome : "failed";
+        folded[name] = (folded[name] || 0) + count;
+    }
+    return folded;
+}
+
+function foldStatuses(statuses) {
+    const folded = {};
+    for (const [status, count] of Object.entries(statuses)) {
+        const name = status === "429" ? "rate_limited" : status >= "500" ? "failed" : status >= "400" ? "refused" : "ok";
+        folded[name] = (folded[name] || 0) + count;
+    }
+    return folded;
+}
+
+function drawHistory() {
+    if (!shownHistory) return;
+    const steps = allSteps(shownHistory);
+    const per = { 60: "minute", 300: "five minutes", 900: "quarter of an hour", 7200: "two hours", 21600: "six hours" }[shownHistory.step_seconds];
+    byID("rate-title").textContent = `Events per ${per}`;
+    byID("answers-title").textContent = `Answers per ${per}`;
+    bars("rate", `Events per ${per}, stacked by outcome`, steps, eventOutcomes, (step) => step.events);
+    bars("answers", `Answers per ${per}, stacked`, steps, answerKinds, (step) => step.answers);
+    lines("latency", "Latency: half, 90 % and 99 % of answers within", steps);
+    drawHistoryTable(steps);
+}
+
+// --- charts ---
+
+function frame(id, label, steps, highest, format) {
+    // As wide as its place, so that its words are as large on a phone as elsewhere.
+    const width = Math.max(byID(id).clientWidth, 200), height = 180, left = 52, bottom = 18, top = 10;
+    const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+    const area = { svg, left, width, base: height - bottom, tall: height - bottom - top, step: (width - left) / steps.length };
+    for (const part of [0, 0.5, 1]) {
+        const y = area.base - part * area.tall;
+        svg.append(shape("line", { x1: left, x2: width, y1: y, y2: y, class: "axis" }));
+        svg.append(shape("text", { x: left - 6, y: y + 4, "text-anchor": "end" }, format(part * highest)));
+    }
+    const isDays = shownHistory.step_seconds >= 7200;
+    const labels = width < 500 ? 3 : 6;
+    for (let number = 0; number < labels; number += 1) {
+        const index = Math.round(((number + 0.5) / labels) * steps.length);
+        if (index >= steps.length) break;
+        const at = new Date(steps[index].at);
+        const text = isDays ? at.toLocaleDateString([], { day: "numeric", month: "short" }) : clockTime(at);
+        svg.append(shape("text", { x: left + index * area.step, y: height - 4, "text-anchor": "middle" }, text));
+    }
+    return area;
+}
+
+function bars(id, label, steps, kinds, counts) {
+    const total = (step) => kinds.reduce((sum, [name]) => sum + (counts(step)[name] || 0), 0);
+    // Even, so that the line in the middle has a whole number too.
+    const highest = 2 * Math.ceil(Math.max(2, ...steps.map(total)) / 2);
+    const area = frame(id, label, steps, highest, (value) => grouped.format(value));
+    steps.forEach((step, index) => {
+        let y = area.base;
+        for (const [name] of kinds) {
+            const tall = ((counts(step)[name] || 0) / highest) * area.tall;
+            y -= tall;
+            if (tall > 0) area.svg.append(shape("rect", { x: area.left + index * area.step + 0.5, y, width: Math.max(area.step - 1, 1), height: tall, class: `bar ${name}` }));
+        }
+    });
+    put(id, area.svg);
+    const sums = kinds.map(([name, words]) => [name, words, steps.reduce((sum, step) => sum + (counts(step)[name] || 0), 0)]);
+    put(`${id}-text`, ...sums.filter(([name, , sum], index) => sum > 0 || index === 0).flatMap(([name, words, sum]) => [
+        element("span", { class: "sum" }, element("span", { class: `key ${name}`, "aria-hidden": "true" }), `${words} ${grouped.format(sum)}`), " "]));
+    hover(id, area, steps, (step) => kinds.filter(([name]) => counts(step)[name]).map(([name, words]) => [name, words, grouped.format(counts(step)[name])]));
+}
+
+function lines(id, label, steps) {
+    const highest = Math.max(1000, ...steps.map((step) => step.p99_us || 0)) * 1.1;
+    const area = frame(id, label, steps, highest, milliseconds);
+    for (const [name] of latencies) {
+        // Broken where nothing was answered.
+        let path = "", isDown = false;
+        steps.forEach((step, index) => {
+            if (step[name] === undefined) { isDown = false; return; }
+            const x = area.left + (index + 0.5) * area.step, y = area.base - (step[name] / highest) * area.tall;
+            path += `${isDown ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`;
+            // A step alone would be no line.
+            if (!isDown) path += "h0.01";
+            isDown = true;
+        });
+        if (path) area.svg.append(shape("path", { d: path, class: `line ${name}` }));
+    }
+    put(id, area.svg);
+    put(`${id}-text`, ...latencies.flatMap(([name, words]) => [
+        element("span", { class: "sum" }, element("span", { class: `key ${name}`, "aria-hidden": "true" }), words), " "]));
+    hover(id, area, steps, (step) => latencies.filter(([name]) => step[name] !== undefined).map(([name, words]) => [name, words, milliseconds(step[name])]));
+}
+
+// The values of the step under the pointer, beside it.
+const hovered = {};
+
+function hover(id, area, steps, values) {
+    hovered[id] = { area, steps, values };
+    const place = byID(id);
+    if (place.dataset.hovers) return;
+    place.dataset.hovers = "yes";
+    place.addEventListener("pointermove", (event) => showValues(id, event.clientX));
+    place.addEventListener("pointerdown", (event) => showValues(id, event.clientX));
+    place.addEventListener("pointerleave", () => { byID("values").hidden = true; });
+}
+
+function showValues(id, clientX) {
+    const { area, steps, values } = hovered[id];
+    const box = byID(id).getBoundingClientRect();
+    const index = Math.floor((((clientX - box.left) / box.width) * area.width - area.left) / area.step);
+    const step = steps[index];
+    const tip = byID("values");
+    tip.hidden = !step;
+    if (!step) return;
+    const found = values(step);
+    tip.replaceChildren(element("strong", {}, dayAndTime(step.at)), ...(found.length ? found : [["none", "nothing", ""]]).map(([name, words, value]) =>
+        element("div", {}, element("span", { class: `key ${name}`, "aria-hidden": "true" }), `${words} ${value}`)));
+    // To the left of the pointer where there is no room to its right.
+    const x = clientX + 14 + tip.offsetWidth < document.documentElement.clientWidth ? clientX + 14 : clientX - 14 - tip.offsetWidth;
+    tip.style.left = `${Math.max(4, x) + window.scrollX}px`;
+    tip.style.top = `${box.top + window.scrollY + 8}px`;
+}
+
+// For whoever cannot see the charts; only while it is asked for.
+function drawHistoryTable(steps) {
+    if (!byID("minutes").open) return;
+    const rows = steps.filter((step) => step.begins_at !== undefined).reverse().map((step) => [
+        dayAndTime(step.at), ...eventOutcomes.map(([name]) => step.events[name] || 0), ...answerKinds.map(([name]) => step.answers[name] || 0),
+        milliseconds(step.p50_us), milliseconds(step.p99_us)]);
+    const headings = ["From", ...eventOutcomes.map(([, words]) => words), ...answerKinds.map(([, words]) => words), "half within", "99 % within"];
+    put("minutes-table", table(headings, rows, "Nothing was counted in this time."));
+}
+
+for (const button of document.querySelectorAll("#ranges button")) {
+    button.addEventListener("click", () => chooseRange(button.value));
+}
+
+function chooseRange(range) {
+    for (const button of document.querySelectorAll("#ranges button")) button.setAttribute("aria-pressed", String(button.value === range));
+    sessionStorage.setItem(rangeKey, range);
+    if (token !== null) readHistory(true).catch(() => {});
+}
+
+byID("minutes").addEventListener("toggle", drawHistory);
+window.addEventListener("resize", drawHistory);

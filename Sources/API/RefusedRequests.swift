@@ -1,0 +1,56 @@
+// Which drivers' requests were refused, by route and status: for the operator's page, which leads from a count of refusals
+// to whose they are. In memory, bounded, since the start of the process; written only when a request is refused.
+
+import HTTP1
+import JourneyModel
+import Synchronization
+
+package final class RefusedRequests: Sendable {
+    /// Beyond it the row that was refused longest ago makes room.
+    static let rowsMax = 1000
+
+    struct Key: Hashable {
+        /// Nil: nobody was recognised.
+        var driver: DriverID?
+        var route: String
+        var status: Int
+    }
+
+    struct Row: Hashable {
+        var key: Key
+        var count: Int
+        var lastAt: Moment
+        /// Of the last one: its line is in the log.
+        var requestID: String
+    }
+
+    private let rows = Mutex<[Key: Row]>([:])
+
+    package init() {}
+
+    /// `count`: events of a batch that were refused alike.
+    func note(_ status: Status, _ driver: DriverID?, route: String, requestID: String, at now: Moment, count: Int = 1) {
+        let key = Key(driver: driver, route: route, status: status.code)
+        rows.withLock { rows in
+            if rows[key] == nil, rows.count >= Self.rowsMax,
+                let oldest = rows.values.min(by: { $0.lastAt < $1.lastAt })
+            {
+                rows[oldest.key] = nil
+            }
+            var row = rows[key] ?? Row(key: key, count: 0, lastAt: now, requestID: requestID)
+            row.count += count
+            row.lastAt = max(row.lastAt, now)
+            row.requestID = requestID
+            rows[key] = row
+        }
+    }
+
+    /// The last ones first. `driver` and `status`: only theirs.
+    func list(of driver: DriverID?, status: Int?, limit: Int) -> [Row] {
+        let all = rows.withLock { Array($0.values) }
+        let meant = all.filter { row in
+            (driver == nil || row.key.driver == driver) && (status == nil || row.key.status == status)
+        }
+        return Array(meant.sorted { $0.lastAt > $1.lastAt }.prefix(limit))
+    }
+}

@@ -1,0 +1,25 @@
+// What the history of the operator's page counts, read from the metrics that are kept anyway: events by outcome, answers
+// by status, and durations of all routes but streams, whose duration is how long somebody listened.
+
+import Telemetry
+
+enum HistoryTotals {
+    static func read(_ metrics: PrometheusMetrics) -> [String: Int] {
+        var totals: [String: Int] = [:]
+        for series in metrics.values(of: MetricFamilies.events) {
+            if let outcome = series.label("verdict") { totals["event.\(outcome)", default: 0] += Int(series.count) }
+        }
+        for series in metrics.values(of: MetricFamilies.requests) {
+            if let status = series.label("status") { totals["status.\(status)", default: 0] += Int(series.count) }
+        }
+        let bounds = MetricFamilies.requestSeconds.bounds
+        for series in metrics.values(of: MetricFamilies.requestSeconds) {
+            guard series.label("route")?.hasSuffix("/stream") == false else { continue }
+            for (place, count) in series.buckets.enumerated() where count > 0 {
+                let bound = place < bounds.count ? String(bounds[place] / 1000) : "inf"
+                totals["duration.\(bound)", default: 0] += Int(count)
+            }
+        }
+        return totals
+    }
+}

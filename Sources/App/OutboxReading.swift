@@ -1,0 +1,39 @@
+// What waits to be delivered, put together for the operator's page: from the database, and from the deliveries' memory.
+
+import Engine
+import Outbound
+import SQLiteStore
+
+struct OutboxReading: Sendable {
+    let store: SQLiteEventStore
+    /// Nil: events are not forwarded.
+    let analyticsFailure: DeliveryFailure?
+    /// Nil: codes go to no webhook.
+    let codes: WebhookCodeDelivery?
+    let revocationFailure: DeliveryFailure
+
+    /// A database that cannot be read leaves its queues out.
+    func status() async -> [OutboxStatus] {
+        var queues: [OutboxStatus] = []
+        if let analyticsFailure, let place = try? await store.place(of: AnalyticsForwarding.consumer) {
+            let oldest = try? await store.receivedAt(ofFirstEventAfter: place.last)
+            queues.append(
+                OutboxStatus(
+                    queue: "analytics", waitingCount: Int(place.waitingCount), oldest: oldest.flatMap { $0 },
+                    lostCount: Int(place.lostCount), lastFailure: analyticsFailure.last))
+        }
+        if let codes {
+            queues.append(
+                OutboxStatus(
+                    queue: "codes", waitingCount: codes.codesWaiting, oldest: codes.oldestWaitingSince,
+                    lastFailure: codes.failure.last))
+        }
+        if let waiting = try? await store.waitingRevocations() {
+            queues.append(
+                OutboxStatus(
+                    queue: "revocations", waitingCount: waiting.count, oldest: waiting.oldest,
+                    lastFailure: revocationFailure.last))
+        }
+        return queues
+    }
+}

@@ -1,0 +1,172 @@
+// Counts of events, answers and durations over time, for the operator's page: collected in memory from counters that are
+// kept anyway, added to the database once a minute by one task. No request waits for it or counts anything for it.
+
+package import JourneyModel
+package import Logging
+
+/// What was counted in one step, by series: `event.applied`, `status.429`, `duration.2500` (answers that took at most
+/// 2,500 µs and longer than the bound before; `duration.inf` for longer than all bounds). Series come from fixed sets.
+package struct HistoryStep: Hashable, Sendable {
+    package var beginsAt: Moment
+    package var counts: [String: Int]
+
+    package init(beginsAt: Moment, counts: [String: Int]) {
+        self.beginsAt = beginsAt
+        self.counts = counts
+    }
+}
+
+/// The port behind which steps are kept.
+package protocol HistoryStore: Sendable {
+    /// Adds these to what is stored: several processes on one database add up. Steps begin at whole minutes.
+    func add(_ minutes: [HistoryStep], at now: Moment) async throws(StoreFailure)
+
+    /// From that time on, in steps of so many seconds, oldest first; steps without a count are left out.
+    func history(since start: Moment, in range: HistoryRange) async throws(StoreFailure) -> [HistoryStep]
+}
+
+/// How far back the page looks, and how finely.
+package enum HistoryRange: String, CaseIterable, Sendable {
+    case fifteenMinutes = "15m"
+    case hour = "1h"
+    case sixHours = "6h"
+    case day = "24h"
+    case week = "7d"
+    case month = "30d"
+
+    package var seconds: Int64 {
+        switch self {
+        case .fifteenMinutes: 900
+        case .hour: 3600
+        case .sixHours: 6 * 3600
+        case .day: 24 * 3600
+        case .week: 7 * 24 * 3600
+        case .month: 30 * 24 * 3600
+        }
+    }
+
+    /// Of what is shown: at most 120 steps.
+    package var stepSeconds: Int64 {
+        switch self {
+        case .fifteenMinutes, .hour: 60
+        case .sixHours: 300
+        case .day: 900
+        case .week: 7200
+        case .month: 6 * 3600
+        }
+    }
+
+    /// The first step shown begins here.
+    package func start(at now: Moment) -> Moment {
+        let steps = seconds / stepSeconds
+        return Self.floor(now, toSeconds: stepSeconds).advanced(byMilliseconds: -(steps - 1) * stepSeconds * 1000)
+    }
+
+    package static func floor(_ moment: Moment, toSeconds seconds: Int64) -> Moment {
+        let length = seconds * 1000
+        let milliseconds = moment.millisecondsSinceEpoch
+        return Moment(millisecondsSinceEpoch: milliseconds - ((milliseconds % length) + length) % length)
+    }
+}
+
+package actor OperationHistory {
+    static let collectSeconds: Int64 = 10
+    static let stepSeconds: Int64 = 60
+    /// Minutes that wait while the database takes no writes; the oldest are dropped beyond it.
+    static let pendingMax = 120
+
+    private let store: any HistoryStore
+    /// Everything counted since the start, by series.
+    private let totals: @Sendable () -> [String: Int]
+    private let clock: @Sendable () -> Moment
+    private let logger: Logger
+    private var last: [String: Int] = [:]
+    /// Not stored yet, by the minute's begin.
+    private var pending: [Moment: [String: Int]] = [:]
+    /// Begun and ended, each counted.
+    private var flushes = 0
+    private var hasFailed = false
+
+    package init(
+        store: any HistoryStore, totals: @escaping @Sendable () -> [String: Int],
+        clock: @escaping @Sendable () -> Moment, logger: Logger
+    ) {
+        self.store = store
+        self.totals = totals
+        self.clock = clock
+        self.logger = logger
+    }
+
+    /// Until the task is cancelled; what was counted by then is stored last.
+    package func run() async {
+        var minute = HistoryRange.floor(clock(), toSeconds: Self.stepSeconds)
+        while !Task.isCancelled {
+            try? await Task.sleep(for: .seconds(Self.collectSeconds))
+            collect()
+            let now = HistoryRange.floor(clock(), toSeconds: Self.stepSeconds)
+            guard now != minute, !Task.isCancelled else { continue }
+            minute = now
+            await flush()
+        }
+        collect()
+        await flush()
+    }
+
+    /// What the page shows of a range: what is stored, and what is counted since.
+    package func steps(_ range: HistoryRange, at now: Moment) async throws(StoreFailure) -> [HistoryStep] {
+        collect()
+        let start = range.start(at: now)
+        var stored: [HistoryStep] = []
+        var waiting: [Moment: [String: Int]] = [:]
+        // A flush between the two would be seen in both, or in neither.
+        var seen: Int
+        repeat {
+            seen = flushes
+            waiting = pending
+            stored = try await store.history(since: start, in: range)
+        } while seen != flushes
+        var steps: [Moment: [String: Int]] = [:]
+        for step in stored { steps[step.beginsAt] = step.counts }
+        for (minute, counts) in waiting where minute >= start {
+            let begin = HistoryRange.floor(minute, toSeconds: range.stepSeconds)
+            steps[begin, default: [:]].merge(counts, uniquingKeysWith: +)
+        }
+        return steps.map { HistoryStep(beginsAt: $0, counts: $1) }.sorted { $0.beginsAt < $1.beginsAt }
+    }
+
+    /// Takes what was counted since the last time into the minute that it is now.
+    private func collect() {
+        let now = totals()
+        let minute = HistoryRange.floor(clock(), toSeconds: Self.stepSeconds)
+        for (series, total) in now {
+            let growth = total - (last[series] ?? 0)
+            if growth > 0 { pending[minute, default: [:]][series, default: 0] += growth }
+        }
+        last = now
+    }
+
+    /// Stores what waits.
+    package func flush() async {
+        let taken = pending
+        guard !taken.isEmpty else { return }
+        flushes += 1
+        defer { flushes += 1 }
+        do throws(StoreFailure) {
+            try await store.add(taken.map { HistoryStep(beginsAt: $0, counts: $1) }, at: clock())
+            hasFailed = false
+            // What was counted meanwhile stays.
+            for (minute, counts) in taken {
+                let left = (pending[minute] ?? [:]).compactMap { series, count -> (String, Int)? in
+                    let rest = count - (counts[series] ?? 0)
+                    return rest > 0 ? (series, rest) : nil
+                }
+                pending[minute] = left.isEmpty ? nil : Dictionary(uniqueKeysWithValues: left)
+            }
+        } catch {
+            if !hasFailed { logger.error("counts over time are not stored", metadata: ["failure": "\(error)"]) }
+            hasFailed = true
+            let dropped = pending.keys.sorted().dropLast(Self.pendingMax)
+            for minute in dropped { pending[minute] = nil }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+// What waits to be delivered, with the last failure of each queue, for the operator's page.
+
+package import JourneyModel
+import Synchronization
+
+/// The last failure of one queue's deliveries, written by the task that delivers. Lost with the process.
+package final class DeliveryFailure: Sendable {
+    package struct Failure: Hashable, Sendable {
+        /// As it is logged: without a secret.
+        package var reason: String
+        package var at: Moment
+    }
+
+    private let failure = Mutex<Failure?>(nil)
+
+    package init() {}
+
+    package var last: Failure? { failure.withLock { $0 } }
+
+    package func record(_ reason: String, at now: Moment) {
+        failure.withLock { $0 = Failure(reason: reason, at: now) }
+    }
+}
+
+package struct OutboxStatus: Hashable, Sendable {
+    /// `analytics`, `codes` or `revocations`, as in the metrics.
+    package var queue: String
+    package var waitingCount: Int
+    /// Since when the oldest waits.
+    package var oldest: Moment?
+    /// Events that analytics will never get.
+    package var lostCount: Int?
+    package var lastFailure: DeliveryFailure.Failure?
+
+    package init(
+        queue: String, waitingCount: Int, oldest: Moment?, lostCount: Int? = nil,
+        lastFailure: DeliveryFailure.Failure? = nil
+    ) {
+        self.queue = queue
+        self.waitingCount = waitingCount
+        self.oldest = oldest
+        self.lostCount = lostCount
+        self.lastFailure = lastFailure
+    }
+}

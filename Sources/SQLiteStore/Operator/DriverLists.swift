@@ -1,0 +1,90 @@
+// Lists of drivers and what a search finds, for the operator's page. Each query looks at a bounded number of rows, found by
+// a key or an index; OperatorListTests asks SQLite how it would run each.
+
+package import Engine
+import GRDB
+import Identity
+package import JourneyModel
+
+extension SQLiteEventStore {
+    /// Rows of drivers that one page looks at.
+    static let driverRowsMax: Int64 = 50_000
+
+    package func drivers(
+        in state: JourneyState?, before place: Int64?, limit: Int
+    ) async throws(StoreFailure) -> ListPage<DriverSummary> {
+        try await read { db in
+            let newest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM driver") ?? 0
+            let before = min(place ?? .max, newest + 1)
+            let lowest = max(before - Self.driverRowsMax, 1)
+            let rows = try Row.fetchAll(
+                db, sql: Self.driversSQL, arguments: [lowest, before, state?.code, limit])
+            let isFull = rows.count == limit
+            let next: Int64 = isFull ? rows[rows.count - 1][0] : lowest
+            return ListPage(try rows.map(Self.driverSummary), next: next > 1 ? next : nil)
+        }
+    }
+
+    static let driversSQL = """
+        \(driverColumnsSQL) FROM driver
+        WHERE id >= ?1 AND id < ?2 AND (?3 IS NULL OR state = ?3) ORDER BY id DESC LIMIT ?4
+        """
+
+    private static let driverColumnsSQL = """
+        SELECT id, driver_id, state, head_corrected_at_ms,
+            (SELECT session_id FROM session WHERE session.id = driver.session),
+            (SELECT place_id FROM place WHERE place.id = driver.target_charger), created_at_ms
+        """
+
+    private static func driverSummary(_ row: Row) throws -> DriverSummary {
+        DriverSummary(
+            driver: DriverID(row[1]), state: try StoredEvents.state(row, 2), lastEventAt: StoredEvents.moment(row[3]),
+            sessionID: row[4], targetChargerID: row[5], firstSeenAt: Moment(millisecondsSinceEpoch: row[6]))
+    }
+
+    package func driver(
+        _ driver: DriverID, sessions: Int, events: Int
+    ) async throws(StoreFailure) -> DriverDetail? {
+        try await read { db in
+            let row = try Row.fetchOne(
+                db, sql: "\(Self.driverColumnsSQL) FROM driver WHERE driver_id = ?", arguments: [driver.rawValue])
+            guard let row else { return nil }
+            let page = try StoredSessions.page(of: driver, limit: sessions, after: nil, db)
+            let rows = try Row.fetchAll(db, sql: Self.driverEventsSQL, arguments: [row[0] as Int64, events])
+            return DriverDetail(
+                summary: try Self.driverSummary(row), sessions: page?.sessions ?? [],
+                events: try rows.map(Self.eventCase))
+        }
+    }
+
+    // MARK: Search
+
+    package func search(_ text: String, limit: Int) async throws(StoreFailure) -> SearchResult {
+        let phone = PhoneNumber(text)?.e164
+        return try await read { db in
+            // Every text that begins with it lies between it and it with the last scalar behind.
+            let bounds: StatementArguments = [text, text + "\u{10FFFF}", limit]
+            var drivers = try Row.fetchAll(db, sql: Self.driversByNameSQL, arguments: bounds)
+            if let phone {
+                drivers += try Row.fetchAll(db, sql: Self.driverByPhoneSQL, arguments: [phone])
+            }
+            let sessions = try Row.fetchAll(db, sql: Self.sessionsByNameSQL, arguments: bounds)
+            let chargers = try String.fetchAll(db, sql: Self.placesByNameSQL, arguments: bounds)
+            return SearchResult(
+                drivers: try drivers.map(Self.driverSummary),
+                sessions: try sessions.map { try Self.operatorSession($0, db) }, chargerIDs: chargers)
+        }
+    }
+
+    static let driversByNameSQL = """
+        \(driverColumnsSQL) FROM driver WHERE driver_id >= ?1 AND driver_id < ?2 ORDER BY driver_id LIMIT ?3
+        """
+    static let driverByPhoneSQL = """
+        \(driverColumnsSQL) FROM driver WHERE id = (SELECT driver FROM phone_identity WHERE phone = ?1)
+        """
+    static let sessionsByNameSQL = """
+        \(sessionColumnsSQL) FROM session CROSS JOIN driver ON driver.id = session.driver
+        WHERE session_id >= ?1 AND session_id < ?2 ORDER BY session_id LIMIT ?3
+        """
+    static let placesByNameSQL = "SELECT place_id FROM place WHERE place_id >= ?1 AND place_id < ?2 ORDER BY 1 LIMIT ?3"
+}

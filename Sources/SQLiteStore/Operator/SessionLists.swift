@@ -1,0 +1,140 @@
+// Sessions and events of all drivers, filtered, for the operator's page. A filter is applied to a bounded number of rows,
+// newest first; a page that ends early says where to go on.
+
+package import Engine
+import GRDB
+package import JourneyModel
+
+extension SQLiteEventStore: OperatorListReader {
+    /// Sessions that one page looks at.
+    static let sessionRowsMax = 2000
+    /// Events that one page looks at.
+    static let eventRowsMax: Int64 = 50_000
+
+    /// Those of StoredSessions.summary, then the driver. The charger is that of an event when it was not registered.
+    static let sessionColumnsSQL = """
+        SELECT session.id, session_id, opened_at_ms, registered_at_ms,
+            (SELECT place_id FROM place WHERE place.id = coalesce(session.charger, (
+                SELECT event.charger FROM event WHERE event.session = session.id AND event.charger IS NOT NULL LIMIT 1))),
+            (SELECT place_id FROM place WHERE place.id = session.merchant), driver_id
+        """
+
+    static func operatorSession(_ row: Row, _ db: Database) throws -> OperatorSession {
+        OperatorSession(driver: DriverID(row[6]), session: try StoredSessions.summary(row, db))
+    }
+
+    // MARK: Sessions
+
+    package func sessions(
+        _ filter: SessionFilter, before place: Int64?, limit: Int, at now: Moment
+    ) async throws(StoreFailure) -> ListPage<OperatorSession> {
+        try await read { db in
+            var charger: Int64?
+            if let chargerID = filter.chargerID {
+                charger = try Int64.fetchOne(db, sql: "SELECT id FROM place WHERE place_id = ?", arguments: [chargerID])
+                if charger == nil { return ListPage([], next: nil) }
+            }
+            // A place is a session's row; the list is ordered by when they were opened, then by row.
+            var before: (openedAt: Int64, id: Int64) = (.max, .max)
+            if let place {
+                let openedAt = try Int64.fetchOne(
+                    db, sql: "SELECT opened_at_ms FROM session WHERE id = ?", arguments: [place])
+                guard let openedAt else { return ListPage([], next: nil) }
+                before = (openedAt, place)
+            }
+            let rows = try Row.fetchCursor(
+                db, sql: Self.sessionsSQL,
+                arguments: [
+                    filter.since?.millisecondsSinceEpoch ?? .min, filter.until?.millisecondsSinceEpoch ?? .max,
+                    before.openedAt, before.id, Self.sessionRowsMax, charger,
+                ])
+            var found: [OperatorSession] = []
+            var lookedAt = 0
+            while let row = try rows.next() {
+                lookedAt += 1
+                if row[7] as Bool {
+                    let session = try Self.operatorSession(row, db)
+                    if filter.takes(session.session.journey?.advanced(to: now).state) { found.append(session) }
+                }
+                if found.count == limit || lookedAt == Self.sessionRowsMax { return ListPage(found, next: row[0]) }
+            }
+            return ListPage(found, next: nil)
+        }
+    }
+
+    /// The last column: whether it is, or one of its events is, at that charger.
+    static let sessionsSQL = """
+        \(sessionColumnsSQL), (?6 IS NULL OR session.charger IS ?6 OR EXISTS (
+            SELECT 1 FROM event WHERE event.session = session.id AND event.charger = ?6))
+        FROM session INDEXED BY session_by_opening CROSS JOIN driver ON driver.id = session.driver
+        WHERE opened_at_ms >= ?1 AND opened_at_ms < ?2 AND opened_at_ms <= ?3
+            AND (opened_at_ms < ?3 OR session.id < ?4)
+        ORDER BY opened_at_ms DESC, session.id DESC LIMIT ?5
+        """
+
+    // MARK: Events
+
+    package func events(
+        _ filter: EventFilter, before place: Int64?, limit: Int
+    ) async throws(StoreFailure) -> ListPage<EventCase> {
+        try await read { db in
+            let newest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM event") ?? 0
+            let before = min(place ?? .max, newest + 1)
+            let lowest = max(before - Self.eventRowsMax, 1)
+            let listed = EventName.listed.map { "'\($0.canonical)'" }.joined(separator: ",")
+            let name =
+                switch filter.name {
+                case nil: "?7 IS NULL"
+                case "diagnostic": "?7 IS NOT NULL AND event_kind.name NOT IN (\(listed))"
+                default: "event_kind.name = ?7"
+                }
+            let rows = try Row.fetchAll(
+                db, sql: Self.eventsSQL.replacing("NAME", with: name),
+                arguments: [
+                    lowest, before, filter.since?.millisecondsSinceEpoch ?? .min, filter.transition?.code,
+                    filter.reason?.code, filter.state?.code, filter.name, limit,
+                ])
+            let isFull = rows.count == limit
+            let next: Int64 = isFull ? rows[rows.count - 1][0] : lowest
+            return ListPage(try rows.map(Self.eventCase), next: next > 1 ? next : nil)
+        }
+    }
+
+    private static let eventColumnsSQL = """
+        SELECT event.id, driver_id, name, (SELECT session_id FROM session WHERE session.id = event.session),
+            (SELECT place_id FROM place WHERE place.id = event.charger), corrected_at_ms, transition, reason, after_state
+        """
+
+    static let eventsSQL = """
+        \(eventColumnsSQL) FROM event CROSS JOIN event_kind ON event_kind.id = event.kind
+        CROSS JOIN driver ON driver.id = event.driver
+        WHERE event.id >= ?1 AND event.id < ?2 AND event.received_at_ms >= ?3
+            AND (?4 IS NULL OR event.transition = ?4) AND (?5 IS NULL OR event.reason = ?5)
+            AND (?6 IS NULL OR event.after_state = ?6) AND (NAME)
+        ORDER BY event.id DESC LIMIT ?8
+        """
+
+    /// A driver's, the last ones first.
+    static let driverEventsSQL = """
+        \(eventColumnsSQL) FROM event CROSS JOIN event_kind ON event_kind.id = event.kind
+        CROSS JOIN driver ON driver.id = event.driver
+        WHERE event.driver = ?1 ORDER BY corrected_at_ms DESC LIMIT ?2
+        """
+
+    static func eventCase(_ row: Row) throws -> EventCase {
+        guard let transition = Verdict.Transition(code: row[6]) else { throw SQLiteError.unreadable("transition") }
+        return EventCase(
+            id: row[0], driver: DriverID(row[1]), name: row[2], sessionID: row[3], chargerID: row[4],
+            occurredAt: Moment(millisecondsSinceEpoch: row[5]), transition: transition,
+            reason: (row[7] as Int64?).flatMap(Verdict.Reason.init(code:)), state: try StoredEvents.state(row, 8))
+    }
+}
+
+extension SessionFilter {
+    /// Nil: the session was never activated.
+    fileprivate func takes(_ current: JourneyState?) -> Bool {
+        if let state, state != current { return false }
+        if let isEnded, isEnded != (current == .sessionEnded) { return false }
+        return true
+    }
+}
