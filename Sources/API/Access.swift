@@ -5,7 +5,6 @@ import HTTP1
 import HTTPServer
 import Identity
 import JourneyModel
-import Logging
 import Telemetry
 
 /// A handler behind a token: it is told who is calling.
@@ -24,7 +23,6 @@ struct Access: Sendable {
     let tokens: any TokenVerifier
     /// `OPS_TOKEN`
     var operatorToken: Secret<String>?
-    let logger: Logger
     let metrics: TokenMetrics
     var refused = RefusedRequests()
 
@@ -49,13 +47,16 @@ struct Access: Sendable {
     {
         { request in
             var driver: DriverID?
+            var response: Response
             do throws(ProblemAnswer) {
                 let caller = try await caller(of: request)
                 driver = caller.driver
-                return noted(try await handler(request, caller), driver, route, request)
+                response = try await handler(request, caller)
             } catch {
-                return noted(error.response(requestID: request.id, form), driver, route, request)
+                response = error.response(requestID: request.id, form)
             }
+            response.principal = driver?.rawValue
+            return noted(response, driver, route, request)
         }
     }
 
@@ -72,7 +73,9 @@ struct Access: Sendable {
         { request in
             do throws(ProblemAnswer) {
                 guard let caller = try callerAtOnce(of: request) else { return nil }
-                return answer(request, caller)
+                var response = answer(request, caller)
+                response.principal = caller.driver.rawValue
+                return response
             } catch {
                 return noted(error.response(requestID: request.id), nil, route, request)
             }
@@ -118,7 +121,7 @@ struct Access: Sendable {
             metrics.count(.accepted)
             return caller
         } catch {
-            throw refused(error, request)
+            throw refused(error)
         }
     }
 
@@ -133,20 +136,22 @@ struct Access: Sendable {
             if caller != nil { metrics.count(.accepted) }
             return caller
         } catch {
-            throw refused(error, request)
+            throw refused(error)
         }
     }
 
-    private func refused(_ refusal: TokenRefusal, _ request: Request) -> ProblemAnswer {
+    /// Which reason it was is told to the access log alone.
+    private func refused(_ refusal: TokenRefusal) -> ProblemAnswer {
         if refusal == .undecided {
             metrics.count(.undecided)
             return .undecidedToken
         }
         metrics.count(.refused)
-        logger.info("a token was refused", metadata: request.logged(["reason": "\(refusal)"]))
-        return unauthorized(
+        var answer = unauthorized(
             "The token is not valid. Sign in again.",
             challenge: "Bearer realm=\"dwell\", error=\"invalid_token\"")
+        answer.reason = "\(refusal)"
+        return answer
     }
 
     private func unauthorized(_ detail: String, challenge: String) -> ProblemAnswer {

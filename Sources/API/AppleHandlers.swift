@@ -45,7 +45,7 @@ struct AppleHandlers: Sendable {
             let notice: AppleNotice
             do throws(AppleTokenRefusal) {
                 notice = try await tokens.notice(of: body.payload, atSecondsSince1970: request.receivedAtSeconds)
-            } catch { throw problem(error, request) }
+            } catch { throw problem(error) }
             do throws(AccountFailure) {
                 try await notices.take(notice, from: request.origin)
             } catch { throw failures.problem(error, request) }
@@ -62,17 +62,17 @@ struct AppleHandlers: Sendable {
             if case .refused(let reason) = error {
                 await signIns.identityTokenRefused(reason: reason.rawValue, from: request.origin)
             }
-            throw problem(error, request)
+            throw problem(error)
         }
     }
 
-    /// One 401 for every reason; which it was is in the log, and for a sign-in in the audit.
-    private func problem(_ refusal: AppleTokenRefusal, _ request: Request) -> ProblemAnswer {
+    /// One 401 for every reason; which it was is in the access log, and for a sign-in in the audit.
+    private func problem(_ refusal: AppleTokenRefusal) -> ProblemAnswer {
         switch refusal {
         case .refused(let reason):
-            failures.logger.info(
-                "a token of Apple's was refused", metadata: ["request_id": "\(request.id)", "reason": "\(reason)"])
-            return .refusedCredential
+            var answer = ProblemAnswer.refusedCredential
+            answer.reason = "\(reason)"
+            return answer
         case .keysUnavailable(let seconds): return .keySetUnavailable(retryAfterSeconds: seconds)
         }
     }

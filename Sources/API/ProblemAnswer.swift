@@ -9,6 +9,8 @@ struct ProblemAnswer: Error {
     var problem: Problem
     /// Fields that the answer must carry beside its body: `Retry-After`, `WWW-Authenticate`.
     var fields: Fields
+    /// For the access log: what the client is not told.
+    var reason: String?
 
     init(_ problem: Problem, fields: Fields = Fields()) {
         self.problem = problem
@@ -32,7 +34,10 @@ struct ProblemAnswer: Error {
         fields.append("Cache-Control", "no-store")
         var problem = problem(requestID: requestID)
         problem.tellsSuccess = form == .legacy
-        return Response(status: Status(problem.code.status), fields: fields, body: .bytes(problem.encoded()))
+        var response = Response(
+            status: Status(problem.code.status), fields: fields, body: .bytes(problem.encoded()))
+        response.refusalReason = reason
+        return response
     }
 
     /// The problem as it is told to the client of that request.

@@ -32,8 +32,7 @@ package struct API: Sendable {
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) {
         access = Access(
-            tokens: tokens, operatorToken: operation.token, logger: logger, metrics: TokenMetrics(metrics),
-            refused: operation.refused)
+            tokens: tokens, operatorToken: operation.token, metrics: TokenMetrics(metrics), refused: operation.refused)
         addressLimit = AddressLimit(admission: admission, limits: limits)
         events = EventHandlers(ingest: ingest, logger: logger)
         sessions = SessionsHandler(store: store)

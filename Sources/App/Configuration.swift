@@ -30,6 +30,14 @@ enum Variables {
         "LOG_FORMAT", .process, unset: "text at a terminal, else json",
         "How a log line looks. Without it: text at a terminal, else json.")
 
+    static let logRefusalsPerClient = Variable<Int>.integer(
+        "LOG_REFUSALS_PER_CLIENT", .process, default: 10, in: 1...10_000,
+        "Lines a second about refused requests of one client or signed-in driver; one line counts the rest.")
+
+    static let logRefusalsPerSecond = Variable<Int>.integer(
+        "LOG_REFUSALS_PER_SECOND", .process, default: 50, in: 1...10_000,
+        "The same for all clients together, all drivers together, and answers of 5xx.")
+
     static let shutdownTimeoutSeconds = Variable<Int>.integer(
         "SHUTDOWN_TIMEOUT_SECONDS", .process, default: 20, in: 1...600,
         "How long a SIGTERM waits for requests in progress before it ends them.")
@@ -222,7 +230,8 @@ enum Variables {
     /// In the order of ENV.example.
     static let all: [any Declaration] =
         [
-            environment, environmentFile, logLevel, logFormat, shutdownTimeoutSeconds,
+            environment, environmentFile, logLevel, logFormat, logRefusalsPerClient, logRefusalsPerSecond,
+            shutdownTimeoutSeconds,
             hosts, port, unixSocket, eventLoops, connectionsMax, connectionsPerAddressMax, trustedProxies,
             trustedProxiesField, corsAllowedOrigins, headerTimeoutSeconds, bodyTimeoutSeconds, bodyBytesPerSecondMin,
             idleTimeoutSeconds, writeStallTimeoutSeconds, outputBufferBytes, bufferedBytesMax,

@@ -41,7 +41,11 @@ extension Configuration {
     private init(_ reading: inout ConfigurationReading) {
         environment = reading.value(of: Variables.environment)
         _ = reading.value(of: Variables.environmentFile)
-        log = Log(level: reading.value(of: Variables.logLevel), format: reading.value(of: Variables.logFormat))
+        log = Log(
+            level: reading.value(of: Variables.logLevel), format: reading.value(of: Variables.logFormat),
+            refusals: RefusalLineLimiter.Limits(
+                perClient: reading.value(of: Variables.logRefusalsPerClient),
+                total: reading.value(of: Variables.logRefusalsPerSecond)))
         shutdownTimeoutSeconds = reading.value(of: Variables.shutdownTimeoutSeconds)
         http = HTTP(
             hosts: reading.value(of: Variables.hosts), port: reading.value(of: Variables.port),

@@ -7,6 +7,7 @@ import HTTPServer
 import Identity
 import JourneyModel
 import Logging
+import Outbound
 import RedisAdmission
 import Telemetry
 
@@ -46,12 +47,14 @@ struct Configuration: Sendable {
         var level: Logger.Level
         /// Nil: text at a terminal, else JSON.
         var format: LogFormat?
+        var refusals: RefusalLineLimiter.Limits
 
         /// A logger that writes to standard error.
         func logger(label: String) -> Logger {
             let output = LogOutput.standardError
             return Logger(
-                label: label, level: level, format: format ?? (output.isTerminal ? .text : .json), output: output)
+                label: label, level: level, format: format ?? (output.isTerminal ? .text : .json), output: output,
+                repeats: RepeatLimiter(unlimited: [RequestLog.message, LoggedCodeDelivery.message]))
         }
     }
 

@@ -65,13 +65,15 @@ struct OperationWiring: Sendable {
     }
 
     /// The listener of METRICS_PORT; nil without it.
-    func ownServer(refusals: @escaping RefusalRenderer, logger: Logger, loops: EventLoopGroup) -> Server? {
+    func ownServer(
+        refusals: @escaping RefusalRenderer, observer: any RequestObserver, logger: Logger, loops: EventLoopGroup
+    ) -> Server? {
         guard let address else { return nil }
         var configuration = ServerConfiguration(addresses: [address])
         configuration.connectionsMax = 64
         return Server(
             configuration: configuration, routes: routes.health + [routes.metrics], refusals: refusals,
-            observer: RequestLog(logger: logger), logger: logger, loops: loops)
+            observer: observer, logger: logger, loops: loops)
     }
 
     /// Has it read how many one-time codes wait.

@@ -1,27 +1,87 @@
 // One line per answered request. Those that went well are for whoever debugs; a refused one can be found by the
 // request id that its client was told, and one that the server is to blame for is a warning. It gets no path and no
-// query, so there is none to leak.
+// query, so there is none to leak. Lines about refusals are bounded: see RefusalLineLimiter.
 
 import HTTP1
 import HTTPServer
+import Identity
 import Logging
+import Synchronization
 import Telemetry
 
 final class RequestLog: RequestObserver {
+    /// Of every line here.
+    static let message = "request"
+
     private let logger: Logger
     /// The logger's. Read once: asking it for every request costs more than all else here.
     private let leastLevel: Logger.Level
+    private let limiter: Mutex<RefusalLineLimiter>
+    private let driverName: @Sendable (String) -> String
+    private let clock: @Sendable () -> Int64
 
-    init(logger: Logger) {
+    /// `driverName`: what stands for a driver's id in the log. `clock`: milliseconds since 1970.
+    init(
+        logger: Logger, limits: RefusalLineLimiter.Limits, driverName: @escaping @Sendable (String) -> String,
+        clock: @escaping @Sendable () -> Int64 = millisecondsSince1970
+    ) {
         self.logger = logger
+        self.driverName = driverName
+        self.clock = clock
         leastLevel = logger.logLevel
+        limiter = Mutex(RefusalLineLimiter(limits: limits))
     }
 
     func answered(_ request: AnsweredRequest) {
         let level = Self.level(of: request.status)
         // Nothing is put together for a line that is not written.
-        guard level >= leastLevel else { return }
-        logger.log(level: level, "request", metadata: Self.metadata(of: request))
+        guard level >= leastLevel, request.status.code < 400 || admits(request) else { return }
+        logger.log(level: level, "\(Self.message)", metadata: Self.metadata(of: request))
+    }
+
+    /// Looks every second whether there is something to count, for when no refusal follows.
+    func run() async {
+        while (try? await Task.sleep(for: .seconds(1))) != nil { reportOmitted() }
+    }
+
+    /// Counts in one line what was left out of a second that is over.
+    func reportOmitted() {
+        let second = clock() / 1000
+        report(limiter.withLock { $0.end(before: second) })
+    }
+
+    /// The same for the second that is not over; to be called when the last request was answered.
+    func reportLastOmitted() {
+        report(limiter.withLock { $0.end(before: .max) })
+    }
+
+    private func admits(_ request: AnsweredRequest) -> Bool {
+        let second = clock() / 1000
+        let (client, kind) = client(of: request)
+        let (isAdmitted, omitted) = limiter.withLock { limiter in
+            let omitted = limiter.end(before: second)
+            return (limiter.admits(client, kind, at: second), omitted)
+        }
+        report(omitted)
+        return isAdmitted
+    }
+
+    private func report(_ omitted: RefusalLineLimiter.Omitted?) {
+        guard let omitted else { return }
+        var metadata: Logger.Metadata = ["count": "\(omitted.count)"]
+        if let client = omitted.busiestClient {
+            metadata["busiest_client"] = "\(client)"
+            metadata["busiest_count"] = "\(omitted.busiestCount)"
+        }
+        logger.warning("refused requests were not logged one by one", metadata: metadata)
+    }
+
+    /// A driver by its name, so that a flood from its address does not hide it; everybody else by address, IPv6 by
+    /// its /64.
+    private func client(of request: AnsweredRequest) -> (String, RefusalLineLimiter.Kind) {
+        if request.status.code >= 500 { return (AddressGroup.name(of: request.remoteAddress), .failure) }
+        if let principal = request.principal { return (driverName(principal), .signedIn) }
+        return (AddressGroup.name(of: request.remoteAddress), .anonymous)
     }
 
     private static func metadata(of request: AnsweredRequest) -> Logger.Metadata {
@@ -32,6 +92,7 @@ final class RequestLog: RequestObserver {
             "client": "\(request.remoteAddress)",
         ]
         if let gap = request.addressGap { metadata["forwarding"] = "\(gap.rawValue)" }
+        if let reason = request.refusalReason { metadata["reason"] = "\(reason)" }
         if let trace = request.traceParent.flatMap({ TraceParent($0) }) {
             metadata["trace_id"] = "\(trace.traceIDText)"
         }

@@ -31,6 +31,7 @@ struct Wiring {
     private let signIn: SignInWiring
     private let watching: OperationWiring
     private let server: Server
+    private let requestLog: RequestLog
     private let outgoing = OutgoingHTTP()
     private let operationHistory: OperationHistory
     private let analyticsFailure = DeliveryFailure()
@@ -85,14 +86,17 @@ struct Wiring {
             ingest: ingest, store: store, journeys: store, streams: streams, settings: settings,
             limits: configuration.rateLimits, admission: admission, tokens: signIn.verifier,
             signIn: signIn.services, operation: operation, clock: Self.now, logger: logger, metrics: metrics)
+        requestLog = RequestLog(
+            logger: logger, limits: configuration.log.refusals, driverName: { digests.logName($0) })
         server = Server(
             configuration: configuration.http.server, routes: api.routes + watching.publicRoutes,
-            refusals: api.refusals, observer: RequestObservers([RequestLog(logger: logger), figures]), logger: logger,
+            refusals: api.refusals, observer: RequestObservers([requestLog, figures]), logger: logger,
             loops: loops, metrics: metrics)
         watching.watch(server)
         watching.watch(streams, operators: { api.operatorStreamCount })
         if let webhook = signIn.webhook { watching.watch(webhook) }
-        operatorServer = watching.ownServer(refusals: api.refusals, logger: logger, loops: loops)
+        operatorServer = watching.ownServer(
+            refusals: api.refusals, observer: requestLog, logger: logger, loops: loops)
     }
 
     /// Serves until a signal ends it. What starts last ends first: the server drains while the store still takes
@@ -111,6 +115,7 @@ struct Wiring {
                 await loops.shutdown()
             },
         ]
+        services.append(LoopService(loop: requestLog.run, end: requestLog.reportLastOmitted))
         if let shared { services.append(RedisService(admission: shared)) }
         let deadlines = DeadlineKeeping(
             store: store, settings: settings, clock: Self.now, logger: logger, metrics: watching.metrics)

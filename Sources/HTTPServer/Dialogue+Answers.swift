@@ -71,7 +71,7 @@ extension Dialogue {
 
     /// A refusal that were a stream would have no content.
     private mutating func send(
-        _ response: Response, to exchange: Exchange, close: Bool = false, atMilliseconds milliseconds: Int64
+        _ response: Response, to exchange: consuming Exchange, close: Bool = false, atMilliseconds milliseconds: Int64
     ) {
         let before = output.count
         var bytes: [UInt8] = []
@@ -80,6 +80,7 @@ extension Dialogue {
             status: response.status, fields: fields(of: response, to: exchange), body: bytes,
             dateText: dateText(milliseconds),
             requestID: exchange.request.id, close: close || connection.isDraining, into: &output)
+        exchange.note(response)
         observe(exchange, response.status, output.count - before)
     }
 
@@ -116,6 +117,7 @@ extension Dialogue {
                 requestID: exchange.request.id, method: exchange.method, routeTemplate: placed?.route.template,
                 status: status, durationNanoseconds: duration, bytesIn: bytesIn, bytesOut: bytesOut,
                 remoteAddress: exchange.request.remoteAddress, addressGap: exchange.addressGap,
+                principal: exchange.principal, refusalReason: exchange.refusalReason,
                 traceParent: exchange.request.fields.first("traceparent")))
         bytesTakenBefore = bytesTaken
     }
@@ -124,7 +126,8 @@ extension Dialogue {
 
     /// Answers the head alone; the answer ends with `endStream`.
     @inline(never) mutating func beginStream(_ response: Response) -> Exchange? {
-        guard let exchange = takeExchange() else { return nil }
+        guard var exchange = takeExchange() else { return nil }
+        exchange.note(response)
         http.encodeHead(
             status: response.status, fields: fields(of: response, to: exchange),
             dateText: dateText(LoopClock.nowMilliseconds),

@@ -19,6 +19,14 @@ struct Exchange {
     /// Why `request.remoteAddress` is a proxy's, when it is.
     var addressGap: ClientAddress.Gap?
     var startedAt = Deadline.now
+    /// The response's.
+    var principal: String?
+    var refusalReason: String?
+
+    mutating func note(_ response: Response) {
+        principal = response.principal
+        refusalReason = response.refusalReason
+    }
 
     var isRefused: Bool {
         if case .refusal = destination { return true }

@@ -19,13 +19,18 @@ package struct AnsweredRequest: Sendable {
     package var remoteAddress: String
     /// Why `remoteAddress` is a trusted proxy's, when it is.
     package var addressGap: ClientAddress.Gap?
+    /// Who the request's credential belongs to, as the handler found it; nil when nobody was recognised. A driver's id:
+    /// not for a log as it is.
+    package var principal: String?
+    /// Why it was refused, as the handler said it for the log.
+    package var refusalReason: String?
     /// The traceparent field as it came, unchecked.
     package var traceParent: String?
 
     package init(
         requestID: String, method: Method?, routeTemplate: String?, status: Status, durationNanoseconds: UInt64,
         bytesIn: Int, bytesOut: Int, remoteAddress: String, addressGap: ClientAddress.Gap? = nil,
-        traceParent: String? = nil
+        principal: String? = nil, refusalReason: String? = nil, traceParent: String? = nil
     ) {
         self.requestID = requestID
         self.method = method
@@ -36,6 +41,8 @@ package struct AnsweredRequest: Sendable {
         self.bytesOut = bytesOut
         self.remoteAddress = remoteAddress
         self.addressGap = addressGap
+        self.principal = principal
+        self.refusalReason = refusalReason
         self.traceParent = traceParent
     }
 }

@@ -12,6 +12,10 @@ package struct Response: Sendable {
     package var status: Status
     package var fields: Fields
     package var body: Body
+    /// For the access log, never sent: who the request's credential belongs to; nil when that was not found out.
+    package var principal: String?
+    /// For the access log, never sent: why the request was refused, where its answer does not say it.
+    package var refusalReason: String?
 
     package init(status: Status, fields: Fields = Fields(), body: Body = .bytes([])) {
         self.status = status

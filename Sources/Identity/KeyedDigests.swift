@@ -12,6 +12,7 @@ package struct KeyedDigests: Sendable {
     private let codeKey: SymmetricKey
     private let addressKey: SymmetricKey
     private let driverKey: SymmetricKey
+    private let logKey: SymmetricKey
 
     /// From the signing key and not from `DATA_KEY`: a tombstone has to last as long as the tokens that it refuses,
     /// and those end with the signing key.
@@ -29,6 +30,7 @@ package struct KeyedDigests: Sendable {
         codeKey = key("one-time code")
         addressKey = key("client address")
         driverKey = key("erased driver")
+        logKey = key("driver in the log")
     }
 
     /// 32 bytes each.
@@ -42,6 +44,12 @@ package struct KeyedDigests: Sendable {
 
     /// IPv6 by its /64 network, which is one household's or one attacker's.
     package func address(_ address: String) -> [UInt8] { Self.digest(AddressGroup.name(of: address), addressKey) }
+
+    /// The driver in log lines: 16 hexadecimal digits, the same for as long as the signing key is. Only who has both that
+    /// key and the driver's id can make it again; no table leads back, and no other digest of the driver equals it.
+    package func logName(_ driverID: String) -> String {
+        Self.digest(driverID, logKey).prefix(8).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
 
     package func driver(_ driver: DriverID) -> [UInt8] { Self.digest(driver.rawValue, driverKey) }
 

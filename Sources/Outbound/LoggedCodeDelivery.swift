@@ -7,6 +7,8 @@ import Telemetry
 /// Writes each code and its number to the log. This is the one place of the whole server that shows either, on purpose:
 /// there is no phone to send it to. Settings refuse it in production.
 package struct LoggedCodeDelivery: CodeDelivery {
+    package static let message = "one-time code, in the log because OTP_DELIVERY=log"
+
     private let logger: Logger
 
     package init(logger: Logger) {
@@ -15,7 +17,7 @@ package struct LoggedCodeDelivery: CodeDelivery {
 
     package func deliver(_ code: OutgoingCode) {
         logger.notice(
-            "one-time code, in the log because OTP_DELIVERY=log",
+            "\(Self.message)",
             metadata: ["phone": "\(code.phone.reveal())", "code": "\(code.code.reveal())"])
     }
 }

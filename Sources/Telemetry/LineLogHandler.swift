@@ -11,17 +11,19 @@ package struct LineLogHandler: LogHandler {
     private let label: String
     private let format: LogFormat
     private let output: LogOutput
+    private let repeats: RepeatLimiter
     private let clock: @Sendable () -> Int64
 
     /// `clock` gives milliseconds since 1970-01-01T00:00:00Z.
     package init(
         label: String, level: Logger.Level, format: LogFormat, output: LogOutput = .standardError,
-        clock: @escaping @Sendable () -> Int64 = millisecondsSince1970
+        repeats: RepeatLimiter = RepeatLimiter(), clock: @escaping @Sendable () -> Int64 = millisecondsSince1970
     ) {
         self.label = label
         self.logLevel = level
         self.format = format
         self.output = output
+        self.repeats = repeats
         self.clock = clock
     }
 
@@ -32,10 +34,12 @@ package struct LineLogHandler: LogHandler {
 
     package func log(event: LogEvent) {
         let now = clock()
+        guard let omitted = repeats.admit(event.message.description, atMilliseconds: now) else { return }
         // The nearest to the call wins: the call's own metadata, then the logger's, then the provider's.
         var all = metadataProvider?.get() ?? [:]
         all.merge(metadata) { _, nearer in nearer }
         if let own = event.metadata { all.merge(own) { _, nearer in nearer } }
+        if omitted > 0 { all["omitted_before"] = "\(omitted)" }
         output.write(LogLine.render(event, label: label, metadata: all, atMilliseconds: now, as: format)) { count in
             let notice = LogEvent(
                 level: .warning, message: "log lines dropped: the reader of the log was too slow", metadata: nil,
@@ -49,10 +53,11 @@ package struct LineLogHandler: LogHandler {
 extension Logger {
     /// A logger that writes lines of that format to that output. Pass it down; nothing here is global.
     package init(
-        label: String, level: Logger.Level, format: LogFormat, output: LogOutput
+        label: String, level: Logger.Level, format: LogFormat, output: LogOutput,
+        repeats: RepeatLimiter = RepeatLimiter()
     ) {
         self.init(label: label) { label in
-            LineLogHandler(label: label, level: level, format: format, output: output)
+            LineLogHandler(label: label, level: level, format: format, output: output, repeats: repeats)
         }
     }
 }

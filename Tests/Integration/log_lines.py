@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""What clients can make the server write into its log: a flood of refused requests makes a bounded number of lines, the
+rest is counted to the last one, and neither drivers' lines nor metrics suffer. Counts lines and bytes, not time."""
+
+import json
+import socket
+import threading
+
+from client import Client, token
+from processes import UNLIMITED, Folder, Server, arguments
+from report import Report
+
+PER_CLIENT = 10
+IN_ALL = 50
+FLOOD = 40_000
+METRICS = "metrics-token-of-this-test"
+
+
+def lines_of(server):
+    return [json.loads(line) for line in server.log_path.read_text().splitlines()]
+
+
+def flood(port, source, count):
+    """Pipelined requests for nothing, 27 bytes each; returns when all are answered."""
+    request = b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=60, source_address=(source, 0)) as connection:
+        def send():
+            for _ in range(count // 100):
+                connection.sendall(request * 100)
+
+        sender = threading.Thread(target=send, daemon=True)
+        sender.start()
+        answers, rest = 0, b""
+        while answers < count:
+            more = connection.recv(1 << 20)
+            assert more, f"closed after {answers} answers"
+            received = rest + more
+            answers += received.count(b"HTTP/1.1 404")
+            rest = received[-11:]
+            answers -= rest.count(b"HTTP/1.1 404")
+        sender.join()
+
+
+def answered(port, status):
+    """The metric's count of answers with that status."""
+    with Client(port, METRICS) as client:
+        text = client.request("GET", "/metrics").body.decode()
+    return sum(int(float(line.rsplit(" ", 1)[1])) for line in text.splitlines()
+               if line.startswith("dwell_http_requests_total{") and f'status="{status}"' in line)
+
+
+def seconds_of(lines):
+    return {line["time"][:19] for line in lines}
+
+
+def one_client(report, server):
+    before = answered(server.port, 404)
+    flood(server.port, "127.0.0.7", FLOOD)
+    # A second later, so that what was left out is counted.
+    server.wait_for_line("refused requests were not logged one by one", sum_of="count", until=lambda total, lines: total + lines == FLOOD)
+    lines = lines_of(server)
+    refused = [line for line in lines if line["message"] == "request" and line["client"] == "127.0.0.7"]
+    counted = [line for line in lines if line["message"].startswith("refused requests")]
+    seconds = len(seconds_of(refused))
+    report.check(0 < len(refused) <= PER_CLIENT * seconds, f"{FLOOD} refused requests of one client in {seconds} s make {len(refused)} lines")
+    total = len(refused) + sum(int(line["count"]) for line in counted)
+    report.check(total == FLOOD, "lines and counts together are every request", total)
+    report.check(len(counted) <= seconds and {line["busiest_client"] for line in counted} == {"127.0.0.7"},
+                 "one line a second counts the rest and names the client", *counted[:3])
+    size = len(server.log_path.read_bytes())
+    report.check(size < 1000 * (PER_CLIENT + 2) * (seconds + 1), f"the log has {size} bytes", size)
+    report.check(answered(server.port, 404) - before == FLOOD, "the metrics count every one of them", answered(server.port, 404) - before)
+
+
+def many_clients(report, server):
+    """From many addresses, with a driver in between whose requests go well, and one that is refused."""
+    position = len(lines_of(server))
+    threads = [threading.Thread(target=flood, args=(server.port, f"127.0.1.{number}", 400)) for number in range(1, 41)]
+    for thread in threads:
+        thread.start()
+    with Client(server.port, token("anna")) as anna:
+        statuses = [anna.request("GET", "/native/session", headers={"X-Request-Id": f"good-{number}"}).status for number in range(100)]
+        refused = anna.request("GET", "/native/sessions/none", headers={"X-Request-Id": "refused-driver"}).status
+    for thread in threads:
+        thread.join()
+    server.wait_for_line("refused requests were not logged one by one", after=position)
+    lines = lines_of(server)[position:]
+    flooded = [line for line in lines if line["message"] == "request" and line["client"].startswith("127.0.1.")]
+    seconds = len(seconds_of(flooded))
+    report.check(0 < len(flooded) <= IN_ALL * seconds, f"16000 refused requests of 40 clients in {seconds} s make {len(flooded)} lines")
+    good = {line["request_id"] for line in lines if line["message"] == "request" and str(line["status"]) == "200"}
+    report.check(statuses == [200] * 100 and {f"good-{number}" for number in range(100)} <= good,
+                 "every line of a signed-in driver whose requests go well is there", 100 - len(good))
+    report.check(refused == 404 and any(line.get("request_id") == "refused-driver" for line in lines),
+                 "and a driver's own refusal is not hidden by the flood")
+
+
+class LoggedServer(Server):
+    def wait_for_line(self, message, after=0, sum_of=None, until=lambda total, lines: True):
+        from processes import wait_until
+
+        def is_there():
+            lines = lines_of(self)[after:]
+            found = [line for line in lines if line["message"] == message]
+            refused = sum(line["message"] == "request" and str(line["status"]) == "404" for line in lines)
+            return found and until(sum(int(line[sum_of]) for line in found) if sum_of else 0, refused)
+
+        wait_until(is_there, 20, f"the line: {message}")
+
+
+def main():
+    options = arguments(__doc__).parse_args()
+    report = Report("log lines")
+    with Folder() as folder:
+        environment = {**UNLIMITED, "LOG_LEVEL": "debug", "LOG_REFUSALS_PER_CLIENT": str(PER_CLIENT),
+                       "LOG_REFUSALS_PER_SECOND": str(IN_ALL), "METRICS_TOKEN": METRICS}
+        with LoggedServer(options, folder, environment) as server:
+            report.run("one client", lambda: one_client(report, server))
+            report.run("many clients", lambda: many_clients(report, server))
+            flood(server.port, "127.0.0.8", 1000)
+            position = len(lines_of(server))
+            report.check(server.stop() == 0, "the server ends with 0")
+            lines = lines_of(server)
+            about = [line for line in lines if line.get("client") == "127.0.0.8" or line.get("busiest_client") == "127.0.0.8"]
+            report.check(any("count" in line for line in about), "what is left out in the last second is counted before the end",
+                         position, *about[-2:])
+    report.exit()
+
+
+main()

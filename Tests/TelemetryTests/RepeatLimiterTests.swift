@@ -1,0 +1,28 @@
+// Shows that one message is written a bounded number of times a second, that the next line says what was left out, and
+// that the table of messages is bounded.
+
+import Testing
+
+@testable import Telemetry
+
+@Suite struct RepeatLimiterTests {
+    @Test func `a message is written so often in a second, and its next line has the count of the rest`() {
+        let limiter = RepeatLimiter()
+        let first = (0..<1000).map { limiter.admit("the store failed", atMilliseconds: 5000 + Int64($0 % 1000)) }
+        #expect(first.count { $0 != nil } == RepeatLimiter.linesPerSecondMax)
+        #expect(limiter.admit("another", atMilliseconds: 5999) == 0)
+        #expect(limiter.admit("the store failed", atMilliseconds: 6000) == 1000 - RepeatLimiter.linesPerSecondMax)
+        #expect(limiter.admit("the store failed", atMilliseconds: 6001) == 0)
+    }
+
+    @Test func `messages that are bounded elsewhere are all written`() {
+        let limiter = RepeatLimiter(unlimited: ["request"])
+        #expect((0..<1000).allSatisfy { _ in limiter.admit("request", atMilliseconds: 1) == 0 })
+    }
+
+    @Test func `messages beyond the table share one place`() {
+        let limiter = RepeatLimiter()
+        for number in 0..<5000 { _ = limiter.admit("message \(number)", atMilliseconds: 1) }
+        #expect(limiter.messageCount <= RepeatLimiter.messagesMax + 1)
+    }
+}
