@@ -38,6 +38,7 @@ let package = Package(
 
         // The socket server.
         .target(name: "CEpoll"),
+        .target(name: "CSignals"),
         .target(name: "HTTP1", swiftSettings: settings),
         .target(name: "Sockets", dependencies: ["CEpoll"], swiftSettings: settings),
         .target(
@@ -138,13 +139,12 @@ let package = Package(
             name: "App",
             dependencies: [
                 "API", "HTTPServer", "HTTP1", "Sockets", "Engine", "Identity", "SQLiteStore",
-                "RedisAdmission", "Outbound", "JourneyModel", "Simulation", "Telemetry",
+                "RedisAdmission", "Outbound", "JourneyModel", "Simulation", "Telemetry", "CSignals",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
             swiftSettings: settings
         ),

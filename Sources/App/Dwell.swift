@@ -30,6 +30,8 @@ struct Dwell: AsyncParsableCommand {
 
     /// A first word that is no command is told with the list of those that are.
     static func main() async {
+        // Before anything else: a signal that comes while the server starts waits until it is ready for it.
+        SignalSource.hold()
         FileModes.keepToOwner()
         let names = configuration.subcommands.compactMap { $0.configuration.commandName }
         let word = CommandLine.arguments.dropFirst().first ?? "help"
@@ -37,6 +39,7 @@ struct Dwell: AsyncParsableCommand {
             let list = names.joined(separator: ", ")
             exit(withError: ValidationError("There is no command '\(word)'; there are \(list)."))
         }
+        if word != "serve" { SignalSource.release() }
         await main(nil)
     }
 }

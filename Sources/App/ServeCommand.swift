@@ -10,20 +10,25 @@ struct ServeCommand: AsyncParsableCommand {
         commandName: "serve", abstract: "Serve until SIGTERM or SIGINT.",
         discussion: """
             The first SIGTERM or SIGINT drains: no new connections, open requests are answered, and the exit status \
-            is 0 within SHUTDOWN_TIMEOUT_SECONDS. A second one ends at once. SIGHUP reads the environment file again.
+            is 0 within SHUTDOWN_TIMEOUT_SECONDS, also while the server still starts. A second one ends at once, with \
+            128 and the signal's number. SIGHUP reads the environment file again.
             """)
 
     @OptionGroup var listenOptions: ListenOptions
     @OptionGroup var settingsOptions: SettingsOptions
 
     func run() async throws {
+        let signals = SignalSource()
+        signals.start()
         let input = ConfigurationInput(overrides: settingsOptions.overrides.merging(listenOptions.overrides) { $1 })
         let report = Configuration.report(from: input)
         let configuration = try report.required()
         let logger = configuration.log.logger(label: "dwell")
+        signals.log(to: logger)
         DescriptorLimit.raise(forConnections: configuration.http.connectionsMax, logger)
         do {
-            try await Wiring(configuration, logger: logger).run(input, hadFile: report.hasFile)
+            try await Wiring(configuration, logger: logger).run(
+                input, hadFile: report.hasFile, signals: signals)
         } catch {
             var metadata: Logger.Metadata = ["reason": "\(error)"]
             if let error = error as? CannotListen, let hint = PortHolder.hint(about: error) {

@@ -15,7 +15,6 @@ import SQLiteStore
 import ServiceLifecycle
 import Sockets
 import Telemetry
-import UnixSignals
 
 /// The parts of one running server.
 struct Wiring {
@@ -101,20 +100,20 @@ struct Wiring {
 
     /// Serves until a signal ends it. What starts last ends first: the server drains while the store still takes
     /// events, and the store closes when nobody can ask it any more.
-    func run(_ input: ConfigurationInput, hadFile: Bool) async throws {
+    func run(_ input: ConfigurationInput, hadFile: Bool, signals: SignalSource) async throws {
+        if let number = signals.endSignal {
+            // Nobody was let in yet: there is nothing to drain.
+            logger.notice("ended before it listened", metadata: ["signal": "\(SignalSource.name(number))"])
+            return await close()
+        }
         let history = SettingsHistoryKeeping(store: store, clock: Self.now, logger: logger)
         await history.record(settings.read())
         let reload = SettingsReload(
             input: input, settings: settings, logger: logger, hadFile: hadFile,
             record: { settings in Task { await history.record(settings) } })
-        var services: [any Service] = [
-            SignalService(reload: reload.run, beginDrain: watching.readiness.beginDrain, logger: logger),
-            ClosingService { [store, loops, outgoing] in
-                outgoing.close()
-                await store.close()
-                await loops.shutdown()
-            },
-        ]
+        let handling = SignalHandling(
+            signals: signals, reload: reload.run, beginDrain: watching.readiness.beginDrain, logger: logger)
+        var services: [any Service] = [ClosingService(close: close)]
         services.append(LoopService(loop: requestLog.run, end: requestLog.reportLastOmitted))
         if let shared { services.append(RedisService(admission: shared)) }
         let deadlines = DeadlineKeeping(
@@ -145,11 +144,16 @@ struct Wiring {
         services.append(ServerService(server: server, drainSeconds: configuration.serverDrainSeconds))
         // Last, so that it ends first: a server that drains waits for its streams.
         services.append(LoopService(loop: streams.run, end: streams.close))
-        let group = ServiceGroup(
-            configuration: ServiceGroupConfiguration(
-                services: services.map { .init(service: $0) }, gracefulShutdownSignals: [.sigterm, .sigint],
-                logger: logger))
-        try await group.run()
+        try await handling.run(
+            ServiceGroup(
+                configuration: ServiceGroupConfiguration(
+                    services: services.map { .init(service: $0) }, logger: logger)))
+    }
+
+    @Sendable private func close() async {
+        outgoing.close()
+        await store.close()
+        await loops.shutdown()
     }
 
     private static func operation(

@@ -1,0 +1,35 @@
+// What the process does on a signal (contract, sections 2 and 7): the first SIGTERM or SIGINT drains, SIGHUP reads the
+// environment file again. A second SIGTERM or SIGINT is SignalSource's.
+
+import Logging
+import ServiceLifecycle
+
+struct SignalHandling: Sendable {
+    let signals: SignalSource
+    let reload: @Sendable () -> Void
+    let beginDrain: @Sendable () -> Void
+    let logger: Logger
+
+    /// Runs the services until they have ended; signals are heard before, while and after they run.
+    func run(_ group: ServiceGroup) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask {
+                await signals.forEachRequest { await handle($0, group) }
+            }
+            defer { tasks.cancelAll() }
+            try await group.run()
+        }
+    }
+
+    private func handle(_ request: SignalSource.Request, _ group: ServiceGroup) async {
+        switch request {
+        case .reload: reload()
+        case .end(let number):
+            beginDrain()
+            logger.notice(
+                "draining: no new connections, open requests are answered",
+                metadata: ["signal": "\(SignalSource.name(number))"])
+            await group.triggerGracefulShutdown()
+        }
+    }
+}

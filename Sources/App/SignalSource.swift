@@ -1,0 +1,98 @@
+// SIGHUP, SIGINT and SIGTERM from the first moment on. They are caught before anything else is done (CSignals), and
+// taken by a thread of their own, so that none is lost while the server starts and none ends it half-way.
+
+import CSignals
+import Foundation
+import Logging
+import Synchronization
+
+/// The signals of this process. There is one in a process.
+final class SignalSource: Sendable {
+    enum Request: Hashable, Sendable {
+        case reload
+        /// SIGTERM or SIGINT.
+        case end(by: Int32)
+    }
+
+    private struct State: Sendable {
+        /// Several count as one until it is taken up.
+        var isReloadDue = false
+        var endSignal: Int32?
+        var isEndDue = false
+        var logger: Logger?
+    }
+
+    private let state = Mutex(State())
+    private let wakes: AsyncStream<Void>
+    private let wake: AsyncStream<Void>.Continuation
+
+    /// From the first line of `main` on: they have their default action else.
+    static func hold() { dwell_hold_signals() }
+
+    /// For a command that serves nobody.
+    static func release() { dwell_release_signals() }
+
+    init() {
+        (wakes, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+    }
+
+    /// Takes signals from now on, also those that came before.
+    func start() {
+        let thread = Thread { [self] in
+            while true { take(dwell_next_signal()) }
+        }
+        thread.name = "signals"
+        thread.start()
+    }
+
+    /// Where a second signal is told.
+    func log(to logger: Logger) { state.withLock { $0.logger = logger } }
+
+    /// A second SIGTERM or SIGINT ends the process at once, whatever it is doing.
+    func take(_ number: Int32) {
+        let (isSecond, logger) = state.withLock { state in
+            if number == SIGHUP {
+                state.isReloadDue = true
+                return (false, state.logger)
+            }
+            if state.endSignal != nil { return (true, state.logger) }
+            (state.endSignal, state.isEndDue) = (number, true)
+            return (false, state.logger)
+        }
+        if isSecond {
+            logger?.warning("a second signal: ending at once", metadata: ["signal": "\(Self.name(number))"])
+            _exit(128 + number)
+        }
+        wake.yield()
+    }
+
+    /// The signal that asked for the end; nil while none has.
+    var endSignal: Int32? { state.withLock { $0.endSignal } }
+
+    /// What is asked, one after the other; ends with the task.
+    func forEachRequest(_ body: @Sendable (Request) async -> Void) async {
+        wake.yield()
+        for await _ in wakes {
+            for request in taken() { await body(request) }
+        }
+    }
+
+    private func taken() -> [Request] {
+        state.withLock { state in
+            var requests: [Request] = []
+            if state.isReloadDue { requests.append(.reload) }
+            if state.isEndDue, let number = state.endSignal { requests.append(.end(by: number)) }
+            (state.isReloadDue, state.isEndDue) = (false, false)
+            return requests
+        }
+    }
+
+    static func name(_ number: Int32) -> String {
+        switch number {
+        case SIGHUP: "SIGHUP"
+        case SIGINT: "SIGINT"
+        case SIGTERM: "SIGTERM"
+        default: "\(number)"
+        }
+    }
+}

@@ -1,0 +1,69 @@
+#define _GNU_SOURCE
+#include "CSignals.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+static const int signals[] = {SIGHUP, SIGINT, SIGTERM};
+// A byte for each signal that came: reading end, writing end. -1: not held.
+static int channel[2] = {-1, -1};
+
+// Calls nothing but write(2), which may be called here (signal-safety(7)). The pipe is full after 65,536 signals that
+// nobody has read, and the thread that reads does nothing else.
+static void note(int number) {
+    int saved = errno;
+    unsigned char byte = (unsigned char)number;
+    ssize_t written = write(channel[1], &byte, 1);
+    (void)written;
+    errno = saved;
+}
+
+static void set_action(void (*action)(int)) {
+    struct sigaction handler;
+    memset(&handler, 0, sizeof handler);
+    handler.sa_handler = action;
+    handler.sa_flags = SA_RESTART;
+    sigemptyset(&handler.sa_mask);
+    for (size_t index = 0; index < sizeof signals / sizeof *signals; index++) sigaction(signals[index], &handler, NULL);
+}
+
+void dwell_hold_signals(void) {
+    if (channel[0] >= 0) return;
+    if (pipe(channel) != 0) {
+        channel[0] = channel[1] = -1;
+        return;
+    }
+    for (int end = 0; end < 2; end++) fcntl(channel[end], F_SETFD, FD_CLOEXEC);
+    // The one who writes must never wait.
+    fcntl(channel[1], F_SETFL, O_NONBLOCK);
+    set_action(note);
+}
+
+void dwell_release_signals(void) { set_action(SIG_DFL); }
+
+int dwell_next_signal(void) {
+    unsigned char byte = 0;
+    while (read(channel[0], &byte, 1) != 1) {
+        if (errno == EINTR) continue;
+        // Without a channel signals have their default action, and there is nothing to wait for.
+        pause();
+    }
+    return byte;
+}
+
+// The test binary has this file too, and is to be ended by a signal as ever.
+#if defined(__GLIBC__)
+static void hold_if_serving(int argc, char **argv, char **environment) {
+    (void)environment;
+    if (argc > 1 && strcmp(argv[1], "serve") == 0) dwell_hold_signals();
+}
+
+// Called by the dynamic linker with main's arguments before the initializers of the libraries, which take tens of
+// milliseconds on a busy machine (System V ABI, "Initialization and Termination Functions"). Elsewhere main() does it.
+__attribute__((section(".preinit_array"), used)) static void (*const hold_early)(int, char **, char **) =
+    hold_if_serving;
+#endif

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Signals at any time of a start: SIGHUP never ends the server, SIGTERM and SIGINT end it with 0, and what was stored
+before is there. The only time without that is before the dynamic linker is done, when no code of the server has run yet:
+whether it is over is read from the kernel (SigCgt in /proc/PID/status) before the signal is sent."""
+
+import pathlib
+import signal
+import subprocess
+import time
+
+from processes import Folder, Server, arguments, wait_until
+from report import Report
+
+MOMENTS = [0, 1, 2, 3, 5, 7, 10, 15, 20, 25, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120, 130, 140, 150]
+HELD = 1 << (signal.SIGHUP - 1) | 1 << (signal.SIGINT - 1) | 1 << (signal.SIGTERM - 1)
+
+
+def holds(process):
+    """Whether all three are caught."""
+    try:
+        status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+    mask = next((line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:")), "0")
+    return int(mask, 16) & HELD == HELD
+
+
+class StartedServer(Server):
+    def launch_now(self):
+        with open(self.log_path, "ab") as log:
+            self.process = self.launch(log)
+
+
+def round_of(server, number, moment):
+    """One start with that signal after so many milliseconds: whether it was held back by then, and how it went."""
+    server.launch_now()
+    time.sleep(moment / 1000)
+    held = holds(server.process)
+    server.process.send_signal(number)
+    if number == signal.SIGHUP and (held or server.process.poll() is None):
+        try:
+            wait_until(server.is_alive, 30, "the start")
+        except AssertionError:
+            return held, server.process.wait(30)
+        server.process.send_signal(signal.SIGTERM)
+    return held, server.process.wait(30)
+
+
+def check(report, server, number, rounds):
+    wrong, early, count = [], 0, 0
+    for turn in range(rounds):
+        for moment in MOMENTS:
+            held, status = round_of(server, number, moment + turn / rounds)
+            count += 1
+            if held and status != 0 or not held and status not in (0, -number):
+                wrong.append(f"{number.name} {moment} ms after the start: {status}, held back: {held}")
+            early += not held
+    report.check(not wrong, f"{number.name} at {count} moments of a start, {early} of them before the server's first code", *wrong)
+    report.check(early < count / 2, "and most were after that", early)
+
+
+def second_signal(report, server):
+    """Held up by nothing: a second SIGTERM ends a server at once, with 128 and its number."""
+    server.start()
+    import socket
+    busy = socket.create_connection(("127.0.0.1", server.port))
+    busy.sendall(b"POST /native/events HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n")
+    time.sleep(0.2)
+    server.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: "draining" in server.log(), 20, "the drain")
+    server.process.send_signal(signal.SIGTERM)
+    status = server.process.wait(20)
+    busy.close()
+    report.check(status == 128 + signal.SIGTERM, "a second SIGTERM ends it at once, with 143", status)
+
+
+def many_at_once(report, server):
+    """Fifty SIGHUP and a SIGTERM in the midst of a start."""
+    statuses = []
+    for _ in range(5):
+        server.launch_now()
+        wait_until(lambda: holds(server.process), 20, "the first code")
+        for _ in range(50):
+            server.process.send_signal(signal.SIGHUP)
+            time.sleep(0.001)
+        server.process.send_signal(signal.SIGTERM)
+        statuses.append(server.process.wait(30))
+    report.check(statuses == [0] * 5, "fifty SIGHUP and a SIGTERM during a start end it with 0", statuses)
+
+
+def others_end(report, options, folder):
+    """A command that serves nobody is ended by SIGTERM as any other program."""
+    server = Server(options, folder, {})
+    process = subprocess.Popen([options.dwell, "simulate", "--url", "http://127.0.0.1:9"], env=server.environment,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(0.5)
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        report.check(process.wait(20) == -signal.SIGTERM, "another command is ended by SIGTERM")
+
+
+def main():
+    options = arguments(__doc__).parse_args()
+    report = Report("signals")
+    rounds = max(1, round(2 * options.scale))
+    with Folder() as folder, StartedServer(options, folder, {"LOG_LEVEL": "info"}) as server:
+        for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
+            check(report, server, number, rounds)
+        report.run("many at once", lambda: many_at_once(report, server))
+        report.run("a second one", lambda: second_signal(report, server))
+        others_end(report, options, folder)
+        report.check(server.integrity() == "ok", "the database is whole", server.integrity())
+        report.check(server.log_path.read_text().count("draining") > 0, "and drains were told")
+    report.exit()
+
+
+main()
