@@ -24,6 +24,8 @@ struct ConfigurationReport: Sendable {
     var warnings: [String]
     /// An environment file was read.
     var hasFile: Bool
+    /// As far as it could be read: what is wrong is told in it.
+    var log: Configuration.Log
 }
 
 extension Configuration {
@@ -35,7 +37,7 @@ extension Configuration {
         let problems = fileProblems + reading.problems
         return ConfigurationReport(
             configuration: problems.isEmpty ? configuration : nil, variables: reading.variables,
-            problems: problems, warnings: file.map(warnings) ?? [], hasFile: file != nil)
+            problems: problems, warnings: file.map(warnings) ?? [], hasFile: file != nil, log: configuration.log)
     }
 
     private init(_ reading: inout ConfigurationReading) {

@@ -2,6 +2,7 @@
 // limit (1024, for the sake of select(2)) and let them raise it.
 
 import Logging
+import Telemetry
 
 #if canImport(Glibc)
     import Glibc
@@ -29,7 +30,7 @@ enum DescriptorLimit {
         if limit.rlim_cur < needed {
             logger.warning(
                 "the limit on open files is lower than MAX_CONNECTIONS needs; beyond it connections wait to be accepted",
-                metadata: ["limit": "\(limit.rlim_cur)", "needed": "\(needed)"])
+                metadata: ["limit": .number(limit.rlim_cur), "needed": .number(needed)])
         }
     }
 }

@@ -54,7 +54,8 @@ struct Configuration: Sendable {
             let output = LogOutput.standardError
             return Logger(
                 label: label, level: level, format: format ?? (output.isTerminal ? .text : .json), output: output,
-                repeats: RepeatLimiter(unlimited: [RequestLog.message, LoggedCodeDelivery.message]))
+                repeats: RepeatLimiter(
+                    unlimited: [RequestLog.message, LoggedCodeDelivery.message, ServeCommand.settingNotAllowed]))
         }
     }
 

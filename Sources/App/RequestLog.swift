@@ -36,7 +36,7 @@ final class RequestLog: RequestObserver {
         let level = Self.level(of: request.status)
         // Nothing is put together for a line that is not written.
         guard level >= leastLevel, request.status.code < 400 || admits(request) else { return }
-        logger.log(level: level, "\(Self.message)", metadata: Self.metadata(of: request))
+        logger.log(level: level, "\(Self.message)", metadata: metadata(of: request))
     }
 
     /// Looks every second whether there is something to count, for when no refusal follows.
@@ -68,10 +68,10 @@ final class RequestLog: RequestObserver {
 
     private func report(_ omitted: RefusalLineLimiter.Omitted?) {
         guard let omitted else { return }
-        var metadata: Logger.Metadata = ["count": "\(omitted.count)"]
+        var metadata: Logger.Metadata = ["count": .number(omitted.count)]
         if let client = omitted.busiestClient {
             metadata["busiest_client"] = "\(client)"
-            metadata["busiest_count"] = "\(omitted.busiestCount)"
+            metadata["busiest_count"] = .number(omitted.busiestCount)
         }
         logger.warning("refused requests were not logged one by one", metadata: metadata)
     }
@@ -84,13 +84,20 @@ final class RequestLog: RequestObserver {
         return (AddressGroup.name(of: request.remoteAddress), .anonymous)
     }
 
-    private static func metadata(of request: AnsweredRequest) -> Logger.Metadata {
+    /// HTTP's methods; anything else is what a client made up.
+    private static let methods: Set<Method> = [.get, .head, .post, .put, .patch, .delete, .options]
+
+    private func metadata(of request: AnsweredRequest) -> Logger.Metadata {
         var metadata: Logger.Metadata = [
             "request_id": "\(request.requestID)", "route": "\(request.routeTemplate ?? "none")",
-            "status": "\(request.status.code)", "duration_us": "\(request.durationNanoseconds / 1000)",
-            "bytes_in": "\(request.bytesIn)", "bytes_out": "\(request.bytesOut)",
+            "status": .number(request.status.code), "duration_us": .number(request.durationNanoseconds / 1000),
+            "bytes_in": .number(request.bytesIn), "bytes_out": .number(request.bytesOut),
             "client": "\(request.remoteAddress)",
         ]
+        if let method = request.method {
+            metadata["method"] = "\(Self.methods.contains(method) ? method.rawValue : "other")"
+        }
+        if let principal = request.principal { metadata["driver"] = "\(driverName(principal))" }
         if let gap = request.addressGap { metadata["forwarding"] = "\(gap.rawValue)" }
         if let reason = request.refusalReason { metadata["reason"] = "\(reason)" }
         if let trace = request.traceParent.flatMap({ TraceParent($0) }) {

@@ -4,6 +4,7 @@ import ArgumentParser
 import HTTPServer
 import Logging
 import SQLiteStore
+import Telemetry
 
 struct ServeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -14,6 +15,9 @@ struct ServeCommand: AsyncParsableCommand {
             128 and the signal's number. SIGHUP reads the environment file again.
             """)
 
+    /// One line for each setting that is wrong, however many.
+    static let settingNotAllowed = "a setting is not allowed"
+
     @OptionGroup var listenOptions: ListenOptions
     @OptionGroup var settingsOptions: SettingsOptions
 
@@ -22,15 +26,22 @@ struct ServeCommand: AsyncParsableCommand {
         signals.start()
         let input = ConfigurationInput(overrides: settingsOptions.overrides.merging(listenOptions.overrides) { $1 })
         let report = Configuration.report(from: input)
-        let configuration = try report.required()
-        let logger = configuration.log.logger(label: "dwell")
+        let logger = report.log.logger(label: "dwell")
         signals.log(to: logger)
+        for warning in report.warnings { logger.warning("an unknown setting", metadata: ["detail": "\(warning)"]) }
+        guard let configuration = report.configuration else {
+            for problem in report.problems {
+                logger.critical(
+                    "\(Self.settingNotAllowed)", metadata: ["variable": "\(problem.variable)", "detail": "\(problem)"])
+            }
+            throw ExitCode.badConfiguration
+        }
         DescriptorLimit.raise(forConnections: configuration.http.connectionsMax, logger)
         do {
             try await Wiring(configuration, logger: logger).run(
                 input, hadFile: report.hasFile, signals: signals)
         } catch {
-            var metadata: Logger.Metadata = ["reason": "\(error)"]
+            var metadata: Logger.Metadata = ["reason": "\(error)", "exit_status": .number(1)]
             if let error = error as? CannotListen, let hint = PortHolder.hint(about: error) {
                 metadata["hint"] = "\(hint)"
             }

@@ -9,11 +9,13 @@ struct ServerService: Service {
     let server: Server
     /// Less than the time that the whole process has: the store still has to close after it.
     let drainSeconds: Int
+    /// Told how many connections were cut.
+    var outcome = DrainOutcome()
 
     func run() async throws {
         _ = try await server.start()
         try? await gracefulShutdown()
-        await server.drain(withinSeconds: drainSeconds)
+        outcome.add(await server.drain(withinSeconds: drainSeconds))
     }
 }
 

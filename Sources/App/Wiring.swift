@@ -20,6 +20,7 @@ import Telemetry
 struct Wiring {
     private let configuration: Configuration
     private let logger: Logger
+    private let startAndStop: StartAndStopLog
     private let loops: EventLoopGroup
     private let store: SQLiteEventStore
     private let admission: any Admission
@@ -43,11 +44,13 @@ struct Wiring {
     init(_ configuration: Configuration, logger: Logger) async throws {
         self.configuration = configuration
         self.logger = logger
+        startAndStop = StartAndStopLog(logger: logger, startedAtMilliseconds: millisecondsSince1970())
         loops = try EventLoopGroup(count: configuration.http.eventLoopCount)
         let key = try configuration.tokens.signingKey()
         let digests = KeyedDigests(signingKey: key)
         let metrics = PrometheusMetrics()
-        store = try Self.openStore(configuration.databasePath, digests: digests, metrics: metrics)
+        store = try Self.openStore(
+            configuration.databasePath, at: startAndStop.startedAtMilliseconds, digests: digests, metrics: metrics)
         settings = SettingsInForce(VersionedSettings(configuration.settings))
 
         let process = InProcessAdmission(limits: configuration.rateLimits)
@@ -101,16 +104,18 @@ struct Wiring {
     /// Serves until a signal ends it. What starts last ends first: the server drains while the store still takes
     /// events, and the store closes when nobody can ask it any more.
     func run(_ input: ConfigurationInput, hadFile: Bool, signals: SignalSource) async throws {
-        if let number = signals.endSignal {
+        try await startAndStop.started(configuration, store: store, settings: settings.read())
+        if let signal = signals.endSignal {
             // Nobody was let in yet: there is nothing to drain.
-            logger.notice("ended before it listened", metadata: ["signal": "\(SignalSource.name(number))"])
-            return await close()
+            await close()
+            return startAndStop.ended(by: signal, cutConnections: nil)
         }
         let history = SettingsHistoryKeeping(store: store, clock: Self.now, logger: logger)
         await history.record(settings.read())
         let reload = SettingsReload(
             input: input, settings: settings, logger: logger, hadFile: hadFile,
             record: { settings in Task { await history.record(settings) } })
+        let outcome = DrainOutcome()
         let handling = SignalHandling(
             signals: signals, reload: reload.run, beginDrain: watching.readiness.beginDrain, logger: logger)
         var services: [any Service] = [ClosingService(close: close)]
@@ -141,13 +146,14 @@ struct Wiring {
         }
         // Before the other, so that it can be read while that one drains.
         if let operatorServer { services.append(ServerService(server: operatorServer, drainSeconds: 1)) }
-        services.append(ServerService(server: server, drainSeconds: configuration.serverDrainSeconds))
+        services.append(ServerService(server: server, drainSeconds: configuration.serverDrainSeconds, outcome: outcome))
         // Last, so that it ends first: a server that drains waits for its streams.
         services.append(LoopService(loop: streams.run, end: streams.close))
         try await handling.run(
             ServiceGroup(
                 configuration: ServiceGroupConfiguration(
                     services: services.map { .init(service: $0) }, logger: logger)))
+        startAndStop.ended(by: signals.endSignal, cutConnections: outcome.cutConnections)
     }
 
     @Sendable private func close() async {
@@ -179,13 +185,14 @@ struct Wiring {
 
     /// The database, in a folder that is made when it is not there.
     static func openStore(
-        _ path: String, digests: KeyedDigests? = nil, metrics: any MetricsFactory = NOOPMetricsHandler.instance
+        _ path: String, at now: Int64 = millisecondsSince1970(), digests: KeyedDigests? = nil,
+        metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) throws -> SQLiteEventStore {
         let folder = URL(fileURLWithPath: path).deletingLastPathComponent()
         do {
             try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
             return try SQLiteEventStore(
-                path: path, nowMilliseconds: millisecondsSince1970(), digests: digests, metrics: metrics)
+                path: path, nowMilliseconds: now, digests: digests, metrics: metrics)
         } catch {
             throw UnusableDatabase(path: path, reason: "\(error)")
         }

@@ -4,6 +4,7 @@
 
 package import JourneyModel
 package import Logging
+internal import Telemetry
 
 /// The port behind which the service is.
 package protocol AnalyticsCapture: Sendable {
@@ -91,14 +92,14 @@ package struct AnalyticsForwarding: Sendable {
         case .taken:
             try await feed.move(Self.consumer, to: last, losing: deletedCount, at: clock())
             if pace.failureCount > 0 {
-                logger.notice("analytics are forwarded again", metadata: ["waiting": "\(waiting)"])
+                logger.notice("analytics are forwarded again", metadata: ["waiting": .number(waiting)])
             }
             pace = Pace(batchSize: min(pace.batchSize * 2, Self.batchMax), nextLog: pace.nextLog)
             return 0
         case .refused(let reason) where real.count == 1:
             logger.error(
                 "analytics refuse an event for good; it is not forwarded",
-                metadata: ["event": "\(last)", "reason": "\(reason)"])
+                metadata: ["event": .number(last), "reason": "\(reason)"])
             failure.record("refused: \(reason)", at: clock())
             try await feed.move(Self.consumer, to: last, losing: deletedCount + 1, at: clock())
             return 0
@@ -116,7 +117,7 @@ package struct AnalyticsForwarding: Sendable {
         failure.record(reason, at: now)
         if pace.nextLog.map({ now >= $0 }) ?? true {
             var metadata: Logger.Metadata = ["reason": "\(reason)"]
-            if let waiting { metadata["waiting"] = "\(waiting)" }
+            if let waiting { metadata["waiting"] = .number(waiting) }
             logger.warning("analytics are not forwarded", metadata: metadata)
             pace.nextLog = now.advanced(byMilliseconds: Self.failureLogIntervalMilliseconds)
         }

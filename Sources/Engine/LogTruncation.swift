@@ -3,6 +3,7 @@
 // measure is told, since somebody holds it.
 
 package import Logging
+internal import Telemetry
 
 /// The port behind which the WAL is.
 package protocol WriteAheadLog: Sendable {
@@ -52,7 +53,7 @@ package struct LogTruncation: Sendable {
         if looksUntilWarning == 0 {
             logger.warning(
                 "the WAL grows: somebody reads an old snapshot, a backup or a shell",
-                metadata: ["bytes": "\(bytes)"])
+                metadata: ["bytes": .number(bytes)])
             looksUntilWarning = Self.looksPerWarning
         }
         looksUntilWarning -= 1

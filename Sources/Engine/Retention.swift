@@ -135,7 +135,7 @@ package struct RetentionKeeping: Sendable {
                 if deleted != Deleted() {
                     logger.info(
                         "retention has deleted what is older than EVENT_RETENTION_DAYS",
-                        metadata: ["events": "\(deleted.events)", "sessions": "\(deleted.sessions)"])
+                        metadata: ["events": .number(deleted.events), "sessions": .number(deleted.sessions)])
                 }
             } catch {
                 if error != .cancelled {

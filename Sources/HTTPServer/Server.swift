@@ -86,19 +86,23 @@ package final class Server: Sendable {
     }
 
     /// Stops accepting, answers what comes on open connections with `Connection: close`, and closes what is left after
-    /// that time. Handlers that still run then run on; their answers are dropped. A second call does nothing.
-    package func drain(withinSeconds: Int) async {
+    /// that time. Handlers that still run then run on; their answers are dropped. A second call does nothing. Returns how
+    /// many connections were left after that time.
+    @discardableResult
+    package func drain(withinSeconds: Int) async -> Int {
         let (listening, loops) = state.withLock { state in
             defer { state = State() }
             return (state.listening, state.loops)
         }
         let deadline = Deadline.inSeconds(withinSeconds)
-        await withTaskGroup(of: Void.self) { tasks in
+        let left = await withTaskGroup(of: Int.self) { tasks in
             for group in listening {
                 tasks.addTask { await group.drain(until: deadline) }
             }
+            return await tasks.reduce(0, +)
         }
         if givenLoops == nil { await loops?.shutdown() }
+        return left
     }
 
     /// For `/metrics`: what is open and held now, and what there was since the start.

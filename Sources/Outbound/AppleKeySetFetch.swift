@@ -3,6 +3,7 @@
 package import Foundation
 package import Identity
 package import Logging
+import Telemetry
 
 package struct AppleKeySetFetch: AppleKeySetSource {
     /// Somebody waits for it at sign-in.
@@ -27,7 +28,7 @@ package struct AppleKeySetFetch: AppleKeySetSource {
                 OutgoingRequest(.get, url, fields: [("Accept", "application/json")]),
                 timeoutMilliseconds: Self.timeoutMilliseconds, answerBytesMax: Self.answerBytesMax)
             guard answer.status == 200 else {
-                logger.warning("Apple's key set is not to be had", metadata: ["status": "\(answer.status)"])
+                logger.warning("Apple's key set is not to be had", metadata: ["status": .number(answer.status)])
                 return nil
             }
             return FetchedKeySet(

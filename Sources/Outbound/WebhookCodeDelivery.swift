@@ -99,7 +99,7 @@ package final class WebhookCodeDelivery: CodeDelivery {
         await work.value
         patience.cancel()
         let left = state.withLock { $0.count }
-        if left > 0 { logger.error("one-time codes were not delivered at the end", metadata: ["codes": "\(left)"]) }
+        if left > 0 { logger.error("one-time codes were not delivered at the end", metadata: ["codes": .number(left)]) }
     }
 
     private func deliverAll() async {
@@ -125,7 +125,7 @@ package final class WebhookCodeDelivery: CodeDelivery {
             case .refused(let status):
                 end(job)
                 failure.record("refused: \(status)", at: now)
-                return logger.error("the code webhook refused a call", metadata: ["status": "\(status)"])
+                return logger.error("the code webhook refused a call", metadata: ["status": .number(status)])
             case .tryAgain(let reason):
                 tell(reason, at: now)
             }

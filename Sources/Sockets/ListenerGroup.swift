@@ -147,12 +147,12 @@ package final class ListenerGroup: Sendable {
     // MARK: - The end
 
     /// Lets the connections come to an end (`Connection.isDraining`), stops listening, and closes those that are left at
-    /// the deadline. True when none was left. Handlers that still run then find their connection closed.
+    /// the deadline. Returns how many were left. Handlers that still run then find their connection closed.
     ///
     /// The connections are told first: whoever is refused may count on it that the others know. One that is let in
     /// between the two is told as it comes (`Roster.insert`).
     @discardableResult
-    package func drain(until deadline: Deadline) async -> Bool {
+    package func drain(until deadline: Deadline) async -> Int {
         for roster in rosters { await roster.loop.run { roster.beginDrain() } }
         await stopListening()
         acceptingEnded.store(true, ordering: .sequentiallyConsistent)
@@ -163,8 +163,8 @@ package final class ListenerGroup: Sendable {
         }
         await everyoneLeft.wait()
         limit.cancel()
-        let allLeft = isEmpty
+        let left = openCount.load(ordering: .sequentiallyConsistent)
         for roster in rosters { await roster.loop.run { roster.closeAll() } }
-        return allLeft
+        return left
     }
 }

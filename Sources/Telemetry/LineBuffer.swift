@@ -36,7 +36,11 @@ struct LineBuffer {
         case .string(let string):
             appendQuoted(string)
         case .stringConvertible(let convertible):
-            appendQuoted(convertible.description)
+            switch convertible {
+            case is any BinaryInteger, is Bool: append(convertible.description)
+            case let number as Double where number.isFinite: append(number.description)
+            default: appendQuoted(convertible.description)
+            }
         case .array(let elements):
             append("[")
             for (index, element) in elements.enumerated() {

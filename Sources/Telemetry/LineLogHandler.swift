@@ -39,13 +39,13 @@ package struct LineLogHandler: LogHandler {
         var all = metadataProvider?.get() ?? [:]
         all.merge(metadata) { _, nearer in nearer }
         if let own = event.metadata { all.merge(own) { _, nearer in nearer } }
-        if omitted > 0 { all["omitted_before"] = "\(omitted)" }
+        if omitted > 0 { all["omitted_before"] = .number(omitted) }
         output.write(LogLine.render(event, label: label, metadata: all, atMilliseconds: now, as: format)) { count in
             let notice = LogEvent(
                 level: .warning, message: "log lines dropped: the reader of the log was too slow", metadata: nil,
                 source: "Telemetry", file: #fileID, function: #function, line: #line)
             return LogLine.render(
-                notice, label: label, metadata: ["dropped": "\(count)"], atMilliseconds: now, as: format)
+                notice, label: label, metadata: ["dropped": .number(count)], atMilliseconds: now, as: format)
         }
     }
 }

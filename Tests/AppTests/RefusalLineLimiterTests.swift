@@ -85,6 +85,10 @@ import Testing
         #expect(reports.map { $0.metadata["count"] } == ["197"])
         #expect(reports.map { $0.metadata["busiest_client"] } == ["192.0.2.7"])
         #expect(!written.contains { $0.metadata.values.contains("anna") })
+        #expect(
+            written.filter { $0.metadata["driver"] == "hash-of-anna" }.count == 201,
+            "a driver's lines have what stands for it")
+        #expect(written.filter { $0.message == "request" }.allSatisfy { $0.metadata["method"] == "GET" })
     }
 }
 

@@ -24,7 +24,7 @@ import Testing
             #expect(answer.fields.first("Connection") == "close")
             #expect(try await open.isAtEnd())
             open.connection.close()
-            await draining.value
+            _ = await draining.value
         }
     }
 
@@ -47,7 +47,7 @@ import Testing
             let answer = try await client.answer()
             #expect(answer.status == 200)
             client.connection.close()
-            await draining.value
+            _ = await draining.value
         }
     }
 

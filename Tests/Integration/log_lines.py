@@ -3,7 +3,9 @@
 rest is counted to the last one, and neither drivers' lines nor metrics suffer. Counts lines and bytes, not time."""
 
 import json
+import re
 import socket
+import subprocess
 import threading
 
 from client import Client, token
@@ -95,6 +97,53 @@ def many_clients(report, server):
                  "and a driver's own refusal is not hidden by the flood")
 
 
+def first_and_last(report, server, options, folder):
+    """What a start and a stop say, that figures are numbers, and that everything has one form."""
+    lines = lines_of(server)
+    first = lines[0]
+    report.check(first["message"] == "starting" and first["schema"] >= 6 and first["database"] == str(server.database_path)
+                 and first["redis"] and first["settings_version"] and first["version"] and len(first["migrations_run"]) == first["schema"],
+                 "the first line says version, database, schema, migrations, settings and Redis", first)
+    last = lines[-1]
+    report.check(last["message"] == "stopped" and last["reason"] == "SIGTERM" and last["drained"] is True
+                 and last["connections_cut"] == 0 and last["exit_status"] == 0 and isinstance(last["uptime_seconds"], int),
+                 "the last line says why and how it ended", last)
+    requests = [line for line in lines if line["message"] == "request"]
+    report.check(all(isinstance(line[name], int) for line in requests for name in ("status", "duration_us", "bytes_in", "bytes_out")),
+                 "figures are numbers")
+    drivers = {line.get("driver") for line in requests if line.get("request_id", "").startswith(("good-", "refused-driver"))}
+    strangers = {line.get("driver") for line in requests if line["client"].startswith("127.0.1.")}
+    report.check(len(drivers) == 1 and re.fullmatch("[0-9a-f]{16}", drivers.copy().pop() or "") and strangers == {None}
+                 and "anna" not in server.log_path.read_text(),
+                 "a driver has one pseudonym, and nobody else has one", drivers, strangers)
+    report.check({line["method"] for line in requests} == {"GET"}, "requests have their method")
+    server.start()
+    again = lines_of(server)[len(lines)]
+    report.check(again["message"] == "starting" and again["migrations_run"] == [], "a second start runs no migration", again)
+    with Client(server.port, token("anna")) as anna:
+        anna.request("GET", "/native/session")
+        anna.request("BREW", "/native/session", headers={"X-Request-Id": "brew"})
+    server.stop()
+    new = [line for line in lines_of(server)[len(lines):] if line["message"] == "request"]
+    report.check({line["driver"] for line in new if "driver" in line} == drivers, "the pseudonym outlives a restart", new)
+    report.check([line["method"] for line in new if line["request_id"] == "brew"] == ["other"], "a made-up method is no word of the log", new)
+
+    for form in ("json", "text"):
+        environment = {**server.environment, "LOG_FORMAT": form, "HTTP_PORT": "many", "DATABASE_PATH": str(folder / "none.sqlite3")}
+        ended = subprocess.run([server.binary, "serve"], env=environment, cwd=folder, capture_output=True, text=True)
+        wrong = ended.stderr.splitlines()
+        is_one_form = all(line.startswith("{") for line in wrong) if form == "json" else all(re.match(r"[0-9T:.Z-]{24} CRITICAL ", line) for line in wrong)
+        report.check(ended.returncode == 78 and wrong and is_one_form and "HTTP_PORT" in ended.stderr,
+                     f"a wrong setting is told as {form}", ended.returncode, ended.stderr)
+    held = socket.create_server(("127.0.0.1", 0))
+    environment = {**server.environment, "HTTP_PORT": str(held.getsockname()[1])}
+    ended = subprocess.run([server.binary, "serve"], env=environment, cwd=folder, capture_output=True, text=True)
+    last = json.loads(ended.stderr.splitlines()[-1])
+    report.check(ended.returncode == 1 and last["message"] == "the server cannot run" and last["exit_status"] == 1,
+                 "a port that is taken: the last line says why", ended.stderr)
+    held.close()
+
+
 class LoggedServer(Server):
     def wait_for_line(self, message, after=0, sum_of=None, until=lambda total, lines: True):
         from processes import wait_until
@@ -124,6 +173,7 @@ def main():
             about = [line for line in lines if line.get("client") == "127.0.0.8" or line.get("busiest_client") == "127.0.0.8"]
             report.check(any("count" in line for line in about), "what is left out in the last second is counted before the end",
                          position, *about[-2:])
+            first_and_last(report, server, options, folder)
     report.exit()
 
 

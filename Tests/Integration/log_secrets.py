@@ -20,7 +20,7 @@ LOOKS_LIKE = {
     "a bearer": re.compile(r"bearer [A-Za-z0-9._~+/-]{16,}", re.IGNORECASE),
 }
 # Numbers by their nature: any six digits in them are no code.
-FIGURES = {"time", "duration_us", "bytes_in", "bytes_out", "client", "address", "request_id", "trace_id"}
+FIGURES = {"time", "duration_us", "bytes_in", "bytes_out", "client", "address", "request_id", "trace_id", "driver"}
 # The one place that shows a code and its number, on purpose, and that production refuses.
 SHOWN_ON_PURPOSE = "one-time code, in the log because OTP_DELIVERY=log"
 

@@ -64,7 +64,7 @@ extension SocketsSuite {
                 }
                 #expect(admitted != nil)
                 admitted?.close()
-                #expect(await listening.drain(until: .inSeconds(5)))
+                #expect(await listening.drain(until: .inSeconds(5)) == 0)
                 await loops.shutdown()
             }
         }
@@ -93,7 +93,7 @@ extension SocketsSuite {
             while client == nil && !deadline.hasPassed { client = try? await exchange(listening.address, loops) }
             #expect(client != nil)
             client?.close()
-            #expect(await listening.drain(until: .inSeconds(5)))
+            #expect(await listening.drain(until: .inSeconds(5)) == 0)
             await loops.shutdown()
             #expect(script.openDescriptors.isEmpty)
         }
@@ -105,7 +105,7 @@ extension SocketsSuite {
             let client = try await exchange(listening.address, loops)
             #expect(script.wasReached)
             client.close()
-            #expect(await listening.drain(until: .inSeconds(5)))
+            #expect(await listening.drain(until: .inSeconds(5)) == 0)
             await loops.shutdown()
         }
 
@@ -148,9 +148,9 @@ extension SocketsSuite {
             let second = try await exchange(other.address, loops)
             await #expect(throws: (any Error).self) { try await exchange(other.address, loops) }
             first.close()
-            #expect(await one.drain(until: .inSeconds(5)), "the other group's connection is none of its business")
+            #expect(await one.drain(until: .inSeconds(5)) == 0, "the other group's connection is none of its business")
             second.close()
-            #expect(await other.drain(until: .inSeconds(5)))
+            #expect(await other.drain(until: .inSeconds(5)) == 0)
             await loops.shutdown()
         }
 
@@ -167,7 +167,7 @@ extension SocketsSuite {
                 #expect(listening.address == .ip(host: "127.0.0.1", port: port))
                 let client = try await exchange(listening.address, loops)
                 client.close()
-                #expect(await listening.drain(until: .inSeconds(5)))
+                #expect(await listening.drain(until: .inSeconds(5)) == 0)
             }
             // Nobody serves: the kernel lets the client wait, and the next one has it.
             let waiting = try await Connection.connect(to: .ip(host: "127.0.0.1", port: port), on: loops.next())
@@ -176,7 +176,7 @@ extension SocketsSuite {
                 on: .inherited(descriptor: opened), loops: loops, handler: Echo())
             #expect(try await waiting.read(until: .inSeconds(5)) == [7])
             waiting.close()
-            #expect(await listening.drain(until: .inSeconds(5)))
+            #expect(await listening.drain(until: .inSeconds(5)) == 0)
             await loops.shutdown()
         }
 
@@ -244,7 +244,7 @@ extension SocketsSuite {
                 }
                 try await group.waitForAll()
             }
-            #expect(await listening.drain(until: .inSeconds(5)))
+            #expect(await listening.drain(until: .inSeconds(5)) == 0)
             await loops.shutdown()
             #expect(script.openDescriptors.isEmpty)
             #expect(script.closedTwice.isEmpty)
@@ -269,7 +269,7 @@ extension SocketsSuite {
             flooding.cancel()
             _ = await flooding.result
             flood.close()
-            #expect(await listening.drain(until: .inSeconds(5)))
+            #expect(await listening.drain(until: .inSeconds(5)) == 0)
             await loops.shutdown()
             await clients.shutdown()
         }

@@ -32,6 +32,20 @@ import Testing
                 + #""nested":{"a":"1","b":["x","y"]},"request_id":"r-1","status":"200","time_":"0.4"}"# + "\n")
     }
 
+    @Test func `figures are numbers in JSON, texts that look like them are texts`() {
+        let line = render(
+            "x",
+            [
+                "count": .number(-3), "size": .number(UInt64.max), "share": .number(0.25), "is_it": .bool(true),
+                "nothing": .number(Double.nan), "text": "3", "list": .array([.number(1), "1"]),
+            ], as: .json)
+        #expect(
+            line.hasSuffix(
+                #""message":"x","count":-3,"is_it":true,"list":[1,"1"],"nothing":"nan","share":0.25,"#
+                    + #""size":18446744073709551615,"text":"3"}"# + "\n"))
+        #expect(render("x", ["count": .number(3)], as: .text).hasSuffix("x count=3\n"))
+    }
+
     @Test func textGolden() {
         let line = render(
             "Redis does not answer", ["request_id": "r-1", "detail": "timed out", "empty": ""], level: .warning,

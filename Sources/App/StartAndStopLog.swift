@@ -1,0 +1,53 @@
+// The first and the last line of a server's log: what started, on what; why it ended, and how.
+
+import Engine
+import Foundation
+import Logging
+import SQLiteStore
+import Synchronization
+import Telemetry
+
+struct StartAndStopLog: Sendable {
+    let logger: Logger
+    let startedAtMilliseconds: Int64
+
+    func started(
+        _ configuration: Configuration, store: SQLiteEventStore, settings: VersionedSettings
+    ) async throws(StoreFailure) {
+        let schema = try await store.schema(openedAtMilliseconds: startedAtMilliseconds)
+        logger.notice(
+            "starting",
+            metadata: [
+                "version": "\(version)", "pid": .number(ProcessInfo.processInfo.processIdentifier),
+                "environment": "\(configuration.environment.rawValue)",
+                "database": "\(configuration.databasePath)", "schema": .number(schema.number),
+                "migrations_run": .array(schema.migrationsRun.map { "\($0)" }),
+                "settings_version": "\(settings.version)",
+                "redis": "\(configuration.redis.endpoint.map { "\($0)" } ?? "not configured")",
+            ])
+    }
+
+    /// The last line. `signal`: that asked for it. `cutConnections`: that were not done when the time was over; nil when
+    /// nobody was let in.
+    func ended(by signal: Int32?, cutConnections: Int?) {
+        let uptime = max(0, millisecondsSince1970() - startedAtMilliseconds)
+        var metadata: Logger.Metadata = [
+            "reason": "\(signal.map(SignalSource.name) ?? "its services ended")",
+            "uptime_seconds": .number(uptime / 1000), "exit_status": .number(0),
+        ]
+        if let cutConnections {
+            metadata["drained"] = .bool(cutConnections == 0)
+            metadata["connections_cut"] = .number(cutConnections)
+        }
+        logger.notice("stopped", metadata: metadata)
+    }
+}
+
+/// How the drain of a server went.
+final class DrainOutcome: Sendable {
+    private let cut = Mutex(0)
+
+    var cutConnections: Int { cut.withLock { $0 } }
+
+    func add(_ count: Int) { cut.withLock { $0 += count } }
+}
