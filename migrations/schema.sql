@@ -378,3 +378,24 @@ CREATE TABLE operation_count (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX session_by_opening ON session (opened_at_ms);
+
+CREATE TABLE settings_reload (
+    id        INTEGER PRIMARY KEY,
+    at_ms     INTEGER NOT NULL,
+    -- INSTANCE_NAME of the server.
+    instance  TEXT    NOT NULL,
+    -- 0: nothing was changed. 1: what could be changed was.
+    is_good   INTEGER NOT NULL CHECK (is_good IN (0, 1)),
+    -- A sentence on each line.
+    details   TEXT    NOT NULL
+) STRICT;
+
+CREATE TABLE instance (
+    name              TEXT    PRIMARY KEY,
+    version           TEXT    NOT NULL,
+    settings_version  TEXT    NOT NULL,
+    -- A JSON object of what servers on one file should agree on: the value by name, of a secret a keyed hash.
+    settings          TEXT    NOT NULL,
+    started_at_ms     INTEGER NOT NULL,
+    heartbeat_at_ms   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;

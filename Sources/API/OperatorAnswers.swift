@@ -6,7 +6,8 @@ import JourneyModel
 enum OperatorAnswers {
     static func picture(
         _ picture: OperatorPicture.Picture, requests: RequestFigures.Sum, settings: VersionedSettings,
-        admission: String, freeBytes: Int64?, outbox: [OutboxStatus], version: String
+        admission: String, freeBytes: Int64?, outbox: [OutboxStatus], version: String, server: ServerSettings?,
+        instances: [InstanceState]
     ) -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 8192)
         writer.beginObject()
@@ -32,6 +33,8 @@ enum OperatorAnswers {
         writer.member("settings_version", settings.version)
         writer.name("settings")
         writer.raw(String(decoding: settings.settings.wireJSON, as: UTF8.self))
+        server?.writeReload(&writer)
+        InstanceState.write(instances, &writer)
         writer.endObject()
         return writer.bytes
     }

@@ -26,12 +26,17 @@ package struct OperatorParts: Sendable {
     /// What waits to be delivered; a queue that is not configured is not in it.
     package var outbox: @Sendable () async -> [OutboxStatus]
     package var version: String
+    /// nil: the server does not know its settings, as in a test of something else.
+    package var settings: @Sendable () -> ServerSettings?
+    /// Of the servers on this database, this one too.
+    package var instances: @Sendable () async -> [InstanceState]
 
     package init(
         token: Secret<String>?, reader: any OperatorReader, lists: any OperatorListReader, drivers: DriverCounts,
         history: OperationHistory, figures: RequestFigures, admission: @escaping @Sendable () -> String,
         freeBytes: @escaping @Sendable () -> Int64?, outbox: @escaping @Sendable () async -> [OutboxStatus],
-        version: String
+        version: String, settings: @escaping @Sendable () -> ServerSettings? = { nil },
+        instances: @escaping @Sendable () async -> [InstanceState] = { [] }
     ) {
         self.token = token
         self.reader = reader
@@ -43,6 +48,8 @@ package struct OperatorParts: Sendable {
         self.freeBytes = freeBytes
         self.outbox = outbox
         self.version = version
+        self.settings = settings
+        self.instances = instances
     }
 }
 
@@ -121,6 +128,14 @@ struct OperatorHandlers: Sendable {
         }
     }
 
+    /// `GET /ops/config`
+    var inForce: OpenHandler {
+        { request throws(ProblemAnswer) in
+            guard let current = operation.settings() else { throw ProblemAnswer(.notFound, "No settings are known.") }
+            return .unkept(current.json(version: operation.version, settingsVersion: settings.read().version))
+        }
+    }
+
     /// `GET /ops/sessions/{session_id}`
     var timeline: OpenHandler {
         { request throws(ProblemAnswer) in
@@ -146,7 +161,7 @@ struct OperatorHandlers: Sendable {
         return OperatorAnswers.picture(
             current, requests: operation.figures.sum(), settings: settings.read(), admission: operation.admission(),
             freeBytes: operation.freeBytes(), outbox: await operation.outbox(),
-            version: operation.version)
+            version: operation.version, server: operation.settings(), instances: await operation.instances())
     }
 
     private func message(_ json: [UInt8]) -> [UInt8] {

@@ -117,6 +117,7 @@ package struct API: Sendable {
             operatorOnly("/ops/drivers", lists.drivers),
             operatorOnly("/ops/drivers/{driver_id}", lists.driver),
             operatorOnly("/ops/sessions", lists.sessions),
+            operatorOnly("/ops/config", operation.inForce),
             operatorOnly("/ops/sessions/{session_id}", operation.timeline),
             operatorOnly("/ops/events", lists.events),
             operatorOnly("/ops/refusals", lists.refusals),

@@ -7,8 +7,8 @@ import SQLiteStore
 
 struct ConfigCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "config", abstract: "Show the settings of the session engine over time.",
-        subcommands: [ConfigHistoryCommand.self])
+        commandName: "config", abstract: "Show the settings of the running server, and those of the session engine over time.",
+        subcommands: [ConfigHistoryCommand.self, ConfigShowCommand.self])
 }
 
 struct ConfigHistoryCommand: AsyncParsableCommand {
@@ -16,7 +16,7 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
         commandName: "history",
         abstract: "Show when settings came into force, and what changed.",
         discussion: """
-            One entry for each start or SIGHUP that changed settings, newest first. The version is the ETag of GET /native/config and stands with every event stored under it. Reads \
+            One entry for each start or SIGHUP that changed settings, newest first, with what changed; and one for each SIGHUP that failed, met settings that need a restart, or unknown names. The version is the ETag of GET /native/config and stands with every event stored under it. Reads \
             the database file and nothing else, so it works beside a running server and without one.
 
             EXAMPLES
@@ -41,27 +41,44 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
         let path = try Configuration.report(from: input).required().databasePath
-        let changes = try reading(path) { (records: SettingsRecords) throws(RecordsUnreadable) in
+        let (changes, reloads) = try reading(path) { (records: SettingsRecords) throws(RecordsUnreadable) in
             // One more, for what the last of them changed.
-            try records.changes(limit: limit + 1)
+            (try records.changes(limit: limit + 1), try records.reloads(limit: limit))
         }
-        print(json ? SettingsHistory.json(changes, limit: limit) : SettingsHistory.text(changes, limit: limit))
+        print(
+            json
+                ? SettingsHistory.json(changes, reloads, limit: limit)
+                : SettingsHistory.text(changes, reloads, limit: limit))
     }
 }
 
 /// The history as text for a person or JSON for a program. Pure.
 enum SettingsHistory {
-    static func text(_ changes: [SettingsChange], limit: Int) -> String {
-        guard !changes.isEmpty else { return "No server has run on this database since the history is kept." }
-        return changes.indices.prefix(limit).map { index in
+    static func text(_ changes: [SettingsChange], _ reloads: [SettingsReloadOf], limit: Int) -> String {
+        guard !changes.isEmpty || !reloads.isEmpty else {
+            return "No server has run on this database since the history is kept."
+        }
+        let lines = changeLines(changes, limit: limit) + reloads.map { ($0.reload.at, line($0)) }
+        return lines.sorted { $0.at > $1.at }.prefix(limit).map(\.text).joined(separator: "\n")
+    }
+
+    private static func line(_ entry: SettingsReloadOf) -> String {
+        let what = entry.reload.isGood ? "reload (\(entry.instance))" : "reload failed (\(entry.instance))"
+        return "\(RFC3339.text(of: entry.reload.at))  \(what)  \(entry.reload.details.joined(separator: "; "))"
+    }
+
+    private static func changeLines(_ changes: [SettingsChange], limit: Int) -> [(at: Moment, text: String)] {
+        changes.indices.prefix(limit).map { index in
             let change = changes[index]
             let differences = index + 1 < changes.count ? differences(from: changes[index + 1], to: change) : nil
             let what = differences.map { $0.isEmpty ? "the same values" : $0.joined(separator: ", ") }
-            return "\(RFC3339.text(of: change.at))  \(change.version)  \(what ?? "the first that is known")"
-        }.joined(separator: "\n")
+            return (
+                change.at, "\(RFC3339.text(of: change.at))  \(change.version)  \(what ?? "the first that is known")"
+            )
+        }
     }
 
-    static func json(_ changes: [SettingsChange], limit: Int) -> String {
+    static func json(_ changes: [SettingsChange], _ reloads: [SettingsReloadOf], limit: Int) -> String {
         var writer = JSONWriter(reservingBytes: 64 + 512 * changes.count)
         writer.beginObject()
         writer.name("changes")
@@ -74,6 +91,23 @@ enum SettingsHistory {
             writer.string(change.version)
             writer.name("settings")
             writer.raw(change.settings)
+            writer.endObject()
+        }
+        writer.endArray()
+        writer.name("reloads")
+        writer.beginArray()
+        for entry in reloads {
+            writer.beginObject()
+            writer.name("at")
+            writer.string(RFC3339.text(of: entry.reload.at))
+            writer.name("instance")
+            writer.string(entry.instance)
+            writer.name("is_good")
+            writer.bool(entry.reload.isGood)
+            writer.name("details")
+            writer.beginArray()
+            for detail in entry.reload.details { writer.string(detail) }
+            writer.endArray()
             writer.endObject()
         }
         writer.endArray()

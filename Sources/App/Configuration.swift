@@ -23,6 +23,18 @@ enum Variables {
         "Variables that the environment does not set are taken from this file; it cannot be set in the file itself."
     ) { isPath($0) }
 
+    static let instanceName = Variable<String?>.text(
+        "INSTANCE_NAME", .process, allowed: "1 to 64 letters, digits and -._:",
+        "What this server is called in the log, on /ops and in the database, when several run on one database. "
+            + "Without it: host name and port."
+    ) { text in
+        (1...64).contains(text.utf8.count)
+            && text.utf8.allSatisfy {
+                $0 < 0x80 && Character(Unicode.Scalar($0)).isLetter
+                    || (48...58).contains($0) || "-._".utf8.contains($0)
+            }
+    }
+
     static let logLevel = Variable<Logger.Level>.words(
         "LOG_LEVEL", .process, default: .info, "What is less grave is not logged.")
 
@@ -230,7 +242,7 @@ enum Variables {
     /// In the order of ENV.example.
     static let all: [any Declaration] =
         [
-            environment, environmentFile, logLevel, logFormat, logRefusalsPerClient, logRefusalsPerSecond,
+            environment, environmentFile, instanceName, logLevel, logFormat, logRefusalsPerClient, logRefusalsPerSecond,
             shutdownTimeoutSeconds,
             hosts, port, unixSocket, eventLoops, connectionsMax, connectionsPerAddressMax, trustedProxies,
             trustedProxiesField, corsAllowedOrigins, headerTimeoutSeconds, bodyTimeoutSeconds, bodyBytesPerSecondMin,

@@ -21,7 +21,8 @@ struct ConfigurationReport: Sendable {
     var variables: [ReadVariable]
     var problems: [ConfigurationProblem]
     /// What is no reason to stop: names in the environment file that look like mistyped ones.
-    var warnings: [String]
+    var unknown: [UnknownVariable]
+    var warnings: [String] { unknown.map { "\($0)" } }
     /// An environment file was read.
     var hasFile: Bool
     /// As far as it could be read: what is wrong is told in it.
@@ -37,12 +38,13 @@ extension Configuration {
         let problems = fileProblems + reading.problems
         return ConfigurationReport(
             configuration: problems.isEmpty ? configuration : nil, variables: reading.variables,
-            problems: problems, warnings: file.map(warnings) ?? [], hasFile: file != nil, log: configuration.log)
+            problems: problems, unknown: file.map(unknownVariables) ?? [], hasFile: file != nil, log: configuration.log)
     }
 
     private init(_ reading: inout ConfigurationReading) {
         environment = reading.value(of: Variables.environment)
         _ = reading.value(of: Variables.environmentFile)
+        let namedInstance = reading.value(of: Variables.instanceName)
         log = Log(
             level: reading.value(of: Variables.logLevel), format: reading.value(of: Variables.logFormat),
             refusals: RefusalLineLimiter.Limits(
@@ -59,6 +61,7 @@ extension Configuration {
             crossOrigin: reading.value(of: Variables.corsAllowedOrigins), patience: HTTP.Patience(&reading),
             outputBufferBytes: reading.value(of: Variables.outputBufferBytes),
             bufferedBytesMax: reading.value(of: Variables.bufferedBytesMax))
+        instanceName = namedInstance ?? http.instanceName
         http.trustedProxies.field = reading.value(of: Variables.trustedProxiesField)
         if http.hosts.isEmpty, http.unixSocketPath == nil {
             reading.note(Variables.hosts.name, " is empty; allowed is that with \(Variables.unixSocket.name) only")
@@ -107,11 +110,22 @@ extension Configuration {
         }
     }
 
-    private static func warnings(about file: EnvironmentFile) -> [String] {
+    private static func unknownVariables(in file: EnvironmentFile) -> [UnknownVariable] {
         file.entries.sorted { $0.value.line < $1.value.line }.compactMap { name, entry in
-            guard let hint = VariableNames.hint(for: name) else { return nil }
-            return "\(file.path):\(entry.line): \(name) is not a variable of this version\(hint)"
+            VariableNames.finding(for: name).map {
+                UnknownVariable(name: name, nearest: $0.nearest, place: "\(file.path):\(entry.line)")
+            }
         }
+    }
+}
+
+extension Configuration.HTTP {
+    /// Host name and port, or the socket's path. Not ProcessInfo's host name, which asks the resolver for it.
+    fileprivate var instanceName: String {
+        var name = [CChar](repeating: 0, count: 256)
+        guard gethostname(&name, name.count - 1) == 0 else { return "localhost:\(port)" }
+        let host = String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        return hosts.isEmpty ? "\(host):\(unixSocketPath ?? "")" : "\(host):\(port)"
     }
 }
 

@@ -6,6 +6,7 @@ import Configuration
 import Foundation
 import JourneyModel
 import Synchronization
+import Telemetry
 
 /// Where the value of a variable came from.
 enum ValueSource: Hashable, Sendable, CustomStringConvertible {
@@ -33,6 +34,8 @@ struct ReadVariable: Sendable {
     /// Fit for the operator's eyes: nothing of a secret, control characters escaped.
     var shown: String
     var source: ValueSource
+    /// As it was written, or the default's: tells whether it is another one.
+    var text: Secret<String>
 }
 
 /// One line for the operator: which variable, what it is, what is allowed. Never what a secret is.
@@ -77,18 +80,23 @@ struct ConfigurationReading {
     mutating func value<Value>(of variable: Variable<Value>) -> Value {
         guard let found = found(variable), !(found.text.isEmpty && variable.isOptional) else {
             let shown = variable.show(variable.defaultValue)
-            variables.append(ReadVariable(declaration: variable, shown: shown, source: .standard))
+            variables.append(
+                ReadVariable(
+                    declaration: variable, shown: shown, source: .standard, text: Secret(variable.defaultText)))
             return variable.defaultValue
         }
         guard let value = variable.parse(found.text) else {
             let shown = variable.isSecret ? "not shown" : escaped(found.text)
-            variables.append(ReadVariable(declaration: variable, shown: shown, source: found.source))
+            variables.append(
+                ReadVariable(
+                    declaration: variable, shown: shown, source: found.source, text: Secret(found.text)))
             let text = variable.isSecret ? "" : "=\(shown)"
             note(variable.name, "\(text) (\(found.source)) is not allowed; allowed is \(variable.allowed)")
             return variable.defaultValue
         }
         let shown = escaped(variable.show(value))
-        variables.append(ReadVariable(declaration: variable, shown: shown, source: found.source))
+        variables.append(
+            ReadVariable(declaration: variable, shown: shown, source: found.source, text: Secret(found.text)))
         return value
     }
 
@@ -101,7 +109,8 @@ struct ConfigurationReading {
             variables.append(
                 ReadVariable(
                     declaration: EngineVariable(settingsDeclaration: declaration),
-                    shown: escaped(text?.text ?? declaration.defaultText), source: text?.source ?? .standard))
+                    shown: escaped(text?.text ?? declaration.defaultText), source: text?.source ?? .standard,
+                    text: Secret(text?.text ?? declaration.defaultText)))
         }
         do {
             return try Settings.make { found[$0]?.text }

@@ -73,6 +73,8 @@ struct Configuration: Sendable {
     }
 
     var environment: AppEnvironment
+    /// `INSTANCE_NAME`, or host name and port.
+    var instanceName: String
     var shutdownTimeoutSeconds: Int
     var log: Log
     var http: HTTP

@@ -1,6 +1,7 @@
 // The figures that are read rather than counted: connections and buffers, the loops, the writer's line, Redis, the
 // files of the database. Read when /metrics is.
 
+import API
 import CoreMetrics
 import Engine
 import Foundation
@@ -97,6 +98,20 @@ struct OperationSampling: Sendable {
         }
     }
 
+    func add(_ settings: SettingsStatus) {
+        let success = factory.gauge(MetricFamilies.settingsReloadSuccess)
+        let time = factory.gauge(MetricFamilies.settingsReloadTime)
+        let needRestart = factory.gauge(MetricFamilies.settingsNeedRestart)
+        let unknown = factory.gauge(MetricFamilies.settingsUnknown)
+        sampling.add {
+            let figures = settings.figures
+            success.set(Int64(figures.isGood ? 1 : 0))
+            time.set(Double(figures.loadedAt.millisecondsSinceEpoch) / 1000)
+            needRestart.set(Int64(figures.needsRestartCount))
+            unknown.set(Int64(figures.unknownCount))
+        }
+    }
+
     private static func bytes(of path: String) -> Int64 {
         let attributes = try? FileManager.default.attributesOfItem(atPath: path)
         return (attributes?[.size] as? NSNumber)?.int64Value ?? 0
@@ -136,6 +151,25 @@ private final class SettingsInfoGauge: Sendable {
             gauge.set(Int64(1))
             current = (version, gauge)
         }
+    }
+}
+
+/// The servers on the same database.
+struct InstanceSampling: Sendable {
+    private let instance: InstanceKeeping
+    private let alive: any MeterHandler
+    private let differing: any MeterHandler
+
+    init(instance: InstanceKeeping, factory: any MetricsFactory) {
+        self.instance = instance
+        alive = factory.gauge(MetricFamilies.instances)
+        differing = factory.gauge(MetricFamilies.instancesDiffering)
+    }
+
+    func sample() async {
+        let states = await instance.states().filter(\.isAlive)
+        alive.set(Int64(states.count))
+        differing.set(Int64(states.count { !$0.differences.isEmpty }))
     }
 }
 

@@ -24,7 +24,8 @@ struct OperationWiring: Sendable {
 
     init(
         _ configuration: Configuration, metrics: PrometheusMetrics, store: SQLiteEventStore, drivers: DriverCounts,
-        settings: SettingsInForce, shared: SharedAdmission?, loops: EventLoopGroup
+        settings: SettingsInForce, settingsStatus: SettingsStatus, shared: SharedAdmission?, loops: EventLoopGroup,
+        instance: InstanceKeeping
     ) {
         self.metrics = metrics
         let readiness = Readiness(
@@ -43,6 +44,8 @@ struct OperationWiring: Sendable {
         self.sampling.add(settings)
         if let shared { self.sampling.add(shared) }
         sampling.add(process.sample)
+        self.sampling.add(settingsStatus)
+        let others = InstanceSampling(instance: instance, factory: metrics)
         let audit = AuditSampling(store: store, factory: metrics)
         let kept = StoreSampling(
             store: store, drivers: drivers, forwards: configuration.analytics != nil, factory: metrics)
@@ -50,6 +53,7 @@ struct OperationWiring: Sendable {
         routes = OperatorRoutes(readiness: readiness, metricsToken: configuration.operation.metricsToken) {
             await ready.sample()
             await audit.sample()
+            await others.sample()
             await kept.sample(at: Moment(millisecondsSinceEpoch: millisecondsSince1970()))
             // Files are looked at: not on the loop that answers.
             return await Task.detached {

@@ -28,7 +28,7 @@ struct ServeCommand: AsyncParsableCommand {
         let report = Configuration.report(from: input)
         let logger = report.log.logger(label: "dwell")
         signals.log(to: logger)
-        for warning in report.warnings { logger.warning("an unknown setting", metadata: ["detail": "\(warning)"]) }
+        report.unknown.log(to: logger)
         guard let configuration = report.configuration else {
             for problem in report.problems {
                 logger.critical(
@@ -38,7 +38,7 @@ struct ServeCommand: AsyncParsableCommand {
         }
         DescriptorLimit.raise(forConnections: configuration.http.connectionsMax, logger)
         do {
-            try await Wiring(configuration, logger: logger).run(
+            try await Wiring(configuration, report: report, logger: logger).run(
                 input, hadFile: report.hasFile, signals: signals)
         } catch {
             var metadata: Logger.Metadata = ["reason": "\(error)", "exit_status": .number(1)]

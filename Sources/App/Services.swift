@@ -31,11 +31,11 @@ struct RedisService: Service {
 /// Does something again and again until the group shuts down.
 struct LoopService: Service {
     let loop: @Sendable () async -> Void
-    var end: @Sendable () -> Void = {}
+    var end: @Sendable () async -> Void = {}
 
     func run() async throws {
         await cancelWhenGracefulShutdown { await loop() }
-        end()
+        await end()
     }
 }
 

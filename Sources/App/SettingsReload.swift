@@ -1,47 +1,78 @@
 // SIGHUP: the environment file is read again, and the eight settings of the session engine take effect for every
-// request from then on. What was fixed at the start (addresses, keys, limits) stays; a bad file changes nothing.
+// request from then on. What was fixed at the start (addresses, keys, limits) stays; a bad file changes nothing. Whatever
+// has no effect is told: in the log, /metrics, /ops and `dwell config history`.
 
 import Engine
 import JourneyModel
 import Logging
 import SQLiteStore
+import Telemetry
 
 struct SettingsReload: Sendable {
     let input: ConfigurationInput
     let settings: SettingsInForce
+    let status: SettingsStatus
+    let clock: @Sendable () -> Moment
     let logger: Logger
     /// Whether there was an environment file at the start. One that is gone since is being replaced, and must not
     /// put every setting back to its default.
     let hadFile: Bool
     /// Told of settings that came into force; does not wait.
     var record: @Sendable (VersionedSettings) -> Void = { _ in }
+    /// Told of a reload that did not do all that the file asks for; does not wait.
+    var recordIncomplete: @Sendable (SettingsReloadRecord) -> Void = { _ in }
 
     func run() {
         let report = Configuration.report(from: input)
         guard report.hasFile || !hadFile else {
+            let problem = "the environment file is gone, the old ones stay in force"
             logger.error("settings not reloaded: the environment file is gone, the old ones stay in force")
-            return
+            return failed([problem])
         }
         guard let configuration = report.configuration else {
+            let problems = report.problems.map { "\($0)" }
             logger.error(
                 "settings not reloaded: the old ones stay in force",
-                metadata: ["problems": .array(report.problems.map { "\($0)" })])
-            return
+                metadata: ["problems": .array(problems.map { "\($0)" })])
+            return failed(problems)
         }
         let before = settings.read()
         let after = VersionedSettings(configuration.settings)
-        guard after.version != before.version else {
+        let needsRestart = status.reloaded(report, at: clock())
+        if after.version == before.version {
             logger.notice("settings reloaded: none has changed", metadata: ["version": "\(after.version)"])
-            return
+        } else {
+            settings.replace(with: after)
+            record(after)
+            logger.notice(
+                "settings reloaded",
+                metadata: [
+                    "version": "\(after.version)", "previous_version": "\(before.version)",
+                    "changes": .array(Self.changes(from: before.settings, to: after.settings).map { "\($0)" }),
+                ])
         }
-        settings.replace(with: after)
-        record(after)
-        logger.notice(
-            "settings reloaded",
-            metadata: [
-                "version": "\(after.version)", "previous_version": "\(before.version)",
-                "changes": .array(Self.changes(from: before.settings, to: after.settings).map { "\($0)" }),
-            ])
+        tell(needsRestart: needsRestart, unknown: report.unknown)
+    }
+
+    private func failed(_ problems: [String]) {
+        let now = clock()
+        status.failed(problems, at: now)
+        recordIncomplete(SettingsReloadRecord(at: now, isGood: false, details: problems))
+    }
+
+    private func tell(needsRestart: [String], unknown: [UnknownVariable]) {
+        if !needsRestart.isEmpty {
+            logger.warning(
+                "changed settings have no effect yet: needs a restart",
+                metadata: ["needs_restart": "\(needsRestart.joined(separator: ", "))"])
+        }
+        unknown.log(to: logger)
+        let details =
+            (needsRestart.isEmpty ? [] : ["needs a restart: \(needsRestart.joined(separator: ", "))"])
+            + unknown.map { "\($0)" }
+        if !details.isEmpty {
+            recordIncomplete(SettingsReloadRecord(at: clock(), isGood: true, details: details))
+        }
     }
 
     /// One line per changed setting: `chargerIntentRadius_m 400 -> 500`.
@@ -50,6 +81,12 @@ struct SettingsReload: Sendable {
             let (old, new) = (declaration.text(in: before), declaration.text(in: after))
             return old == new ? nil : "\(declaration.field) \(old) -> \(new)"
         }
+    }
+}
+
+extension [UnknownVariable] {
+    func log(to logger: Logger) {
+        for variable in self { logger.warning("an unknown setting", metadata: ["detail": "\(variable)"]) }
     }
 }
 
@@ -63,12 +100,21 @@ extension VersionedSettings {
 /// the same, and stand with every event stored under them.
 struct SettingsHistoryKeeping: Sendable {
     let store: SQLiteEventStore
+    let instance: String
     let clock: @Sendable () -> Moment
     let logger: Logger
 
     func record(_ settings: VersionedSettings) async {
+        await write { () async throws(StoreFailure) in try await store.record(settings, at: clock()) }
+    }
+
+    func record(_ reload: SettingsReloadRecord) async {
+        await write { () async throws(StoreFailure) in try await store.record(reload, of: instance) }
+    }
+
+    private func write(_ body: () async throws(StoreFailure) -> Void) async {
         do throws(StoreFailure) {
-            try await store.record(settings, at: clock())
+            try await body()
         } catch {
             logger.error("the history of settings was not written", metadata: ["failure": "\(error)"])
         }

@@ -5,14 +5,25 @@ enum VariableNames {
     /// suggest; nil when the name is known or does not look like ours. It looks like ours when its first word is one
     /// of ours, or when it is within two letters of one of ours.
     static func hint(for name: String) -> String? {
+        finding(for: name).map { $0.nearest.map { "; did you mean \($0)?" } ?? "" }
+    }
+
+    /// A name that looks like ours and is none.
+    struct Finding: Hashable, Sendable {
+        /// The known name that was probably meant.
+        var nearest: String?
+    }
+
+    /// nil when the name is known or does not look like ours.
+    static func finding(for name: String) -> Finding? {
         let known = Variables.all.flatMap { $0.isSecret ? [$0.name, $0.fileVariableName] : [$0.name] }
         guard !known.contains(name), name.utf8.count <= nameBytesMax else { return nil }
         let kin = known.filter { firstWord($0) == firstWord(name) }
         let candidates = kin.isEmpty ? known : kin
         let nearest = candidates.map { (name: $0, distance: distance(name, $0)) }.min { $0.distance < $1.distance }
         let distanceMax = kin.isEmpty ? 2 : name.utf8.count / 2
-        if let nearest, nearest.distance <= distanceMax { return "; did you mean \(nearest.name)?" }
-        return kin.isEmpty ? nil : ""
+        if let nearest, nearest.distance <= distanceMax { return Finding(nearest: nearest.name) }
+        return kin.isEmpty ? nil : Finding(nearest: nil)
     }
 
     private static func firstWord(_ name: String) -> Substring {
@@ -35,5 +46,17 @@ enum VariableNames {
             }
         }
         return row[other.count]
+    }
+}
+
+/// A name in the environment file that looks like a mistyped one of ours.
+struct UnknownVariable: Hashable, Sendable, CustomStringConvertible {
+    var name: String
+    var nearest: String?
+    /// File and line.
+    var place: String
+
+    var description: String {
+        "\(place): \(name) is not a variable of this version" + (nearest.map { "; did you mean \($0)?" } ?? "")
     }
 }

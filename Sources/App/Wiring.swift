@@ -27,6 +27,8 @@ struct Wiring {
     /// The same admission when it is Redis's, which has connections to keep.
     private let shared: SharedAdmission?
     private let settings: SettingsInForce
+    private let settingsStatus: SettingsStatus
+    private let instance: InstanceKeeping
     private let streams: JourneyStreams
     private let signIn: SignInWiring
     private let watching: OperationWiring
@@ -41,7 +43,7 @@ struct Wiring {
     /// Opens the database and makes every part; nothing listens yet.
     ///
     /// - Throws: what keeps the server from starting, as an error that says it in a sentence.
-    init(_ configuration: Configuration, logger: Logger) async throws {
+    init(_ configuration: Configuration, report: ConfigurationReport, logger: Logger) async throws {
         self.configuration = configuration
         self.logger = logger
         startAndStop = StartAndStopLog(logger: logger, startedAtMilliseconds: millisecondsSince1970())
@@ -52,6 +54,11 @@ struct Wiring {
         store = try Self.openStore(
             configuration.databasePath, at: startAndStop.startedAtMilliseconds, digests: digests, metrics: metrics)
         settings = SettingsInForce(VersionedSettings(configuration.settings))
+        let startedAt = Moment(millisecondsSinceEpoch: startAndStop.startedAtMilliseconds)
+        settingsStatus = SettingsStatus(report, at: startedAt)
+        instance = InstanceKeeping(
+            report, name: configuration.instanceName, store: store, digests: digests, settings: settings,
+            startedAt: startedAt, clock: Self.now, logger: logger)
 
         let process = InProcessAdmission(limits: configuration.rateLimits)
         if let endpoint = configuration.redis.endpoint {
@@ -68,8 +75,8 @@ struct Wiring {
             requiresRegisteredSession: configuration.sessionRegistration == .required, metrics: metrics)
         let drivers = DriverCounts(reader: store)
         watching = OperationWiring(
-            configuration, metrics: metrics, store: store, drivers: drivers, settings: settings, shared: shared,
-            loops: loops)
+            configuration, metrics: metrics, store: store, drivers: drivers, settings: settings,
+            settingsStatus: settingsStatus, shared: shared, loops: loops, instance: instance)
         signIn = await SignInWiring(
             configuration, key: key, digests: digests, store: store, admission: admission, http: outgoing,
             clock: Self.now,
@@ -83,7 +90,7 @@ struct Wiring {
             codes: signIn.webhook, revocationFailure: signIn.revocationFailure)
         let operation = Self.operation(
             configuration, figures: figures, store: store, drivers: drivers, history: operationHistory, outbox: outbox,
-            shared: shared)
+            shared: shared, settings: settingsStatus, instance: instance)
         let api = API(
             ingest: ingest, store: store, journeys: store, streams: streams, settings: settings,
             limits: configuration.rateLimits, admission: admission, tokens: signIn.verifier,
@@ -110,15 +117,18 @@ struct Wiring {
             await close()
             return startAndStop.ended(by: signal, cutConnections: nil)
         }
-        let history = SettingsHistoryKeeping(store: store, clock: Self.now, logger: logger)
+        let history = SettingsHistoryKeeping(
+            store: store, instance: configuration.instanceName, clock: Self.now, logger: logger)
         await history.record(settings.read())
         let reload = SettingsReload(
-            input: input, settings: settings, logger: logger, hadFile: hadFile,
-            record: { settings in Task { await history.record(settings) } })
+            input: input, settings: settings, status: settingsStatus, clock: Self.now, logger: logger, hadFile: hadFile,
+            record: { settings in Task { await history.record(settings) } },
+            recordIncomplete: { reload in Task { await history.record(reload) } })
         let outcome = DrainOutcome()
         let handling = SignalHandling(
             signals: signals, reload: reload.run, beginDrain: watching.readiness.beginDrain, logger: logger)
         var services: [any Service] = [ClosingService(close: close)]
+        services.append(LoopService(loop: instance.run, end: instance.end))
         services.append(LoopService(loop: requestLog.run, end: requestLog.reportLastOmitted))
         if let shared { services.append(RedisService(admission: shared)) }
         let deadlines = DeadlineKeeping(
@@ -164,7 +174,8 @@ struct Wiring {
 
     private static func operation(
         _ configuration: Configuration, figures: RequestFigures, store: SQLiteEventStore, drivers: DriverCounts,
-        history: OperationHistory, outbox: OutboxReading, shared: SharedAdmission?
+        history: OperationHistory, outbox: OutboxReading, shared: SharedAdmission?, settings: SettingsStatus,
+        instance: InstanceKeeping
     ) -> OperatorParts {
         OperatorParts(
             token: configuration.operatorToken, reader: store, lists: store, drivers: drivers, history: history,
@@ -176,7 +187,8 @@ struct Wiring {
                 }
             },
             freeBytes: { store.diskFreeBytes() },
-            outbox: outbox.status, version: version)
+            outbox: outbox.status, version: version,
+            settings: { settings.read(instance: configuration.instanceName) }, instances: instance.states)
     }
 
     @Sendable private static func now() -> Moment {

@@ -13,6 +13,7 @@ package struct KeyedDigests: Sendable {
     private let addressKey: SymmetricKey
     private let driverKey: SymmetricKey
     private let logKey: SymmetricKey
+    private let settingKey: SymmetricKey
 
     /// From the signing key and not from `DATA_KEY`: a tombstone has to last as long as the tokens that it refuses,
     /// and those end with the signing key.
@@ -31,6 +32,7 @@ package struct KeyedDigests: Sendable {
         addressKey = key("client address")
         driverKey = key("erased driver")
         logKey = key("driver in the log")
+        settingKey = key("secret setting")
     }
 
     /// 32 bytes each.
@@ -48,10 +50,19 @@ package struct KeyedDigests: Sendable {
     /// The driver in log lines: 16 hexadecimal digits, the same for as long as the signing key is. Only who has both that
     /// key and the driver's id can make it again; no table leads back, and no other digest of the driver equals it.
     package func logName(_ driverID: String) -> String {
-        Self.digest(driverID, logKey).prefix(8).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        Self.hexadecimal(Self.digest(driverID, logKey).prefix(8))
+    }
+
+    /// Of a secret setting, to find out whether two servers have the same: 16 hexadecimal digits; empty for an empty one.
+    package func settingName(_ secret: String, of name: String) -> String {
+        secret.isEmpty ? "" : Self.hexadecimal(Self.digest("\(name)=\(secret)", settingKey).prefix(8))
     }
 
     package func driver(_ driver: DriverID) -> [UInt8] { Self.digest(driver.rawValue, driverKey) }
+
+    private static func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
+        bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
 
     private static func digest(_ text: String, _ key: SymmetricKey) -> [UInt8] {
         Array(HMAC<SHA256>.authenticationCode(for: Data(text.utf8), using: key))

@@ -38,5 +38,6 @@ package struct Migration: Sendable {
         Migration(8, "clocks", PackageResources._008_clocks_sql),
         Migration(9, "text_uses", PackageResources._009_text_uses_sql),
         Migration(10, "operation_count", PackageResources._010_operation_count_sql),
+        Migration(11, "settings_reload", PackageResources._011_settings_reload_sql),
     ]
 }

@@ -11,7 +11,40 @@ package struct SettingsChange: Hashable, Sendable {
     package var settings: String
 }
 
+/// A reload that did not do all that the environment file asks for.
+package struct SettingsReloadRecord: Hashable, Sendable {
+    /// Older ones are deleted.
+    static let recordsMax = 1000
+    /// Characters of all details together.
+    static let detailsMax = 4096
+
+    package var at: Moment
+    /// Else nothing was changed by it.
+    package var isGood: Bool
+    /// A sentence each.
+    package var details: [String]
+
+    package init(at: Moment, isGood: Bool, details: [String]) {
+        (self.at, self.isGood, self.details) = (at, isGood, details)
+    }
+}
+
 extension SQLiteEventStore {
+    /// `instance`: INSTANCE_NAME of the server.
+    package func record(_ reload: SettingsReloadRecord, of instance: String) async throws(StoreFailure) {
+        try await change { db in
+            try db.execute(
+                sql: "INSERT INTO settings_reload (at_ms, instance, is_good, details) VALUES (?, ?, ?, ?)",
+                arguments: [
+                    reload.at.millisecondsSinceEpoch, instance, reload.isGood,
+                    String(reload.details.joined(separator: "\n").prefix(SettingsReloadRecord.detailsMax)),
+                ])
+            try db.execute(
+                sql: "DELETE FROM settings_reload WHERE id <= (SELECT max(id) FROM settings_reload) - ?",
+                arguments: [SettingsReloadRecord.recordsMax])
+        }
+    }
+
     /// These settings are in force from then on; nothing is written when they were before.
     package func record(_ settings: VersionedSettings, at now: Moment) async throws(StoreFailure) {
         try await change { db in
@@ -39,6 +72,13 @@ extension SQLiteEventStore {
     }
 }
 
+/// The reload of one server.
+package struct SettingsReloadOf: Hashable, Sendable {
+    /// INSTANCE_NAME of the server.
+    package var instance: String
+    package var reload: SettingsReloadRecord
+}
+
 /// Reads a database file beside a running server or without one.
 package struct SettingsRecords: RecordsReader {
     package static let changesMax = 10_000
@@ -56,6 +96,22 @@ package struct SettingsRecords: RecordsReader {
     /// The newest first.
     package func changes(limit: Int) throws(RecordsUnreadable) -> [SettingsChange] {
         try RecordsFile.read(queue) { db in try Self.changes(limit: limit, db) }
+    }
+
+    /// The newest first, each with INSTANCE_NAME. A database of an older version has none.
+    package func reloads(limit: Int) throws(RecordsUnreadable) -> [SettingsReloadOf] {
+        try RecordsFile.read(queue) { db in
+            guard try db.tableExists("settings_reload") else { return [] }
+            return try Row.fetchAll(
+                db, sql: "SELECT at_ms, instance, is_good, details FROM settings_reload ORDER BY id DESC LIMIT ?",
+                arguments: [min(limit, Self.changesMax)]
+            ).map { row in
+                let details = (row[3] as String).split(separator: "\n").map(String.init)
+                let reload = SettingsReloadRecord(
+                    at: Moment(millisecondsSinceEpoch: row[0]), isGood: row[2], details: details)
+                return SettingsReloadOf(instance: row[1], reload: reload)
+            }
+        }
     }
 
     static func changes(limit: Int, _ db: Database) throws -> [SettingsChange] {

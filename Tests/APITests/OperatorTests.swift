@@ -26,8 +26,8 @@ import Testing
     }
 
     @Test(arguments: [
-        "/ops/picture", "/ops/stream", "/ops/settings", "/ops/history", "/ops/drivers", "/ops/drivers/{driver_id}",
-        "/ops/sessions", "/ops/sessions/{session_id}", "/ops/events", "/ops/refusals",
+        "/ops/picture", "/ops/stream", "/ops/settings", "/ops/config", "/ops/history", "/ops/drivers",
+        "/ops/drivers/{driver_id}", "/ops/sessions", "/ops/sessions/{session_id}", "/ops/events", "/ops/refusals",
     ])
     func onlyWhoRunsTheServerMayLook(path: String) async {
         #expect(await ask(path, token: nil).status == .unauthorized)
@@ -60,6 +60,23 @@ import Testing
         #expect(text.contains(#""outbox":[{"queue":"analytics","waiting":2,"oldest_at":"\#(oldest)","lost":0}]"#))
         #expect(text.contains(#""storage":{"database_bytes":11,"free_bytes":7}"#))
         #expect(text.components(separatedBy: #"{"minute":"#).count == 61)
+    }
+
+    @Test func `the picture and the settings say how the last reload went, and who differs`() async {
+        let reload =
+            #""settings_reload":{"loaded_at":"1970-01-01T00:00:00.000Z","#
+            + #""last_attempt_at":"1970-01-01T00:00:01.000Z","is_good":false,"#
+            + #""problems":["HTTP_PORT=x is not allowed"],"needs_restart":["LOG_LEVEL"],"#
+            + #""unknown":[{"name":"LOG_LEVLE","nearest":"LOG_LEVEL"}]}"#
+        let picture = await ask("/ops/picture", token: ScriptedAPI.operatorToken).text
+        #expect(picture.contains(reload))
+        #expect(picture.contains(#""is_alive":true,"is_this_one":false,"differences":["RATE_LIMIT_AUTH"]}]"#))
+        let settings = await ask("/ops/config", token: ScriptedAPI.operatorToken).text
+        #expect(settings.contains(reload))
+        #expect(
+            settings.contains(
+                #"{"name":"LOG_LEVEL","value":"info","source":"default","needs_restart":true},"#
+                    + #"{"name":"JWT_SECRET","value":"set","source":"environment"}"#))
     }
 
     @Test func aSessionThatIsNotThereIsNotFound() async {

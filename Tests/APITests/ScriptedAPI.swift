@@ -25,6 +25,22 @@ final class ScriptedAPI: Sendable {
     let surface: [Endpoint]
     var routes: [Route] { surface.map(\.route) }
     static let operatorToken = "operator-of-these-tests"
+    static let serverSettings = ServerSettings(
+        instance: "a", startedAt: Moment(millisecondsSinceEpoch: 0), loadedAt: Moment(millisecondsSinceEpoch: 0),
+        reload: ServerSettings.Reload(
+            at: Moment(millisecondsSinceEpoch: 1000), isGood: false, problems: ["HTTP_PORT=x is not allowed"]),
+        needsRestart: ["LOG_LEVEL"], unknown: [ServerSettings.Unknown(name: "LOG_LEVLE", nearest: "LOG_LEVEL")],
+        settings: [
+            ServerSettings.Setting(name: "LOG_LEVEL", value: "info", source: "default"),
+            ServerSettings.Setting(name: "JWT_SECRET", value: "set", source: "environment"),
+        ])
+    static let instances = [
+        InstanceState(
+            instance: Instance(
+                name: "b", version: "1.2.3", settingsVersion: "v1", settings: [:],
+                startedAt: Moment(millisecondsSinceEpoch: 0), heartbeatAt: Moment(millisecondsSinceEpoch: 0)),
+            isAlive: true, isThisOne: false, differences: ["RATE_LIMIT_AUTH"])
+    ]
     static let silent = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
 
     init(limits: RateLimits = RateLimits(), sendsCodes: Bool = true) {
@@ -43,7 +59,8 @@ final class ScriptedAPI: Sendable {
             freeBytes: { 7 },
             outbox: {
                 [OutboxStatus(queue: "analytics", waitingCount: 2, oldest: .sample, lostCount: 0)]
-            }, version: "1.2.3")
+            }, version: "1.2.3",
+            settings: { Self.serverSettings }, instances: { Self.instances })
         surface =
             API(
                 ingest: ingest, store: store, journeys: journeys, streams: streams, settings: settings, limits: limits,

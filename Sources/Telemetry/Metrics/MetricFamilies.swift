@@ -107,6 +107,21 @@ package enum MetricFamilies {
         "dwell_settings_info", "1, with the version of the settings in force as a label.")
     package static let streams = MetricFamily("dwell_streams", "Open streams of drivers and of operators.")
 
+    // MARK: Settings
+
+    package static let settingsReloadSuccess = MetricFamily(
+        "dwell_settings_reload_success", "1 when the last reload of the settings (or the start) went well, else 0.")
+    package static let settingsReloadTime = MetricFamily(
+        "dwell_settings_reload_timestamp_seconds", "When the settings in force were read (Unix time).")
+    package static let settingsNeedRestart = MetricFamily(
+        "dwell_settings_restart_needed", "Settings that were changed in the file and need a restart; 0 is well.")
+    package static let settingsUnknown = MetricFamily(
+        "dwell_settings_unknown", "Names in the environment file that look like mistyped settings; 0 is well.")
+    package static let instances = MetricFamily(
+        "dwell_instances", "Servers alive on this database, this one too.")
+    package static let instancesDiffering = MetricFamily(
+        "dwell_instances_differing", "Those of the other servers that have other settings; 0 is well.")
+
     // MARK: Who calls
 
     package static let tokens = MetricFamily("dwell_access_tokens_total", "Access tokens by what was found.")
@@ -131,7 +146,9 @@ package enum MetricFamilies {
         redisBreaker, commitSize, commitSeconds, commits, writesWaiting, databaseBytes, diskFreeBytes,
         lastBackupSeconds, drivers, deadlinesStored, deadlineFailures, deadlineLateSeconds, deadlineOverdueSeconds,
         deadlinesDue, retentionDeleted, oldestEventSeconds, outboxWaiting, outboxAgeSeconds, analyticsLost, ready,
-        readyChecks, settingsInfo, streams, tokens, signIns, backgroundPings, residentBytes, virtualBytes, cpuSeconds,
+        readyChecks, settingsInfo,
+        settingsReloadSuccess, settingsReloadTime, settingsNeedRestart, settingsUnknown, instances,
+        instancesDiffering, streams, tokens, signIns, backgroundPings, residentBytes, virtualBytes, cpuSeconds,
         descriptors, descriptorsMax, startTime, build,
     ]
 

@@ -1,0 +1,158 @@
+// What `GET /ops/config` answers and the page's picture has of it: every setting as the running server has it, and how
+// the last reload went.
+
+package import Engine
+package import JourneyModel
+
+package struct ServerSettings: Sendable {
+    package struct Setting: Hashable, Sendable {
+        package var name: String
+        /// Fit to be shown: of a secret only whether it is set.
+        package var value: String
+        package var source: String
+
+        package init(name: String, value: String, source: String) {
+            (self.name, self.value, self.source) = (name, value, source)
+        }
+    }
+
+    package struct Reload: Hashable, Sendable {
+        package var at: Moment
+        /// Else nothing was changed by it.
+        package var isGood: Bool
+        /// A sentence each.
+        package var problems: [String]
+
+        package init(at: Moment, isGood: Bool, problems: [String]) {
+            (self.at, self.isGood, self.problems) = (at, isGood, problems)
+        }
+    }
+
+    package struct Unknown: Hashable, Sendable {
+        package var name: String
+        /// The known name that was probably meant.
+        package var nearest: String?
+
+        package init(name: String, nearest: String?) {
+            (self.name, self.nearest) = (name, nearest)
+        }
+    }
+
+    package var instance: String
+    package var startedAt: Moment
+    /// When what is in force was read: at the start, or by the last good reload.
+    package var loadedAt: Moment
+    /// nil: none since the start.
+    package var reload: Reload?
+    /// Names that have another value in the file than in force.
+    package var needsRestart: [String]
+    /// Names in the file that no variable has.
+    package var unknown: [Unknown]
+    package var settings: [Setting]
+
+    package init(
+        instance: String, startedAt: Moment, loadedAt: Moment, reload: Reload?, needsRestart: [String],
+        unknown: [Unknown], settings: [Setting]
+    ) {
+        (self.instance, self.startedAt, self.loadedAt) = (instance, startedAt, loadedAt)
+        (self.reload, self.needsRestart, self.unknown, self.settings) = (reload, needsRestart, unknown, settings)
+    }
+
+    /// `GET /ops/config`
+    func json(version: String, settingsVersion: String) -> [UInt8] {
+        var writer = JSONWriter(reservingBytes: 8192)
+        writer.beginObject()
+        writer.member("instance", instance)
+        writer.member("version", version)
+        writer.member("started_at", RFC3339.text(of: startedAt))
+        writer.member("settings_version", settingsVersion)
+        writeReload(&writer)
+        writer.name("settings")
+        writer.beginArray()
+        for setting in settings {
+            writer.beginObject()
+            writer.member("name", setting.name)
+            writer.member("value", setting.value)
+            writer.member("source", setting.source)
+            if needsRestart.contains(setting.name) {
+                writer.name("needs_restart")
+                writer.bool(true)
+            }
+            writer.endObject()
+        }
+        writer.endArray()
+        writer.endObject()
+        return writer.bytes
+    }
+
+    /// `settings_reload`, a member of both documents. Without `last_attempt_at` there was no reload since the start.
+    func writeReload(_ writer: inout JSONWriter) {
+        writer.name("settings_reload")
+        writer.beginObject()
+        writer.member("loaded_at", RFC3339.text(of: loadedAt))
+        if let reload { writer.member("last_attempt_at", RFC3339.text(of: reload.at)) }
+        writer.name("is_good")
+        writer.bool(reload?.isGood ?? true)
+        writer.texts("problems", reload?.problems ?? [])
+        writer.texts("needs_restart", needsRestart)
+        writer.name("unknown")
+        writer.beginArray()
+        for unknown in unknown {
+            writer.beginObject()
+            writer.member("name", unknown.name)
+            if let nearest = unknown.nearest { writer.member("nearest", nearest) }
+            writer.endObject()
+        }
+        writer.endArray()
+        writer.endObject()
+    }
+}
+
+/// One of the servers on this database, as the page shows it.
+package struct InstanceState: Sendable {
+    package var instance: Instance
+    package var isAlive: Bool
+    package var isThisOne: Bool
+    /// Names of settings that it has otherwise than this one.
+    package var differences: [String]
+
+    package init(instance: Instance, isAlive: Bool, isThisOne: Bool, differences: [String]) {
+        (self.instance, self.isAlive) = (instance, isAlive)
+        (self.isThisOne, self.differences) = (isThisOne, differences)
+    }
+
+    /// `instances`, a member of the picture.
+    static func write(_ states: [InstanceState], _ writer: inout JSONWriter) {
+        writer.name("instances")
+        writer.beginArray()
+        for state in states {
+            writer.beginObject()
+            writer.member("name", state.instance.name)
+            writer.member("version", state.instance.version)
+            writer.member("settings_version", state.instance.settingsVersion)
+            writer.member("started_at", RFC3339.text(of: state.instance.startedAt))
+            writer.member("heartbeat_at", RFC3339.text(of: state.instance.heartbeatAt))
+            writer.name("is_alive")
+            writer.bool(state.isAlive)
+            writer.name("is_this_one")
+            writer.bool(state.isThisOne)
+            writer.texts("differences", state.differences)
+            writer.endObject()
+        }
+        writer.endArray()
+    }
+}
+
+extension JSONWriter {
+    fileprivate mutating func member(_ name: String, _ text: String) {
+        self.name(name)
+        string(text)
+    }
+
+    fileprivate mutating func texts(_ name: String, _ texts: [String]) {
+        self.name(name)
+        beginArray()
+        for text in texts { string(text) }
+        endArray()
+    }
+}

@@ -1,0 +1,117 @@
+// `dwell config show`: what is in force in the running server.
+
+import ArgumentParser
+import Foundation
+
+struct ConfigShowCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "show",
+        abstract: "Ask the running server which settings are in force.",
+        discussion: """
+            GET /ops/config of the server with these settings, on the same machine, with OPS_TOKEN, or with a token \
+            of the role ops made for the purpose. Shows every setting as the server runs with it, those that were \
+            changed in the file and need a restart, unknown names, and how the last reload went. `dwell check-config` \
+            shows what a start would read instead. Ends with status 1 when no server answers, or when the last reload \
+            failed or left something without effect.
+
+            EXAMPLES
+              dwell config show
+              dwell config show --json | jq '.settings[] | select(.needs_restart)'
+            """)
+
+    @Flag(help: "The server's answer, one JSON document, instead of a table.")
+    var json = false
+
+    @OptionGroup var settingsOptions: SettingsOptions
+
+    func run() async throws {
+        let input = ConfigurationInput(overrides: settingsOptions.overrides)
+        let configuration = try Configuration.report(from: input).required()
+        let body: [UInt8]
+        do {
+            body = try await RunningServer(configuration).get("/ops/config")
+        } catch {
+            writeToStandardError("\(error)\n")
+            throw ExitCode.failure
+        }
+        let decoder = JSONDecoder()
+        decoder.keyDecodingStrategy = .convertFromSnakeCase
+        guard let shown = try? decoder.decode(ShownSettings.self, from: Data(body)) else {
+            writeToStandardError("the server's answer cannot be read: is it of another version?\n")
+            throw ExitCode.failure
+        }
+        print(json ? String(decoding: body, as: UTF8.self) : shown.text)
+        if !shown.isWell { throw ExitCode.failure }
+    }
+}
+
+/// What `GET /ops/config` answers.
+struct ShownSettings: Decodable {
+    struct Setting: Decodable {
+        var name: String
+        var value: String
+        var source: String
+        var needsRestart: Bool?
+    }
+
+    struct Reload: Decodable {
+        var loadedAt: String
+        var lastAttemptAt: String?
+        var isGood: Bool
+        var problems: [String]
+        var needsRestart: [String]
+        var unknown: [Unknown]
+    }
+
+    struct Unknown: Decodable {
+        var name: String
+        var nearest: String?
+    }
+
+    var instance: String
+    var version: String
+    var startedAt: String
+    var settingsVersion: String
+    var settingsReload: Reload
+    var settings: [Setting]
+
+    var isWell: Bool {
+        settingsReload.isGood && settingsReload.needsRestart.isEmpty && settingsReload.unknown.isEmpty
+    }
+
+    var text: String {
+        let rows =
+            [["VARIABLE", "VALUE", "SOURCE"]]
+            + settings.map { setting in
+                [
+                    setting.name, setting.value,
+                    setting.source + (setting.needsRestart == true ? "  needs a restart" : ""),
+                ]
+            }
+        let widths = (0..<2).map { column in rows.map { $0[column].count }.max() ?? 0 }
+        let table = rows.map { row in
+            zip(row, widths).map { $0 + String(repeating: " ", count: $1 - $0.count) }.joined(separator: "  ")
+                + "  " + row[2]
+        }
+        return (table + ["", summary] + notes).joined(separator: "\n")
+    }
+
+    private var summary: String {
+        "\(instance), version \(version), started \(startedAt), settings \(settingsVersion) read \(settingsReload.loadedAt)"
+    }
+
+    private var notes: [String] {
+        var notes: [String] = []
+        if let at = settingsReload.lastAttemptAt {
+            notes.append("last reload \(at): \(settingsReload.isGood ? "good" : "failed")")
+        }
+        notes += settingsReload.problems
+        if !settingsReload.needsRestart.isEmpty {
+            notes.append("needs a restart: \(settingsReload.needsRestart.joined(separator: ", "))")
+        }
+        notes += settingsReload.unknown.map { unknown in
+            "unknown: \(unknown.name)" + (unknown.nearest.map { "; did you mean \($0)?" } ?? "")
+        }
+        return notes
+    }
+}

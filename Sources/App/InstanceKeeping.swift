@@ -1,0 +1,144 @@
+// Several servers on one database: each writes its row with a heartbeat and looks whether the others have the same
+// settings. It refuses to decide who is right.
+
+import API
+import Engine
+import Foundation
+import Identity
+import JourneyModel
+import Logging
+import SQLiteStore
+import Synchronization
+import Telemetry
+
+struct InstanceKeeping: Sendable {
+    /// Longer than the 10 s without a write after which a large WAL is cut.
+    static let pause = Duration.seconds(30)
+
+    let store: SQLiteEventStore
+    let name: String
+    /// What all servers on one file should agree on.
+    let sharedSettings: [String: String]
+    let startedAt: Moment
+    let settings: SettingsInForce
+    let clock: @Sendable () -> Moment
+    let logger: Logger
+    private let told = Told()
+
+    /// What was logged last, so that a line comes once for each difference.
+    private final class Told: Sendable {
+        private let lines = Mutex<Set<String>>([])
+
+        /// Those of `now` that were not there before.
+        func replace(with now: Set<String>) -> Set<String> {
+            lines.withLock { lines in
+                defer { lines = now }
+                return now.subtracting(lines)
+            }
+        }
+    }
+
+    init(
+        _ report: ConfigurationReport, name: String, store: SQLiteEventStore, digests: KeyedDigests,
+        settings: SettingsInForce, startedAt: Moment, clock: @escaping @Sendable () -> Moment, logger: Logger
+    ) {
+        self.store = store
+        self.name = name
+        sharedSettings = Self.shared(report.variables, digests: digests)
+        self.settings = settings
+        self.startedAt = startedAt
+        self.clock = clock
+        self.logger = logger
+    }
+
+    /// Until the task is cancelled.
+    func run() async {
+        repeat { await look() } while (try? await Task.sleep(for: Self.pause)) != nil
+    }
+
+    func end() async {
+        do throws(StoreFailure) {
+            try await store.removeInstance(name, startedAt: startedAt)
+        } catch {
+            logger.debug("the server's row was not removed", metadata: ["failure": "\(error)"])
+        }
+    }
+
+    func look() async {
+        do throws(StoreFailure) {
+            try await store.heartbeat(own)
+            tell(try await store.instances())
+        } catch {
+            if error != .cancelled {
+                logger.warning("the server's heartbeat was not written", metadata: ["failure": "\(error)"])
+            }
+        }
+    }
+
+    private var own: Instance {
+        Instance(
+            name: name, version: version, settingsVersion: settings.read().version, settings: sharedSettings,
+            startedAt: startedAt, heartbeatAt: clock())
+    }
+
+    /// Those that differ, by name.
+    func differences(_ instances: [Instance]) -> [(instance: Instance, names: [String])] {
+        let own = own
+        return instances.filter { $0.name != name && $0.isAlive(at: own.heartbeatAt) }.map { other in
+            var names = own.differences(
+                from: other, secretNames: Self.secretNames, signingKeyNames: Self.signingKeyNames)
+            if other.version != version { names.append("the version") }
+            return (other, names)
+        }
+    }
+
+    /// For /ops; a database that cannot be read has none.
+    func states() async -> [InstanceState] {
+        guard let instances = try? await store.instances() else { return [] }
+        let now = clock()
+        var different: [String: [String]] = [:]
+        for (instance, names) in differences(instances) { different[instance.name] = names }
+        return instances.map { instance in
+            InstanceState(
+                instance: instance, isAlive: instance.isAlive(at: now), isThisOne: instance.name == name,
+                differences: different[instance.name] ?? [])
+        }
+    }
+
+    private func tell(_ instances: [Instance]) {
+        var lines: [String: (other: String, names: String)] = [:]
+        for (other, names) in differences(instances) where !names.isEmpty {
+            let list = names.joined(separator: ", ")
+            lines["\(other.name): \(list)"] = (other.name, list)
+        }
+        for line in told.replace(with: Set(lines.keys)) {
+            guard let (other, names) = lines[line] else { continue }
+            logger.warning(
+                "another server on this database has other settings",
+                metadata: ["instance": "\(other)", "settings": "\(names)"])
+        }
+    }
+
+    // MARK: What is compared
+
+    /// Each server's own business.
+    private static let own: Set<String> = [
+        Variables.instanceName.name, Variables.environmentFile.name, Variables.logLevel.name,
+        Variables.logFormat.name, Variables.logRefusalsPerClient.name, Variables.logRefusalsPerSecond.name,
+        Variables.hosts.name, Variables.port.name, Variables.unixSocket.name, Variables.eventLoops.name,
+        Variables.connectionsMax.name, Variables.connectionsPerAddressMax.name, Variables.databasePath.name,
+        Variables.metricsPort.name, Variables.metricsHost.name,
+    ]
+    private static let secretNames = Set(Variables.all.filter(\.isSecret).map(\.name))
+    private static let signingKeyNames: Set<String> = [Variables.jwtSecret.name, Variables.jwtPrivateKeyFile.name]
+
+    private static func shared(_ variables: [ReadVariable], digests: KeyedDigests) -> [String: String] {
+        var settings: [String: String] = [:]
+        for variable in variables where !own.contains(variable.declaration.name) {
+            let name = variable.declaration.name
+            settings[name] =
+                variable.declaration.isSecret ? digests.settingName(variable.text.reveal(), of: name) : variable.shown
+        }
+        return settings
+    }
+}

@@ -1,0 +1,82 @@
+// Which settings are in force, which were changed in the file and wait for a restart, and how the last reload went: for
+// the log, /metrics, /ops and `dwell config show`.
+
+import API
+import Foundation
+import JourneyModel
+import Synchronization
+import Telemetry
+
+final class SettingsStatus: Sendable {
+    private struct State: Sendable {
+        /// As the server runs with them, in the order of ENV.example.
+        var inForce: [ReadVariable]
+        /// Names of `inForce` that have another value in the file.
+        var needsRestart: [String] = []
+        var unknown: [UnknownVariable]
+        var reload: ServerSettings.Reload?
+        /// When what is in force was read.
+        var loadedAt: Moment
+    }
+
+    private let startedAt: Moment
+    private let state: Mutex<State>
+
+    init(_ report: ConfigurationReport, at now: Moment) {
+        startedAt = now
+        state = Mutex(State(inForce: report.variables, unknown: report.unknown, loadedAt: now))
+    }
+
+    /// A reload that changed nothing: what was wrong, a sentence for each.
+    func failed(_ problems: [String], at now: Moment) {
+        state.withLock { state in
+            state.reload = ServerSettings.Reload(at: now, isGood: false, problems: problems)
+        }
+    }
+
+    /// A reload after which the settings of the session engine in `report` are in force. Returns which others were
+    /// changed and need a restart.
+    func reloaded(_ report: ConfigurationReport, at now: Moment) -> [String] {
+        state.withLock { state in
+            var before: [String: ReadVariable] = [:]
+            for variable in state.inForce { before[variable.declaration.name] = variable }
+            var inForce: [ReadVariable] = []
+            state.needsRestart = []
+            for variable in report.variables {
+                let name = variable.declaration.name
+                guard !(variable.declaration is EngineVariable), let old = before[name] else {
+                    inForce.append(variable)
+                    continue
+                }
+                inForce.append(old)
+                if old.text != variable.text { state.needsRestart.append(name) }
+            }
+            state.inForce = inForce
+            state.unknown = report.unknown
+            state.loadedAt = now
+            state.reload = ServerSettings.Reload(at: now, isGood: true, problems: [])
+            return state.needsRestart
+        }
+    }
+
+    /// For /metrics.
+    var figures: (isGood: Bool, loadedAt: Moment, needsRestartCount: Int, unknownCount: Int) {
+        state.withLock { state in
+            (state.reload?.isGood ?? true, state.loadedAt, state.needsRestart.count, state.unknown.count)
+        }
+    }
+
+    /// For /ops and `dwell config show`.
+    func read(instance: String) -> ServerSettings {
+        state.withLock { state in
+            ServerSettings(
+                instance: instance, startedAt: startedAt, loadedAt: state.loadedAt, reload: state.reload,
+                needsRestart: state.needsRestart,
+                unknown: state.unknown.map { ServerSettings.Unknown(name: $0.name, nearest: $0.nearest) },
+                settings: state.inForce.map { variable in
+                    ServerSettings.Setting(
+                        name: variable.declaration.name, value: variable.shown, source: "\(variable.source)")
+                })
+        }
+    }
+}

@@ -1,0 +1,86 @@
+// The servers that run on this file, each with a heartbeat: so that two with different settings can tell.
+
+package import Engine
+import GRDB
+package import JourneyModel
+
+extension SQLiteEventStore {
+    /// One that has shown no sign of life for so long is forgotten.
+    static let instanceKeptMilliseconds: Int64 = 24 * 3600 * 1000
+    /// However many names servers are started with.
+    static let instancesMax = 64
+
+    /// Writes the server's own row, new or anew, and forgets those that are long gone.
+    package func heartbeat(_ instance: Instance) async throws(StoreFailure) {
+        try await change { db in
+            try db.execute(
+                sql: """
+                    INSERT INTO instance (name, version, settings_version, settings, started_at_ms, heartbeat_at_ms)
+                    VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET
+                        version = excluded.version, settings_version = excluded.settings_version,
+                        settings = excluded.settings, started_at_ms = excluded.started_at_ms,
+                        heartbeat_at_ms = excluded.heartbeat_at_ms
+                    """,
+                arguments: [
+                    instance.name, instance.version, instance.settingsVersion, instance.encodedSettings,
+                    instance.startedAt.millisecondsSinceEpoch, instance.heartbeatAt.millisecondsSinceEpoch,
+                ])
+            try db.execute(
+                sql: """
+                    DELETE FROM instance WHERE heartbeat_at_ms < ?1 OR name NOT IN (
+                        SELECT name FROM instance ORDER BY heartbeat_at_ms DESC LIMIT ?2)
+                    """,
+                arguments: [
+                    instance.heartbeatAt.millisecondsSinceEpoch - Self.instanceKeptMilliseconds, Self.instancesMax,
+                ])
+        }
+    }
+
+    /// The server has ended; nothing happens when another one has taken its name since.
+    package func removeInstance(_ name: String, startedAt: Moment) async throws(StoreFailure) {
+        try await change { db in
+            try db.execute(
+                sql: "DELETE FROM instance WHERE name = ? AND started_at_ms = ?",
+                arguments: [name, startedAt.millisecondsSinceEpoch])
+        }
+    }
+
+    /// By name.
+    package func instances() async throws(StoreFailure) -> [Instance] {
+        try await read { db in
+            try Row.fetchAll(
+                db,
+                sql: """
+                    SELECT name, version, settings_version, settings, started_at_ms, heartbeat_at_ms FROM instance
+                    ORDER BY name LIMIT \(Self.instancesMax)
+                    """
+            ).map { row in
+                Instance(
+                    name: row[0], version: row[1], settingsVersion: row[2],
+                    settings: Instance.settings(encoded: row[3]),
+                    startedAt: Moment(millisecondsSinceEpoch: row[4]),
+                    heartbeatAt: Moment(millisecondsSinceEpoch: row[5]))
+            }
+        }
+    }
+}
+
+extension Instance {
+    fileprivate var encodedSettings: String {
+        var writer = JSONWriter(reservingBytes: 4096)
+        writer.beginObject()
+        for (name, value) in settings.sorted(by: { $0.key < $1.key }) {
+            writer.name(name)
+            writer.string(value)
+        }
+        writer.endObject()
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+
+    fileprivate static func settings(encoded: String) -> [String: String] {
+        guard case .object(let members)? = try? JSONValue.parse(Array(encoded.utf8)) else { return [:] }
+        return members.reduce(into: [:]) { settings, member in
+            if case .string(let text) = member.value { settings[member.name] = text }
+        }
+    }
+}
