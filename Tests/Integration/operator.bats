@@ -43,7 +43,7 @@ as_operator() {
 
 @test "its figures are for whoever runs the server" {
     local path
-    for path in picture stream settings history drivers drivers/d sessions sessions/s events refusals; do
+    for path in picture stream settings config history drivers drivers/d sessions sessions/s events refusals; do
         token=
         get "/ops/$path"
         expect_problem 401 unauthorized
@@ -193,6 +193,9 @@ as_operator() {
     wait_for_log 'settings reloaded'
     post /native/events "$(event chargerTargeted k2)"
     as_operator
+    get /ops/config
+    expect_status 200
+    expect_json '.settings | any(.name == "NATIVE_CHARGER_INTENT_RADIUS_M" and .value == "500")'
     get /ops/settings
     expect_json '.settings.chargerIntentRadius_m == 500'
     expect_json '.versions | map(.settings.chargerIntentRadius_m) == [500, 300]'
