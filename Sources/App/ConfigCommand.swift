@@ -7,7 +7,8 @@ import SQLiteStore
 
 struct ConfigCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "config", abstract: "Show the settings of the running server, and those of the session engine over time.",
+        commandName: "config",
+        abstract: "Show the settings of the running server, and those of the session engine over time.",
         subcommands: [ConfigHistoryCommand.self, ConfigShowCommand.self])
 }
 
@@ -16,7 +17,9 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
         commandName: "history",
         abstract: "Show when settings came into force, and what changed.",
         discussion: """
-            One entry for each start or SIGHUP that changed settings, newest first, with what changed; and one for each SIGHUP that failed, met settings that need a restart, or unknown names. The version is the ETag of GET /native/config and stands with every event stored under it. Reads \
+            One entry for each start or SIGHUP that changed settings, newest first; and one for each SIGHUP that \
+            failed, met settings that need a restart, or unknown names. The version is the ETag of GET /native/config \
+            and stands with every event stored under it. Reads \
             the database file and nothing else, so it works beside a running server and without one.
 
             EXAMPLES
@@ -40,7 +43,8 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
 
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
-        let path = try Configuration.report(from: input).required().databasePath
+        // Also when the file is bad: that is what a look at the history is for.
+        let path = Configuration.report(from: input).partial.databasePath
         let (changes, reloads) = try reading(path) { (records: SettingsRecords) throws(RecordsUnreadable) in
             // One more, for what the last of them changed.
             (try records.changes(limit: limit + 1), try records.reloads(limit: limit))

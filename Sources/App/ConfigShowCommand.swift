@@ -26,7 +26,8 @@ struct ConfigShowCommand: AsyncParsableCommand {
 
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
-        let configuration = try Configuration.report(from: input).required()
+        // Also when the file is bad: the server runs with the old settings then.
+        let configuration = Configuration.report(from: input).partial
         let body: [UInt8]
         do {
             body = try await RunningServer(configuration).get("/ops/config")

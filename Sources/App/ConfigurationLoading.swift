@@ -25,8 +25,10 @@ struct ConfigurationReport: Sendable {
     var warnings: [String] { unknown.map { "\($0)" } }
     /// An environment file was read.
     var hasFile: Bool
-    /// As far as it could be read: what is wrong is told in it.
-    var log: Configuration.Log
+    /// As far as it could be read, with defaults in the place of what is wrong: for the form of the log, and for commands
+    /// that look at a server whose file is bad.
+    var partial: Configuration
+    var log: Configuration.Log { partial.log }
 }
 
 extension Configuration {
@@ -38,7 +40,7 @@ extension Configuration {
         let problems = fileProblems + reading.problems
         return ConfigurationReport(
             configuration: problems.isEmpty ? configuration : nil, variables: reading.variables,
-            problems: problems, unknown: file.map(unknownVariables) ?? [], hasFile: file != nil, log: configuration.log)
+            problems: problems, unknown: file.map(unknownVariables) ?? [], hasFile: file != nil, partial: configuration)
     }
 
     private init(_ reading: inout ConfigurationReading) {
