@@ -25,7 +25,7 @@ CREATE TABLE driver (
     hard_deadline_ms        INTEGER,
     next_deadline_ms        INTEGER AS (
         coalesce(min(grace_deadline_ms, hard_deadline_ms), grace_deadline_ms, hard_deadline_ms)) VIRTUAL
-, recent_changes BLOB, floor_at_ms INTEGER, clock_memory BLOB) STRICT;
+, recent_changes BLOB, floor_at_ms INTEGER, clock_memory BLOB, ended_by INTEGER, previous_session INTEGER, rules INTEGER NOT NULL DEFAULT 1) STRICT;
 
 CREATE INDEX driver_by_next_deadline ON driver (next_deadline_ms) WHERE next_deadline_ms IS NOT NULL;
 
@@ -101,7 +101,7 @@ CREATE TABLE event (
     -- The verdict on this event at its place in the order. A late event may change it, and what follows it here.
     transition                 INTEGER NOT NULL,
     reason                     INTEGER,
-    implies_reset              INTEGER NOT NULL,
+    implied              INTEGER NOT NULL,
     -- The journey after this event: where the fold starts again when an event arrives late.
     after_state                INTEGER NOT NULL,
     after_session              INTEGER,
@@ -109,34 +109,11 @@ CREATE TABLE event (
     after_next_target_charger  INTEGER,
     after_grace_deadline_ms    INTEGER,
     after_hard_deadline_ms     INTEGER
-, timestamp_ms INTEGER, clock_rule INTEGER) STRICT;
+, timestamp_ms INTEGER, clock_rule INTEGER, previous_state INTEGER, second_place INTEGER, after_ended_by INTEGER, after_previous_session INTEGER, closed_session INTEGER) STRICT;
 
 CREATE UNIQUE INDEX event_by_key ON event (driver, idempotency_key);
 
 CREATE INDEX event_by_time ON event (driver, corrected_at_ms);
-
-CREATE VIEW event_timeline AS
-SELECT
-    event.id,
-    driver.driver_id,
-    event_kind.name,
-    session.session_id,
-    event.occurred_at,
-    event.corrected_at_ms,
-    event.sequence,
-    event_kind.source,
-    CASE event.transition WHEN 0 THEN 'none' WHEN 1 THEN 'applied' WHEN 2 THEN 'rejected' END AS transition,
-    CASE event.reason
-        WHEN 0 THEN 'not_anchored' WHEN 1 THEN 'not_at_merchant' WHEN 2 THEN 'must_depart_first'
-        WHEN 3 THEN 'no_such_transition' END AS reason,
-    event.implies_reset,
-    CASE event.after_state
-        WHEN 0 THEN 'IDLE' WHEN 1 THEN 'NEAR_CHARGER' WHEN 2 THEN 'ANCHORED' WHEN 3 THEN 'SESSION_ACTIVE'
-        WHEN 4 THEN 'IN_TRANSIT' WHEN 5 THEN 'AT_MERCHANT' WHEN 6 THEN 'SESSION_ENDED' END AS state_after
-FROM event
-JOIN driver ON driver.id = event.driver
-JOIN event_kind ON event_kind.id = event.kind
-LEFT JOIN session ON session.id = event.session;
 
 CREATE TABLE write_probe (
     id             INTEGER PRIMARY KEY CHECK (id = 1),
@@ -341,7 +318,7 @@ CREATE TABLE journey_base (
     next_target_charger  INTEGER,
     grace_deadline_ms    INTEGER,
     hard_deadline_ms     INTEGER
-) STRICT;
+, ended_by INTEGER, previous_session INTEGER) STRICT;
 
 CREATE TABLE last_backup (
     id               INTEGER PRIMARY KEY CHECK (id = 1),
@@ -367,6 +344,7 @@ CREATE TABLE event_kind_use (
 CREATE INDEX event_kind_use_by_kind ON event_kind_use (kind);
 
 CREATE INDEX audit_by_phone ON audit (phone_digest) WHERE phone_digest IS NOT NULL;
+
 CREATE TABLE operation_count (
     -- 60, 900 or 7200.
     step_seconds  INTEGER NOT NULL,
@@ -399,3 +377,34 @@ CREATE TABLE instance (
     started_at_ms     INTEGER NOT NULL,
     heartbeat_at_ms   INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX event_by_closed_session ON event (closed_session) WHERE closed_session IS NOT NULL;
+
+CREATE VIEW event_timeline AS
+SELECT
+    event.id,
+    driver.driver_id,
+    event_kind.name,
+    session.session_id,
+    event.occurred_at,
+    event.corrected_at_ms,
+    event.sequence,
+    event.second_place,
+    event_kind.source,
+    CASE event.transition WHEN 0 THEN 'none' WHEN 1 THEN 'applied' WHEN 2 THEN 'rejected' END AS transition,
+    CASE event.reason
+        WHEN 0 THEN 'not_anchored' WHEN 1 THEN 'not_at_merchant' WHEN 2 THEN 'must_depart_first'
+        WHEN 3 THEN 'no_such_transition' END AS reason,
+    event.implied,
+    CASE event.previous_state
+        WHEN 0 THEN 'IDLE' WHEN 1 THEN 'NEAR_CHARGER' WHEN 2 THEN 'ANCHORED' WHEN 3 THEN 'SESSION_ACTIVE'
+        WHEN 4 THEN 'IN_TRANSIT' WHEN 5 THEN 'AT_MERCHANT' WHEN 6 THEN 'SESSION_ENDED' END AS previous_state,
+    CASE event.after_state
+        WHEN 0 THEN 'IDLE' WHEN 1 THEN 'NEAR_CHARGER' WHEN 2 THEN 'ANCHORED' WHEN 3 THEN 'SESSION_ACTIVE'
+        WHEN 4 THEN 'IN_TRANSIT' WHEN 5 THEN 'AT_MERCHANT' WHEN 6 THEN 'SESSION_ENDED' END AS state_after,
+    CASE event.after_ended_by
+        WHEN 0 THEN 'verified' WHEN 1 THEN 'grace' WHEN 2 THEN 'hard_timeout' WHEN 3 THEN 'requested' END AS ended_by
+FROM event
+JOIN driver ON driver.id = event.driver
+JOIN event_kind ON event_kind.id = event.kind
+LEFT JOIN session ON session.id = event.session;

@@ -70,7 +70,7 @@ static void write_dictionaries(int64_t now_ms) {
     for (int driver = 1; driver <= DRIVERS; driver++) {
         // The names that the benchmark's tokens have.
         snprintf(
-            sql, sizeof sql, "INSERT INTO driver (id, driver_id, created_at_ms) VALUES (%d, 'driver-%05d', %" PRId64 ")",
+            sql, sizeof sql, "INSERT INTO driver (id, driver_id, created_at_ms, rules) VALUES (%d, 'driver-%05d', %" PRId64 ", 2)",
             driver, driver - 1, now_ms);
         run(sql);
     }
@@ -86,7 +86,7 @@ static sqlite3_stmt *add_event, *add_session;
 static void prepare_statements(void) {
     add_event = prepare(
         "INSERT INTO event (driver, idempotency_key, digest, kind, session, charger, settings_version, occurred_at, "
-        "occurred_at_ms, corrected_at_ms, skew_ms, sent_at_ms, received_at_ms, metadata, transition, implies_reset, "
+        "occurred_at_ms, corrected_at_ms, skew_ms, sent_at_ms, received_at_ms, metadata, transition, implied, "
         "after_state, after_session, after_target_charger, after_grace_deadline_ms, after_hard_deadline_ms) "
         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7, ?8, ?8, 0, ?8, ?8, ?9, ?10, ?11, ?12, ?5, ?6, ?13, ?14)");
     add_session = prepare("INSERT INTO session (id, session_id, driver, opened_at_ms) VALUES (?1, ?2, ?3, ?4)");

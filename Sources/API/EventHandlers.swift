@@ -60,7 +60,7 @@ extension EventAnswer {
     init(_ acknowledgement: Acknowledgement) {
         self.init(
             status: acknowledgement.isRepeat ? .alreadyProcessed : .ok, eventID: acknowledgement.eventID,
-            state: acknowledgement.state, verdict: acknowledgement.verdict)
+            state: acknowledgement.state, endedBy: acknowledgement.endedBy, verdict: acknowledgement.verdict)
     }
 }
 

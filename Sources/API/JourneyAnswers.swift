@@ -11,6 +11,7 @@ enum JourneyAnswers {
         var writer = JSONWriter(reservingBytes: 384)
         writer.beginObject()
         writer.member("state", journey.state.rawValue)
+        writer.member("ended_by", journey.endedBy?.rawValue)
         writer.member("session_id", journey.sessionID)
         writer.member("target_charger_id", journey.targetChargerID)
         writer.member("next_target_charger_id", journey.nextTargetChargerID)
@@ -64,6 +65,7 @@ enum JourneyAnswers {
         var writer = JSONWriter(reservingBytes: 384)
         writer.beginObject()
         writer.member("state", change.journey.state.rawValue)
+        writer.member("ended_by", change.journey.endedBy?.rawValue)
         writer.member("session_id", change.journey.sessionID)
         writer.deadlines(change.journey, at: now)
         if let cause = change.cause {
@@ -115,7 +117,9 @@ extension JSONWriter {
 
     mutating func summary(_ session: SessionSummary, at now: Moment) {
         member("session_id", session.sessionID)
-        member("state", session.journey?.advanced(to: now).state.rawValue)
+        let journey = session.journey?.advanced(to: now)
+        member("state", journey?.state.rawValue)
+        member("ended_by", journey?.endedBy?.rawValue)
         member("charger_id", session.chargerID)
         member("merchant_id", session.merchantID)
         member("opened_at", session.openedAt)
@@ -141,13 +145,9 @@ extension JSONWriter {
         member("settings_version", event.settingsVersion)
         member("transition", event.verdict.transition.rawValue)
         member("reason", event.verdict.reason?.rawValue)
-        if event.verdict.impliesReset {
-            name("implied")
-            beginArray()
-            string("reset")
-            endArray()
-        }
+        implied(event.verdict)
         member("state", event.state.rawValue)
+        member("ended_by", event.endedBy?.rawValue)
         endObject()
     }
 }

@@ -24,7 +24,7 @@ struct Dwell: AsyncParsableCommand {
         subcommands: [
             ServeCommand.self, CheckConfigCommand.self, ConfigCommand.self, TokenCommand.self, MigrateCommand.self,
             HealthcheckCommand.self, ExplainCommand.self, BackupCommand.self,
-            RestoreCommand.self, CheckCommand.self, SimulateCommand.self, AuditCommand.self,
+            RestoreCommand.self, CheckCommand.self, RefoldCommand.self, SimulateCommand.self, AuditCommand.self,
             VerifyErasedCommand.self, DriverCommand.self,
         ])
 

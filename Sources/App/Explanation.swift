@@ -46,8 +46,9 @@ extension RecordedEvent {
             return "what came before it is deleted (EVENT_RETENTION_DAYS): the fold begins after it"
         }
         switch verdict.reason {
-        case .notAnchored: return "a session is activated in ANCHORED only"
-        case .notAtMerchant: return "a visit is verified in AT_MERCHANT only"
+        case .notAnchored:
+            return "a session is activated in ANCHORED only"
+        case .notAtMerchant: return "a visit is verified in a session only"
         case .mustDepartFirst: return "the driver has not departed from the charger"
         case .noSuchTransition:
             if let running = sessionInProgress, let sessionID, !running.utf8.elementsEqual(sessionID.utf8) {
@@ -58,6 +59,19 @@ extension RecordedEvent {
             let isStale = origin == .server && verdict.transition == .none
             return isStale ? "a late event has moved or cleared this deadline" : nil
         }
+    }
+
+    /// Which steps are taken to have happened although nobody reported them, and what proves them.
+    var whyImplied: String? {
+        guard !verdict.implied.isEmpty else { return nil }
+        let steps = verdict.implied.names.joined(separator: ", ")
+        return previousState.map { "\(steps): the phone was in \($0.rawValue)" } ?? "\(steps): the event proves it"
+    }
+
+    /// The session that was in progress until this event began another journey.
+    var closedSession: (id: String, ending: Journey.Ending)? {
+        guard let id = before.sessionID, let ending = before.closing(by: after) else { return nil }
+        return (id, ending)
     }
 
     private var sessionInProgress: String? {

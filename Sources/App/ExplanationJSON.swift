@@ -64,15 +64,14 @@ struct ExplanationJSON {
     private func verdict(_ event: RecordedEvent, _ writer: inout JSONWriter) {
         writer.member("transition", event.verdict.transition.rawValue)
         writer.member("reason", event.verdict.reason?.rawValue)
-        if event.verdict.impliesReset {
-            writer.name("implied")
-            writer.beginArray()
-            writer.string("reset")
-            writer.endArray()
-        }
+        writer.implied(event.verdict)
+        writer.member("previous_state", event.previousState?.rawValue)
         writer.member("why", event.why)
         writer.member("state_before", event.before.state.rawValue)
         writer.member("state", event.after.state.rawValue)
+        writer.member("ended_by", event.after.endedBy?.rawValue)
+        writer.member("closed_session_id", event.closedSession?.id)
+        writer.member("closed_by", event.closedSession?.ending.rawValue)
         writer.member("grace_deadline", event.after.graceDeadline)
         writer.member("hard_deadline", event.after.hardDeadline)
     }

@@ -53,6 +53,10 @@ struct ExplanationText {
         }
         line("state", state(event))
         line("why", event.why)
+        line("implied", event.whyImplied)
+        line("ended by", event.before.endedBy == event.after.endedBy ? nil : event.after.endedBy?.rawValue)
+        line("closed", event.closedSession.map { "session \($0.id), \($0.ending.rawValue)" })
+        line("phone was", event.previousState?.rawValue)
         for change in event.deadlineChanges {
             line("deadline", "\(change.deadline) \(RFC3339.text(of: change.at)) \(change.kind.rawValue)")
         }
@@ -83,7 +87,7 @@ struct ExplanationText {
     private func verdict(_ verdict: Verdict) -> String {
         let word = verdict.transition.rawValue
         switch verdict.transition {
-        case .applied: return colored(word, .good) + (verdict.impliesReset ? ", reset implied" : "")
+        case .applied: return colored(word, .good)
         case .none: return colored(word, .faint)
         case .rejected: return colored("\(word): \(verdict.reason?.rawValue ?? "")", .bad)
         }

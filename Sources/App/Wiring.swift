@@ -134,6 +134,7 @@ struct Wiring {
         let deadlines = DeadlineKeeping(
             store: store, settings: settings, clock: Self.now, logger: logger, metrics: watching.metrics)
         services.append(LoopService(loop: deadlines.run))
+        services.append(LoopService(loop: RefoldKeeping(store: store, logger: logger).run))
         services += signIn.loops
         services.append(LoopService(loop: operationHistory.run))
         let truncation = LogTruncation(log: store, bytesMax: SQLiteEventStore.logBytesMax, logger: logger)

@@ -56,11 +56,14 @@ package struct FeedEvent: Hashable, Sendable {
     package var verdict: Verdict
     /// Right after the event.
     package var state: JourneyState
+    /// Why the journey ended, where `state` is SESSION_ENDED.
+    package var endedBy: Journey.Ending?
 
     package init(
         id: Int64, driver: DriverID, eventID: String, name: EventName, sessionID: String?, chargerID: String?,
         merchantID: String?, occurredAt: Moment, receivedAt: Moment, source: String, appState: String?,
-        sequence: Int64?, metadata: String?, settingsVersion: String, verdict: Verdict, state: JourneyState
+        sequence: Int64?, metadata: String?, settingsVersion: String, verdict: Verdict, state: JourneyState,
+        endedBy: Journey.Ending? = nil
     ) {
         self.id = id
         self.driver = driver
@@ -78,5 +81,6 @@ package struct FeedEvent: Hashable, Sendable {
         self.settingsVersion = settingsVersion
         self.verdict = verdict
         self.state = state
+        self.endedBy = endedBy
     }
 }

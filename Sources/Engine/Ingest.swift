@@ -207,11 +207,15 @@ package struct Acknowledgement: Hashable, Sendable {
     package var verdict: Verdict
     /// The driver's state when the request was received, passed deadlines included.
     package var state: JourneyState
+    /// Why the journey ended, where `state` is SESSION_ENDED.
+    package var endedBy: Journey.Ending?
 
     fileprivate init(_ event: StoredEvent, isRepeat: Bool, at now: Moment) {
         eventID = event.eventID
         self.isRepeat = isRepeat
         verdict = event.verdict
-        state = event.journey.advanced(to: now).state
+        let journey = event.journey.advanced(to: now)
+        state = journey.state
+        endedBy = journey.endedBy
     }
 }

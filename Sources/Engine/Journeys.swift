@@ -156,11 +156,14 @@ package struct SessionEvent: Hashable, Sendable {
     package var verdict: Verdict
     /// Right after this event.
     package var state: JourneyState
+    /// Why the journey ended, where `state` is SESSION_ENDED.
+    package var endedBy: Journey.Ending?
 
     package init(
         id: Int64, eventID: String, idempotencyKey: String, name: EventName, source: String, appState: String?,
         chargerID: String?, merchantID: String?, occurredAt: Moment, occurredAtText: String, receivedAt: Moment,
-        sequence: Int64?, settingsVersion: String, verdict: Verdict, state: JourneyState
+        sequence: Int64?, settingsVersion: String, verdict: Verdict, state: JourneyState,
+        endedBy: Journey.Ending? = nil
     ) {
         self.id = id
         self.eventID = eventID
@@ -177,5 +180,6 @@ package struct SessionEvent: Hashable, Sendable {
         self.settingsVersion = settingsVersion
         self.verdict = verdict
         self.state = state
+        self.endedBy = endedBy
     }
 }

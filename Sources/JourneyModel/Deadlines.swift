@@ -26,7 +26,7 @@ extension Journey {
     /// returned so that its expiry can be stored. Nil when there is none to take; then nothing changed.
     public mutating func takeDeadline(before now: Moment) -> (name: EventName, at: Moment)? {
         guard let deadline = nextDeadline, deadline.at < now else { return nil }
-        end()
+        end(by: deadline.name)
         return deadline
     }
 
@@ -34,7 +34,7 @@ extension Journey {
     /// does it first, to learn of the expiries that it has to insert before the event.
     public mutating func takeDeadline(before event: PlacedEvent) -> (name: EventName, at: Moment)? {
         guard let deadline = nextDeadline, precedes(deadline, event) else { return nil }
-        end()
+        end(by: deadline.name)
         return deadline
     }
 

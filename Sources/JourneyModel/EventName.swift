@@ -62,7 +62,7 @@ extension EventName {
         case .departedCharger: Row("exitedChargerAnchorZone", "departed_charger", session: true, rank: 7)
         case .enteredMerchantZone: Row("enteredMerchantZone", "entered_merchant_zone", session: true, rank: 8)
         case .visitVerifiedByWeb: Row("visitVerifiedByWeb", "visit_verified", session: true, rank: 9)
-        case .webRequestedEnd: Row("webRequestedEnd", "web_requested_end", session: true, rank: 10)
+        case .webRequestedEnd: Row("webRequestedEnd", "web_requested_end", session: false, rank: 10)
         case .gracePeriodExpired: Row("gracePeriodExpired", "grace_period_expired", session: true, rank: 11)
         case .hardTimeoutExpired: Row("hardTimeoutExpired", "hard_timeout_expired", session: true, rank: 12)
         case .reset: Row("reset", "reset", session: true, rank: 13)

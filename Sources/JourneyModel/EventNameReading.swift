@@ -66,11 +66,12 @@ extension EventName {
         return (.diagnostic(text), text)
     }
 
-    /// Both spellings of every listed name. The shared `exitedChargerAnchorZone` leads to `anchorLost`, the one of the
+    /// Both spellings of every listed name, and one that the app's source documents use besides. The shared `exitedChargerAnchorZone` leads to `anchorLost`, the one of the
     /// two without a session, because it comes first.
     private static let spellings =
         listed.map { (text: $0.canonical, length: $0.canonical.utf8.count, name: $0) }
         + listed.map { (text: $0.v1Spelling, length: $0.v1Spelling.utf8.count, name: $0) }
+        + [(text: "chargerTargetSet", length: 16, name: .chargerTargeted)]
 
     private static let byCanonicalName = Dictionary(
         listed.map { ($0.canonical, $0) }, uniquingKeysWith: { first, _ in first })

@@ -25,6 +25,8 @@ public struct EventSubmission: Hashable, Sendable {
     public var sequence: Int64?
     /// A JSON object, compact, members in the order they were sent; at most 8 KiB of UTF-8.
     public var metadata: String?
+    /// `metadata.previous_state`, where that is a state's name: in which state the client was before the event.
+    public var previousState: JourneyState?
     /// Equal for two submissions exactly when their parsed members without `timestamp` are equal. A repeat may also
     /// differ in `app_state` and `schema_version`: see `canonicalForm(appState:schemaVersion:)`. Canonical JSON in
     /// ASCII, not a hash: the store hashes it.
@@ -34,7 +36,8 @@ public struct EventSubmission: Hashable, Sendable {
         name: EventName, spelling: String, schemaVersion: String = "1.0", eventID: String, idempotencyKey: String,
         sessionID: String? = nil, chargerID: String? = nil, merchantID: String? = nil, occurredAt: Moment,
         occurredAtText: String, sentAt: Moment? = nil, timestamp: Moment? = nil, source: String = "ios_native",
-        appState: String? = nil, sequence: Int64? = nil, metadata: String? = nil, canonicalForm: [UInt8]
+        appState: String? = nil, sequence: Int64? = nil, metadata: String? = nil, previousState: JourneyState? = nil,
+        canonicalForm: [UInt8]
     ) {
         self.name = name
         self.spelling = spelling
@@ -52,6 +55,12 @@ public struct EventSubmission: Hashable, Sendable {
         self.appState = appState
         self.sequence = sequence
         self.metadata = metadata
+        self.previousState = previousState
         self.canonicalForm = canonicalForm
     }
+}
+
+extension EventSubmission {
+    /// Whether `occurred_at` came without a fraction of a second.
+    public var isWholeSecond: Bool { !occurredAtText.utf8.contains(UInt8(ascii: ".")) }
 }

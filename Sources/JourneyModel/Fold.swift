@@ -27,42 +27,48 @@ extension Journey {
         guard let deadline = nextDeadline, deadline.name == event.name, deadline.at == event.occurredAt,
             haveSameBytes(event.sessionID, sessionID)
         else { return .none }
-        end()
+        end(by: event.name)
         return .applied
     }
 
     private mutating func applyClientEvent(_ event: PlacedEvent) -> Verdict {
-        let transition = Transition(from: state, on: event.name)
-        if transition == .stays {
+        let course = course(of: event)
+        switch course.transition {
+        case .stays:
             setTarget(event)
             return .none
-        }
-        if state.hasSessionInProgress, let eventSessionID = event.sessionID,
-            !haveSameBytes(eventSessionID, sessionID)
-        {
-            return .rejected(.noSuchTransition)
-        }
-        switch transition {
-        case .stays: return .none
         case .rejected(let reason): return .rejected(reason)
-        case .to(let destination):
-            move(to: destination, on: event)
-            return .applied
-        case .resetThenTo(let destination):
-            reset()
-            move(to: destination, on: event)
-            return Verdict(.applied, impliesReset: true)
+        case .to(let destination, let further):
+            let implied = course.implied.union(further)
+            if !implied.isEmpty { for step in implied.inOrder { take(step, provedBy: event) } }
+            move(to: destination, by: event.name, on: event)
+            return Verdict(.applied, implied: implied)
+        }
+    }
+
+    /// An implied step happened at the time of the event that proves it: that is the latest it can have happened, so a
+    /// deadline that it starts never passes too early.
+    private mutating func take(_ step: EventName, provedBy event: PlacedEvent) {
+        switch step {
+        case .reset: reset()
+        case .exitedChargerIntentZone: move(to: .idle, by: step, on: event)
+        case .enteredChargerIntentZone, .anchorLost: move(to: .nearCharger, by: step, on: event)
+        case .anchorDwellComplete: move(to: .anchored, by: step, on: event)
+        case .exclusiveActivatedByWeb: move(to: .sessionActive, by: step, on: event)
+        case .departedCharger: move(to: .inTransit, by: step, on: event)
+        case .enteredMerchantZone: move(to: .atMerchant, by: step, on: event)
+        default: break
         }
     }
 
     /// What a transition sets beside the state, by where it leads.
-    private mutating func move(to destination: JourneyState, on event: PlacedEvent) {
-        switch (state, destination) {
-        case (.sessionEnded, .idle):
+    private mutating func move(to destination: JourneyState, by name: EventName, on event: PlacedEvent) {
+        switch (name, destination) {
+        case (.reset, _):
             reset()
         case (_, .sessionEnded):
-            end()
-        case (.idle, .nearCharger):
+            end(by: name)
+        case (.enteredChargerIntentZone, _):
             targetChargerID = event.chargerID ?? targetChargerID
         case (_, .sessionActive):
             sessionID = event.sessionID
@@ -89,22 +95,62 @@ extension Journey {
     }
 
     /// No deadline runs in an ended session; its id stays until the reset.
-    mutating func end() {
+    mutating func end(by name: EventName) {
         state = .sessionEnded
         graceDeadline = nil
         hardDeadline = nil
+        endedBy =
+            switch name {
+            case .visitVerifiedByWeb: .verified
+            case .gracePeriodExpired: .grace
+            case .hardTimeoutExpired: .hardTimeout
+            default: .requested
+            }
     }
 
-    /// From SESSION_ENDED to a fresh journey.
+    /// To a fresh journey, from SESSION_ENDED or from one that is given up.
     private mutating func reset() {
-        self = Journey(targetChargerID: nextTargetChargerID)
+        self = Journey(targetChargerID: nextTargetChargerID, previousSessionID: sessionID ?? previousSessionID)
     }
 }
 
 /// Folding more than one event.
 public enum Fold {
-    /// The verdict and the journey after each of `events`, which are sorted by `<`, starting from the journey
-    /// after the event before the first of them.
+    /// Another number whenever the same events may fold to another journey than with the release before: then stored
+    /// journeys are folded again. 1 knew neither evidence nor an order within a second.
+    public static let rulesVersion: Int64 = 2
+
+    /// A driver's events in the order in which the fold takes them.
+    ///
+    /// - Parameter events: in the order of arrival.
+    public static func inOrder(_ events: [PlacedEvent], from start: Journey = Journey()) -> [PlacedEvent] {
+        // Sorted by the order of arrival where `<` does not decide: places within a second come from that.
+        let sorted = events.indices.sorted { one, other in
+            if events[one].sharesSecond(with: events[other]) { return one < other }
+            return events[one] < events[other]
+        }.map { events[$0] }
+        var ordered: [PlacedEvent] = []
+        ordered.reserveCapacity(sorted.count)
+        var journey = start
+        var index = sorted.startIndex
+        while index < sorted.endIndex {
+            let rest = sorted[index...]
+            let second = Array(rest.prefix { $0.sharesSecond(with: rest[index]) })
+            if second.count > 1 {
+                var before = journey
+                while before.takeDeadline(before: second[0]) != nil {}
+                ordered += OrderWithinSecond.order(of: second, from: before).map { second[$0] }
+            } else {
+                ordered.append(sorted[index])
+            }
+            index += max(second.count, 1)
+            for event in ordered.suffix(max(second.count, 1)) { _ = journey.apply(event) }
+        }
+        return ordered
+    }
+
+    /// The verdict and the journey after each of `events`, which are in the order of the fold (`inOrder`), starting from
+    /// the journey after the event before the first of them.
     public static func replay(
         _ events: some Sequence<PlacedEvent>, from start: Journey = Journey()
     ) -> [(verdict: Verdict, journey: Journey)] {

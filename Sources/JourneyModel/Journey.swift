@@ -1,5 +1,17 @@
 /// What the fold knows of a driver after an event: all that the next event's verdict depends on.
 public struct Journey: Hashable, Sendable {
+    /// Why a session, or a journey before its session, is over. Raw values are the wire's spelling.
+    public enum Ending: String, Hashable, Sendable, CaseIterable {
+        case verified
+        case grace
+        case hardTimeout = "hard_timeout"
+        case requested
+        /// Another session of the same driver began.
+        case superseded
+        /// The phone went on to its next journey without saying how this one ended.
+        case reset
+    }
+
     public var state: JourneyState
     /// The session in progress, or in SESSION_ENDED the one that ended; nil before a session began.
     public var sessionID: String?
@@ -11,10 +23,16 @@ public struct Journey: Hashable, Sendable {
     public var graceDeadline: Moment?
     /// Runs in SESSION_ACTIVE, IN_TRANSIT and AT_MERCHANT.
     public var hardDeadline: Moment?
+    /// Why it ended, in SESSION_ENDED only; nil there for a journey whose end was deleted for its age before this
+    /// was kept. Never `superseded` or `reset`: what ends a session so leaves SESSION_ENDED at once.
+    public var endedBy: Ending?
+    /// The driver's session before `sessionID`: it is over, and no event of it starts it again or moves another.
+    public var previousSessionID: String?
 
     public init(
         state: JourneyState = .idle, sessionID: String? = nil, targetChargerID: String? = nil,
-        nextTargetChargerID: String? = nil, graceDeadline: Moment? = nil, hardDeadline: Moment? = nil
+        nextTargetChargerID: String? = nil, graceDeadline: Moment? = nil, hardDeadline: Moment? = nil,
+        endedBy: Ending? = nil, previousSessionID: String? = nil
     ) {
         self.state = state
         self.sessionID = sessionID
@@ -22,13 +40,25 @@ public struct Journey: Hashable, Sendable {
         self.nextTargetChargerID = nextTargetChargerID
         self.graceDeadline = graceDeadline
         self.hardDeadline = hardDeadline
+        self.endedBy = endedBy
+        self.previousSessionID = previousSessionID
     }
 
     /// Equal to the byte, so that a refold stops exactly where the stored journey is the same.
     public static func == (one: Journey, other: Journey) -> Bool {
         one.state == other.state && one.graceDeadline == other.graceDeadline && one.hardDeadline == other.hardDeadline
-            && haveSameBytes(one.sessionID, other.sessionID)
+            && one.endedBy == other.endedBy && haveSameBytes(one.sessionID, other.sessionID)
             && haveSameBytes(one.targetChargerID, other.targetChargerID)
             && haveSameBytes(one.nextTargetChargerID, other.nextTargetChargerID)
+            && haveSameBytes(one.previousSessionID, other.previousSessionID)
+    }
+}
+
+extension Journey {
+    /// Why the session in progress of this journey is over in the journey after the next event, which left it without
+    /// passing through SESSION_ENDED. Nil when it is not over, or ended like any other.
+    public func closing(by next: Journey) -> Ending? {
+        guard state.hasSessionInProgress, !haveSameBytes(sessionID, next.sessionID) else { return nil }
+        return next.sessionID == nil ? .reset : .superseded
     }
 }

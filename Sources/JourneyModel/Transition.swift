@@ -1,11 +1,11 @@
 // The contract's table of transitions (section 1), to be read beside it. It says where an event of the
-// session in progress leads; whose session it is, deadlines and targets are the fold's business.
+// session in progress leads; what a phone's evidence adds to it is in Evidence.swift; deadlines and targets are the
+// fold's business.
 
 /// What the table says of one event in one state.
 enum Transition: Hashable {
-    case to(JourneyState)
-    /// SESSION_ENDED is left through a reset that the client did not send, then to that state.
-    case resetThenTo(JourneyState)
+    /// Leads there, after steps that the event itself proves.
+    case to(JourneyState, implying: ImpliedSteps = [])
     /// Never moves a state, and never is refused.
     case stays
     case rejected(Verdict.Reason)
@@ -20,11 +20,16 @@ enum Transition: Hashable {
             case (.nearCharger, .exitedChargerIntentZone): .to(.idle)
             case (.nearCharger, .anchorDwellComplete): .to(.anchored)
             case (.anchored, .anchorLost): .to(.nearCharger)
+            case (.anchored, .exitedChargerIntentZone): .to(.idle, implying: .anchorLost)
             case (.anchored, .exclusiveActivatedByWeb): .to(.sessionActive)
             case (.sessionActive, .departedCharger): .to(.inTransit)
             case (.inTransit, .enteredMerchantZone): .to(.atMerchant)
             case (.inTransit, .gracePeriodExpired): .to(.sessionEnded)
             case (.atMerchant, .visitVerifiedByWeb): .to(.sessionEnded)
+            // The merchant has verified the visit, so the driver is there, whatever the phone noticed of the way.
+            case (.inTransit, .visitVerifiedByWeb): .to(.sessionEnded, implying: .enteredMerchantZone)
+            case (.sessionActive, .visitVerifiedByWeb):
+                .to(.sessionEnded, implying: [.departedCharger, .enteredMerchantZone])
             case (.sessionActive, .hardTimeoutExpired), (.inTransit, .hardTimeoutExpired),
                 (.atMerchant, .hardTimeoutExpired):
                 .to(.sessionEnded)
@@ -32,7 +37,7 @@ enum Transition: Hashable {
                 (.inTransit, .webRequestedEnd), (.atMerchant, .webRequestedEnd):
                 .to(.sessionEnded)
             case (.sessionEnded, .reset): .to(.idle)
-            case (.sessionEnded, .enteredChargerIntentZone): .resetThenTo(.nearCharger)
+            case (.sessionEnded, .enteredChargerIntentZone): .to(.nearCharger, implying: .reset)
 
             case (.idle, .exclusiveActivatedByWeb), (.nearCharger, .exclusiveActivatedByWeb): .rejected(.notAnchored)
             case (_, .visitVerifiedByWeb): .rejected(.notAtMerchant)
@@ -48,7 +53,7 @@ enum Transition: Hashable {
 
 extension JourneyState {
     /// SESSION_ACTIVE, IN_TRANSIT and AT_MERCHANT: the states in which an event of another session moves nothing.
-    var hasSessionInProgress: Bool {
+    package var hasSessionInProgress: Bool {
         switch self {
         case .sessionActive, .inTransit, .atMerchant: true
         case .idle, .nearCharger, .anchored, .sessionEnded: false

@@ -22,13 +22,13 @@ public struct Verdict: Hashable, Sendable {
     public var transition: Transition
     /// Present exactly when `transition` is `.rejected`.
     public var reason: Reason?
-    /// SESSION_ENDED was left through the reset that shipped clients never send: the wire's `"implied":["reset"]`.
-    public var impliesReset: Bool
+    /// Steps before the event that nobody reported: the wire's `implied`. Empty unless `transition` is `.applied`.
+    public var implied: ImpliedSteps
 
-    public init(_ transition: Transition, reason: Reason? = nil, impliesReset: Bool = false) {
+    public init(_ transition: Transition, reason: Reason? = nil, implied: ImpliedSteps = []) {
         self.transition = transition
         self.reason = reason
-        self.impliesReset = impliesReset
+        self.implied = implied
     }
 
     public static let applied = Verdict(.applied)

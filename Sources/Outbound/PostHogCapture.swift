@@ -120,6 +120,9 @@ extension JSONWriter {
         member("state", event.state.rawValue)
         member("transition", event.verdict.transition.rawValue)
         member("reason", event.verdict.reason?.rawValue)
+        member("ended_by", event.endedBy?.rawValue)
+        // Steps that the event proves: they are no events of their own, for nobody sent them.
+        implied(event.verdict)
         if let metadata = event.metadata {
             name("metadata")
             raw(metadata)

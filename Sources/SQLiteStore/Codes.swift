@@ -1,4 +1,4 @@
-// The small integers that stand for states, transitions and reasons in the database. They are part of the schema:
+// The small integers that stand for states, transitions, reasons and the like in the database. They are part of the schema:
 // a number that was given once is never given to anything else. The view event_timeline spells them out for people.
 
 import JourneyModel
@@ -79,5 +79,40 @@ extension Verdict.Reason {
     init?(code: Int64) {
         guard let reason = Self.allCases.first(where: { $0.code == code }) else { return nil }
         self = reason
+    }
+}
+
+extension Journey.Ending {
+    var code: Int64 {
+        switch self {
+        case .verified: 0
+        case .grace: 1
+        case .hardTimeout: 2
+        case .requested: 3
+        case .superseded: 4
+        case .reset: 5
+        }
+    }
+
+    init?(code: Int64) {
+        guard let ending = Self.allCases.first(where: { $0.code == code }) else { return nil }
+        self = ending
+    }
+}
+
+extension ImpliedSteps {
+    /// The names in the column `implied`, as a JSON array. The order of the bits is that of the steps.
+    static let jsonSQL: String = {
+        let names = (0..<8).compactMap { bit in
+            ImpliedSteps(rawValue: 1 << bit).names.first.map { "iif(implied & \(1 << bit), ',\"\($0)\"', '')" }
+        }
+        return "'[' || substr(\(names.joined(separator: " || ")), 2) || ']'"
+    }()
+
+    var code: Int64 { Int64(rawValue) }
+
+    init?(code: Int64) {
+        guard let bits = UInt8(exactly: code) else { return nil }
+        self.init(rawValue: bits)
     }
 }

@@ -22,6 +22,8 @@ final class DriverRow {
     var head: Head?
     /// Where the fold begins, once retention has deleted what came before. Nil: at the first event.
     let floor: Moment?
+    /// `Fold.rulesVersion` of the release that folded the driver's events.
+    private(set) var rules: Int64
     /// After the head.
     private(set) var journey: StoredJourney
     /// See RecentChanges.swift.
@@ -34,13 +36,14 @@ final class DriverRow {
 
     fileprivate init(
         id: Int64, driver: DriverID, clockMemory: ClockMemory = ClockMemory(), head: Head? = nil, floor: Moment? = nil,
-        journey: StoredJourney = StoredJourney(), recentChanges: [UInt8] = []
+        rules: Int64 = Fold.rulesVersion, journey: StoredJourney = StoredJourney(), recentChanges: [UInt8] = []
     ) {
         self.id = id
         self.driver = driver
         self.clockMemory = clockMemory
         self.head = head
         self.floor = floor
+        self.rules = rules
         self.journey = journey
         self.recentChanges = recentChanges
     }
@@ -59,16 +62,32 @@ final class DriverRow {
             self.journey.journey.state != journey.journey.state
             || self.journey.journey.graceDeadline != journey.journey.graceDeadline
             || self.journey.journey.hardDeadline != journey.journey.hardDeadline
-            || self.journey.session != journey.session
+            || self.journey.session != journey.session || self.journey.journey.endedBy != journey.journey.endedBy
         self.journey = journey
         guard isSeen else { return }
         RecentChanges.append(
             RecentChanges.Change(
                 event: event, state: journey.journey.state, session: journey.session,
-                graceDeadline: journey.journey.graceDeadline, hardDeadline: journey.journey.hardDeadline),
+                graceDeadline: journey.journey.graceDeadline, hardDeadline: journey.journey.hardDeadline,
+                endedBy: journey.journey.endedBy),
             to: &recentChanges)
         hasNewChanges = true
     }
+
+    /// All events are folded by the rules of this release now. No event made the difference, so no change can be
+    /// replayed: a reader of the stream who comes back gets a snapshot.
+    func replaceFold(head: Head?, journey: StoredJourney) {
+        rules = Fold.rulesVersion
+        self.head = head
+        if self.journey.journey != journey.journey {
+            recentChanges = []
+            hasNewChanges = true
+        }
+        self.journey = journey
+    }
+
+    /// Whether the driver's events were folded by a release with other rules.
+    var isFoldedByOtherRules: Bool { rules != Fold.rulesVersion }
 }
 
 /// The drivers seen last are remembered as they stand in the transaction under way. So `forget` is called after every
@@ -90,12 +109,13 @@ final class DriverTable {
     init(on connection: OpaquePointer) throws(SQLiteError) {
         find = try PreparedStatement(Self.findSQL, on: connection)
         add = try PreparedStatement(
-            "INSERT INTO driver (driver_id, created_at_ms) VALUES (?1, ?2)", on: connection)
+            "INSERT INTO driver (driver_id, created_at_ms, rules) VALUES (?1, ?2, ?3)", on: connection)
         update = try PreparedStatement(
             """
             UPDATE driver SET last_correction_ms = ?2, head_event = ?3, head_corrected_at_ms = ?4, state = ?5,
             session = ?6, target_charger = ?7, next_target_charger = ?8, grace_deadline_ms = ?9, hard_deadline_ms = ?10,
-            recent_changes = coalesce(?11, recent_changes), clock_memory = coalesce(?12, clock_memory)
+            ended_by = ?11, previous_session = ?12, rules = ?13, recent_changes = coalesce(?14, recent_changes),
+            clock_memory = coalesce(?15, clock_memory)
             WHERE id = ?1
             """, on: connection)
     }
@@ -106,7 +126,9 @@ final class DriverTable {
             state, session, (SELECT session_id FROM session WHERE session.id = driver.session),
             target_charger, (SELECT place_id FROM place WHERE place.id = target_charger),
             next_target_charger, (SELECT place_id FROM place WHERE place.id = next_target_charger),
-            grace_deadline_ms, hard_deadline_ms, recent_changes, floor_at_ms, clock_memory
+            grace_deadline_ms, hard_deadline_ms, ended_by,
+            previous_session, (SELECT session_id FROM session WHERE session.id = previous_session),
+            recent_changes, floor_at_ms, rules, clock_memory
         FROM driver WHERE driver_id = ?1
         """
 
@@ -147,10 +169,9 @@ final class DriverTable {
             }
             return DriverRow(
                 id: row.integer(0), driver: driver,
-                clockMemory: ClockMemory(lastCorrectionMilliseconds: row.optionalInteger(1), bytes: row.blob(15)),
-                head: head,
-                floor: row.optionalInteger(14).map(Moment.init(millisecondsSinceEpoch:)),
-                journey: try StoredJourney(row, at: 4), recentChanges: row.blob(13))
+                clockMemory: ClockMemory(lastCorrectionMilliseconds: row.optionalInteger(1), bytes: row.blob(19)),
+                head: head, floor: row.optionalInteger(17).map(Moment.init(millisecondsSinceEpoch:)),
+                rules: row.integer(18), journey: try StoredJourney(row, at: 4), recentChanges: row.blob(16))
         }
     }
 
@@ -158,6 +179,7 @@ final class DriverTable {
         let id = try add.inserted { (bindings) throws(SQLiteError) in
             try bindings.set(1, driver.rawValue)
             try bindings.set(2, now.millisecondsSinceEpoch)
+            try bindings.set(3, Fold.rulesVersion)
         }
         let row = DriverRow(id: id, driver: driver)
         try remember(row)
@@ -185,8 +207,9 @@ final class DriverTable {
             try bindings.set(3, row.head?.event)
             try bindings.set(4, row.head?.correctedAt.millisecondsSinceEpoch)
             try row.journey.bind(to: bindings, at: 5)
-            if row.hasNewChanges { try bindings.set(11, blob: row.recentChanges) }
-            if row.hasNewClockMemory { try bindings.set(12, blob: row.clockMemory.bytes) }
+            try bindings.set(13, row.rules)
+            if row.hasNewChanges { try bindings.set(14, blob: row.recentChanges) }
+            if row.hasNewClockMemory { try bindings.set(15, blob: row.clockMemory.bytes) }
         }
         row.hasNewClockMemory = false
         row.hasNewChanges = false

@@ -15,6 +15,7 @@ final class EventAppending {
     private let uses: TextUses
     private let erased: ErasedDrivers?
     let folding: EventFolding
+    private let refolding: Refolding
 
     /// `digests` nil: nobody is ever erased.
     init(on connection: OpaquePointer, digests: KeyedDigests?) throws(SQLiteError) {
@@ -25,6 +26,7 @@ final class EventAppending {
         uses = try TextUses(on: connection)
         erased = try digests.map { (digests) throws(SQLiteError) in try ErasedDrivers(digests, on: connection) }
         folding = EventFolding(events: events, dictionaries: dictionaries)
+        refolding = try Refolding(folding, events: events, on: connection)
     }
 
     /// To be called after every rollback, also that of a savepoint.
@@ -48,6 +50,7 @@ final class EventAppending {
 
     func append(_ append: PreparedAppend) throws(SQLiteError) -> AppendOutcome {
         let driver = try drivers.row(of: append.request.driver)
+        if let driver, driver.isFoldedByOtherRules { _ = try refold(driver) }
         if let driver, let stored = try repeated(append, of: driver) { return stored }
         guard let session = try sessionUse(append, driver: driver) else { return .sessionNotFound }
         return .stored(try store(append, driver: driver, session: session))
@@ -118,6 +121,13 @@ final class EventAppending {
         }
     }
 
+    /// By the rules of this release, before anything else is folded: no fold meets what two releases made.
+    func refold(_ driver: DriverRow) throws(SQLiteError) -> RefoldCounts {
+        let counts = try refolding.refold(driver)
+        try drivers.write(driver)
+        return counts
+    }
+
     // MARK: Sessions
 
     func register(_ registration: SessionRegistration) throws(SQLiteError) -> RegistrationOutcome {
@@ -152,6 +162,7 @@ extension PlacedEvent {
             chargerID: request.submission.chargerID, occurredAt: correctedAt,
             sequence: request.submission.sequence, eventID: request.submission.eventID,
             idempotencyKey: request.submission.idempotencyKey, origin: .client,
+            previousState: request.submission.previousState, isWholeSecond: request.submission.isWholeSecond,
             gracePeriodSeconds: request.settings.settings.gracePeriodSeconds,
             hardTimeoutSeconds: request.settings.settings.hardTimeoutSeconds)
     }

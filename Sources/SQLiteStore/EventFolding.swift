@@ -21,7 +21,11 @@ final class EventFolding {
     /// however long the journey is.
     func fold(_ new: NewEventRow, into driver: DriverRow) throws(SQLiteError) -> Verdict {
         if let floor = driver.floor, new.placed.occurredAt < floor { return try addBelowFloor(new) }
-        guard try comesAfterHead(new.placed, of: driver) else { return try foldLate(new, into: driver) }
+        guard let secondPlace = try placeAfterHead(new.placed, of: driver) else {
+            return try foldLate(new, into: driver)
+        }
+        var new = new
+        new.secondPlace = new.placed.isWholeSecond ? secondPlace : nil
         if let expiry = try expiry(before: new.placed, from: driver.journey, cause: new) {
             _ = try addAfterHead(expiry, to: driver)
         }
@@ -35,11 +39,15 @@ final class EventFolding {
         return new.verdict
     }
 
-    private func comesAfterHead(_ event: PlacedEvent, of driver: DriverRow) throws(SQLiteError) -> Bool {
-        guard let head = driver.head else { return true }
-        if head.correctedAt != event.occurredAt { return head.correctedAt < event.occurredAt }
+    /// Its place within its second if it comes after the head, whatever it is; nil when it does not, or when it has to
+    /// be put in order with others of its second.
+    private func placeAfterHead(_ event: PlacedEvent, of driver: DriverRow) throws(SQLiteError) -> Int64? {
+        guard let head = driver.head else { return 0 }
+        if head.correctedAt != event.occurredAt { return head.correctedAt < event.occurredAt ? 0 : nil }
         guard let row = try events.event(head.event) else { throw .unreadable("head_event") }
-        return row.event < event
+        guard row.event.sharesSecond(with: event) else { return row.event < event ? 0 : nil }
+        let next = (row.secondPlace ?? 0) + 1
+        return next < OrderWithinSecond.searchedMax ? nil : next
     }
 
     private func addAfterHead(_ new: NewEventRow, to driver: DriverRow) throws(SQLiteError) -> Verdict {
@@ -51,44 +59,61 @@ final class EventFolding {
         return new.verdict
     }
 
-    /// From the last point before the event, over it, and on until the journey is the one that was stored there:
-    /// from then on nothing changes, because a verdict depends on nothing but the journey before and the event.
+    /// From the last point before the event and those of its second, over them, and on until the journey is the one
+    /// that was stored there.
     private func foldLate(_ new: NewEventRow, into driver: DriverRow) throws(SQLiteError) -> Verdict {
         var new = new
-        let before = try journey(before: new.placed, of: driver)
-        try new.apply(to: before)
-        let id = try events.add(new)
-        if new.after.journey == before.journey { return new.verdict }
-
-        var running = new.after
-        var metStoredJourney = false
+        let place = try events.place(of: new.placed, of: driver.id, notBefore: driver.floor)
+        let newRow = FoldedEventRow(new, secondPlace: place.secondPlace)
+        var walk = FoldWalk(from: try journey(after: place, of: driver))
         // Added after the loop: a table does not grow under a statement that reads it.
         var expiries: [NewEventRow] = []
-        try events.forEachSuccessor(of: new.placed, of: driver.id) { (successor) throws(SQLiteError) in
-            if let expiry = try expiry(before: successor.event, from: running, cause: new) {
-                expiries.append(expiry)
-                running = expiry.after
+        var last = newRow
+        var containsHead = false
+        var hasMetStoredJourney = false
+        let visit = { (step: FoldWalk.Step) throws(SQLiteError) -> Bool in
+            switch step {
+            case .expiry(let deadline, let journey, _):
+                expiries.append(try self.expiry(deadline, of: journey, cause: new))
+            case .event(let folded):
+                if folded.row.id == FoldWalk.newEvent {
+                    new.take(folded)
+                } else if folded.isChanged {
+                    try self.events.update(folded)
+                }
+                last = folded.row
+                if folded.row.id == driver.head?.event { containsHead = true }
+                hasMetStoredJourney = folded.meetsStoredJourney
             }
-            let before = running
-            let verdict = running.journey.apply(successor.event)
-            try running.findRows(
-                from: before, session: successor.session, charger: successor.charger, of: successor.event)
-            metStoredJourney = running.journey == successor.after.journey
-            if !metStoredJourney || verdict != successor.verdict {
-                try events.update(successor.id, verdict: verdict, after: running)
-            }
-            return !metStoredJourney
+            return !hasMetStoredJourney
         }
+        var isPlaced = try walk.take(newRow, visit)
+        if isPlaced {
+            try events.forEach(of: driver.id, from: new.placed.occurredAt) { (row) throws(SQLiteError) in
+                let isLater =
+                    row.event.sharesSecond(with: new.placed) ? place.secondPlace == nil : new.placed < row.event
+                if isLater { isPlaced = try walk.take(row, visit) }
+                return isPlaced
+            }
+        }
+        if isPlaced { _ = try walk.finish(visit) }
+        let id = try events.add(new)
         for expiry in expiries { _ = try events.add(expiry) }
-        if !metStoredJourney { driver.move(to: running, by: id) }
+        if containsHead {
+            driver.head = DriverRow.Head(
+                event: last.id == FoldWalk.newEvent ? id : last.id, correctedAt: last.event.occurredAt)
+        }
+        if !hasMetStoredJourney { driver.move(to: walk.running, by: id) }
         return new.verdict
     }
 
-    /// Never read from below the floor.
-    private func journey(before event: PlacedEvent, of driver: DriverRow) throws(SQLiteError) -> StoredJourney {
-        if let before = try events.predecessor(of: event, of: driver.id, notBefore: driver.floor) {
-            return before.after
-        }
+    private func journey(after place: EventTable.Place, of driver: DriverRow) throws(SQLiteError) -> StoredJourney {
+        if let predecessor = place.predecessor { return predecessor.after }
+        return try journeyAtFloor(of: driver)
+    }
+
+    /// Where the fold begins: nothing is read from below the floor.
+    func journeyAtFloor(of driver: DriverRow) throws(SQLiteError) -> StoredJourney {
         guard driver.floor != nil else { return StoredJourney() }
         guard let base = try events.base(of: driver.id) else { throw .unreadable("journey_base") }
         return base
@@ -103,10 +128,31 @@ final class EventFolding {
     ) throws(SQLiteError) -> NewEventRow? {
         var journey = running.journey
         guard let deadline = journey.takeDeadline(before: event) else { return nil }
+        return try expiry(deadline, of: running, cause: cause)
+    }
+
+    private func expiry(
+        _ deadline: (name: EventName, at: Moment), of running: StoredJourney, cause: NewEventRow
+    ) throws(SQLiteError) -> NewEventRow {
         let request = cause.append.request
         var expiry = try expiry(
             deadline, of: running, driver: cause.driver, request.driver, at: request.receivedAt,
             settings: request.settings, settingsVersion: cause.settingsVersion)
+        try expiry.apply(to: running)
+        return expiry
+    }
+
+    /// The same in a journey that is folded again. Nobody asks which settings such a late finding was stored with: they
+    /// are those of the event that shows it.
+    func expiry(
+        _ deadline: (name: EventName, at: Moment), of running: StoredJourney, before next: FoldedEventRow,
+        driver: DriverRow
+    ) throws(SQLiteError) -> NewEventRow {
+        let settings = Settings()
+        var expiry = try expiry(
+            deadline, of: running, driver: driver.id, driver.driver, at: next.receivedAt,
+            settings: VersionedSettings(settings: settings, version: settings.version),
+            settingsVersion: next.settingsVersion)
         try expiry.apply(to: running)
         return expiry
     }
@@ -143,10 +189,28 @@ extension EventSubmission {
 
 extension NewEventRow {
     /// Fills in the verdict and the journey after this event, which comes right after `before`.
-    fileprivate mutating func apply(to before: StoredJourney) throws(SQLiteError) {
+    mutating func apply(to before: StoredJourney) throws(SQLiteError) {
         after = before
         verdict = after.journey.apply(placed)
         try after.findRows(from: before, session: session, charger: charger, of: placed)
+        if before.journey.closing(by: after.journey) != nil { closedSession = before.session }
+    }
+
+    fileprivate mutating func take(_ folded: Refolded) {
+        verdict = folded.verdict
+        after = folded.after
+        secondPlace = folded.secondPlace
+        closedSession = folded.closedSession
+    }
+}
+
+extension FoldedEventRow {
+    /// An event that is not stored yet.
+    fileprivate init(_ new: NewEventRow, secondPlace: Int64?) {
+        self.init(
+            id: FoldWalk.newEvent, event: new.placed, session: new.session, charger: new.charger, verdict: .none,
+            after: StoredJourney(), secondPlace: secondPlace, closedSession: nil, settingsVersion: new.settingsVersion,
+            receivedAt: new.append.request.receivedAt)
     }
 }
 
@@ -160,6 +224,9 @@ extension StoredJourney {
         let (target, next) = (before.target, before.nextTarget)
         targetCharger = try Self.row(of: journey.targetChargerID, target, next, (event.chargerID, charger))
         nextTargetCharger = try Self.row(of: journey.nextTargetChargerID, next, target, (event.chargerID, charger))
+        let previous = (before.journey.previousSessionID, before.previousSession)
+        previousSession = try Self.row(
+            of: journey.previousSessionID, previous, before.named, (event.sessionID, session))
     }
 
     private typealias Named = (text: String?, row: Int64?)

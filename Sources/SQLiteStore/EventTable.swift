@@ -18,6 +18,8 @@ struct NewEventRow {
     /// The fold's to fill in.
     var verdict = Verdict.none
     var after = StoredJourney()
+    var secondPlace: Int64?
+    var closedSession: Int64?
 }
 
 /// A stored event as the fold needs it.
@@ -29,6 +31,11 @@ struct FoldedEventRow {
     var charger: Int64?
     var verdict: Verdict
     var after: StoredJourney
+    /// Among the events that `sharesSecond` with it; nil for an event with a fraction of a second.
+    var secondPlace: Int64?
+    var closedSession: Int64?
+    var settingsVersion: Int64
+    var receivedAt: Moment
 }
 
 /// What is stored under a key.
@@ -51,7 +58,7 @@ final class EventTable {
     init(on connection: OpaquePointer) throws(SQLiteError) {
         findKey = try PreparedStatement(
             """
-            SELECT coalesce(event_id, idempotency_key), digest, transition, reason, implies_reset,
+            SELECT coalesce(event_id, idempotency_key), digest, transition, reason, implied,
                 (SELECT app_state FROM event_kind WHERE event_kind.id = event.kind),
                 (SELECT schema_version FROM event_kind WHERE event_kind.id = event.kind)
             FROM event WHERE driver = ?1 AND idempotency_key = ?2
@@ -59,29 +66,29 @@ final class EventTable {
         add = try PreparedStatement(Self.addSQL, on: connection)
         updateVerdict = try PreparedStatement(
             """
-            UPDATE event SET transition = ?2, reason = ?3, implies_reset = ?4, after_state = ?5, after_session = ?6,
+            UPDATE event SET transition = ?2, reason = ?3, implied = ?4, after_state = ?5, after_session = ?6,
             after_target_charger = ?7, after_next_target_charger = ?8, after_grace_deadline_ms = ?9,
-            after_hard_deadline_ms = ?10 WHERE id = ?1
+            after_hard_deadline_ms = ?10, after_ended_by = ?11, after_previous_session = ?12, second_place = ?13,
+            closed_session = ?14 WHERE id = ?1
             """, on: connection)
         byID = try PreparedStatement("\(Self.foldedSQL) WHERE event.id = ?1", on: connection)
         fromTimeOn = try PreparedStatement(
             """
             \(Self.foldedSQL) WHERE event.driver = ?1 AND corrected_at_ms >= ?2
-            ORDER BY corrected_at_ms, origin, sequence, lifecycle_rank, coalesce(event_id, idempotency_key),
-            idempotency_key
+            ORDER BY \(FoldOrder.ascending)
             """, on: connection)
         backFromTime = try PreparedStatement(
             """
             \(Self.foldedSQL) WHERE event.driver = ?1 AND corrected_at_ms <= ?2 AND corrected_at_ms >= ?3
-            ORDER BY corrected_at_ms DESC, origin DESC, sequence DESC, lifecycle_rank DESC,
-            coalesce(event_id, idempotency_key) DESC, idempotency_key DESC
+            ORDER BY \(FoldOrder.descending)
             """, on: connection)
         findBase = try PreparedStatement(
             """
             SELECT state, session, (SELECT session_id FROM session WHERE session.id = journey_base.session),
                 target_charger, (SELECT place_id FROM place WHERE place.id = target_charger),
                 next_target_charger, (SELECT place_id FROM place WHERE place.id = next_target_charger),
-                grace_deadline_ms, hard_deadline_ms
+                grace_deadline_ms, hard_deadline_ms, ended_by, previous_session,
+                (SELECT session_id FROM session WHERE session.id = journey_base.previous_session)
             FROM journey_base WHERE driver = ?1
             """, on: connection)
     }
@@ -90,11 +97,12 @@ final class EventTable {
         INSERT INTO event (
             driver, idempotency_key, event_id, digest, kind, session, charger, merchant, settings_version, occurred_at,
             occurred_at_ms, corrected_at_ms, skew_ms, sent_at_ms, received_at_ms, sequence, metadata, transition,
-            reason, implies_reset, after_state, after_session, after_target_charger, after_next_target_charger,
-            after_grace_deadline_ms, after_hard_deadline_ms, timestamp_ms, clock_rule)
+            reason, implied, after_state, after_session, after_target_charger, after_next_target_charger,
+            after_grace_deadline_ms, after_hard_deadline_ms, after_ended_by, after_previous_session, second_place,
+            closed_session, previous_state, timestamp_ms, clock_rule)
         VALUES (
             ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
-            ?24, ?25, ?26, ?27, ?28)
+            ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33)
         """
 
     /// The order that SQLite sorts by is the order of PlacedEvent: integers, NULL before them; texts by memcmp.
@@ -103,11 +111,13 @@ final class EventTable {
         SELECT event.id, event.session, (SELECT session_id FROM session WHERE session.id = event.session),
             event.charger, (SELECT place_id FROM place WHERE place.id = event.charger),
             name, corrected_at_ms, sequence, coalesce(event_id, idempotency_key), idempotency_key, origin,
-            grace_period_seconds, hard_timeout_seconds, transition, reason, implies_reset,
+            grace_period_seconds, hard_timeout_seconds, transition, reason, implied,
             after_state, after_session, (SELECT session_id FROM session WHERE session.id = after_session),
             after_target_charger, (SELECT place_id FROM place WHERE place.id = after_target_charger),
             after_next_target_charger, (SELECT place_id FROM place WHERE place.id = after_next_target_charger),
-            after_grace_deadline_ms, after_hard_deadline_ms
+            after_grace_deadline_ms, after_hard_deadline_ms, after_ended_by,
+            after_previous_session, (SELECT session_id FROM session WHERE session.id = after_previous_session),
+            previous_state, second_place, closed_session, event.settings_version, received_at_ms
         FROM event
         CROSS JOIN event_kind ON event_kind.id = event.kind
         CROSS JOIN settings_version ON settings_version.id = event.settings_version
@@ -153,18 +163,24 @@ final class EventTable {
             try bindings.set(17, append.request.submission.metadata)
             try event.verdict.bind(to: bindings, at: 18)
             try event.after.bind(to: bindings, at: 21)
+            try bindings.set(29, event.secondPlace)
+            try bindings.set(30, event.closedSession)
+            try bindings.set(31, event.placed.previousState?.code)
             if append.request.submission.sentAt != nil {
-                try bindings.set(27, append.request.submission.timestamp?.millisecondsSinceEpoch)
+                try bindings.set(32, append.request.submission.timestamp?.millisecondsSinceEpoch)
             }
-            try bindings.set(28, event.placed.origin == .client ? event.clock.rule.code : nil)
+            try bindings.set(33, event.placed.origin == .client ? event.clock.rule.code : nil)
         }
     }
 
-    func update(_ id: Int64, verdict: Verdict, after: StoredJourney) throws(SQLiteError) {
+    /// Brings a row up to date with what the fold makes of it now.
+    func update(_ folded: Refolded) throws(SQLiteError) {
         try updateVerdict.run { (bindings) throws(SQLiteError) in
-            try bindings.set(1, id)
-            try verdict.bind(to: bindings, at: 2)
-            try after.bind(to: bindings, at: 5)
+            try bindings.set(1, folded.row.id)
+            try folded.verdict.bind(to: bindings, at: 2)
+            try folded.after.bind(to: bindings, at: 5)
+            try bindings.set(13, folded.secondPlace)
+            try bindings.set(14, folded.closedSession)
         }
     }
 
@@ -176,22 +192,35 @@ final class EventTable {
         }
     }
 
-    /// The driver's last event before `event` in the order, if there is one at the floor or above it.
-    func predecessor(
+    /// Where a new event belongs that is not the last.
+    struct Place {
+        /// The last event before it, and before those that share its second; at the floor or above it.
+        var predecessor: FoldedEventRow?
+        /// Behind so many of its second that it is not put in order with them: then `predecessor` is one of them.
+        var secondPlace: Int64?
+    }
+
+    func place(
         of event: PlacedEvent, of driver: Int64, notBefore floor: Moment?
-    ) throws(SQLiteError) -> FoldedEventRow? {
-        var found: FoldedEventRow?
+    ) throws(SQLiteError) -> Place {
+        var place = Place()
         try backFromTime.forEach { (bindings) throws(SQLiteError) in
             try bindings.set(1, driver)
             try bindings.set(2, event.occurredAt.millisecondsSinceEpoch)
             try bindings.set(3, floor?.millisecondsSinceEpoch ?? .min)
         } visit: { (row) throws(SQLiteError) in
             let candidate = try FoldedEventRow(row)
-            guard candidate.event < event else { return true }
-            found = candidate
+            if candidate.event.sharesSecond(with: event) {
+                let next = (candidate.secondPlace ?? 0) + 1
+                guard next >= OrderWithinSecond.searchedMax else { return true }
+                place.secondPlace = next
+            } else if !(candidate.event < event) {
+                return true
+            }
+            place.predecessor = candidate
             return false
         }
-        return found
+        return place
     }
 
     /// The journey at the driver's floor; nil for a driver without one.
@@ -203,17 +232,16 @@ final class EventTable {
         }
     }
 
-    /// The driver's events after `event`, in order, until `visit` answers false. It may update the one that it
-    /// was handed.
-    func forEachSuccessor(
-        of event: PlacedEvent, of driver: Int64, visit: (FoldedEventRow) throws(SQLiteError) -> Bool
+    /// The driver's events from that moment on, in order, until `visit` answers false. It may update what it was
+    /// handed.
+    func forEach(
+        of driver: Int64, from start: Moment, visit: (FoldedEventRow) throws(SQLiteError) -> Bool
     ) throws(SQLiteError) {
         try fromTimeOn.forEach { (bindings) throws(SQLiteError) in
             try bindings.set(1, driver)
-            try bindings.set(2, event.occurredAt.millisecondsSinceEpoch)
+            try bindings.set(2, start.millisecondsSinceEpoch)
         } visit: { (row) throws(SQLiteError) in
-            let successor = try FoldedEventRow(row)
-            return event < successor.event ? try visit(successor) : true
+            try visit(try FoldedEventRow(row))
         }
     }
 }
@@ -230,9 +258,15 @@ extension FoldedEventRow {
             name: name, sessionID: row.optionalText(2), chargerID: row.optionalText(4),
             occurredAt: Moment(millisecondsSinceEpoch: row.integer(6)), sequence: row.optionalInteger(7),
             eventID: row.text(8), idempotencyKey: row.text(9), origin: origin,
-            gracePeriodSeconds: Int(row.integer(11)), hardTimeoutSeconds: Int(row.integer(12)))
+            previousState: row.optionalInteger(28).flatMap(JourneyState.init(code:)),
+            isWholeSecond: row.optionalInteger(29) != nil, gracePeriodSeconds: Int(row.integer(11)),
+            hardTimeoutSeconds: Int(row.integer(12)))
         verdict = try Verdict(row, at: 13)
         after = try StoredJourney(row, at: 16)
+        secondPlace = row.optionalInteger(29)
+        closedSession = row.optionalInteger(30)
+        settingsVersion = row.integer(31)
+        receivedAt = Moment(millisecondsSinceEpoch: row.integer(32))
     }
 }
 

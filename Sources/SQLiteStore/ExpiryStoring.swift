@@ -48,6 +48,7 @@ final class ExpiryStoring {
     /// Whether there was an expiry to store.
     func expire(_ due: DueDriver, _ request: ExpiryRequest) throws(SQLiteError) -> Bool {
         guard let driver = try appending.drivers.row(of: due.id) else { return false }
+        if driver.isFoldedByOtherRules { _ = try appending.refold(driver) }
         var journey = driver.journey.journey
         guard let deadline = journey.takeDeadline(before: request.now) else { return false }
         let expiry = try appending.folding.expiry(

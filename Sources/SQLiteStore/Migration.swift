@@ -39,5 +39,6 @@ package struct Migration: Sendable {
         Migration(9, "text_uses", PackageResources._009_text_uses_sql),
         Migration(10, "operation_count", PackageResources._010_operation_count_sql),
         Migration(11, "settings_reload", PackageResources._011_settings_reload_sql),
+        Migration(12, "evidence", PackageResources._012_evidence_sql),
     ]
 }

@@ -6,11 +6,12 @@ import JourneyModel
 
 /// At most `countMax` changes, the oldest first, in the form of the column `recent_changes`:
 ///
-///     change   = head event [session] [grace] [hard]
-///     head     = state | 8 (has session) | 16 (has grace deadline) | 32 (has hard deadline), one byte
+///     change   = head event [session] [grace] [hard] [ended by]
+///     head     = state | 8 (has session) | 16 (has grace deadline) | 32 (has hard deadline) | 64 (has ended by), one byte
 ///     event    = number of the event, LEB128
 ///     session  = row number in `session`, LEB128
 ///     grace, hard = milliseconds since 1970, zigzag, LEB128
+///     ended by = code of Journey.Ending, LEB128
 struct RecentChanges {
     struct Change: Hashable {
         var event: Int64
@@ -19,6 +20,7 @@ struct RecentChanges {
         var session: Int64?
         var graceDeadline: Moment?
         var hardDeadline: Moment?
+        var endedBy: Journey.Ending?
     }
 
     /// Two journeys from IDLE to SESSION_ENDED. A reader who missed more is told where the driver stands.
@@ -60,11 +62,13 @@ extension RecentChanges.Change {
         if session != nil { head |= ChangeForm.hasSession }
         if graceDeadline != nil { head |= ChangeForm.hasGrace }
         if hardDeadline != nil { head |= ChangeForm.hasHard }
+        if endedBy != nil { head |= ChangeForm.hasEnding }
         bytes.append(head)
         ChangeForm.append(UInt64(bitPattern: event), to: &bytes)
         if let session { ChangeForm.append(UInt64(bitPattern: session), to: &bytes) }
         if let graceDeadline { ChangeForm.append(graceDeadline, to: &bytes) }
         if let hardDeadline { ChangeForm.append(hardDeadline, to: &bytes) }
+        if let endedBy { ChangeForm.append(UInt64(bitPattern: endedBy.code), to: &bytes) }
     }
 }
 
@@ -73,6 +77,7 @@ private enum ChangeForm {
     static let hasSession: UInt8 = 8
     static let hasGrace: UInt8 = 16
     static let hasHard: UInt8 = 32
+    static let hasEnding: UInt8 = 64
 
     static func append(_ moment: Moment, to bytes: inout [UInt8]) {
         let value = moment.millisecondsSinceEpoch
@@ -100,17 +105,19 @@ private struct ChangeReader {
         guard position < bytes.count else { return nil }
         let head = bytes[position]
         position += 1
-        guard head < 64, let state = JourneyState(code: Int64(head & ChangeForm.stateMask)), let event = number(),
+        guard head < 128, let state = JourneyState(code: Int64(head & ChangeForm.stateMask)), let event = number(),
             let session = number(if: head & ChangeForm.hasSession != 0),
             let grace = number(if: head & ChangeForm.hasGrace != 0),
-            let hard = number(if: head & ChangeForm.hasHard != 0)
+            let hard = number(if: head & ChangeForm.hasHard != 0),
+            let ending = number(if: head & ChangeForm.hasEnding != 0)
         else {
             position = start
             return nil
         }
         return RecentChanges.Change(
             event: Int64(bitPattern: event), state: state, session: session.map(Int64.init(bitPattern:)),
-            graceDeadline: grace.map(Self.moment), hardDeadline: hard.map(Self.moment))
+            graceDeadline: grace.map(Self.moment), hardDeadline: hard.map(Self.moment),
+            endedBy: ending.flatMap { Journey.Ending(code: Int64(bitPattern: $0)) })
     }
 
     /// The same without a look at what the numbers say; false where `change` answers nil.
@@ -120,7 +127,7 @@ private struct ChangeReader {
         let head = bytes[position]
         position += 1
         // Beside the event, as many as there are bits above the state.
-        let isKnown = head < 64 && JourneyState(code: Int64(head & ChangeForm.stateMask)) != nil
+        let isKnown = head < 128 && JourneyState(code: Int64(head & ChangeForm.stateMask)) != nil
         guard isKnown, (0...(head & ~ChangeForm.stateMask).nonzeroBitCount).allSatisfy({ _ in number() != nil }) else {
             position = start
             return false

@@ -29,6 +29,8 @@ package struct RecordedEvent: Hashable, Sendable {
     /// The deadlines that lie between the two have stored events of their own.
     package var before: Journey
     package var after: Journey
+    /// In which state the client says that it was before the event.
+    package var previousState: JourneyState?
 
     package struct Times: Hashable, Sendable {
         /// To the letter, as sent.

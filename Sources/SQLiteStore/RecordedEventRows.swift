@@ -12,11 +12,13 @@ enum RecordedEventRows {
             (SELECT place_id FROM place WHERE place.id = event.charger),
             (SELECT place_id FROM place WHERE place.id = event.merchant),
             occurred_at, occurred_at_ms, corrected_at_ms, sent_at_ms, received_at_ms, skew_ms, sequence, metadata,
-            version, grace_period_seconds, hard_timeout_seconds, transition, reason, implies_reset,
+            version, grace_period_seconds, hard_timeout_seconds, transition, reason, implied,
             after_state, (SELECT session_id FROM session WHERE session.id = after_session),
             (SELECT place_id FROM place WHERE place.id = after_target_charger),
             (SELECT place_id FROM place WHERE place.id = after_next_target_charger),
-            after_grace_deadline_ms, after_hard_deadline_ms, \(clocks)
+            after_grace_deadline_ms, after_hard_deadline_ms, after_ended_by,
+            (SELECT session_id FROM session WHERE session.id = after_previous_session), previous_state,
+            \(clocks)
         FROM event
         CROSS JOIN event_kind ON event_kind.id = event.kind
         CROSS JOIN settings_version ON settings_version.id = event.settings_version
@@ -24,8 +26,7 @@ enum RecordedEventRows {
     }
     /// The contract's order backwards, as PlacedEvent's `<`.
     private static let newestFirst = """
-        ORDER BY corrected_at_ms DESC, origin DESC, sequence DESC, lifecycle_rank DESC,
-            coalesce(event_id, idempotency_key) DESC, idempotency_key DESC
+        ORDER BY \(FoldOrder.descending)
         """
 
     // MARK: A session
@@ -83,14 +84,15 @@ enum RecordedEventRows {
                         (SELECT session_id FROM session WHERE session.id = journey_base.session),
                         (SELECT place_id FROM place WHERE place.id = journey_base.target_charger),
                         (SELECT place_id FROM place WHERE place.id = journey_base.next_target_charger),
-                        journey_base.grace_deadline_ms, journey_base.hard_deadline_ms
+                        journey_base.grace_deadline_ms, journey_base.hard_deadline_ms, journey_base.ended_by,
+                        (SELECT session_id FROM session WHERE session.id = journey_base.previous_session)
                     FROM driver JOIN journey_base ON journey_base.driver = driver.id
                     WHERE driver.id = ? AND floor_at_ms IS NOT NULL
                     """,
                 arguments: [driver])
             guard let row else { return }
             floor = Moment(millisecondsSinceEpoch: row[0])
-            journey = try RecordedEventRows.journey(row, 1)
+            journey = try StoredEvents.journey(row, 1)
         }
     }
 
@@ -141,7 +143,8 @@ enum RecordedEventRows {
             chargerID: row[10], merchantID: row[11], times: times(row, 12), sequence: row[18], metadata: row[19],
             settings: RecordedEvent.SettingsUsed(
                 version: row[20], gracePeriodSeconds: row[21], hardTimeoutSeconds: row[22]),
-            verdict: try StoredEvents.verdict(row, 23), before: Journey(), after: try journey(row, 26))
+            verdict: try StoredEvents.verdict(row, 23), before: Journey(), after: try StoredEvents.journey(row, 26),
+            previousState: (row[34] as Int64?).flatMap(JourneyState.init(code:)))
     }
 
     private static func times(_ row: Row, _ first: Int) -> RecordedEvent.Times {
@@ -151,13 +154,6 @@ enum RecordedEventRows {
             timestamp: StoredEvents.moment(row["timestamp_ms"]),
             receivedAt: Moment(millisecondsSinceEpoch: row[first + 4]), skewMilliseconds: row[first + 5],
             rule: (row["clock_rule"] as Int64?).flatMap(ClockRule.init(code:)))
-    }
-
-    private static func journey(_ row: Row, _ first: Int) throws -> Journey {
-        Journey(
-            state: try StoredEvents.state(row, first), sessionID: row[first + 1], targetChargerID: row[first + 2],
-            nextTargetChargerID: row[first + 3], graceDeadline: StoredEvents.moment(row[first + 4]),
-            hardDeadline: StoredEvents.moment(row[first + 5]))
     }
 }
 

@@ -62,6 +62,9 @@ extension SQLiteError {
     /// Not SQLite's at all: about one request, which is refused alone as `StoreFailure.driverErased`.
     static let driverWasErased = SQLiteError(extendedCode: SQLITE_CONSTRAINT, message: "the driver was just erased")
 
+    /// Not SQLite's either: takes back what was done to see what it would do.
+    static let dryRun = SQLiteError(extendedCode: SQLITE_CONSTRAINT, message: "a dry run")
+
     /// A row holds what no release of this server wrote.
     static func unreadable(_ column: String) -> SQLiteError {
         SQLiteError(extendedCode: SQLITE_CORRUPT, message: "unreadable value in column \(column)")

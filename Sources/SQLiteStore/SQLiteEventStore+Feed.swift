@@ -44,7 +44,7 @@ extension SQLiteEventStore: EventFeed {
             (SELECT place_id FROM place WHERE place.id = event.charger),
             (SELECT place_id FROM place WHERE place.id = event.merchant),
             corrected_at_ms, received_at_ms, source, app_state, sequence, metadata, version,
-            transition, reason, implies_reset, after_state
+            transition, reason, implied, after_state, after_ended_by
         FROM event
         CROSS JOIN driver ON driver.id = event.driver
         CROSS JOIN event_kind ON event_kind.id = event.kind
@@ -58,6 +58,7 @@ extension SQLiteEventStore: EventFeed {
             sessionID: row[5], chargerID: row[6], merchantID: row[7],
             occurredAt: Moment(millisecondsSinceEpoch: row[8]), receivedAt: Moment(millisecondsSinceEpoch: row[9]),
             source: row[10], appState: row[11], sequence: row[12], metadata: row[13], settingsVersion: row[14],
-            verdict: try StoredEvents.verdict(row, 15), state: try StoredEvents.state(row, 18))
+            verdict: try StoredEvents.verdict(row, 15), state: try StoredEvents.state(row, 18),
+            endedBy: StoredEvents.ending(row[19]))
     }
 }

@@ -30,12 +30,12 @@ extension SQLiteEventStore: OperatorReader {
             let rows = try Row.fetchCursor(
                 db,
                 sql: """
-                    SELECT received_at_ms / 60000 AS minute, name, has_session, transition, reason, implies_reset,
+                    SELECT received_at_ms / 60000 AS minute, name, has_session, transition, reason, implied,
                         after_state, count(*)
                     FROM event CROSS JOIN event_kind ON event_kind.id = event.kind
                     WHERE event.id > ? AND event.id <= ? AND event.driver NOT IN (\(SimulatedDriverRows.select))
                     GROUP BY minute, event.kind, transition, reason,
-                        implies_reset, after_state
+                        implied, after_state
                     """, arguments: [after, last])
             var tallies: [EventTally] = []
             while let row = try rows.next() {

@@ -22,18 +22,15 @@ enum StoredChanges {
                 SELECT id, state, (SELECT session_id FROM session WHERE session.id = driver.session),
                     (SELECT place_id FROM place WHERE place.id = target_charger),
                     (SELECT place_id FROM place WHERE place.id = next_target_charger),
-                    grace_deadline_ms, hard_deadline_ms, recent_changes
+                    grace_deadline_ms, hard_deadline_ms, ended_by,
+                    (SELECT session_id FROM session WHERE session.id = driver.previous_session), recent_changes
                 FROM driver WHERE driver_id = ?
                 """,
             arguments: [driver.rawValue])
         guard let row else { return nil }
-        let journey = Journey(
-            state: try StoredEvents.state(row, 1), sessionID: row[2], targetChargerID: row[3],
-            nextTargetChargerID: row[4], graceDeadline: StoredEvents.moment(row[5]),
-            hardDeadline: StoredEvents.moment(row[6]))
-        let changes: Data? = row[7]
+        let changes: Data? = row[9]
         let recent = RecentChanges(bytes: changes.map { [UInt8]($0) } ?? [])
-        return Standing(driver: row[0], journey: journey, recent: recent)
+        return Standing(driver: row[0], journey: try StoredEvents.journey(row, 1), recent: recent)
     }
 
     static func changes(of driver: DriverID, after id: Int64?, _ db: Database) throws -> JourneyChanges {
@@ -49,7 +46,7 @@ enum StoredChanges {
                 })
         }
         var head = standing?.journey ?? Journey()
-        (head.targetChargerID, head.nextTargetChargerID) = (nil, nil)
+        (head.targetChargerID, head.nextTargetChargerID, head.previousSessionID) = (nil, nil, nil)
         return .newest(
             JourneyChange(id: newest, journey: head, cause: try cause(newest, of: standing?.driver, db)))
     }
@@ -68,7 +65,7 @@ enum StoredChanges {
         }
         return Journey(
             state: change.state, sessionID: sessionID, graceDeadline: change.graceDeadline,
-            hardDeadline: change.hardDeadline)
+            hardDeadline: change.hardDeadline, endedBy: change.endedBy)
     }
 
     private static func cause(_ event: Int64, of driver: Int64?, _ db: Database) throws -> JourneyChange.Cause? {

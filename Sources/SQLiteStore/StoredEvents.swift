@@ -26,11 +26,13 @@ enum StoredEvents {
         let row = try Row.fetchOne(
             db,
             sql: """
-                SELECT coalesce(event_id, idempotency_key), digest, transition, reason, implies_reset,
+                SELECT coalesce(event_id, idempotency_key), digest, transition, reason, implied,
                     state, (SELECT session_id FROM session WHERE session.id = driver.session),
                     (SELECT place_id FROM place WHERE place.id = target_charger),
                     (SELECT place_id FROM place WHERE place.id = next_target_charger),
-                    grace_deadline_ms, hard_deadline_ms, app_state, schema_version
+                    grace_deadline_ms, hard_deadline_ms, ended_by,
+                    (SELECT session_id FROM session WHERE session.id = driver.previous_session), app_state,
+                    schema_version
                 FROM driver JOIN event ON event.driver = driver.id JOIN event_kind ON event_kind.id = event.kind
                 WHERE driver_id = ? AND idempotency_key = ?
                 """,
@@ -39,12 +41,9 @@ enum StoredEvents {
         let stored = try row.decode(Data.self, atIndex: 1)
         let isRepeat =
             stored == Data(digest)
-            || submission.isRepeat(withStoredAppState: row[11], schemaVersion: row[12]) { stored == Data($0) }
+            || submission.isRepeat(withStoredAppState: row[13], schemaVersion: row[14]) { stored == Data($0) }
         guard isRepeat else { return .keyReused }
-        let journey = Journey(
-            state: try state(row, 5), sessionID: row[6], targetChargerID: row[7], nextTargetChargerID: row[8],
-            graceDeadline: moment(row[9]), hardDeadline: moment(row[10]))
-        return .replayed(StoredEvent(eventID: row[0], verdict: try verdict(row, 2), journey: journey))
+        return .replayed(StoredEvent(eventID: row[0], verdict: try verdict(row, 2), journey: try journey(row, 5)))
     }
 
     static func timeline(of driver: DriverID, limit: Int, _ db: Database) throws -> [TimelineEntry] {
@@ -52,13 +51,12 @@ enum StoredEvents {
             db,
             sql: """
                 SELECT idempotency_key, name, has_session, occurred_at, corrected_at_ms,
-                    transition, reason, implies_reset, after_state
+                    transition, reason, implied, after_state
                 FROM driver
                 JOIN event ON event.driver = driver.id
                 JOIN event_kind ON event_kind.id = event.kind
                 WHERE driver_id = ?
-                ORDER BY corrected_at_ms, origin, sequence, lifecycle_rank, coalesce(event_id, idempotency_key),
-                    idempotency_key
+                ORDER BY \(FoldOrder.ascending)
                 LIMIT ?
                 """,
             arguments: [driver.rawValue, limit])
@@ -78,17 +76,30 @@ enum StoredEvents {
         return name
     }
 
-    /// Three columns: transition, reason, implies_reset.
+    /// Three columns: transition, reason, implied.
     static func verdict(_ row: Row, _ first: Int) throws -> Verdict {
         guard let transition = Verdict.Transition(code: row[first]) else { throw SQLiteError.unreadable("transition") }
         let reason: Int64? = row[first + 1]
         return Verdict(
-            transition, reason: reason.flatMap(Verdict.Reason.init(code:)), impliesReset: row[first + 2])
+            transition, reason: reason.flatMap(Verdict.Reason.init(code:)),
+            implied: ImpliedSteps(code: row[first + 2]) ?? [])
     }
 
     static func state(_ row: Row, _ index: Int) throws -> JourneyState {
         guard let state = JourneyState(code: row[index]) else { throw SQLiteError.unreadable("state") }
         return state
+    }
+
+    /// Eight columns: state, session, target, next target, both deadlines, why it ended, previous session.
+    static func journey(_ row: Row, _ first: Int) throws -> Journey {
+        Journey(
+            state: try state(row, first), sessionID: row[first + 1], targetChargerID: row[first + 2],
+            nextTargetChargerID: row[first + 3], graceDeadline: moment(row[first + 4]),
+            hardDeadline: moment(row[first + 5]), endedBy: ending(row[first + 6]), previousSessionID: row[first + 7])
+    }
+
+    static func ending(_ code: Int64?) -> Journey.Ending? {
+        code.flatMap(Journey.Ending.init(code:))
     }
 
     static func moment(_ milliseconds: Int64?) -> Moment? {

@@ -9,17 +9,9 @@ struct StoredJourney {
     var session: Int64?
     var targetCharger: Int64?
     var nextTargetCharger: Int64?
+    var previousSession: Int64?
 
     init() {}
-
-    init(
-        journey: Journey, session: Int64? = nil, targetCharger: Int64? = nil, nextTargetCharger: Int64? = nil
-    ) {
-        self.journey = journey
-        self.session = session
-        self.targetCharger = targetCharger
-        self.nextTargetCharger = nextTargetCharger
-    }
 
     /// The session that the journey is in, if that is its id. A driver's journey is in no other driver's session.
     func sessionRow(named sessionID: String) -> Int64? {
@@ -29,8 +21,8 @@ struct StoredJourney {
         return session
     }
 
-    /// Nine columns from `first` on: state; session as number and text; the target and the next target likewise;
-    /// grace and hard deadline.
+    /// Twelve columns from `first` on: state; session as number and text; the target and the next target likewise;
+    /// grace and hard deadline; why it ended; the previous session as number and text.
     init(_ columns: borrowing Columns, at first: Int32) throws(SQLiteError) {
         guard let state = JourneyState(code: columns.integer(first)) else {
             throw SQLiteError.unreadable("state")
@@ -38,16 +30,20 @@ struct StoredJourney {
         session = columns.optionalInteger(first + 1)
         targetCharger = columns.optionalInteger(first + 3)
         nextTargetCharger = columns.optionalInteger(first + 5)
+        previousSession = columns.optionalInteger(first + 10)
         journey = Journey(
             state: state,
             sessionID: session == nil ? nil : columns.optionalText(first + 2),
             targetChargerID: targetCharger == nil ? nil : columns.optionalText(first + 4),
             nextTargetChargerID: nextTargetCharger == nil ? nil : columns.optionalText(first + 6),
             graceDeadline: columns.optionalInteger(first + 7).map(Moment.init(millisecondsSinceEpoch:)),
-            hardDeadline: columns.optionalInteger(first + 8).map(Moment.init(millisecondsSinceEpoch:)))
+            hardDeadline: columns.optionalInteger(first + 8).map(Moment.init(millisecondsSinceEpoch:)),
+            endedBy: columns.optionalInteger(first + 9).flatMap(Journey.Ending.init(code:)),
+            previousSessionID: previousSession == nil ? nil : columns.optionalText(first + 11))
     }
 
-    /// Six parameters from `first` on: state, session, target, next target, grace and hard deadline.
+    /// Eight parameters from `first` on: state, session, target, next target, grace and hard deadline, why it ended,
+    /// the previous session.
     func bind(to bindings: borrowing Bindings, at first: Int32) throws(SQLiteError) {
         try bindings.set(first, journey.state.code)
         try bindings.set(first + 1, session)
@@ -55,23 +51,25 @@ struct StoredJourney {
         try bindings.set(first + 3, nextTargetCharger)
         try bindings.set(first + 4, journey.graceDeadline?.millisecondsSinceEpoch)
         try bindings.set(first + 5, journey.hardDeadline?.millisecondsSinceEpoch)
+        try bindings.set(first + 6, journey.endedBy?.code)
+        try bindings.set(first + 7, previousSession)
     }
 }
 
 extension Verdict {
-    /// Three columns from `first` on: transition, reason, implies_reset.
+    /// Three columns from `first` on: transition, reason, implied.
     init(_ columns: borrowing Columns, at first: Int32) throws(SQLiteError) {
         guard let transition = Transition(code: columns.integer(first)) else {
             throw SQLiteError.unreadable("transition")
         }
         self.init(
             transition, reason: columns.optionalInteger(first + 1).flatMap(Reason.init(code:)),
-            impliesReset: columns.integer(first + 2) != 0)
+            implied: ImpliedSteps(code: columns.integer(first + 2)) ?? [])
     }
 
     func bind(to bindings: borrowing Bindings, at first: Int32) throws(SQLiteError) {
         try bindings.set(first, transition.code)
         try bindings.set(first + 1, reason?.code)
-        try bindings.set(first + 2, impliesReset ? 1 : 0)
+        try bindings.set(first + 2, implied.code)
     }
 }

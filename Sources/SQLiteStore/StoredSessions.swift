@@ -6,14 +6,6 @@ import GRDB
 import JourneyModel
 
 enum StoredSessions {
-    /// The contract's order of events, as PlacedEvent's `<`.
-    private static let order = """
-        corrected_at_ms, origin, sequence, lifecycle_rank, coalesce(event_id, idempotency_key), idempotency_key
-        """
-    private static let newestFirst = """
-        corrected_at_ms DESC, origin DESC, sequence DESC, lifecycle_rank DESC,
-        coalesce(event_id, idempotency_key) DESC, idempotency_key DESC
-        """
     private static let summarySQL = """
         SELECT session.id, session_id, opened_at_ms, registered_at_ms,
             (SELECT place_id FROM place WHERE place.id = charger),
@@ -60,20 +52,34 @@ enum StoredSessions {
     }
 
     /// After the last event of the session that left the journey in it. Only a session's own events move it, and its
-    /// deadlines, so no later event of the driver matters.
+    /// deadlines, and the event of another journey that closed it.
     private static func journey(in session: Int64, named sessionID: String, _ db: Database) throws -> Journey? {
         let row = try Row.fetchOne(
             db,
             sql: """
-                SELECT after_state, after_grace_deadline_ms, after_hard_deadline_ms
+                SELECT after_state, after_grace_deadline_ms, after_hard_deadline_ms, after_ended_by, corrected_at_ms
                 FROM event CROSS JOIN event_kind ON event_kind.id = event.kind
-                WHERE session = ?1 AND after_session = ?1 ORDER BY \(newestFirst) LIMIT 1
+                WHERE session = ?1 AND after_session = ?1 ORDER BY \(FoldOrder.descending) LIMIT 1
                 """,
             arguments: [session])
         guard let row else { return nil }
+        let state = try StoredEvents.state(row, 0)
+        if state.hasSessionInProgress, let ending = try closing(of: session, after: row[4], db) {
+            return Journey(state: .sessionEnded, sessionID: sessionID, endedBy: ending)
+        }
         return Journey(
-            state: try StoredEvents.state(row, 0), sessionID: sessionID, graceDeadline: StoredEvents.moment(row[1]),
-            hardDeadline: StoredEvents.moment(row[2]))
+            state: state, sessionID: sessionID, graceDeadline: StoredEvents.moment(row[1]),
+            hardDeadline: StoredEvents.moment(row[2]), endedBy: StoredEvents.ending(row[3]))
+    }
+
+    /// Why the session is over, if another journey began in its midst.
+    private static func closing(of session: Int64, after milliseconds: Int64, _ db: Database) throws -> Journey.Ending?
+    {
+        let row = try Row.fetchOne(
+            db,
+            sql: "SELECT after_session IS NULL FROM event WHERE closed_session = ? AND corrected_at_ms >= ? LIMIT 1",
+            arguments: [session, milliseconds])
+        return row.map { $0[0] ? .reset : .superseded }
     }
 
     // MARK: Events
@@ -107,11 +113,12 @@ enum StoredSessions {
                 SELECT event.id, coalesce(event_id, idempotency_key), idempotency_key, name, has_session, source,
                     app_state, (SELECT place_id FROM place WHERE place.id = event.charger),
                     (SELECT place_id FROM place WHERE place.id = event.merchant), corrected_at_ms, occurred_at,
-                    received_at_ms, sequence, version, transition, reason, implies_reset, after_state
+                    received_at_ms, sequence, version, transition, reason, implied, after_state,
+                    after_ended_by
                 FROM event
                 CROSS JOIN event_kind ON event_kind.id = event.kind
                 CROSS JOIN settings_version ON settings_version.id = event.settings_version
-                WHERE session = ? AND corrected_at_ms >= ? ORDER BY \(order)
+                WHERE session = ? AND corrected_at_ms >= ? ORDER BY \(FoldOrder.ascending)
                 """,
             arguments: [session, from])
         var events: [SessionEvent] = []
@@ -129,6 +136,7 @@ enum StoredSessions {
             appState: row[6], chargerID: row[7], merchantID: row[8],
             occurredAt: Moment(millisecondsSinceEpoch: row[9]), occurredAtText: row[10],
             receivedAt: Moment(millisecondsSinceEpoch: row[11]), sequence: row[12], settingsVersion: row[13],
-            verdict: try StoredEvents.verdict(row, 14), state: try StoredEvents.state(row, 17))
+            verdict: try StoredEvents.verdict(row, 14), state: try StoredEvents.state(row, 17),
+            endedBy: StoredEvents.ending(row[18]))
     }
 }

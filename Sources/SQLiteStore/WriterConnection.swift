@@ -18,6 +18,7 @@ final class WriterConnection {
     let log: WriterLog
     private let appending: EventAppending
     private let expiring: ExpiryStoring
+    private let waitingForRefold: WaitingForRefold
     private let begin: PreparedStatement
     private let commit: PreparedStatement
     private let rollback: PreparedStatement
@@ -45,6 +46,7 @@ final class WriterConnection {
         log = WriterLog(of: connection, checkpointer: checkpointer)
         appending = try EventAppending(on: connection, digests: digests)
         expiring = try ExpiryStoring(appending, on: connection)
+        waitingForRefold = try WaitingForRefold(on: connection)
         begin = try PreparedStatement("BEGIN IMMEDIATE", on: connection)
         commit = try PreparedStatement("COMMIT", on: connection)
         rollback = try PreparedStatement("ROLLBACK", on: connection)
@@ -203,6 +205,8 @@ final class WriterConnection {
             return .done(.register(outcome, waiting))
         case .expire(let request, let waiting):
             return .done(.expire(try expire(request), waiting))
+        case .refold(let request, let waiting):
+            return .done(.refold(try refold(request), waiting))
         case .change(let change):
             return .done(.change(tell: try tell(of: change, db)))
         case .probe(let waiting):
@@ -246,6 +250,19 @@ final class WriterConnection {
         }
         if due.count >= request.driversMax { stored.next = due.last?.place }
         return stored
+    }
+
+    /// With a savepoint, always: for a driver whose rows cannot be read, and for a dry run.
+    private func refold(_ request: RefoldRequest) throws(SQLiteError) -> RefoldPart {
+        try appending.drivers.writeChanged()
+        guard let due = try waitingForRefold.next(request) else { return RefoldPart(next: nil, counts: RefoldCounts()) }
+        var part = RefoldPart(next: due.number, counts: RefoldCounts())
+        let outcome = try self.request(isolating: true, sparing: \.isAboutOneDriver) { () throws(SQLiteError) in
+            if let driver = try appending.drivers.row(of: due.driver) { part.counts = try appending.refold(driver) }
+            if request.isDryRun { throw .dryRun }
+        }
+        if case .failure(let failure) = outcome, !request.isDryRun { part.failure = failure }
+        return part
     }
 
     private func outcome(

@@ -16,13 +16,14 @@ enum WriterWork: QueuedWork {
         UnsafeContinuation<[Result<AppendOutcome, StoreFailure>], Never>)
     indirect case register(SessionRegistration, CheckedContinuation<Result<RegistrationOutcome, StoreFailure>, Never>)
     indirect case expire(ExpiryRequest, CheckedContinuation<Result<StoredExpiries, StoreFailure>, Never>)
+    indirect case refold(RefoldRequest, CheckedContinuation<Result<RefoldPart, StoreFailure>, Never>)
     indirect case change(PendingChange)
     /// A write that changes nothing that anybody reads: is the disk taking writes?
     case probe(CheckedContinuation<Result<Void, StoreFailure>, Never>)
 
     var requestCount: Int {
         switch self {
-        case .append, .register, .change, .probe: 1
+        case .append, .register, .refold, .change, .probe: 1
         case .appendMany(let appends, _, _): appends.count
         case .expire(let request, _): request.driversMax
         }
@@ -40,6 +41,7 @@ enum WriterWork: QueuedWork {
             waiting.resume(returning: outcomes + appends.map { _ in .failure(failure) })
         case .register(_, let waiting): waiting.resume(returning: .failure(failure))
         case .expire(_, let waiting): waiting.resume(returning: .failure(failure))
+        case .refold(_, let waiting): waiting.resume(returning: .failure(failure))
         case .change(let change): change.fail(failure)
         case .probe(let waiting): waiting.resume(returning: .failure(failure))
         }
@@ -80,6 +82,7 @@ enum DoneWork {
         Result<RegistrationOutcome, StoreFailure>,
         CheckedContinuation<Result<RegistrationOutcome, StoreFailure>, Never>)
     case expire(StoredExpiries, CheckedContinuation<Result<StoredExpiries, StoreFailure>, Never>)
+    case refold(RefoldPart, CheckedContinuation<Result<RefoldPart, StoreFailure>, Never>)
     case change(tell: @Sendable () -> Void)
     case probe(CheckedContinuation<Result<Void, StoreFailure>, Never>)
 
@@ -89,6 +92,7 @@ enum DoneWork {
         case .appendMany(let outcomes, let waiting): waiting.resume(returning: outcomes)
         case .register(let outcome, let waiting): waiting.resume(returning: outcome)
         case .expire(let stored, let waiting): waiting.resume(returning: .success(stored))
+        case .refold(let part, let waiting): waiting.resume(returning: .success(part))
         case .change(let tell): tell()
         case .probe(let waiting): waiting.resume(returning: .success(()))
         }

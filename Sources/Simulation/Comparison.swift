@@ -14,7 +14,7 @@ struct Comparison {
             return ["answered \(answer.statusCode)\(answer.code.map { " \($0)" } ?? "") instead of 200"]
         }
         let reason = expected.verdict.reason?.rawValue
-        let implied = expected.verdict.impliesReset ? "reset" : nil
+        let implied = expected.verdict.implied.isEmpty ? nil : expected.verdict.implied.names.joined(separator: ", ")
         return [
             difference("status", statuses.map(\.rawValue), answer.status),
             difference("event_id", [eventID], answer.eventID),

@@ -20,6 +20,10 @@ package struct ScriptedEvent: Hashable, Sendable {
     package var sequence: Int64?
     /// For an event that is sent alone; batches have their own.
     package var route: EventRoute
+    /// The state in which the phone says that it was before; nil when it says nothing.
+    package var previousState: JourneyState?
+    /// Its time is told without a fraction of a second.
+    package var isWholeSecond = false
 }
 
 /// What a phone sends at once.

@@ -10,6 +10,7 @@ extension DriveScript {
         case .offlineGap: return offlineGap(all, &random)
         case .duplicates: return all.flatMap { duplicates(of: $0, &random) } + repeats(all, &random)
         case .shuffledDelivery: return shuffled(all, &random)
+        case .lostEvents: return random.happens(inPercent: 50) ? shuffled(all, &random) : all.map(alone)
         case .forceQuit:
             let told = toldBeforeQuit ?? all.count
             return all.prefix(told).map(alone) + (told < all.count ? [batch(all.suffix(all.count - told))] : [])

@@ -30,7 +30,7 @@ struct DriveScript {
         self.scenario = scenario
         self.settings = settings
         random = ScriptRandom(seed: seed)
-        isV1 = random.happens(inPercent: 40)
+        isV1 = random.happens(inPercent: 40) || scenario == .lostEvents
     }
 
     /// - Parameter previousSession: of the drive before, for a reset; nil for the driver's first.
@@ -45,6 +45,7 @@ struct DriveScript {
     }
 
     private mutating func write(previousSession: String?) {
+        if scenario == .lostEvents { return driveWithLosses(from: previousSession == nil ? .idle : .sessionEnded) }
         let jumpMilliseconds = scenario == .clockJump ? clockJump() : 0
         let isRightAtFirst = random.happens(inPercent: 50)
         clockErrorMilliseconds = isRightAtFirst ? 0 : jumpMilliseconds
@@ -97,7 +98,8 @@ struct DriveScript {
         }
         depart()
         if random.happens(inPercent: 20) {
-            add(.visitVerifiedByWeb, afterPerMille: 10...50, of: graceMilliseconds, session: sessionID)
+            add(
+                .visitVerifiedByWeb, afterPerMille: 10...50, of: graceMilliseconds, session: "\(prefix)-of-another-day")
         }
         add(.enteredMerchantZone, afterPerMille: 100...700, of: graceMilliseconds, session: sessionID)
         if random.happens(inPercent: 30) { add(.diagnostic("low_battery"), session: sessionID) }
@@ -133,6 +135,59 @@ struct DriveScript {
             add(.enteredMerchantZone, session: sessionID)
         }
         add(.sessionRestored, after: 1...5, session: sessionID)
+    }
+
+    // MARK: Losses
+
+    /// Of the events that a later one proves, the last one or two are told to nobody.
+    private mutating func driveWithLosses(from state: JourneyState) {
+        var phone = state
+        var lossesLeft = Int.random(in: 1...2, using: &random)
+        func tell(_ name: EventName, _ session: String?, to destination: JourneyState, _ seconds: ClosedRange<Int64>) {
+            pass(seconds: seconds)
+            defer { phone = destination }
+            let isProvenLater = destination != .sessionEnded && name != .chargerTargeted
+            if isProvenLater, lossesLeft > 0, random.happens(inPercent: 25) {
+                lossesLeft -= 1
+            } else {
+                add(name, session: session, from: phone)
+            }
+        }
+        tell(.enteredChargerIntentZone, nil, to: .nearCharger, 10...60)
+        if random.happens(inPercent: 40) {
+            tell(.exitedChargerIntentZone, nil, to: .idle, 10...60)
+            tell(.enteredChargerIntentZone, nil, to: .nearCharger, 0...0)
+        }
+        tell(.anchorDwellComplete, nil, to: .anchored, 120...300)
+        if random.happens(inPercent: 30) {
+            tell(.exitedChargerIntentZone, nil, to: .idle, 5...60)
+            tell(.enteredChargerIntentZone, nil, to: .nearCharger, 5...60)
+            tell(.anchorDwellComplete, nil, to: .anchored, 120...300)
+        }
+        if random.happens(inPercent: 20) {
+            tell(.webRequestedEnd, nil, to: .sessionEnded, 1...5)
+            tell(.enteredChargerIntentZone, nil, to: .nearCharger, 5...60)
+            tell(.anchorDwellComplete, nil, to: .anchored, 120...300)
+        }
+        if random.happens(inPercent: 30) {
+            tell(.exclusiveActivatedByWeb, "\(prefix)-left", to: .sessionActive, 5...30)
+            tell(.chargerTargeted, nil, to: .anchored, 5...30)
+        }
+        tell(.exclusiveActivatedByWeb, sessionID, to: .sessionActive, 5...30)
+        activatedAt = now
+        // A second at most, so that they fit into the smallest settings.
+        if random.happens(inPercent: 80) {
+            tell(.departedCharger, sessionID, to: .inTransit, 0...0)
+            if random.happens(inPercent: 60) { tell(.enteredMerchantZone, sessionID, to: .atMerchant, 0...1) }
+        }
+        tell(.visitVerifiedByWeb, sessionID, to: .sessionEnded, 0...0)
+    }
+
+    private mutating func add(_ name: EventName, session: String?, from state: JourneyState) {
+        add(name, session: session)
+        guard let last = events.indices.last else { return }
+        events[last].previousState = state
+        events[last].isWholeSecond = true
     }
 
     // MARK: Events

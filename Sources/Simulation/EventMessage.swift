@@ -18,11 +18,13 @@ struct EventMessage {
         self.event = event
         let id = "\(runID)-\(event.id)"
         let sessionID = event.sessionID.map { "\(runID)-\($0)" }
-        let happenedAt = start.advanced(byMilliseconds: event.offsetMilliseconds)
+        var happenedAt = start.advanced(byMilliseconds: event.offsetMilliseconds)
+        if event.isWholeSecond { happenedAt.millisecondsSinceEpoch -= happenedAt.millisecondsSinceEpoch % 1000 }
         occurredAt = happenedAt.advanced(byMilliseconds: event.clockErrorMilliseconds)
         placed = PlacedEvent(
             name: event.name, sessionID: sessionID, chargerID: event.chargerID, occurredAt: happenedAt,
             sequence: event.sequence, eventID: id, idempotencyKey: id, origin: .client,
+            previousState: event.previousState, isWholeSecond: event.isWholeSecond,
             gracePeriodSeconds: settings.gracePeriodSeconds, hardTimeoutSeconds: settings.hardTimeoutSeconds)
         body = Self.body(event, id: id, sessionID: sessionID, occurredAt: occurredAt)
     }
@@ -42,9 +44,14 @@ struct EventMessage {
         member("charger_id", event.chargerID)
         member("merchant_id", event.merchantID)
         member("event", event.spelling)
-        member("occurred_at", RFC3339.text(of: occurredAt))
+        let time = RFC3339.text(of: occurredAt)
+        member("occurred_at", event.isWholeSecond ? time.replacing(".000Z", with: "Z") : time)
         member("timestamp", RFC3339.text(of: occurredAt))
         member("source", "dwell_simulate")
+        if let previousState = event.previousState {
+            writer.name("metadata")
+            writer.value(.object([JSONMember("previous_state", .string(previousState.rawValue))]))
+        }
         if let sequence = event.sequence {
             writer.name("sequence")
             writer.integer(sequence)

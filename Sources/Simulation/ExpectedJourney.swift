@@ -6,7 +6,7 @@ import JourneyModel
 struct ExpectedJourney {
     /// Where the driver stood before the first event.
     private let start: Journey
-    /// Sorted.
+    /// In the order in which they were answered, which is that of arrival.
     private var events: [PlacedEvent] = []
 
     init(start: Journey) {
@@ -20,13 +20,14 @@ struct ExpectedJourney {
     /// A second time does nothing.
     mutating func add(_ event: PlacedEvent) {
         guard !contains(event.idempotencyKey) else { return }
-        events.insert(event, at: events.firstIndex { event < $0 } ?? events.count)
+        events.append(event)
     }
 
     /// What an answer about that event must say, given at some moment of `span`. Nil for an event that was not added.
     func answer(about idempotencyKey: String, within span: ClosedRange<Moment>) -> ExpectedAnswer? {
-        let folded = Fold.replay(events, from: start)
-        guard let index = events.firstIndex(where: { $0.idempotencyKey == idempotencyKey }), let head = folded.last
+        let ordered = Fold.inOrder(events, from: start)
+        let folded = Fold.replay(ordered, from: start)
+        guard let index = ordered.firstIndex(where: { $0.idempotencyKey == idempotencyKey }), let head = folded.last
         else { return nil }
         let states = [span.lowerBound, span.upperBound].map { head.journey.advanced(to: $0).state }
         return ExpectedAnswer(verdict: folded[index].verdict, states: states)

@@ -14,4 +14,7 @@ package enum Scenario: String, Hashable, Sendable, CaseIterable {
     /// The app is killed with a session in progress: the server keeps the time, and what the phone tells after its
     /// restart counts at its own moment.
     case forceQuit = "force-quit"
+    /// As shipped clients send it, in whole seconds and with the state before each event; some events are lost for good,
+    /// and later ones prove them. The target may be set again in a session.
+    case lostEvents = "lost-events"
 }

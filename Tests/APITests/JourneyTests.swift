@@ -117,7 +117,8 @@ struct JourneyRouteTests {
         api.journeys.tell(
             Journey(state: .sessionActive, sessionID: "s1", hardDeadline: .sample.advanced(byMilliseconds: -1)))
         let text = await api.askSignedIn("/native/session").text
-        #expect(text.hasPrefix(#"{"state":"SESSION_ENDED","session_id":"s1","deadlines":{},"#))
+        #expect(
+            text.hasPrefix(#"{"state":"SESSION_ENDED","ended_by":"hard_timeout","session_id":"s1","deadlines":{},"#))
     }
 
     @Test func `who has no events stands in IDLE`() async throws {

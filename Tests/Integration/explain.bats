@@ -12,7 +12,7 @@ setup() {
     post /native/events "$(event anchorDwellComplete k2 ".occurred_at = \"$(seconds_ago 200)\"")"
     post /native/events "$(event exclusive_activated k3 \
         ".occurred_at = \"$(seconds_ago 100)\" | .session_id = \"$session\" | .metadata = {lat: 52.123456}")"
-    post /native/events "$(event visitVerifiedByWeb k4 ".session_id = \"$session\"")"
+    post /native/events "$(event enteredMerchantZone k4 ".session_id = \"$session\"")"
 }
 
 teardown() {
@@ -24,7 +24,7 @@ teardown() {
     cat "$BATS_TEST_TMPDIR/out"
     [[ $(grep -cE '^ [1-4]  ' "$BATS_TEST_TMPDIR/out") == 4 ]]
     grep -qE '^ 1  enteredChargerIntentZone +applied$' "$BATS_TEST_TMPDIR/out"
-    grep -qE '^ 4  visitVerifiedByWeb +rejected: not_at_merchant$' "$BATS_TEST_TMPDIR/out"
+    grep -qE '^ 4  enteredMerchantZone +rejected: must_depart_first$' "$BATS_TEST_TMPDIR/out"
     grep -q 'ANCHORED -> SESSION_ACTIVE' "$BATS_TEST_TMPDIR/out"
     grep -q 'spelled exclusive_activated' "$BATS_TEST_TMPDIR/out"
     grep -q 'grace period 900 s, hard timeout 3600 s' "$BATS_TEST_TMPDIR/out"
@@ -40,7 +40,7 @@ teardown() {
     dwell explain --session "$session" --json >"$BATS_TEST_TMPDIR/out"
     jq -e '[.events[].state] == ["NEAR_CHARGER", "ANCHORED", "SESSION_ACTIVE", "SESSION_ACTIVE"]' \
         "$BATS_TEST_TMPDIR/out"
-    jq -e '.events[3] | .transition == "rejected" and .reason == "not_at_merchant" and .state_before == .state' \
+    jq -e '.events[3] | .transition == "rejected" and .reason == "must_depart_first" and .state_before == .state' \
         "$BATS_TEST_TMPDIR/out"
     if grep -q 52.123456 "$BATS_TEST_TMPDIR/out"; then return 1; fi
     dwell explain --driver "$(driver a)" --last 2 --json | jq -e '[.events[].event_id] == ["k3", "k4"] and .is_cut'

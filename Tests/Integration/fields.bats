@@ -48,7 +48,7 @@ teardown() {
 /idempotency_key	.idempotency_key = ""
 /idempotency_key	.idempotency_key = "x" * 129
 /idempotency_key	.idempotency_key = "schlüssel"
-/session_id	.event = "webRequestedEnd"
+/session_id	.event = "visitVerifiedByWeb"
 /session_id	.event = "departed_charger"
 /session_id	.event = "anchor_lost" | .session_id = "s"
 /session_id	.event = "webRequestedEnd" | .session_id = ""

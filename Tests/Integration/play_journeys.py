@@ -175,9 +175,25 @@ class Play:
             verdict = {name: answer["session"].get(name) for name in ("transition", "reason", "implied")}
             if verdict != {name: expected.get(name) for name in verdict}:
                 self.differ(index, f"should be {expected}", answer)
+            ended_by = answer["session"].get("ended_by")
+            if (ended_by is not None) != (answer["session"]["state"] == "SESSION_ENDED"):
+                self.differ(index, "should say why the journey ended, if it did", answer)
             final = self.journey["final"][event["driver"]]
             if answer["session"]["state"] != final:
                 self.differ(index, f"should leave its driver in {final}", answer)
+
+
+    def compare_sessions(self):
+        """Why each session ended, in the list and in its own timeline."""
+        for driver, client in self.clients.items():
+            _, answer = client.get("/native/sessions?limit=100")
+            listed = {session["session_id"]: session.get("ended_by") for session in answer["sessions"]}
+            for session, ending in self.journey.get("sessions", {}).items():
+                if self.prefix + session not in listed:
+                    continue
+                _, one = client.get(f"/native/sessions/{self.prefix}{session}")
+                if (listed[self.prefix + session], one.get("ended_by")) != (ending, ending):
+                    self.differences.append(f"{session} of {driver} should be ended by {ending}: {json.dumps(one)}")
 
 
 def orders(journey, chance, random_count):
@@ -202,6 +218,7 @@ def play(server, journey, spelling, chance, random_count):
         one = Play(server, journey, spelling)
         one.deliver(order)
         one.compare()
+        one.compare_sessions()
         one.close()
         differences += [f"{note} {order}: {difference}" for difference in one.differences]
     return differences
@@ -233,7 +250,7 @@ def main():
     chance = random.Random(options.seed)
     random_count = max(1, round(options.random_orders * options.scale))
     files = sorted(file for file in REPOSITORY.joinpath(options.fixtures).glob("*.json") if options.only in file.name)
-    report.check(len(files) >= (1 if options.only else 30), "the fixtures are there", options.fixtures)
+    report.check(len(files) >= (1 if options.only else 40), "the fixtures are there", options.fixtures)
     journeys = [json.loads(file.read_text()) for file in files]
     for settings, group in itertools.groupby(sorted(journeys, key=lambda j: str(environment(j))), key=environment):
         with Folder() as folder, Server(options, folder, settings) as server:

@@ -7,7 +7,7 @@ import Testing
 struct DeadlineTests {
     private let walking = Journey(
         state: .inTransit, sessionID: "s1", graceDeadline: .at(900), hardDeadline: .at(3600))
-    private let ended = Journey(state: .sessionEnded, sessionID: "s1")
+    private let ended = Journey(state: .sessionEnded, sessionID: "s1", endedBy: .grace)
 
     @Test("An event after the deadline finds the session ended; one in its millisecond comes first")
     func toTheMillisecond() {
@@ -139,7 +139,7 @@ struct DeadlineTests {
                 .enteredChargerIntentZone,
             ])
         #expect(log.points[3].event.occurredAt == .at(3602))
-        #expect(log.points[4].verdict == Verdict(.applied, impliesReset: true))
+        #expect(log.points[4].verdict == Verdict(.applied, implied: .reset))
     }
 
     private func isDeadline(_ deadline: (name: EventName, at: Moment)?, _ name: EventName, _ at: Moment) -> Bool {

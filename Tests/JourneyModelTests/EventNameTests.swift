@@ -28,7 +28,7 @@ struct EventNameTests {
         Row(.departedCharger, "exitedChargerAnchorZone", "departed_charger", session: true),
         Row(.enteredMerchantZone, "enteredMerchantZone", "entered_merchant_zone", session: true),
         Row(.visitVerifiedByWeb, "visitVerifiedByWeb", "visit_verified", session: true),
-        Row(.webRequestedEnd, "webRequestedEnd", "web_requested_end", session: true),
+        Row(.webRequestedEnd, "webRequestedEnd", "web_requested_end", session: false),
         Row(.gracePeriodExpired, "gracePeriodExpired", "grace_period_expired", session: true),
         Row(.hardTimeoutExpired, "hardTimeoutExpired", "hard_timeout_expired", session: true),
         Row(.reset, "reset", "reset", session: true),

@@ -45,8 +45,11 @@ struct FixtureTests {
             }
             #expect(point.verdict.transition.rawValue == event.expect["transition"]?.text, place)
             #expect(point.verdict.reason?.rawValue == event.expect["reason"]?.text, place)
-            #expect(point.verdict.impliesReset == (event.expect["implied"]?.elements == [.string("reset")]), place)
+            #expect(point.verdict.implied.names == event.expect["implied"]?.elements.compactMap(\.text) ?? [], place)
             #expect(point.journey.state.rawValue == event.expect["state"]?.text, place)
+            if let ending = event.expect["ended_by"]?.text {
+                #expect(point.journey.endedBy?.rawValue == ending, place)
+            }
         }
         let final = server.logs.mapValues { $0.journey.advanced(to: fixture.now).state.rawValue }
         #expect(final == fixture.final, "delivered \(order)")
@@ -95,6 +98,7 @@ private struct FixtureServer {
                 name: submission.name, sessionID: submission.sessionID, chargerID: submission.chargerID,
                 occurredAt: correction.corrected, sequence: submission.sequence, eventID: submission.eventID,
                 idempotencyKey: submission.idempotencyKey, origin: .client,
+                previousState: submission.previousState, isWholeSecond: submission.isWholeSecond,
                 gracePeriodSeconds: fixture.gracePeriodSeconds, hardTimeoutSeconds: fixture.hardTimeoutSeconds))
     }
 

@@ -36,9 +36,10 @@ struct FoldTests {
     func end() {
         let end = PlacedEvent.client(.webRequestedEnd, at: .at(250), session: "s1", id: "6")
         let ended = journey(after: anchored + [active, departed, end])
-        #expect(ended == Journey(state: .sessionEnded, sessionID: "s1", targetChargerID: "c1"))
+        #expect(
+            ended == Journey(state: .sessionEnded, sessionID: "s1", targetChargerID: "c1", endedBy: .requested))
         let reset = PlacedEvent.client(.reset, at: .at(260), session: "s1", id: "7")
-        #expect(journey(after: anchored + [active, departed, end, reset]) == Journey())
+        #expect(journey(after: anchored + [active, departed, end, reset]) == Journey(previousSessionID: "s1"))
     }
 
     @Test("A duration is that of the settings stored with the event that starts the deadline")
@@ -79,8 +80,8 @@ struct FoldTests {
         _ = journey.apply(.client(.chargerTargeted, charger: "c2"))
         if isResetSent { #expect(journey.apply(.client(.reset, session: "s1")) == .applied) }
         let verdict = journey.apply(.client(.enteredChargerIntentZone))
-        #expect(verdict == Verdict(.applied, impliesReset: !isResetSent))
-        #expect(journey == Journey(state: .nearCharger, targetChargerID: "c2"))
+        #expect(verdict == Verdict(.applied, implied: isResetSent ? [] : .reset))
+        #expect(journey == Journey(state: .nearCharger, targetChargerID: "c2", previousSessionID: "s1"))
     }
 
     @Test("The zone that was entered names the charger; without a charger_id the target stays")

@@ -2,7 +2,8 @@
 // with the session in progress and with another one. The table below is the expectation; it is not computed from
 // the code. Legend: a state's letter is where the event leads; "." stays, and that is as it should be; "x" is
 // no_such_transition, "na" not_anchored, "nm" not_at_merchant, "md" must_depart_first; "r+N" leads to
-// NEAR_CHARGER through an implied reset.
+// NEAR_CHARGER through an implied reset, "l+I" to IDLE through an anchor lost, "dm+E" and "m+E" to the end through a
+// departure and an arrival.
 
 import JourneyModel
 import Testing
@@ -12,14 +13,14 @@ struct TransitionTests {
                                 IDLE  NEAR  ANCH  ACTI  TRAN  MERC  ENDE
         chargerTargeted           .     .     .     .     .     .     .
         enteredChargerIntentZone  N     x     x     x     x     x     r+N
-        exitedChargerIntentZone   x     I     x     x     x     x     x
+        exitedChargerIntentZone   x     I     l+I   x     x     x     x
         anchorDwellComplete       x     A     x     x     x     x     x
         anchorLost                x     x     N     x     x     x     x
         activationRejected        .     .     .     .     .     .     .
         exclusiveActivatedByWeb   na    na    S     x     x     x     x
         departedCharger           x     x     x     T     x     x     x
         enteredMerchantZone       x     x     x     md    M     x     x
-        visitVerifiedByWeb        nm    nm    nm    nm    nm    E     nm
+        visitVerifiedByWeb        nm    nm    nm    dm+E  m+E   E     nm
         webRequestedEnd           x     E     E     E     E     E     x
         gracePeriodExpired        x     x     x     x     E     x     x
         hardTimeoutExpired        x     x     x     E     E     E     x
@@ -50,6 +51,7 @@ struct TransitionTests {
         let hasBegun = [.sessionActive, .inTransit, .atMerchant, .sessionEnded].contains(state)
         if hasBegun { journey.sessionID = "own" }
         if hasBegun && state != .sessionEnded { journey.hardDeadline = .at(3000) }
+        if state == .sessionEnded { journey.endedBy = .verified }
         if state == .inTransit { journey.graceDeadline = .at(900) }
         return journey
     }
@@ -65,7 +67,10 @@ struct TransitionTests {
         case "na": return (state, Verdict(.rejected, reason: .notAnchored))
         case "nm": return (state, Verdict(.rejected, reason: .notAtMerchant))
         case "md": return (state, Verdict(.rejected, reason: .mustDepartFirst))
-        case "r+N": return (.nearCharger, Verdict(.applied, impliesReset: true))
+        case "r+N": return (.nearCharger, Verdict(.applied, implied: .reset))
+        case "l+I": return (.idle, Verdict(.applied, implied: .anchorLost))
+        case "m+E": return (.sessionEnded, Verdict(.applied, implied: .enteredMerchantZone))
+        case "dm+E": return (.sessionEnded, Verdict(.applied, implied: [.departedCharger, .enteredMerchantZone]))
         default: return (destinations[cell] ?? state, Verdict(.applied))
         }
     }
@@ -83,19 +88,22 @@ struct TransitionTests {
             for session in name.requiresSession ? ["own"] : ["own", nil] where !(name == .anchorLost && session != nil)
             {
                 var journey = Self.journey(in: state)
+                // An end without a session is that of a journey before its session.
+                let endsNone = name == .webRequestedEnd && session == nil && journey.hardDeadline != nil
                 let verdict = journey.apply(.client(name, session: session))
-                let expected = Self.read(cell, in: state)
+                let expected = Self.read(endsNone ? "x" : cell, in: state)
                 #expect(verdict == expected.verdict, "\(name) in \(state), session \(session ?? "none")")
                 #expect(journey.state == expected.state, "\(name) in \(state), session \(session ?? "none")")
             }
         }
     }
 
-    @Test("Another session's event moves nothing while one is in progress, whatever else is wrong", arguments: grid)
+    @Test("Another session's event moves nothing while one is in progress, but for its activation", arguments: grid)
     func otherSession(_ name: EventName, _ cells: [String]) {
         guard name != .anchorLost else { return }
         for (state, cell) in zip(Self.states, cells) {
             let isInProgress = [.sessionActive, .inTransit, .atMerchant].contains(state)
+            if isInProgress, name == .exclusiveActivatedByWeb { continue }
             let cell = isInProgress ? (Self.neverMoving.contains(name) ? "." : "x") : cell
             let before = Self.journey(in: state)
             var journey = before

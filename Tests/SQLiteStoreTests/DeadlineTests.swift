@@ -215,7 +215,7 @@ struct DeadlineTests {
             .enteredChargerIntentZone, key: "next", at: .sample.advanced(bySeconds: 2000))
         let outcome = try await store.append(.sample(arrival, of: driver, receivedAt: clock.now))
         guard case .stored(let event) = outcome else { throw Unexpected(description: "\(outcome)") }
-        #expect(event.verdict == Verdict(.applied, impliesReset: true))
+        #expect(event.verdict == Verdict(.applied, implied: .reset))
         #expect(try await expiries(store) == [Expiry(name: .gracePeriodExpired, at: Self.grace)])
         try await keeping(store).storeWhatIsDue()
         #expect(try await store.eventCount() == 7)

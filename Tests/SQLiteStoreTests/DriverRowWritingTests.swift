@@ -116,7 +116,7 @@ struct DriverRowWritingTests {
             try Row.fetchAll(db, sql: "SELECT idempotency_key, event_id, occurred_at, metadata FROM event ORDER BY id")
                 .map { row in (0..<4).map { row[$0] as String } }
         }
-        let occurredAt = "\(Moment.sample.millisecondsSinceEpoch) as text"
+        let occurredAt = "\(Moment.sample.millisecondsSinceEpoch). as text"
         #expect(rows == (0..<2).map { ["key-\($0)", "event-\($0)", occurredAt, metadata] })
         await store.close()
     }

@@ -38,7 +38,7 @@ import Testing
         #expect(events.map(\.eventID) == ["a7", "b0", "b1", "b2", "b3", "stray", "b4", "b5", "b6", "b7"])
         #expect(events.map(\.before) == [events[0].before] + events.dropLast().map(\.after))
         #expect(events[0].before.state == .sessionEnded)
-        #expect(events[2].verdict.impliesReset)
+        #expect(events[2].verdict.implied == .reset)
         await store.close()
         #expect(try records.events(ofSession: "s2")?.events == events)
     }

@@ -55,6 +55,8 @@ struct JourneyFixtureTests {
             #expect(stored?.verdict.transition.rawValue == event.expect["transition"]?.text, "event \(index), \(place)")
             #expect(stored?.verdict.reason?.rawValue == event.expect["reason"]?.text, "event \(index), \(place)")
             #expect(stored?.state.rawValue == event.expect["state"]?.text, "event \(index), \(place)")
+            let implied = event.expect["implied"]?.elements.compactMap(\.text) ?? []
+            #expect(stored?.verdict.implied.names == implied, "event \(index), \(place)")
         }
         var final: [String: String] = [:]
         var expiries: [[String: String]] = []
@@ -62,6 +64,14 @@ struct JourneyFixtureTests {
             final[driver] = try await store.journey(of: DriverID(driver)).state.rawValue
             expiries += try await appliedExpiries(store, driver)
         }
+        var endings: [String: String] = [:]
+        for driver in fixture.final.keys {
+            for session in try await store.sessions(of: DriverID(driver), limit: 100, after: nil)?.sessions ?? []
+            where fixture.sessions[session.sessionID] != nil {
+                endings[session.sessionID] = session.journey?.advanced(to: fixture.now).endedBy?.rawValue
+            }
+        }
+        #expect(endings == fixture.sessions, place)
         #expect(final == fixture.final, place)
         #expect(expiries == fixture.serverEvents, place)
     }

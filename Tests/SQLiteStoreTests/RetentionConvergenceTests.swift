@@ -54,8 +54,8 @@ private final class RetentionRound {
     private var random: SeededRandom
     private let folder: ScratchFolder
     private let store: SQLiteEventStore
-    /// By journey and key: what came in at the floor or above it.
-    private var counting: [[String: PlacedEvent]]
+    /// By journey: what came in at the floor or above it, in the order of arrival.
+    private var counting: [[PlacedEvent]]
 
     init(seeds: Range<UInt64>, turnCount: Int) throws {
         journeys = seeds.map { DeliveredJourney(seed: $0, turnCount: turnCount) }
@@ -63,7 +63,7 @@ private final class RetentionRound {
         random = SeededRandom(seed: seeds.lowerBound)
         folder = try ScratchFolder(inMemory: true)
         store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
-        counting = [[String: PlacedEvent]](repeating: [:], count: journeys.count)
+        counting = [[PlacedEvent]](repeating: [], count: journeys.count)
     }
 
     private static func receivedAt(turn: Int) -> Moment {
@@ -93,7 +93,8 @@ private final class RetentionRound {
                 let event = journey.events[index]
                 let outcome = try await store.append(journey.request(index, receivedAt: Self.receivedAt(turn: turn)))
                 guard let floor = floors[journey.driver.rawValue], event.occurredAt < floor else {
-                    let isNew = counting[number].updateValue(event, forKey: event.idempotencyKey) == nil
+                    let isNew = !counting[number].contains(event)
+                    if isNew { counting[number].append(event) }
                     if isNew, floors[journey.driver.rawValue] != nil { seen.refoldedFromFloor += 1 }
                     guard case .stored = outcome, isNew else {
                         if case .replayed = outcome, !isNew { continue }
@@ -152,7 +153,7 @@ private final class RetentionRound {
         check.close()
         let floors = try await floors()
         for (number, journey) in journeys.enumerated() {
-            let expected = DeliveredJourney.expected(of: counting[number].values.sorted())
+            let expected = DeliveredJourney.expected(of: counting[number])
             let standing = try await store.journey(of: journey.driver)
             if standing != expected.end, atEnd || standing != expected.last {
                 differences.append("\(journey): stands at \(standing) instead of \(expected.last) or \(expected.end)")

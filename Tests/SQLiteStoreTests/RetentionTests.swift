@@ -72,7 +72,8 @@ struct RetentionTests {
         #expect(try problems() == [])
         try await drive("c")
         clock.advance(bySeconds: 5 * Self.day)
-        #expect(try await keeping().round() == RetentionKeeping.Deleted(events: 8, sessions: 1))
+        // session-a goes one round later than its events: the journey at the floor knows it as the session before.
+        #expect(try await keeping().round() == RetentionKeeping.Deleted(events: 8))
         #expect(try problems() == [])
         await store.close()
     }
@@ -88,7 +89,7 @@ struct RetentionTests {
         #expect(try problems() == [])
         let entered = EventSubmission.sample(.enteredChargerIntentZone, key: "new", at: clock.now)
         guard case .stored(let stored) = try await post(entered) else { throw Unexpected(description: "not stored") }
-        #expect(stored.verdict == Verdict(.applied, impliesReset: true))
+        #expect(stored.verdict == Verdict(.applied, implied: .reset))
         // And a late one before it finds the journey that was.
         let late = EventSubmission.sample(.reset, key: "late", session: "s", at: clock.now.advanced(bySeconds: -60))
         guard case .stored(let reset) = try await post(late) else { throw Unexpected(description: "not stored") }

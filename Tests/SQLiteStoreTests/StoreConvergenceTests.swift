@@ -49,7 +49,7 @@ struct StoreConvergenceTests {
         #expect(expiries.count > 100 && expiries.count < points.count / 2)
         #expect(Set(points.compactMap(\.verdict.reason)) == Set(Verdict.Reason.allCases))
         #expect(Set(points.map(\.state)) == Set(JourneyState.allCases))
-        #expect(points.contains { $0.verdict.impliesReset })
+        #expect(points.contains { $0.verdict.implied.contains(.reset) })
     }
 }
 

@@ -48,7 +48,7 @@ struct DriverDayTests {
     func endsTheSession(scenario: Scenario) throws {
         for seed in UInt64(0)..<200 {
             let drive = try Self.drive(seed, scenario)
-            let last = try #require(Fold.replay(drive.placed.sorted()).last)
+            let last = try #require(Fold.replay(Fold.inOrder(drive.placed)).last)
             let over = Moment(millisecondsSinceEpoch: drive.durationMilliseconds)
             #expect(last.journey.advanced(to: over).state == .sessionEnded, "seed \(seed)")
             #expect(drive.events.allSatisfy { $0.offsetMilliseconds < drive.durationMilliseconds }, "seed \(seed)")
@@ -59,7 +59,7 @@ struct DriverDayTests {
     func goesTheWholeWay() throws {
         for seed in UInt64(0)..<50 {
             let drive = try Self.drive(seed, .happyPath)
-            let states = Set(Fold.replay(drive.placed.sorted()).map(\.journey.state))
+            let states = Set(Fold.replay(Fold.inOrder(drive.placed)).map(\.journey.state))
             #expect(
                 states.isSuperset(of: [.nearCharger, .anchored, .sessionActive, .inTransit, .atMerchant, .sessionEnded]
                 ),
@@ -73,7 +73,7 @@ struct DriverDayTests {
         for seed in UInt64(0)..<100 {
             let drive = try #require(
                 DriverDay(seed: seed, scenarios: [.happyPath], settings: settings).drives.first)
-            let placed = drive.events.map { $0.placed(by: settings) }.sorted()
+            let placed = Fold.inOrder(drive.events.map { $0.placed(by: settings) })
             #expect(Fold.replay(placed).contains { $0.journey.state == .atMerchant }, "seed \(seed)")
         }
     }
@@ -87,6 +87,9 @@ struct DriverDayTests {
             #expect(errors.allSatisfy { $0 == 0 || (600_000...10_800_000).contains($0.magnitude) }, "seed \(seed)")
             let delivered = try Self.drive(seed, .duplicates)
             #expect(delivered.deliveries.flatMap(\.events).count > delivered.events.count, "seed \(seed)")
+            let lossy = try Self.drive(seed, .lostEvents)
+            let outcome = Fold.replay(Fold.inOrder(lossy.placed)).last?.journey
+            #expect(outcome?.endedBy == .verified && outcome?.sessionID == lossy.sessionID, "seed \(seed)")
             let killed = try Self.drive(seed, .forceQuit)
             #expect(killed.events.contains { $0.name == .exclusiveActivatedByWeb }, "seed \(seed)")
         }
@@ -120,7 +123,7 @@ extension ScriptedEvent {
         PlacedEvent(
             name: name, sessionID: sessionID, chargerID: chargerID,
             occurredAt: Moment(millisecondsSinceEpoch: offsetMilliseconds), sequence: sequence, eventID: id,
-            idempotencyKey: id, origin: .client, gracePeriodSeconds: settings.gracePeriodSeconds,
-            hardTimeoutSeconds: settings.hardTimeoutSeconds)
+            idempotencyKey: id, origin: .client, previousState: previousState, isWholeSecond: isWholeSecond,
+            gracePeriodSeconds: settings.gracePeriodSeconds, hardTimeoutSeconds: settings.hardTimeoutSeconds)
     }
 }

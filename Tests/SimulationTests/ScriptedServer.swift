@@ -102,8 +102,9 @@ final class ScriptedServer: Transport {
         let now = clock()
         if !isRepeat { driver.take(submission, at: now) }
         state.drivers[token] = driver
-        let folded = Fold.replay(driver.events)
-        let index = driver.events.firstIndex { $0.idempotencyKey == submission.idempotencyKey } ?? 0
+        let ordered = Fold.inOrder(driver.events)
+        let folded = Fold.replay(ordered)
+        let index = ordered.firstIndex { $0.idempotencyKey == submission.idempotencyKey } ?? 0
         var answer = EventAnswer(
             status: isRepeat ? .alreadyProcessed : .ok, eventID: submission.eventID,
             state: folded[folded.count - 1].journey.advanced(to: now).state, verdict: folded[index].verdict)
@@ -124,8 +125,8 @@ extension ScriptedServer.Driver {
                 name: submission.name, sessionID: submission.sessionID, chargerID: submission.chargerID,
                 occurredAt: clock.corrected, sequence: submission.sequence, eventID: submission.eventID,
                 idempotencyKey: submission.idempotencyKey, origin: .client,
+                previousState: submission.previousState, isWholeSecond: submission.isWholeSecond,
                 gracePeriodSeconds: Settings().gracePeriodSeconds, hardTimeoutSeconds: Settings().hardTimeoutSeconds))
-        events.sort()
     }
 }
 

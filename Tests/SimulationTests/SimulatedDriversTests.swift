@@ -59,7 +59,7 @@ struct SimulatedDriversTests {
 
     private static let lies: [@Sendable (inout EventAnswer) -> Void] = [
         { $0.verdict = $0.verdict.transition == .none ? .applied : .none },
-        { $0.verdict.impliesReset.toggle() },
+        { $0.verdict.implied.formSymmetricDifference(.reset) },
         { $0.state = $0.state == .inTransit ? .atMerchant : .inTransit },
         { $0.status = $0.status == .ok ? .alreadyProcessed : .ok },
         { $0.eventID += "x" },

@@ -14,7 +14,7 @@ package final class MemoryEventStore: EventStore {
     }
 
     fileprivate struct Driver {
-        /// In the contract's order.
+        /// In the order of arrival.
         var events: [Stored] = []
         var clockMemory = ClockMemory()
         var journey = Journey()
@@ -115,14 +115,18 @@ extension MemoryEventStore.Driver {
             name: submission.name, sessionID: submission.sessionID, chargerID: submission.chargerID,
             occurredAt: clock.corrected, sequence: submission.sequence, eventID: submission.eventID,
             idempotencyKey: submission.idempotencyKey, origin: .client,
+            previousState: submission.previousState, isWholeSecond: submission.isWholeSecond,
             gracePeriodSeconds: request.settings.settings.gracePeriodSeconds,
             hardTimeoutSeconds: request.settings.settings.hardTimeoutSeconds)
         events.append(
             MemoryEventStore.Stored(placed: placed, submission: submission, verdict: .none))
-        events.sort { $0.placed < $1.placed }
-        for (index, step) in Fold.replay(events.map(\.placed)).enumerated() {
-            events[index].verdict = step.verdict
+        let ordered = Fold.inOrder(events.map(\.placed))
+        for (event, step) in zip(ordered, Fold.replay(ordered)) {
             journey = step.journey
+            guard let index = events.firstIndex(where: { $0.placed.idempotencyKey == event.idempotencyKey }) else {
+                continue
+            }
+            events[index].verdict = step.verdict
         }
         return events.first { $0.placed.idempotencyKey == placed.idempotencyKey }?.verdict ?? .none
     }

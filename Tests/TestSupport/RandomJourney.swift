@@ -14,18 +14,36 @@ package enum RandomJourney {
         0, 0, 0, 1, 999, 1000, 30_000, 60_000, 60_001, 599_999, 900_000, 3_600_000,
     ]
 
-    /// Sorted; at most `countMax`, the keys `k` and a number, each session `sessionPrefix` and a number.
+    private static let sources: [EventName: JourneyState] = [
+        .enteredChargerIntentZone: .idle, .exitedChargerIntentZone: .nearCharger, .anchorDwellComplete: .nearCharger,
+        .anchorLost: .anchored, .exclusiveActivatedByWeb: .anchored, .departedCharger: .sessionActive,
+        .enteredMerchantZone: .inTransit, .visitVerifiedByWeb: .atMerchant, .gracePeriodExpired: .inTransit,
+    ]
+
+    /// At most `countMax`, the keys `k` and a number, each session `sessionPrefix` and a number. Sorted by `<`, which is
+    /// the order of arrival for those that share a second.
+    ///
+    /// - Parameter wholeSeconds: whether some journeys have times without a fraction; their order within a second depends
+    ///   on the order of arrival.
     package static func events(
-        from start: Moment, countMax: Int = 40, sessionPrefix: String = "s", _ random: inout SeededRandom
+        from start: Moment, countMax: Int = 40, sessionPrefix: String = "s", wholeSeconds: Bool = true,
+        _ random: inout SeededRandom
     ) -> [PlacedEvent] {
+        let isWhole = wholeSeconds && random.chance(1, in: 3)
+        let givesEvidence = random.chance(1, in: 2)
         var (events, milliseconds, session, likely): ([PlacedEvent], Int64, Int, Int) = ([], 0, 1, 0)
         for index in 0..<Int.random(in: 1...countMax, using: &random) {
             milliseconds += steps.randomPick(&random)
+            if isWhole { milliseconds -= milliseconds % 1000 }
             let name = random.chance(3, in: 4) ? course[likely % course.count] : names.randomPick(&random)
             if name == course[likely % course.count] { likely += 1 }
             if likely % course.count == 0 { session = Int.random(in: 1...3, using: &random) }
-            let needsSession = name.requiresSession || name != .anchorLost && random.chance(1, in: 5)
+            let needsSession =
+                name.requiresSession || name != .anchorLost && random.chance(name == .webRequestedEnd ? 4 : 1, in: 5)
             let ofAnother = random.chance(1, in: 12)
+            let evidence =
+                !givesEvidence || random.chance(1, in: 4)
+                ? nil : random.chance(1, in: 6) ? JourneyState.allCases.randomPick(&random) : sources[name]
             events.append(
                 PlacedEvent(
                     name: name, sessionID: needsSession ? "\(sessionPrefix)\(ofAnother ? 9 : session)" : nil,
@@ -33,7 +51,8 @@ package enum RandomJourney {
                     occurredAt: start.advanced(byMilliseconds: milliseconds),
                     sequence: random.chance(1, in: 2) ? Int64.random(in: 0...5, using: &random) : nil,
                     eventID: "e\(Int.random(in: 0...9, using: &random))", idempotencyKey: "k\(index)",
-                    origin: .client, gracePeriodSeconds: [60, 600, 900, 3600].randomPick(&random),
+                    origin: .client, previousState: evidence, isWholeSecond: isWhole,
+                    gracePeriodSeconds: [60, 600, 900, 3600].randomPick(&random),
                     hardTimeoutSeconds: [600, 3600].randomPick(&random)))
         }
         return events.sorted()

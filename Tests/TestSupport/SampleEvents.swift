@@ -9,13 +9,15 @@ extension EventSubmission {
     package static func sample(
         _ name: EventName, key: String, eventID: String? = nil, session: String? = nil, charger: String? = nil,
         merchant: String? = nil, at occurredAt: Moment = .sample, sentAt: Moment? = nil, sequence: Int64? = nil,
-        source: String = "ios_native", metadata: String? = nil
+        source: String = "ios_native", metadata: String? = nil, previousState: JourneyState? = nil,
+        isWholeSecond: Bool = false
     ) -> EventSubmission {
         var submission = EventSubmission(
             name: name, spelling: name.canonical, eventID: eventID ?? key, idempotencyKey: key, sessionID: session,
             chargerID: charger, merchantID: merchant, occurredAt: occurredAt,
-            occurredAtText: "\(occurredAt.millisecondsSinceEpoch) as text", sentAt: sentAt, source: source,
-            appState: "background", sequence: sequence, metadata: metadata, canonicalForm: [])
+            occurredAtText: "\(occurredAt.millisecondsSinceEpoch)\(isWholeSecond ? "" : ".") as text", sentAt: sentAt,
+            source: source, appState: "background", sequence: sequence, metadata: metadata,
+            previousState: previousState, canonicalForm: [])
         submission.canonicalForm = submission.canonicalForm(appState: "background", schemaVersion: "1.0") ?? []
         return submission
     }

@@ -99,10 +99,11 @@ extension EventAnswer {
         else { return nil }
         let reason = session["reason"]?.text.flatMap(Verdict.Reason.init(rawValue:))
         guard (reason != nil) == (transition == .rejected) else { return nil }
-        let impliesReset = session["implied"]?.elements?.contains(.string("reset")) ?? false
+        let names = session["implied"]?.elements?.compactMap(\.text) ?? []
         self.init(
             status: status, eventID: eventID, state: state,
-            verdict: Verdict(transition, reason: reason, impliesReset: impliesReset))
+            endedBy: session["ended_by"]?.text.flatMap(Journey.Ending.init(rawValue:)),
+            verdict: Verdict(transition, reason: reason, implied: ImpliedSteps(names: names, state: state)))
     }
 }
 

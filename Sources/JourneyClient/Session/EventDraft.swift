@@ -14,10 +14,13 @@ public struct EventDraft: Hashable, Sendable {
     public var sequence: Int64
     /// Small facts about the event, no coordinates. Empty is left out.
     public var metadata: [JSONMember]
+    /// Where the engine was before the event. It goes along as `metadata.previous_state`, so that an event that is lost
+    /// is proven by the next one.
+    public var previousState: JourneyState?
 
     public init(
         name: EventName, sessionID: String? = nil, chargerID: String? = nil, merchantID: String? = nil,
-        occurredAt: Moment, sequence: Int64, metadata: [JSONMember] = []
+        occurredAt: Moment, sequence: Int64, metadata: [JSONMember] = [], previousState: JourneyState? = nil
     ) {
         self.name = name
         self.sessionID = sessionID
@@ -26,6 +29,7 @@ public struct EventDraft: Hashable, Sendable {
         self.occurredAt = occurredAt
         self.sequence = sequence
         self.metadata = metadata
+        self.previousState = previousState
     }
 
     /// This event as the fold takes it, with the durations that `settings` give it. Two drafts of one engine are in
@@ -36,6 +40,7 @@ public struct EventDraft: Hashable, Sendable {
         PlacedEvent(
             name: name, sessionID: sessionID, chargerID: chargerID, occurredAt: occurredAt, sequence: sequence,
             eventID: eventID, idempotencyKey: eventID, origin: .client,
+            previousState: previousState,
             gracePeriodSeconds: settings.gracePeriodSeconds, hardTimeoutSeconds: settings.hardTimeoutSeconds)
     }
 }
@@ -71,9 +76,10 @@ extension EventDraft {
         member("app_state", appState?.rawValue)
         writer.name("sequence")
         writer.integer(sequence)
-        if !metadata.isEmpty {
+        let evidence = previousState.map { JSONMember("previous_state", .string($0.rawValue)) }
+        if !metadata.isEmpty || evidence != nil {
             writer.name("metadata")
-            writer.value(.object(metadata))
+            writer.value(.object(metadata + [evidence].compactMap(\.self)))
         }
         writer.endObject()
         return writer.bytes

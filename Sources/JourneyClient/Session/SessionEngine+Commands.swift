@@ -19,8 +19,8 @@ extension SessionEngine {
         }
     }
 
-    /// Only a phone that is anchored activates: the server would open a session that this phone does not have. So a
-    /// refused activation is reported as `activationRejected`, which needs no session. The web's repeat of the
+    /// Only a phone that is anchored, or in another session, activates: the server would open a session that this phone
+    /// does not have. So a refused activation is reported as `activationRejected`, which needs no session. The web's repeat of the
     /// activation that is in progress is nothing new.
     mutating func activate(_ sessionID: Identifier, _ merchant: Place, at occurredAt: Moment) {
         if self.sessionID == sessionID.text { return }

@@ -97,21 +97,27 @@ extension SessionEngine {
         _ name: EventName, at occurredAt: Moment, sessionID: String? = nil, charger: Place? = nil,
         metadata: [JSONMember] = []
     ) -> Verdict {
+        let from = state
         let draft = EventDraft(
             name: name, sessionID: sessionID, chargerID: (charger ?? self.charger)?.id.text,
             merchantID: merchant?.id.text, occurredAt: moment(of: occurredAt), sequence: nextSequence,
-            metadata: metadata)
-        let from = state
+            metadata: metadata, previousState: isOfThisJourney(name, sessionID) ? from : nil)
         let verdict = journey.apply(draft.placed(by: settings))
         nextSequence = nextSequence == .max ? .max : nextSequence + 1
         lastEventAt = draft.occurredAt
         outputs.append(.send(draft))
-        if state != from {
+        if state != from || verdict.transition == .applied {
             moved(from: from, by: draft)
             outputs.append(
                 .transition(EngineOutput.Transition(from: from, to: state, event: name, at: draft.occurredAt)))
         }
         return verdict
+    }
+
+    /// Where the engine is says nothing about the session of another phone.
+    private func isOfThisJourney(_ name: EventName, _ eventSessionID: String?) -> Bool {
+        eventSessionID == nil || eventSessionID == sessionID || state == .sessionEnded
+            || name == .exclusiveActivatedByWeb
     }
 
     /// What the engine keeps beside the journey, by where a transition leads.

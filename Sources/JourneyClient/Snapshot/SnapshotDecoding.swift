@@ -27,7 +27,9 @@ private struct SnapshotReader {
             sessionID: optional("session_id", \.identifier)?.text,
             targetChargerID: optional("target_charger_id", \.identifier)?.text,
             nextTargetChargerID: optional("next_target_charger_id", \.identifier)?.text,
-            graceDeadline: optional("grace_deadline", \.moment), hardDeadline: optional("hard_deadline", \.moment))
+            graceDeadline: optional("grace_deadline", \.moment), hardDeadline: optional("hard_deadline", \.moment),
+            endedBy: optional("ended_by", { $0.text.flatMap(Journey.Ending.init(rawValue:)) }),
+            previousSessionID: optional("previous_session_id", \.identifier)?.text)
         engine.charger = optional("charger", \.place)
         engine.merchant = optional("merchant", \.place)
         if let since = optional("dwell_since", \.moment), let last = optional("dwell_last", \.moment) {

@@ -21,6 +21,8 @@ extension Snapshot {
             ("next_target_charger_id", journey.nextTargetChargerID.map(JSONValue.string)),
             ("grace_deadline", journey.graceDeadline?.json),
             ("hard_deadline", journey.hardDeadline?.json),
+            ("ended_by", (journey.endedBy?.rawValue).map(JSONValue.string)),
+            ("previous_session_id", journey.previousSessionID.map(JSONValue.string)),
             ("charger", engine.charger?.json),
             ("merchant", engine.merchant?.json),
             ("dwell_since", engine.dwell.stay?.since.json),

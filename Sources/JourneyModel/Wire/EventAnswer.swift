@@ -13,18 +13,23 @@ public struct EventAnswer: Hashable, Sendable {
     public var eventID: String
     /// The driver's state now, passed deadlines included.
     public var state: JourneyState
+    /// Why it ended, in SESSION_ENDED.
+    public var endedBy: Journey.Ending?
     /// On this event at its place in the order.
     public var verdict: Verdict
 
-    public init(status: Status, eventID: String, state: JourneyState, verdict: Verdict) {
+    public init(
+        status: Status, eventID: String, state: JourneyState, endedBy: Journey.Ending? = nil, verdict: Verdict
+    ) {
         self.status = status
         self.eventID = eventID
         self.state = state
+        self.endedBy = endedBy
         self.verdict = verdict
     }
 
     /// `{"status":"ok","event_id":"...","session":{"state":"...","transition":"..."}}`, in `session` a `reason` only
-    /// with a rejection and `implied` only where something was.
+    /// with a rejection, `implied` only where something was, and `ended_by` only in SESSION_ENDED.
     public func encoded() -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 256)
         write(to: &writer, statusCode: nil)
@@ -45,17 +50,25 @@ public struct EventAnswer: Hashable, Sendable {
         writer.characters(eventID)
         writer.verbatim(#"","session":{"state":""#)
         writer.unescaped(state.rawValue)
+        if let endedBy {
+            writer.verbatim(#"","ended_by":""#)
+            writer.unescaped(endedBy.rawValue)
+        }
         writer.verbatim(#"","transition":""#)
         writer.unescaped(verdict.transition.rawValue)
         if let reason = verdict.reason {
             writer.verbatim(#"","reason":""#)
             writer.unescaped(reason.rawValue)
         }
-        if verdict.impliesReset {
-            writer.verbatim(#"","implied":["reset"]}}"#)
-        } else {
-            writer.verbatim(#""}}"#)
+        guard !verdict.implied.isEmpty else { return writer.verbatim(#""}}"#) }
+        writer.verbatim(#"","implied":["#)
+        for (index, name) in verdict.implied.names.enumerated() {
+            if index > 0 { writer.verbatim(",") }
+            writer.verbatim("\"")
+            writer.unescaped(name)
+            writer.verbatim("\"")
         }
+        writer.verbatim("]}}")
     }
 }
 
@@ -79,5 +92,16 @@ public enum BatchResult: Hashable, Sendable {
         writer.endArray()
         writer.endObject()
         return writer.bytes
+    }
+}
+
+extension JSONWriter {
+    /// `"implied":["..."]`, where a verdict implies steps; nothing otherwise.
+    public mutating func implied(_ verdict: Verdict) {
+        guard !verdict.implied.isEmpty else { return }
+        name("implied")
+        beginArray()
+        for name in verdict.implied.names { string(name) }
+        endArray()
     }
 }

@@ -38,7 +38,8 @@ struct EventReader {
             name: event.name, spelling: event.spelling, schemaVersion: schemaVersion, eventID: eventID,
             idempotencyKey: idempotencyKey, sessionID: sessionID, chargerID: chargerID, merchantID: merchantID,
             occurredAt: occurredAt, occurredAtText: occurredAtText, sentAt: sentAt, timestamp: timestamp,
-            source: source, appState: appState, sequence: sequence, metadata: metadata?.compact, canonicalForm: [])
+            source: source, appState: appState, sequence: sequence, metadata: metadata?.compact,
+            previousState: metadata?.value.previousState, canonicalForm: [])
         submission.canonicalForm = submission.canonicalForm(metadata: metadata?.value)
         return submission
     }
@@ -185,6 +186,14 @@ struct EventReader {
             return nil
         }
         return (value, compact)
+    }
+}
+
+extension JSONValue {
+    /// Of `metadata`: the state in which the client says that it was. Anything but a state's name says nothing.
+    fileprivate var previousState: JourneyState? {
+        guard case .string(let text)? = self["previous_state"] else { return nil }
+        return JourneyState(rawValue: text)
     }
 }
 

@@ -170,7 +170,7 @@ extension AccountExport {
                     (SELECT place_id FROM place WHERE place.id = event.charger) AS charger_id,
                     (SELECT place_id FROM place WHERE place.id = event.merchant) AS merchant_id,
                     occurred_at, corrected_at_ms, sent_at_ms, timestamp_ms, received_at_ms, skew_ms, clock_rule,
-                    sequence, transition, reason, CASE implies_reset WHEN 0 THEN '[]' ELSE '["reset"]' END AS implied,
+                    sequence, transition, reason, \(ImpliedSteps.jsonSQL) AS implied,
                     after_state AS state,
                     (SELECT version FROM settings_version WHERE settings_version.id = event.settings_version)
                         AS settings_version,

@@ -14,8 +14,8 @@ enum DriverRows {
 
     static func add(_ driver: DriverID, at now: Moment, _ db: Database) throws -> Int64 {
         try db.execute(
-            sql: "INSERT INTO driver (driver_id, created_at_ms) VALUES (?, ?)",
-            arguments: [driver.rawValue, now.millisecondsSinceEpoch])
+            sql: "INSERT INTO driver (driver_id, created_at_ms, rules) VALUES (?, ?, ?)",
+            arguments: [driver.rawValue, now.millisecondsSinceEpoch, Fold.rulesVersion])
         return db.lastInsertedRowID
     }
 

@@ -74,6 +74,9 @@ private struct CheckedFold {
     var problems: [String] = []
     private var journey = Journey()
     private var previous: (id: Int64, event: PlacedEvent)?
+    /// The last events, if they share a second, and the journey before them.
+    private var second: [(id: Int64, event: PlacedEvent)] = []
+    private var journeyBeforeSecond = Journey()
 
     init(driver: Int64) {
         self.driver = driver
@@ -89,6 +92,7 @@ private struct CheckedFold {
             guard problems.count < DatabaseCheck.problemsMax else { break }
             try take(row)
         }
+        compareSecond()
         if problems.isEmpty { try compareHead(db) }
         return count
     }
@@ -100,30 +104,47 @@ private struct CheckedFold {
         if (floor == nil) != (base == nil) {
             problems.append("driver \(driver): it has a floor and no journey there, or a journey and no floor")
         }
-        if let base { journey = try Self.journey(base, 0) }
+        if let base { journey = try StoredEvents.journey(base, 0) }
         return floor ?? .min
     }
 
     private mutating func take(_ row: Row) throws {
         let id: Int64 = row[0]
         let event = try Self.event(row)
-        if let previous, !(previous.event < event) {
-            note(id, "does not come after event \(previous.id)")
+        if let previous, !previous.event.sharesSecond(with: event) {
+            if !(previous.event < event) { note(id, "does not come after event \(previous.id)") }
+            compareSecond()
         }
         var untilThen = journey
         if let missing = untilThen.takeDeadline(before: event) {
             note(id, "comes after a deadline (\(missing.name.canonical)) whose expiry is not stored")
         }
+        if event.isWholeSecond {
+            if second.isEmpty { journeyBeforeSecond = untilThen }
+            // One more than are put in order is enough to see where those that are not begin.
+            if second.count <= OrderWithinSecond.searchedMax { second.append((id, event)) }
+        }
         let verdict = journey.apply(event)
         let stored = try StoredEvents.verdict(row, 12)
         if verdict != stored { note(id, "is stored as \(Self.text(stored)), the fold says \(Self.text(verdict))") }
-        let after = try Self.journey(row, 15)
+        let after = try StoredEvents.journey(row, 15)
         if journey != after {
             note(id, "is stored with \(after.state) after it, the fold says \(journey.state) or other deadlines")
             // What follows is judged from what is stored, lest one divergence is told again with every event.
             journey = after
         }
         previous = (id, event)
+    }
+
+    /// Whether events of one second stand in the order that the fold finds for them.
+    private mutating func compareSecond() {
+        defer { second.removeAll(keepingCapacity: true) }
+        guard second.count > 1 else { return }
+        let searched = second.prefix(OrderWithinSecond.searchedMax)
+        let arrived = searched.sorted { $0.id < $1.id }
+        let order = OrderWithinSecond.order(of: arrived.map(\.event), from: journeyBeforeSecond)
+        guard order.map({ arrived[$0].id }) != searched.map(\.id), let first = searched.first else { return }
+        note(first.id, "and those of its second are not in the order of the fold")
     }
 
     private mutating func compareHead(_ db: Database) throws {
@@ -133,7 +154,8 @@ private struct CheckedFold {
                 SELECT head_event, state, (SELECT session_id FROM session WHERE session.id = driver.session),
                     (SELECT place_id FROM place WHERE place.id = target_charger),
                     (SELECT place_id FROM place WHERE place.id = next_target_charger),
-                    grace_deadline_ms, hard_deadline_ms
+                    grace_deadline_ms, hard_deadline_ms, ended_by,
+                    (SELECT session_id FROM session WHERE session.id = driver.previous_session), rules
                 FROM driver WHERE id = ?
                 """, arguments: [driver])
         guard let row else { return }
@@ -141,7 +163,10 @@ private struct CheckedFold {
         if head != previous?.id {
             problems.append("driver \(driver): its row does not name its last event")
         }
-        if try Self.journey(row, 1) != journey {
+        if row[9] as Int64 != Fold.rulesVersion {
+            problems.append("driver \(driver): folded by an older release; dwell refold, or the server, folds it again")
+        }
+        if try StoredEvents.journey(row, 1) != journey {
             problems.append("driver \(driver): its row does not say what its events make of it")
         }
     }
@@ -152,7 +177,7 @@ private struct CheckedFold {
 
     private static func text(_ verdict: Verdict) -> String {
         verdict.transition.rawValue + (verdict.reason.map { " (\($0.rawValue))" } ?? "")
-            + (verdict.impliesReset ? " with a reset" : "")
+            + (verdict.implied.isEmpty ? "" : " after " + verdict.implied.names.joined(separator: ", "))
     }
 
     private static func event(_ row: Row) throws -> PlacedEvent {
@@ -162,20 +187,16 @@ private struct CheckedFold {
         return PlacedEvent(
             name: try StoredEvents.name(row, 3), sessionID: row[5], chargerID: row[6],
             occurredAt: Moment(millisecondsSinceEpoch: row[7]), sequence: row[8], eventID: row[1],
-            idempotencyKey: row[2], origin: origin, gracePeriodSeconds: row[10], hardTimeoutSeconds: row[11])
-    }
-
-    private static func journey(_ row: Row, _ first: Int) throws -> Journey {
-        Journey(
-            state: try StoredEvents.state(row, first), sessionID: row[first + 1], targetChargerID: row[first + 2],
-            nextTargetChargerID: row[first + 3], graceDeadline: StoredEvents.moment(row[first + 4]),
-            hardDeadline: StoredEvents.moment(row[first + 5]))
+            idempotencyKey: row[2], origin: origin,
+            previousState: (row[23] as Int64?).flatMap(JourneyState.init(code:)), isWholeSecond: row[24] != nil,
+            gracePeriodSeconds: row[10], hardTimeoutSeconds: row[11])
     }
 
     private static let baseSQL = """
         SELECT state, (SELECT session_id FROM session WHERE session.id = journey_base.session),
             (SELECT place_id FROM place WHERE place.id = target_charger),
-            (SELECT place_id FROM place WHERE place.id = next_target_charger), grace_deadline_ms, hard_deadline_ms
+            (SELECT place_id FROM place WHERE place.id = next_target_charger), grace_deadline_ms, hard_deadline_ms,
+            ended_by, (SELECT session_id FROM session WHERE session.id = journey_base.previous_session)
         FROM journey_base WHERE driver = ?
         """
 
@@ -185,16 +206,16 @@ private struct CheckedFold {
             (SELECT session_id FROM session WHERE session.id = event.session),
             (SELECT place_id FROM place WHERE place.id = event.charger),
             corrected_at_ms, sequence, origin, grace_period_seconds, hard_timeout_seconds,
-            transition, reason, implies_reset,
+            transition, reason, implied,
             after_state, (SELECT session_id FROM session WHERE session.id = after_session),
             (SELECT place_id FROM place WHERE place.id = after_target_charger),
             (SELECT place_id FROM place WHERE place.id = after_next_target_charger),
-            after_grace_deadline_ms, after_hard_deadline_ms
+            after_grace_deadline_ms, after_hard_deadline_ms, after_ended_by,
+            (SELECT session_id FROM session WHERE session.id = after_previous_session), previous_state, second_place
         FROM event
         CROSS JOIN event_kind ON event_kind.id = event.kind
         CROSS JOIN settings_version ON settings_version.id = event.settings_version
         WHERE event.driver = ? AND corrected_at_ms >= ?
-        ORDER BY corrected_at_ms, origin, sequence, lifecycle_rank, coalesce(event_id, idempotency_key),
-            idempotency_key
+        ORDER BY \(FoldOrder.ascending)
         """
 }

@@ -46,9 +46,10 @@ enum AgedRows {
     private static let unused = """
         opened_at_ms < ?2 AND coalesce(registered_at_ms < ?2, TRUE)
         AND NOT EXISTS (SELECT 1 FROM event WHERE event.session = session.id)
-        AND NOT EXISTS (SELECT 1 FROM driver WHERE driver.id = session.driver AND driver.session = session.id)
+        AND NOT EXISTS (SELECT 1 FROM driver WHERE driver.id = session.driver AND session.id IN (driver.session, driver.previous_session))
         AND NOT EXISTS (
-            SELECT 1 FROM journey_base WHERE journey_base.driver = session.driver AND journey_base.session = session.id)
+            SELECT 1 FROM journey_base WHERE journey_base.driver = session.driver
+            AND session.id IN (journey_base.session, journey_base.previous_session))
         AND id < (SELECT max(id) FROM session)
         """
 

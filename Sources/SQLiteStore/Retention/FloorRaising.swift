@@ -54,16 +54,18 @@ enum FloorRaising {
     private static func keepBase(_ driver: Int64, from old: Moment?, to floor: Moment, _ db: Database) throws {
         let keep = try db.cachedStatement(
             sql: """
-                INSERT INTO journey_base SELECT driver, after_state, after_session, after_target_charger,
-                    after_next_target_charger, after_grace_deadline_ms, after_hard_deadline_ms
+                INSERT INTO journey_base (driver, state, session, target_charger, next_target_charger,
+                    grace_deadline_ms, hard_deadline_ms, ended_by, previous_session)
+                SELECT driver, after_state, after_session, after_target_charger, after_next_target_charger,
+                    after_grace_deadline_ms, after_hard_deadline_ms, after_ended_by, after_previous_session
                 FROM event CROSS JOIN event_kind ON event_kind.id = event.kind
                 WHERE driver = ?1 AND corrected_at_ms >= ?2 AND corrected_at_ms < ?3
-                ORDER BY corrected_at_ms DESC, origin DESC, sequence DESC, lifecycle_rank DESC,
-                    coalesce(event_id, idempotency_key) DESC, idempotency_key DESC
+                ORDER BY \(FoldOrder.descending)
                 LIMIT 1
                 ON CONFLICT (driver) DO UPDATE SET state = excluded.state, session = excluded.session,
                     target_charger = excluded.target_charger, next_target_charger = excluded.next_target_charger,
-                    grace_deadline_ms = excluded.grace_deadline_ms, hard_deadline_ms = excluded.hard_deadline_ms
+                    grace_deadline_ms = excluded.grace_deadline_ms, hard_deadline_ms = excluded.hard_deadline_ms,
+                    ended_by = excluded.ended_by, previous_session = excluded.previous_session
                 """)
         try keep.execute(
             arguments: [driver, old?.millisecondsSinceEpoch ?? .min, floor.millisecondsSinceEpoch])

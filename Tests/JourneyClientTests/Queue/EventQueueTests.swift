@@ -78,7 +78,7 @@ struct EventQueueTests {
     func delivered() throws {
         for (status, verdict) in [
             (EventAnswer.Status.ok, Verdict.applied), (.alreadyProcessed, .rejected(.mustDepartFirst)),
-            (.ok, Verdict(.applied, impliesReset: true)),
+            (.ok, Verdict(.applied, implied: .reset)),
         ] {
             let bench = try QueueBench("e1")
             let answer = EventAnswer(status: status, eventID: "e1", state: .inTransit, verdict: verdict)

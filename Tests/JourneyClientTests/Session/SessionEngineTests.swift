@@ -69,23 +69,25 @@ struct SessionEngineTests {
         }
     }
 
-    @Test("the web's repeat of an activation is silent; another session's is refused")
+    @Test("the web's repeat of an activation is silent; another session's supersedes it, and is not superseded by it")
     func activationRepeated() {
         var phone = Phone.active()
         let count = phone.sent.count
         phone.take(.activated(sessionID: Town.identifier("s1"), merchant: Town.merchant), at: 210)
         #expect(phone.outputs.isEmpty)
         phone.take(.activated(sessionID: Town.identifier("s2"), merchant: Town.merchant), at: 220)
-        #expect(phone.outputs.contains(.refused(.exclusiveActivatedByWeb, .noSuchTransition)))
-        #expect(phone.engine.sessionID == "s1")
+        #expect(phone.engine.sessionID == "s2")
         #expect(phone.sent.count == count + 1)
+        phone.take(.activated(sessionID: Town.identifier("s1"), merchant: Town.merchant), at: 230)
+        #expect(phone.outputs.contains(.refused(.exclusiveActivatedByWeb, .noSuchTransition)))
+        #expect(phone.engine.sessionID == "s2")
     }
 
-    @Test("a visit verified elsewhere than AT_MERCHANT is reported and refused as not_at_merchant")
+    @Test("a visit verified before there is a session is reported and refused as not_at_merchant")
     func verifiedTooEarly() {
-        var phone = Phone.inTransit()
+        var phone = Phone.anchored()
         phone.take(.visitVerified(sessionID: Town.identifier("s1")), at: 310)
-        #expect(phone.state == .inTransit)
+        #expect(phone.state == .anchored)
         #expect(phone.names.last == .visitVerifiedByWeb)
         #expect(phone.outputs.contains(.refused(.visitVerifiedByWeb, .notAtMerchant)))
     }

@@ -18,6 +18,8 @@ struct JourneyFixture: CustomTestStringConvertible, Sendable {
     var hardTimeoutSeconds: Int
     var events: [Event]
     var final: [String: String]
+    /// Why each session is over in the end, for those that the file tells of.
+    var sessions: [String: String]
     var serverEvents: [[String: String]]
     var deliveries: [[Int]]
     var isPermutable: Bool
@@ -46,6 +48,7 @@ struct JourneyFixture: CustomTestStringConvertible, Sendable {
         hardTimeoutSeconds = root["settings"]?["hardTimeoutSeconds"]?.integer ?? 3600
         events = try (root["events"]?.elements ?? []).map(Event.init)
         final = root["final"]?.texts ?? [:]
+        sessions = root["sessions"]?.texts ?? [:]
         serverEvents = (root["server_events"]?.elements ?? []).map(\.texts)
         deliveries = (root["deliveries"]?.elements ?? []).map { ($0["order"]?.elements ?? []).compactMap(\.integer) }
         isPermutable = root["permutable"] != .bool(false)

@@ -8,6 +8,8 @@ struct JourneyLog {
         var event: PlacedEvent
         var verdict: Verdict
         var journey: Journey
+        /// Ascending in the order of arrival.
+        var arrival = 0
     }
 
     private(set) var points: [Point] = []
@@ -17,13 +19,17 @@ struct JourneyLog {
     /// The journey after the last event.
     var journey: Journey { points.last?.journey ?? Journey() }
 
+    private var arrivals = 0
+
     /// Stores the event, unless its key is there already.
     mutating func append(_ event: PlacedEvent) {
         if points.contains(where: { $0.event.origin == .client && $0.event.idempotencyKey == event.idempotencyKey }) {
             return
         }
-        let index = points.firstIndex { event < $0.event } ?? points.endIndex
-        points.insert(Point(event: event, verdict: .none, journey: Journey()), at: index)
+        arrivals += 1
+        let point = Point(event: event, verdict: .none, journey: Journey(), arrival: arrivals)
+        let index = points.firstIndex { event.sharesSecond(with: $0.event) || event < $0.event } ?? points.endIndex
+        points.insert(point, at: index)
         refold(from: index)
     }
 
@@ -44,13 +50,20 @@ struct JourneyLog {
                 insert(.expiry(deadline.name, at: deadline.at, sessionID: journey.sessionID), after: journey, at: index)
                 index += 1
             }
-            let verdict = journey.apply(points[index].event)
-            foldedPoints += 1
-            let isUnchanged = index > first && journey == points[index].journey
-            points[index].verdict = verdict
-            points[index].journey = journey
-            if isUnchanged { return }
-            index += 1
+            let event = points[index].event
+            let end = points[index...].firstIndex { !$0.event.sharesSecond(with: event) } ?? points.endIndex
+            let second = index..<max(end, index + 1)
+            let stored = points[second.last ?? index].journey
+            let arrived = points[second].sorted { $0.arrival < $1.arrival }
+            let order = OrderWithinSecond.order(of: arrived.map(\.event), from: journey)
+            for (place, arrival) in zip(second, order) {
+                points[place] = arrived[arrival]
+                points[place].verdict = journey.apply(points[place].event)
+                points[place].journey = journey
+                foldedPoints += 1
+            }
+            if second.lowerBound > first, journey == stored { return }
+            index = second.upperBound
         }
     }
 

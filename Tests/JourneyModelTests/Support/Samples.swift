@@ -10,11 +10,13 @@ extension Moment {
 extension PlacedEvent {
     static func client(
         _ name: EventName, at occurredAt: Moment = .at(0), session: String? = nil, charger: String? = nil,
-        sequence: Int64? = nil, id: String = "e1", key: String? = nil, graceSeconds: Int = 900, hardSeconds: Int = 3600
+        sequence: Int64? = nil, id: String = "e1", key: String? = nil, was previousState: JourneyState? = nil,
+        isWholeSecond: Bool = false, graceSeconds: Int = 900, hardSeconds: Int = 3600
     ) -> PlacedEvent {
         PlacedEvent(
             name: name, sessionID: session, chargerID: charger, occurredAt: occurredAt, sequence: sequence,
-            eventID: id, idempotencyKey: key ?? id, origin: .client, gracePeriodSeconds: graceSeconds,
+            eventID: id, idempotencyKey: key ?? id, origin: .client, previousState: previousState,
+            isWholeSecond: isWholeSecond, gracePeriodSeconds: graceSeconds,
             hardTimeoutSeconds: hardSeconds)
     }
 }

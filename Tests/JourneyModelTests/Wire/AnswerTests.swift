@@ -21,7 +21,7 @@ struct AnswerTests {
                 == #"{"status":"already_processed","event_id":"a\"b","session":{"state":"IDLE","transition":"rejected","#
                 + #""reason":"not_anchored"}}"#)
         let implied = EventAnswer(
-            status: .ok, eventID: "e1", state: .nearCharger, verdict: Verdict(.applied, impliesReset: true))
+            status: .ok, eventID: "e1", state: .nearCharger, verdict: Verdict(.applied, implied: .reset))
         #expect(
             text(implied.encoded())
                 == #"{"status":"ok","event_id":"e1","session":{"state":"NEAR_CHARGER","transition":"applied","#

@@ -54,7 +54,8 @@ struct DeliveredJourney: Sendable, CustomStringConvertible {
         let event = events[index]
         let submission = EventSubmission.sample(
             event.name, key: event.idempotencyKey, eventID: event.eventID, session: event.sessionID,
-            charger: event.chargerID, at: event.occurredAt, sequence: event.sequence)
+            charger: event.chargerID, at: event.occurredAt, sequence: event.sequence,
+            previousState: event.previousState, isWholeSecond: event.isWholeSecond)
         return AppendRequest(
             driver: driver, submission: submission, receivedAt: receivedAt,
             settings: Self.settings(event.gracePeriodSeconds, event.hardTimeoutSeconds))
@@ -77,10 +78,14 @@ struct DeliveredJourney: Sendable, CustomStringConvertible {
         var end = Journey()
     }
 
-    var expected: Expected { Self.expected(of: events) }
+    var expected: Expected {
+        var delivered: Set<Int> = []
+        return Self.expected(of: turns.joined().filter { delivered.insert($0).inserted }.map { events[$0] })
+    }
 
-    /// `events` are sorted.
-    static func expected(of events: [PlacedEvent]) -> Expected {
+    /// - Parameter arrived: in the order of arrival.
+    static func expected(of arrived: [PlacedEvent]) -> Expected {
+        let events = Fold.inOrder(arrived)
         var expected = Expected()
         var journey = Journey()
         for event in events {

@@ -1,0 +1,97 @@
+// `dwell refold`.
+
+import ArgumentParser
+import Engine
+import Foundation
+import JourneyModel
+import SQLiteStore
+import Simulation
+import Telemetry
+
+struct RefoldCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "refold",
+        abstract: "Fold stored journeys again by the rules of this version.",
+        discussion: """
+            Drivers whose events were folded by an older version are folded again, each in one transaction, and what \
+            became different is counted: verdicts by what they were and are, and ends by why. The server does the same \
+            when it starts, and with a driver's next event; this is for doing it before, or for looking. It may run \
+            beside a server, and be stopped and run again.
+
+            EXAMPLES
+              dwell refold --dry-run
+              dwell refold --since 2026-11-01T00:00:00Z
+            """)
+
+    @Flag(help: "Change nothing; only show what would become different.")
+    var dryRun = false
+
+    @Option(help: "Only drivers who have sent something since, an RFC 3339 time.", transform: Self.moment)
+    var since: Moment?
+
+    @OptionGroup var settingsOptions: SettingsOptions
+
+    private static func moment(_ text: String) throws -> Moment {
+        guard let moment = RFC3339.moment(from: text) else {
+            throw ValidationError("must be an RFC 3339 time with an offset, as 2026-11-01T00:00:00Z")
+        }
+        return moment
+    }
+
+    func run() async throws {
+        let path = try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides)).required()
+            .databasePath
+        do {
+            // A file that is not there would be made.
+            guard FileManager.default.fileExists(atPath: path) else {
+                throw UnusableDatabase(path: path, reason: "it is not there")
+            }
+            let store = try Wiring.openStore(path)
+            let (counts, failures) = try await refold(store)
+            await store.close()
+            for line in Self.lines(of: counts, isDryRun: dryRun) { print(line) }
+            guard failures.isEmpty else {
+                for failure in failures { writeToStandardError("\(failure)\n") }
+                throw ExitCode.failure
+            }
+        } catch let exit as ExitCode {
+            throw exit
+        } catch {
+            writeToStandardError("\(error)\n")
+            throw ExitCode.failure
+        }
+    }
+
+    /// After each driver a pause as long as it took, so that a server beside it has its turn.
+    private func refold(_ store: SQLiteEventStore) async throws -> (RefoldCounts, failures: [StoreFailure]) {
+        var counts = RefoldCounts()
+        var failures: [StoreFailure] = []
+        var request = RefoldRequest(since: since, isDryRun: dryRun)
+        while true {
+            let start = ContinuousClock.now
+            let part = try await store.refold(request)
+            counts += part.counts
+            if let failure = part.failure, failures.count < 20 { failures.append(failure) }
+            guard let next = part.next else { return (counts, failures) }
+            request.after = next
+            try await Task.sleep(for: min(ContinuousClock.now - start, .milliseconds(100)))
+        }
+    }
+
+    static func lines(of counts: RefoldCounts, isDryRun: Bool) -> [String] {
+        let changed = counts.verdicts.values.reduce(0, +)
+        var lines = [
+            "\(isDryRun ? "dry run, nothing is changed: " : "")\(counts.drivers) drivers, \(counts.events) events folded",
+            "\(changed) verdicts differ, \(counts.movedDrivers) drivers are in another state, "
+                + "\(counts.expiries) expiries were missing",
+        ]
+        lines += Self.table("verdicts", counts.verdicts) + Self.table("ends", counts.endings)
+        return lines
+    }
+
+    private static func table(_ title: String, _ counts: [RefoldChange: Int]) -> [String] {
+        guard !counts.isEmpty else { return [] }
+        let rows = counts.sorted { ($1.value, $0.key.old, $0.key.new) < ($0.value, $1.key.old, $1.key.new) }
+        return ["\(title):"] + rows.map { "  \($0.value)  \($0.key.old) -> \($0.key.new)" }
+    }
+}

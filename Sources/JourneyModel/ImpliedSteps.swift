@@ -1,0 +1,80 @@
+// Steps of a journey that nobody reported and that a later event proves (contract, section 1, "What is implied").
+// Which steps an event implies is decided in Evidence.swift and Transition.swift.
+
+/// A set of implied steps. A verdict implies each step at most once, and always in the order of `inOrder`.
+///
+/// The bits are stored in databases: one that was given once is never given to another step.
+public struct ImpliedSteps: OptionSet, Hashable, Sendable {
+    public var rawValue: UInt8
+
+    public init(rawValue: UInt8) {
+        self.rawValue = rawValue
+    }
+
+    /// SESSION_ENDED is left, or a journey in progress is given up for the next one.
+    public static let reset = ImpliedSteps(rawValue: 1)
+    public static let enteredChargerIntentZone = ImpliedSteps(rawValue: 2)
+    public static let anchorDwellComplete = ImpliedSteps(rawValue: 4)
+    public static let anchorLost = ImpliedSteps(rawValue: 8)
+    public static let exitedChargerIntentZone = ImpliedSteps(rawValue: 16)
+    public static let exclusiveActivatedByWeb = ImpliedSteps(rawValue: 32)
+    public static let departedCharger = ImpliedSteps(rawValue: 64)
+    public static let enteredMerchantZone = ImpliedSteps(rawValue: 128)
+
+    /// From IDLE to AT_MERCHANT, by the event that leads from each state to the next.
+    private static let forward: [(from: JourneyState, step: ImpliedSteps)] = [
+        (.idle, .enteredChargerIntentZone), (.nearCharger, .anchorDwellComplete),
+        (.anchored, .exclusiveActivatedByWeb), (.sessionActive, .departedCharger), (.inTransit, .enteredMerchantZone),
+    ]
+
+    /// No path needs another order: exits come after the way in, and before a session.
+    private static let steps: [(step: ImpliedSteps, name: EventName)] = [
+        (.reset, .reset), (.enteredChargerIntentZone, .enteredChargerIntentZone),
+        (.anchorDwellComplete, .anchorDwellComplete), (.anchorLost, .anchorLost),
+        (.exitedChargerIntentZone, .exitedChargerIntentZone), (.exclusiveActivatedByWeb, .exclusiveActivatedByWeb),
+        (.departedCharger, .departedCharger), (.enteredMerchantZone, .enteredMerchantZone),
+    ]
+
+    public var count: Int { rawValue.nonzeroBitCount }
+
+    /// The events that the steps stand for, first step first.
+    public var inOrder: [EventName] {
+        isEmpty ? [] : Self.steps.filter { contains($0.step) }.map(\.name)
+    }
+
+    /// Canonical names, first step first: the wire's `implied`.
+    public var names: [String] { inOrder.map(\.canonical) }
+
+    /// Reads the wire's `implied`. Names of another release are left out.
+    ///
+    /// `exitedChargerAnchorZone` is the anchor lost after a dwell or before the exit from the intent zone, the departure
+    /// beside other steps of a session. Where it is the only step, `state`, in which the driver is now, has to tell.
+    public init(names: [String], state: JourneyState) {
+        self = []
+        for name in names where name != EventName.anchorLost.canonical {
+            if let known = Self.steps.first(where: { $0.name.canonical == name }) { insert(known.step) }
+        }
+        guard names.contains(EventName.anchorLost.canonical) else { return }
+        let isInSession = !isDisjoint(with: [.exclusiveActivatedByWeb, .enteredMerchantZone])
+        let isBefore = !isDisjoint(with: [.anchorDwellComplete, .exitedChargerIntentZone])
+        let isDeparture = isInSession || !isBefore && (state.hasSessionInProgress || state == .sessionEnded)
+        insert(isDeparture ? .departedCharger : .anchorLost)
+    }
+
+    /// The shortest way between two states by what phones report; nil when there is none. From SESSION_ENDED it begins
+    /// with the reset; to SESSION_ENDED none leads, because why a session ended is never implied.
+    static func path(from start: JourneyState, to end: JourneyState) -> ImpliedSteps? {
+        switch (start, end) {
+        case (_, _) where start == end: return []
+        case (_, .sessionEnded): return nil
+        case (.sessionEnded, _): return path(from: .idle, to: end)?.union(.reset)
+        case (.nearCharger, .idle): return .exitedChargerIntentZone
+        case (.anchored, .nearCharger): return .anchorLost
+        case (.anchored, .idle): return [.anchorLost, .exitedChargerIntentZone]
+        default:
+            guard let first = forward.firstIndex(where: { $0.from == start }) else { return nil }
+            let last = forward.firstIndex { $0.from == end } ?? forward.count
+            return first < last ? forward[first..<last].reduce(into: []) { $0.insert($1.step) } : nil
+        }
+    }
+}

@@ -1,0 +1,14 @@
+// The order of the fold, as SQL sorts it: PlacedEvent's `<`, with the places that the fold found within a second.
+// Integers, NULL before them; texts by memcmp.
+
+enum FoldOrder {
+    /// Columns of `event` and `event_kind`.
+    static let ascending = """
+        corrected_at_ms, origin, sequence, second_place, lifecycle_rank, coalesce(event_id, idempotency_key),
+        idempotency_key
+        """
+    static let descending = """
+        corrected_at_ms DESC, origin DESC, sequence DESC, second_place DESC, lifecycle_rank DESC,
+        coalesce(event_id, idempotency_key) DESC, idempotency_key DESC
+        """
+}

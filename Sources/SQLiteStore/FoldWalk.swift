@@ -1,0 +1,108 @@
+// Folds events of one driver again that stand in the order of the fold, and puts those that share a second in order
+// anew, because the journey before them may be another one now. It writes nothing: what became of each event goes to
+// its caller.
+
+import JourneyModel
+
+/// What the fold makes of a stored event now.
+struct Refolded {
+    /// As it was stored.
+    var row: FoldedEventRow
+    var verdict: Verdict
+    var after: StoredJourney
+    var secondPlace: Int64?
+    var closedSession: Int64?
+    /// It is the last of those that share its second, or alone.
+    var endsSecond = true
+    /// After the last of them as they were stored; before them if none of them was.
+    var journeyStored: Journey
+
+    var isChanged: Bool {
+        verdict != row.verdict || after.journey != row.after.journey || secondPlace != row.secondPlace
+            || closedSession != row.closedSession
+    }
+
+    /// From here on nothing changes, because a verdict depends on nothing but the journey before and the event.
+    var meetsStoredJourney: Bool { endsSecond && after.journey == journeyStored }
+}
+
+struct FoldWalk {
+    enum Step {
+        /// This deadline of `of` passes before `next`, and no expiry of it is stored.
+        case expiry((name: EventName, at: Moment), of: StoredJourney, next: FoldedEventRow)
+        case event(Refolded)
+    }
+
+    /// The number of an event that is not stored yet: it is the last to arrive.
+    static let newEvent = Int64.max
+
+    /// After the last event that was folded.
+    private(set) var running: StoredJourney
+    /// Not folded yet: they share a second, and there may be more of them.
+    private var second: [FoldedEventRow] = []
+
+    init(from journey: StoredJourney) {
+        running = journey
+    }
+
+    /// Takes the next event in order. False when `visit` has answered false.
+    mutating func take(
+        _ row: FoldedEventRow, _ visit: (Step) throws(SQLiteError) -> Bool
+    ) throws(SQLiteError) -> Bool {
+        if let first = second.first, !first.event.sharesSecond(with: row.event) || row.isBehindSearch {
+            guard try finish(visit) else { return false }
+        }
+        if row.event.isWholeSecond, !row.isBehindSearch {
+            second.append(row)
+            return true
+        }
+        return try fold([row], visit)
+    }
+
+    /// To be called after the last event.
+    mutating func finish(_ visit: (Step) throws(SQLiteError) -> Bool) throws(SQLiteError) -> Bool {
+        guard !second.isEmpty else { return true }
+        defer { second.removeAll(keepingCapacity: true) }
+        return try fold(second, visit)
+    }
+
+    private mutating func fold(
+        _ rows: [FoldedEventRow], _ visit: (Step) throws(SQLiteError) -> Bool
+    ) throws(SQLiteError) -> Bool {
+        var before = running
+        while let deadline = before.journey.takeDeadline(before: rows[0].event) {
+            guard try visit(.expiry(deadline, of: running, next: rows[0])) else { return false }
+            running = before
+        }
+        let stored = rows.last { $0.id != Self.newEvent }
+        let journeyStored = stored?.after.journey ?? before.journey
+        let arrived = rows.count > 1 ? rows.sorted { $0.id < $1.id } : rows
+        let order = OrderWithinSecond.order(of: arrived.map(\.event), from: before.journey)
+        for (place, index) in order.enumerated() {
+            let row = arrived[index]
+            let folded = try row.folded(
+                after: running, secondPlace: row.isBehindSearch ? row.secondPlace ?? 0 : Int64(place),
+                endsSecond: place + 1 == order.count, journeyStored: journeyStored)
+            running = folded.after
+            guard try visit(.event(folded)) else { return false }
+        }
+        return true
+    }
+}
+
+extension FoldedEventRow {
+    /// So many of its second arrived before it that it keeps its place behind them.
+    fileprivate var isBehindSearch: Bool { secondPlace.map { $0 >= OrderWithinSecond.searchedMax } ?? false }
+
+    fileprivate func folded(
+        after before: StoredJourney, secondPlace: Int64, endsSecond: Bool, journeyStored: Journey
+    ) throws(SQLiteError) -> Refolded {
+        var journey = before
+        let verdict = journey.journey.apply(event)
+        try journey.findRows(from: before, session: session, charger: charger, of: event)
+        return Refolded(
+            row: self, verdict: verdict, after: journey, secondPlace: event.isWholeSecond ? secondPlace : nil,
+            closedSession: before.journey.closing(by: journey.journey) == nil ? nil : before.session,
+            endsSecond: endsSecond, journeyStored: journeyStored)
+    }
+}

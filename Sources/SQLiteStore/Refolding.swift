@@ -1,0 +1,89 @@
+// All events of one driver folded again by the rules of this release, inside the writer's transaction. First what the
+// rules want to know of old events is read out of what was stored: the phone's word from the metadata, and which times
+// have no fraction of a second from their text.
+
+import Engine
+import JourneyModel
+
+final class Refolding {
+    private let folding: EventFolding
+    private let events: EventTable
+    private let findEvidence: PreparedStatement
+    private let findWholeSeconds: PreparedStatement
+
+    init(_ folding: EventFolding, events: EventTable, on connection: OpaquePointer) throws(SQLiteError) {
+        self.folding = folding
+        self.events = events
+        let states = JourneyState.allCases.map { "WHEN '\($0.rawValue)' THEN \($0.code)" }.joined(separator: " ")
+        findEvidence = try PreparedStatement(
+            """
+            UPDATE event SET previous_state = CASE json_extract(metadata, '$.previous_state') \(states) END
+            WHERE driver = ?1 AND previous_state IS NULL AND instr(metadata, '"previous_state"') > 0
+            """, on: connection)
+        // In the order of arrival at first; the walk puts them in the fold's.
+        findWholeSeconds = try PreparedStatement(
+            """
+            UPDATE event SET second_place = arrival.place
+            FROM (SELECT event.id AS id,
+                    row_number() OVER (PARTITION BY corrected_at_ms, sequence ORDER BY event.id) - 1 AS place
+                FROM event CROSS JOIN event_kind ON event_kind.id = event.kind
+                WHERE driver = ?1 AND origin = 0 AND instr(occurred_at, '.') = 0) AS arrival
+            WHERE event.id = arrival.id AND event.second_place IS NULL
+            """, on: connection)
+    }
+
+    func refold(_ driver: DriverRow) throws(SQLiteError) -> RefoldCounts {
+        for statement in [findEvidence, findWholeSeconds] {
+            try statement.run { (bindings) throws(SQLiteError) in try bindings.set(1, driver.id) }
+        }
+        var counts = RefoldCounts()
+        counts.drivers = 1
+        var expiries: [NewEventRow] = []
+        var head: DriverRow.Head?
+        var walk = FoldWalk(from: try folding.journeyAtFloor(of: driver))
+        let visit = { (step: FoldWalk.Step) throws(SQLiteError) -> Bool in
+            switch step {
+            case .expiry(let deadline, let journey, let next):
+                expiries.append(try self.folding.expiry(deadline, of: journey, before: next, driver: driver))
+            case .event(let folded):
+                counts.count(folded)
+                if folded.isChanged { try self.events.update(folded) }
+                head = DriverRow.Head(event: folded.row.id, correctedAt: folded.row.event.occurredAt)
+            }
+            return true
+        }
+        try events.forEach(of: driver.id, from: driver.floor ?? Moment(millisecondsSinceEpoch: .min)) {
+            (row) throws(SQLiteError) in try walk.take(row, visit)
+        }
+        _ = try walk.finish(visit)
+        for expiry in expiries { _ = try events.add(expiry) }
+        counts.expiries = expiries.count
+        if walk.running.journey.state != driver.journey.journey.state { counts.movedDrivers = 1 }
+        driver.replaceFold(head: head, journey: walk.running)
+        return counts
+    }
+}
+
+extension RefoldCounts {
+    fileprivate mutating func count(_ folded: Refolded) {
+        events += 1
+        if folded.verdict != folded.row.verdict {
+            verdicts[RefoldChange(from: Self.text(folded.row.verdict), to: Self.text(folded.verdict)), default: 0] += 1
+        }
+        let (old, new) = (folded.row.after.journey, folded.after.journey)
+        guard folded.verdict != folded.row.verdict, old.state == .sessionEnded || new.state == .sessionEnded else {
+            return
+        }
+        endings[RefoldChange(from: Self.ending(of: old), to: Self.ending(of: new)), default: 0] += 1
+    }
+
+    private static func text(_ verdict: Verdict) -> String {
+        verdict.transition.rawValue + (verdict.reason.map { " " + $0.rawValue } ?? "")
+            + (verdict.implied.isEmpty ? "" : ", implied " + verdict.implied.names.joined(separator: " "))
+    }
+
+    private static func ending(of journey: Journey) -> String {
+        guard journey.state == .sessionEnded else { return journey.state.rawValue }
+        return journey.endedBy?.rawValue ?? "ended"
+    }
+}

@@ -1,0 +1,116 @@
+// What is implied, and what never is (contract, section 1, the table "What is implied"), row by row.
+
+import JourneyModel
+import Testing
+
+struct EvidenceTests {
+    private static func fold(_ events: [PlacedEvent]) -> [(verdict: Verdict, journey: Journey)] {
+        Fold.replay(events)
+    }
+
+    @Test func `the shortest way is implied, as of the event that proves it`() throws {
+        let last = try #require(
+            Self.fold([.client(.enteredMerchantZone, at: .at(50), session: "s", was: .inTransit)]).last)
+        #expect(
+            last.verdict.implied.names == [
+                "enteredChargerIntentZone", "anchorDwellComplete", "exclusiveActivatedByWeb", "exitedChargerAnchorZone",
+            ])
+        #expect(last.journey.state == .atMerchant)
+        #expect(last.journey.sessionID == "s")
+        #expect(last.journey.graceDeadline == nil)
+        #expect(last.journey.hardDeadline == .at(3650))
+    }
+
+    @Test func `the late event takes its place, and the implied step is gone`() {
+        let dwell = PlacedEvent.client(.anchorDwellComplete, at: .at(20), id: "b", was: .nearCharger)
+        let others: [PlacedEvent] = [
+            .client(.enteredChargerIntentZone, at: .at(10), id: "a", was: .idle),
+            .client(.exclusiveActivatedByWeb, at: .at(30), session: "s", id: "c", was: .anchored),
+        ]
+        #expect(Self.fold(others).last?.verdict.implied == .anchorDwellComplete)
+        #expect(Self.fold([others[0], dwell, others[1]]).map(\.verdict) == [.applied, .applied, .applied])
+    }
+
+    @Test(arguments: [
+        (EventName.exclusiveActivatedByWeb, JourneyState.nearCharger, Verdict.Reason.notAnchored),
+        (.exclusiveActivatedByWeb, .idle, .notAnchored), (.visitVerifiedByWeb, .anchored, .notAtMerchant),
+        (.visitVerifiedByWeb, .nearCharger, .notAtMerchant), (.departedCharger, .anchored, .noSuchTransition),
+    ])
+    func `evidence of a state that is no source of the event proves nothing`(
+        _ name: EventName, _ state: JourneyState, _ reason: Verdict.Reason
+    ) {
+        var journey = Journey(state: .nearCharger)
+        #expect(journey.apply(.client(name, session: "s", was: state)) == .rejected(reason))
+        #expect(journey.state == .nearCharger)
+    }
+
+    @Test(arguments: [Journey.Ending.verified, .grace, .hardTimeout, .requested])
+    func `a session that ended is not begun again by evidence, before the reset or after it`(_ ending: Journey.Ending) {
+        let ended = Journey(state: .sessionEnded, sessionID: "s", endedBy: ending)
+        for name in [EventName.exclusiveActivatedByWeb, .departedCharger, .enteredMerchantZone, .visitVerifiedByWeb] {
+            let source: JourneyState = name == .exclusiveActivatedByWeb ? .anchored : .inTransit
+            let evidence: JourneyState = name == .departedCharger ? .sessionActive : source
+            var journey = ended
+            #expect(journey.apply(.client(name, session: "s", was: evidence)).transition == .rejected)
+            #expect(journey == ended)
+            _ = journey.apply(.client(.enteredChargerIntentZone, at: .at(5), was: .sessionEnded))
+            #expect(journey.apply(.client(name, at: .at(6), session: "s", was: evidence)).transition == .rejected)
+            #expect(journey.state == .nearCharger)
+        }
+    }
+
+    @Test func `an expiry is undone by what happened before the deadline alone`() {
+        let start: [PlacedEvent] = [
+            .client(.exclusiveActivatedByWeb, at: .at(0), session: "s", id: "a", was: .anchored),
+            .client(.departedCharger, at: .at(10), session: "s", id: "b", was: .sessionActive),
+        ]
+        for (second, ending) in [(910.0, Journey.Ending.verified), (910.001, .grace)] {
+            let verified = PlacedEvent.client(
+                .visitVerifiedByWeb, at: .at(second), session: "s", id: "c", was: .inTransit)
+            #expect(Self.fold(start + [verified]).last?.journey.endedBy == ending)
+        }
+    }
+
+    @Test func `two phones with a session each do not begin them in turns`() {
+        let events: [PlacedEvent] = [
+            .client(.exclusiveActivatedByWeb, at: .at(0), session: "one", id: "a", was: .anchored),
+            .client(.exclusiveActivatedByWeb, at: .at(10), session: "two", id: "b", was: .anchored),
+            .client(.departedCharger, at: .at(20), session: "one", id: "c", was: .sessionActive),
+            .client(.departedCharger, at: .at(30), session: "two", id: "d", was: .sessionActive),
+            .client(.exclusiveActivatedByWeb, at: .at(40), session: "one", id: "e", was: .anchored),
+            .client(.visitVerifiedByWeb, at: .at(50), session: "two", id: "f", was: .inTransit),
+        ]
+        let steps = Self.fold(events)
+        #expect(steps.map(\.verdict.transition) == [.applied, .applied, .rejected, .applied, .rejected, .applied])
+        #expect(steps.last?.journey.sessionID == "two" && steps.last?.journey.endedBy == .verified)
+        #expect(steps[0].journey.closing(by: steps[1].journey) == .superseded)
+    }
+
+    @Test func `the end of a session that was never seen ends no other`() {
+        let running = Journey(state: .inTransit, sessionID: "s", graceDeadline: .at(900), hardDeadline: .at(3600))
+        for name in [EventName.gracePeriodExpired, .hardTimeoutExpired, .webRequestedEnd, .reset] {
+            var journey = running
+            let evidence: JourneyState = name == .reset ? .sessionEnded : .inTransit
+            #expect(journey.apply(.client(name, session: "other", was: evidence)) == .rejected(.noSuchTransition))
+            #expect(journey == running)
+        }
+    }
+
+    @Test func `what makes no transition proves nothing`() {
+        for name in [EventName.sessionRestored, .chargerTargeted, .diagnostic("x")] {
+            var journey = Journey()
+            #expect(journey.apply(.client(name, session: "s", was: .atMerchant)) == .none)
+            #expect(journey == Journey())
+        }
+    }
+
+    @Test func `implied steps are read back from their names`() {
+        let cases: [(ImpliedSteps, JourneyState)] = [
+            ([], .idle), (.reset, .nearCharger), ([.enteredChargerIntentZone, .anchorDwellComplete], .anchored),
+            ([.departedCharger, .enteredMerchantZone], .sessionEnded), (.departedCharger, .atMerchant),
+            (.anchorLost, .idle), ([.anchorLost, .exitedChargerIntentZone], .nearCharger),
+            ([.exclusiveActivatedByWeb, .departedCharger], .atMerchant),
+        ]
+        for (steps, state) in cases { #expect(ImpliedSteps(names: steps.names, state: state) == steps) }
+    }
+}

@@ -1,0 +1,74 @@
+// A visit that happened is a visit (contract, section 1, "What is implied"): whatever one or two events of it are lost,
+// if a later one proves them, and however the rest arrives, it ends as the whole visit does. DWELL_PROPERTY_JOURNEYS for
+// the long run; a failure names its seed, DWELL_PROPERTY_SEED plays it.
+
+import JourneyModel
+import TestSupport
+import Testing
+
+struct VisitTests {
+    private static let seeds = PropertyRun.seeds("DWELL_PROPERTY_JOURNEYS", unlessSet: 2000)
+
+    @Test func `what later events prove may be lost, and the rest arrive in any order`() {
+        for seed in Self.seeds {
+            var random = SeededRandom(seed: seed)
+            let visits = PhoneVisits(from: .at(0), &random)
+            let whole = Fold.replay(visits.events)
+            let outcomes = PhoneVisits.outcomes(of: visits, in: visits.events)
+            guard !outcomes.contains(nil), whole.allSatisfy({ $0.verdict.transition == .applied }) else {
+                Issue.record("seed \(seed): the whole visits are not legal")
+                return
+            }
+            let found = Fold.inOrder(visits.withLosses(&random).shuffled(using: &random))
+            guard let end = Fold.replay(found).last?.journey, let expected = whole.last?.journey,
+                PhoneVisits.outcomes(of: visits, in: found) == outcomes, end.state == expected.state,
+                end.endedBy == expected.endedBy
+            else {
+                Issue.record("seed \(seed): another outcome than that of the whole visits")
+                return
+            }
+        }
+    }
+
+    @Test func `whole visits stand in their own order, whatever the order of arrival`() {
+        for seed in Self.seeds {
+            var random = SeededRandom(seed: seed)
+            let visits = PhoneVisits(from: .at(0), &random)
+            let found = Fold.inOrder(visits.events.shuffled(using: &random))
+            let verdicts = Fold.replay(found).map(\.verdict.transition)
+            guard verdicts.allSatisfy({ $0 == .applied }) else {
+                Issue.record("seed \(seed): \(zip(found.map(\.name), verdicts).map { "\($0) \($1)" })")
+                return
+            }
+        }
+    }
+
+    @Test func `no session is verified without a visitVerifiedByWeb`() {
+        for seed in Self.seeds {
+            var random = SeededRandom(seed: seed)
+            let events = RandomJourney.events(from: .at(0), &random).filter { $0.name != .visitVerifiedByWeb }
+            for (verdict, journey) in Fold.replay(Fold.inOrder(events))
+            where journey.endedBy == .verified || verdict.implied.inOrder.contains(.visitVerifiedByWeb) {
+                Issue.record("seed \(seed): \(journey)")
+                return
+            }
+        }
+    }
+
+    @Test func `a session is verified by its own verification alone`() {
+        for seed in Self.seeds {
+            var random = SeededRandom(seed: seed)
+            let ordered = Fold.inOrder(RandomJourney.events(from: .at(0), &random))
+            var before = Journey()
+            for (event, step) in zip(ordered, Fold.replay(ordered)) {
+                let becomesVerified = step.journey.endedBy == .verified && before.endedBy != .verified
+                guard !becomesVerified || event.name == .visitVerifiedByWeb && event.sessionID == step.journey.sessionID
+                else {
+                    Issue.record("seed \(seed): \(event) makes \(step.journey)")
+                    return
+                }
+                before = step.journey
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+// A database of version 6, whose journeys were folded without evidence and without an order within a second, is migrated
+// and folded again: by itself with a driver's next event, or driver after driver.
+
+import Engine
+import Foundation
+import GRDB
+import JourneyModel
+import TestSupport
+import Testing
+
+@testable import SQLiteStore
+
+struct RefoldTests {
+    /// Two visits as release 6 stored them. Driver 1 lost the dwell: activation, departure, arrival and verification were
+    /// rejected. Driver 2 left the zone and came back within one second: by rank the entry stood first.
+    private func version6(_ scratch: ScratchFolder) throws -> String {
+        let path = scratch.file("db")
+        let old = MigrationRun(Array(Migration.all.prefix(6)))
+        let pool = try DatabaseOpening.open(path: path, migrations: old, nowMilliseconds: 0)
+        try pool.write { db in try db.execute(sql: Self.rows) }
+        try pool.close()
+        return path
+    }
+
+    private static let rows = """
+        INSERT INTO settings_version VALUES (1, 'v', 900, 3600, '{}', 0);
+        INSERT INTO driver (id, driver_id, created_at_ms, head_event, head_corrected_at_ms, state)
+            VALUES (1, 'lost-dwell', 0, 5, 500000, 1), (2, 'one-second', 0, 8, 200000, 0);
+        INSERT INTO session (id, session_id, driver, opened_at_ms) VALUES (1, 's', 1, 0);
+        INSERT INTO event_kind VALUES
+            (1, 'enteredChargerIntentZone', 0, 'entered_charger_intent_zone', '1.0', 'ios_native', NULL, 1, 0),
+            (2, 'exitedChargerIntentZone', 0, 'exited_charger_intent_zone', '1.0', 'ios_native', NULL, 2, 0),
+            (3, 'exclusiveActivatedByWeb', 1, 'exclusive_activated', '1.0', 'ios_native', NULL, 6, 0),
+            (4, 'exitedChargerAnchorZone', 1, 'departed_charger', '1.0', 'ios_native', NULL, 7, 0),
+            (5, 'enteredMerchantZone', 1, 'entered_merchant_zone', '1.0', 'ios_native', NULL, 8, 0),
+            (6, 'visitVerifiedByWeb', 1, 'visit_verified', '1.0', 'ios_native', NULL, 9, 0);
+        INSERT INTO event (id, driver, idempotency_key, digest, kind, session, settings_version, occurred_at,
+            occurred_at_ms, corrected_at_ms, skew_ms, received_at_ms, metadata, transition, reason, implies_reset,
+            after_state) VALUES
+            (1, 1, 'a', zeroblob(32), 1, NULL, 1, '1970-01-01T00:01:40Z', 100000, 100000, 0, 1, NULL, 1, NULL, 0, 1),
+            (2, 1, 'b', zeroblob(32), 3, 1, 1, '1970-01-01T00:03:20Z', 200000, 200000, 0, 2,
+                '{"previous_state":"ANCHORED"}', 2, 0, 0, 1),
+            (3, 1, 'c', zeroblob(32), 4, 1, 1, '1970-01-01T00:05:00Z', 300000, 300000, 0, 3,
+                '{"battery":1,"previous_state":"SESSION_ACTIVE"}', 2, 3, 0, 1),
+            (4, 1, 'd', zeroblob(32), 5, 1, 1, '1970-01-01T00:06:40Z', 400000, 400000, 0, 4,
+                '{"previous_state":"IN_TRANSIT"}', 2, 3, 0, 1),
+            (5, 1, 'e', zeroblob(32), 6, 1, 1, '1970-01-01T00:08:20Z', 500000, 500000, 0, 5,
+                '{"previous_state":"AT_MERCHANT"}', 2, 1, 0, 1),
+            (6, 2, 'a', zeroblob(32), 1, NULL, 1, '1970-01-01T00:01:40Z', 100000, 100000, 0, 6, NULL, 1, NULL, 0, 1),
+            (7, 2, 'b', zeroblob(32), 1, NULL, 1, '1970-01-01T00:03:20Z', 200000, 200000, 0, 8, NULL, 2, 3, 0, 1),
+            (8, 2, 'c', zeroblob(32), 2, NULL, 1, '1970-01-01T00:03:20Z', 200000, 200000, 0, 7, NULL, 1, NULL, 0, 0);
+        """
+
+    private func check(_ path: String) throws -> [String] {
+        let check = try DatabaseCheck(path: path)
+        defer { check.close() }
+        return try check.run { _ in }.problems
+    }
+
+    private func refoldAll(
+        _ store: SQLiteEventStore, _ request: RefoldRequest = RefoldRequest()
+    ) async throws -> RefoldCounts {
+        var (counts, request) = (RefoldCounts(), request)
+        while true {
+            let part = try await store.refold(request)
+            #expect(part.failure == nil)
+            counts += part.counts
+            guard let next = part.next else { return counts }
+            request.after = next
+        }
+    }
+
+    @Test func `all of it comes under the rules of this release, counted by what changed`() async throws {
+        let scratch = try ScratchFolder()
+        let path = try version6(scratch)
+        let store = try SQLiteEventStore(path: path, nowMilliseconds: 0)
+        #expect(try check(path).contains { $0.contains("folded by an older release") })
+
+        let counts = try await refoldAll(store)
+        #expect(counts.drivers == 2 && counts.events == 8 && counts.movedDrivers == 2 && counts.expiries == 0)
+        #expect(
+            counts.verdicts == [
+                RefoldChange(from: "rejected not_anchored", to: "applied, implied anchorDwellComplete"): 1,
+                RefoldChange(from: "rejected no_such_transition", to: "applied"): 3,
+                RefoldChange(from: "rejected not_at_merchant", to: "applied"): 1,
+            ])
+        #expect(counts.endings == [RefoldChange(from: "NEAR_CHARGER", to: "verified"): 1])
+        #expect(try check(path) == [])
+
+        let visit = try await store.journey(of: DriverID("lost-dwell"))
+        #expect(visit.state == .sessionEnded && visit.endedBy == .verified && visit.sessionID == "s")
+        #expect(try await store.journey(of: DriverID("one-second")).state == .nearCharger)
+        let order = try await store.timeline(of: DriverID("one-second")).map(\.idempotencyKey)
+        #expect(order == ["a", "c", "b"])
+        #expect(try await refoldAll(store) == RefoldCounts())
+        await store.close()
+    }
+
+    @Test func `a dry run tells the same and keeps nothing`() async throws {
+        let scratch = try ScratchFolder()
+        let path = try version6(scratch)
+        let store = try SQLiteEventStore(path: path, nowMilliseconds: 0)
+        let tried = try await refoldAll(store, RefoldRequest(isDryRun: true))
+        #expect(try await store.journey(of: DriverID("lost-dwell")).state == .nearCharger)
+        #expect(try await refoldAll(store) == tried)
+        await store.close()
+    }
+
+    @Test func `only who has sent something since`() async throws {
+        let scratch = try ScratchFolder()
+        let store = try SQLiteEventStore(path: try version6(scratch), nowMilliseconds: 0)
+        let since = RefoldRequest(since: Moment(millisecondsSinceEpoch: 6))
+        #expect(try await refoldAll(store, since).drivers == 1)
+        #expect(try await store.journey(of: DriverID("lost-dwell")).state == .nearCharger)
+        await store.close()
+    }
+
+    @Test func `a driver's next event is folded by one set of rules, and so is a repeat`() async throws {
+        let scratch = try ScratchFolder()
+        let path = try version6(scratch)
+        let store = try SQLiteEventStore(path: path, nowMilliseconds: 0)
+        let driver = DriverID("lost-dwell")
+        let dwell = EventSubmission.sample(
+            .anchorDwellComplete, key: "late", at: Moment(millisecondsSinceEpoch: 150_000), previousState: .nearCharger)
+        guard case .stored(let stored) = try await store.append(.sample(dwell, of: driver)) else {
+            Issue.record("it is not stored")
+            return
+        }
+        #expect(stored.verdict == .applied && stored.journey.endedBy == .verified)
+        let verdicts = try await store.timeline(of: driver).map(\.verdict)
+        #expect(verdicts == Array(repeating: .applied, count: 6))
+        #expect(try check(path).count == 1)
+        #expect(try await refoldAll(store).drivers == 1)
+        #expect(try check(path) == [])
+        await store.close()
+    }
+}

@@ -1,0 +1,130 @@
+// What a shipped phone sends of its visits: every transition of its own machine with the state before it as evidence,
+// in whole seconds and without a sequence. The fold has to find the same visits in any part of it that proves the rest.
+
+package import JourneyModel
+
+package struct PhoneVisits: Sendable {
+    /// In the order in which things happened.
+    package private(set) var events: [PlacedEvent] = []
+    /// Places in `events` of those that end a journey. They are the visits, and nothing else tells of them.
+    package private(set) var ends: [Int] = []
+
+    private let start: Moment
+    private let sessionPrefix: String
+    private var seconds: Int64 = 0
+    private var state = JourneyState.idle
+    private var graceSeconds = 900
+    private var hardSeconds = 3600
+
+    package init(from start: Moment, sessionPrefix: String = "s", _ random: inout SeededRandom) {
+        self.start = start
+        self.sessionPrefix = sessionPrefix
+        for visit in 0..<Int.random(in: 1...3, using: &random) {
+            // Some clients go back to IDLE by themselves when a session is over, others say that they were at its end.
+            if state == .sessionEnded, random.chance(1, in: 2) { state = .idle }
+            play("\(sessionPrefix)\(visit)", &random)
+        }
+    }
+
+    /// Events that a later one proves: all but the ends, in which a visit has its outcome, and arrivals of which nothing
+    /// is heard before the grace deadline.
+    package var droppable: [Int] { events.indices.filter { !ends.contains($0) && !isProvenTooLate($0) } }
+
+    private func isProvenTooLate(_ place: Int) -> Bool {
+        events[place].name == .enteredMerchantZone && events[place + 1].name == .hardTimeoutExpired
+    }
+
+    private mutating func play(_ session: String, _ random: inout SeededRandom) {
+        // A second is enough for much, and little happens at the very moment of the end.
+        let gaps: [Int64] = random.chance(1, in: 3) ? [0, 0, 0, 1, 5] : [1, 5, 20, 60]
+        seconds += 30
+        var left = 20
+        while true {
+            left -= 1
+            seconds += gaps.randomPick(&random)
+            switch state {
+            case .idle, .sessionEnded: add(.enteredChargerIntentZone, nil, to: .nearCharger)
+            case .nearCharger:
+                if left > 0, random.chance(1, in: 4) {
+                    add(.exitedChargerIntentZone, nil, to: .idle)
+                } else if random.chance(1, in: 12) {
+                    return end(.webRequestedEnd, nil)
+                } else {
+                    add(.anchorDwellComplete, nil, to: .anchored)
+                }
+            case .anchored:
+                if left > 0, random.chance(1, in: 4) {
+                    add(.anchorLost, nil, to: .nearCharger)
+                } else if random.chance(1, in: 12) {
+                    return end(.webRequestedEnd, nil)
+                } else {
+                    return drive(session, gaps, &random)
+                }
+            case .sessionActive, .inTransit, .atMerchant: return
+            }
+        }
+    }
+
+    /// From the activation to one of the ends.
+    private mutating func drive(_ session: String, _ gaps: [Int64], _ random: inout SeededRandom) {
+        add(.exclusiveActivatedByWeb, session, to: .sessionActive)
+        let activated = seconds
+        let way: [(EventName, JourneyState)] = [(.departedCharger, .inTransit), (.enteredMerchantZone, .atMerchant)]
+        let steps = [0, 1, 1, 2, 2, 2, 2].randomPick(&random)
+        for (name, destination) in way.prefix(steps) {
+            seconds += gaps.randomPick(&random)
+            add(name, session, to: destination)
+        }
+        switch Int.random(in: 0..<8, using: &random) {
+        case 0:
+            seconds += gaps.randomPick(&random)
+            end(.webRequestedEnd, session)
+        case 1 where state == .inTransit:
+            seconds += Int64(graceSeconds)
+            end(.gracePeriodExpired, session)
+        case 2 where state != .inTransit:
+            seconds = activated + Int64(hardSeconds)
+            end(.hardTimeoutExpired, session)
+        default:
+            seconds += gaps.randomPick(&random)
+            end(.visitVerifiedByWeb, session)
+        }
+    }
+
+    private mutating func end(_ name: EventName, _ session: String?) {
+        ends.append(events.count)
+        add(name, session, to: .sessionEnded)
+    }
+
+    private mutating func add(_ name: EventName, _ session: String?, to destination: JourneyState) {
+        let key = "\(sessionPrefix)k\(events.count)"
+        events.append(
+            PlacedEvent(
+                name: name, sessionID: session, chargerID: nil,
+                occurredAt: start.advanced(byMilliseconds: seconds * 1000), sequence: nil, eventID: key,
+                idempotencyKey: key, origin: .client, previousState: state, isWholeSecond: true,
+                gracePeriodSeconds: graceSeconds, hardTimeoutSeconds: hardSeconds))
+        state = destination
+    }
+}
+
+extension PhoneVisits {
+    /// What is left of them on the server: one or two events are lost for good, if any can be.
+    package func withLosses(_ random: inout SeededRandom) -> [PlacedEvent] {
+        let lost = Set(droppable.shuffled(using: &random).prefix(Int.random(in: 1...2, using: &random)))
+        return events.indices.filter { !lost.contains($0) }.map { events[$0] }
+    }
+
+    /// For each visit how it ended, after all of `events`; nil for an end that was rejected.
+    package static func outcomes(
+        of visits: PhoneVisits, in ordered: [PlacedEvent]
+    ) -> [Journey.Ending?] {
+        let keys = visits.ends.map { visits.events[$0].idempotencyKey }
+        var outcomes: [String: Journey.Ending] = [:]
+        for (event, step) in zip(ordered, Fold.replay(ordered))
+        where keys.contains(event.idempotencyKey) && step.verdict.transition == .applied {
+            outcomes[event.idempotencyKey] = step.journey.endedBy
+        }
+        return keys.map { outcomes[$0] }
+    }
+}
