@@ -38,7 +38,7 @@ CREATE TABLE session (
     registered_at_ms  INTEGER,
     charger           INTEGER REFERENCES place (id),
     merchant          INTEGER REFERENCES place (id)
-) STRICT;
+, registered_charger TEXT, registered_merchant TEXT) STRICT;
 
 CREATE TABLE place (
     id        INTEGER PRIMARY KEY,
@@ -408,3 +408,7 @@ FROM event
 JOIN driver ON driver.id = event.driver
 JOIN event_kind ON event_kind.id = event.kind
 LEFT JOIN session ON session.id = event.session;
+
+CREATE INDEX audit_of_requests ON audit (driver, id) WHERE driver IS NOT NULL
+    AND (action IN ('device_added', 'device_removed', 'profile_changed', 'exported')
+        OR outcome = 'refused' AND action IN ('otp_send', 'sign_in_otp'));

@@ -18,6 +18,7 @@ SECRET = "the-benchmarks-sign-with-this-secret"
 # driver as one in production may, 60.
 LIMITS = {
     "RATE_LIMIT_SESSION_EVENTS": "100000", "RATE_LIMIT_PRESESSION_EVENTS": "100000", "RATE_LIMIT_WINDOW_SECONDS": "6",
+    "RATE_LIMIT_READS": "100000",
 }
 
 

@@ -12,30 +12,37 @@ struct AddressLimit: Sendable {
     let admission: any Admission
     let limits: RateLimits
 
-    /// The handler behind the limit. Its answers say how the address stands, and that nobody may keep them.
-    func limited(_ form: ProblemForm, _ handler: @escaping RequestHandler)
+    /// The handler behind the limit. Its answers carry the quota of the address, and `Cache-Control: no-store`.
+    ///
+    /// - Parameter driverClass: the window of the driver that the handler charges too; named in the policy.
+    func limited(_ form: ProblemForm, driverClass: RateLimitClass?, _ handler: @escaping RequestHandler)
         -> RequestHandler
     {
-        let policy = RateLimitFields.policy(limits, for: [.auth])
+        let policy = RateLimitFields.policy(limits, for: [.auth] + (driverClass.map { [$0] } ?? []))
         return { request in
             let decision = await admission.admit(Self.claim(of: request))
             var response =
                 decision.verdict == .refused
                 ? ProblemAnswer.tooManyRequests(decision.quota).response(requestID: request.id, form)
                 : await handler(request)
-            if let policy { response.fields.append("RateLimit-Policy", policy) }
+            if let policy { response.fields.set("RateLimit-Policy", policy) }
             if let standing = RateLimitFields.standing([(.auth, decision.quota)]) {
-                response.fields.append("RateLimit", standing)
+                let driver = response.fields.first("RateLimit")
+                response.fields.set("RateLimit", standing + (driver.map { ", " + $0 } ?? ""))
             }
             if response.fields.first("Cache-Control") == nil { response.fields.append("Cache-Control", "no-store") }
             return response
         }
     }
 
-    /// The key is made here for each request: by a name that the client chooses (X-Request-Id) a repeat would be free.
     private static func claim(of request: Request) -> AdmissionClaim {
         AdmissionClaim(
             driver: DriverID("address:" + AddressGroup.name(of: request.remoteAddress)), limitClass: .auth,
-            idempotencyKey: String(UInt64.random(in: .min ... .max), radix: 36))
+            idempotencyKey: AdmissionClaim.keyOfOneRequest())
     }
+}
+
+extension AdmissionClaim {
+    /// Made by the server for each request: with a key that the client chooses, a repeat would be free.
+    static func keyOfOneRequest() -> String { String(UInt64.random(in: .min ... .max), radix: 36) }
 }

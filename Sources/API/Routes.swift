@@ -13,6 +13,7 @@ package import Logging
 package struct API: Sendable {
     private let access: Access
     private let addressLimit: AddressLimit
+    private let driverLimit: DriverLimit
     private let events: EventHandlers
     private let sessions: SessionsHandler
     private let journeys: JourneyHandlers
@@ -34,6 +35,7 @@ package struct API: Sendable {
         access = Access(
             tokens: tokens, operatorToken: operation.token, metrics: TokenMetrics(metrics), refused: operation.refused)
         addressLimit = AddressLimit(admission: admission, limits: limits)
+        driverLimit = DriverLimit(admission: admission, limits: limits)
         events = EventHandlers(ingest: ingest, logger: logger)
         sessions = SessionsHandler(store: store)
         self.journeys = JourneyHandlers(journeys: journeys, settings: settings, logger: logger)
@@ -52,62 +54,63 @@ package struct API: Sendable {
     /// How many operators are streamed to.
     package var operatorStreamCount: Int { operation.streamCount }
 
-    /// Every route with the credential that it wants.
+    /// Every route with the credential that it wants and the windows that it charges.
     package var surface: [Endpoint] {
         let batch = BatchHandler(events: events, refused: access.refused)
         return [
-            event(.post, "/native/events", events.post(.native)),
-            event(.post, "/native/events/batch", batch.post, bodyBytesMax: RequestLimits.batchBytesMax),
-            driver(.post, "/native/sessions", sessions.post),
-            driver(.get, "/native/sessions", journeys.sessions),
-            driver(.get, "/native/sessions/{session_id}", journeys.timeline),
-            driver(.get, "/native/session", journeys.standing),
-            driver(.get, "/native/session/stream", stream.get),
-            driver(.get, "/native/config", atOnce: config.get),
-            driver(.put, "/native/devices/{token}", signIn.devices.put),
-            driver(.delete, "/native/devices/{token}", signIn.devices.delete),
+            event("/native/events", events.post(.native)),
+            event("/native/events/batch", batch.post, bodyBytesMax: RequestLimits.batchBytesMax),
+            write(.post, "/native/sessions", limit: .registrations, sessions.post),
+            read("/native/sessions", journeys.sessions),
+            read("/native/sessions/{session_id}", journeys.timeline),
+            read("/native/session", journeys.standing),
+            read("/native/session/stream", stream.get),
+            fromMemory("/native/config", config.get),
+            write(.put, "/native/devices/{token}", limit: .devices, signIn.devices.put),
+            write(.delete, "/native/devices/{token}", limit: .devices, signIn.devices.delete),
 
             // Shipped v1 clients: the same handlers behind the old names.
-            event(.post, "/v1/native/session-events", events.post(.v1Session)),
-            event(.post, "/v1/native/pre-session-events", events.post(.v1PreSession)),
-            driver(.get, "/v1/native/config", atOnce: config.get),
+            event("/v1/native/session-events", events.post(.v1Session)),
+            event("/v1/native/pre-session-events", events.post(.v1PreSession)),
+            fromMemory("/v1/native/config", config.get),
 
-            driver(.post, "/native/background-ping", backgroundPing.post),
-            driver(.post, "/v1/native/background-ping", backgroundPing.post),
-            driver(.post, "/v1/charging-sessions/background-ping", backgroundPing.post),
+            write(.post, "/native/background-ping", limit: .reads, backgroundPing.post),
+            write(.post, "/v1/native/background-ping", limit: .reads, backgroundPing.post),
+            write(.post, "/v1/charging-sessions/background-ping", limit: .reads, backgroundPing.post),
 
             // Signing in: limited by address, each of them.
-            account(.post, "/auth/apple", wants: .identityToken, signIn.apple.signIn),
-            account(.post, "/auth/otp/start", wants: .none, signIn.codes.start),
-            account(.post, "/auth/otp/verify", wants: .oneTimeCode, signIn.codes.verify(for: .current)),
-            account(.post, "/auth/refresh", wants: .refreshToken, signIn.sessions.refresh(for: .current)),
-            account(.post, "/auth/logout", signIn.sessions.signOut),
-            account(.get, "/auth/sessions", signIn.sessions.list),
-            account(.delete, "/auth/sessions/{id}", signIn.sessions.end),
-            account(.get, "/auth/me", signIn.accounts.show),
-            account(.patch, "/auth/me", signIn.accounts.change),
-            account(.put, "/auth/me", signIn.accounts.replace),
-            account(.delete, "/auth/me", signIn.accounts.erase),
-            account(.get, "/auth/me/export", signIn.accounts.export),
+            signingIn("/auth/apple", wants: .identityToken, signIn.apple.signIn),
+            signingIn("/auth/otp/start", wants: .none, signIn.codes.start),
+            signingIn("/auth/otp/verify", wants: .oneTimeCode, signIn.codes.verify(for: .current)),
+            signingIn("/auth/refresh", wants: .refreshToken, signIn.sessions.refresh(for: .current)),
+            account(.post, "/auth/logout", limit: .account, signIn.sessions.signOut),
+            account(.get, "/auth/sessions", limit: .reads, signIn.sessions.list),
+            account(.delete, "/auth/sessions/{id}", limit: .account, signIn.sessions.end),
+            account(.get, "/auth/me", limit: .reads, signIn.accounts.show),
+            account(.patch, "/auth/me", limit: .account, signIn.accounts.change),
+            account(.put, "/auth/me", limit: .account, signIn.accounts.replace),
+            account(.delete, "/auth/me", limit: .account, signIn.accounts.erase),
+            // Reads everything that is stored of the driver, and writes a line of the audit.
+            account(.get, "/auth/me/export", limit: .account, signIn.accounts.export),
 
-            account(.post, "/apple/notifications", wants: .appleNotice, signIn.apple.takeNotice),
+            signingIn("/apple/notifications", wants: .appleNotice, signIn.apple.takeNotice),
 
             // Shipped v1 clients: their access token lives longer.
-            account(.post, "/v1/auth/otp/start", wants: .none, signIn.codes.start),
-            account(.post, "/v1/auth/otp/verify", wants: .oneTimeCode, signIn.codes.verify(for: .v1)),
-            account(.post, "/v1/auth/refresh", wants: .refreshToken, signIn.sessions.refresh(for: .v1)),
+            signingIn("/v1/auth/otp/start", wants: .none, signIn.codes.start),
+            signingIn("/v1/auth/otp/verify", wants: .oneTimeCode, signIn.codes.verify(for: .v1)),
+            signingIn("/v1/auth/refresh", wants: .refreshToken, signIn.sessions.refresh(for: .v1)),
 
             // Shipped clients with a single token.
-            account(.post, "/api/auth/apple", wants: .identityToken, signIn.apple.legacySignIn, form: .legacy),
-            account(.post, "/api/auth/refresh", wants: .singleToken, signIn.sessions.legacyRefresh, form: .legacy),
-            account(.post, "/api/auth/validate", signIn.accounts.legacyShow, form: .legacy),
-            account(.get, "/api/auth/me", signIn.accounts.legacyShow, form: .legacy),
-            account(.delete, "/api/auth/me", signIn.accounts.legacyErase, form: .legacy),
-            account(.post, "/api/auth/send-code", wants: .none, signIn.codes.legacyStart, form: .legacy),
-            account(.post, "/api/auth/verify-code", wants: .oneTimeCode, signIn.codes.legacyVerify, form: .legacy),
-            account(.get, "/api/drivers/profile", signIn.accounts.legacyShow, form: .legacy),
-            account(.put, "/api/drivers/profile", signIn.accounts.legacyChange, form: .legacy),
-            account(.post, "/api/push/register-token", signIn.devices.legacyPut, form: .legacy),
+            signingIn("/api/auth/apple", wants: .identityToken, signIn.apple.legacySignIn, form: .legacy),
+            signingIn("/api/auth/refresh", wants: .singleToken, signIn.sessions.legacyRefresh, form: .legacy),
+            account(.post, "/api/auth/validate", limit: .reads, signIn.accounts.legacyShow, form: .legacy),
+            account(.get, "/api/auth/me", limit: .reads, signIn.accounts.legacyShow, form: .legacy),
+            account(.delete, "/api/auth/me", limit: .account, signIn.accounts.legacyErase, form: .legacy),
+            signingIn("/api/auth/send-code", wants: .none, signIn.codes.legacyStart, form: .legacy),
+            signingIn("/api/auth/verify-code", wants: .oneTimeCode, signIn.codes.legacyVerify, form: .legacy),
+            account(.get, "/api/drivers/profile", limit: .reads, signIn.accounts.legacyShow, form: .legacy),
+            account(.put, "/api/drivers/profile", limit: .account, signIn.accounts.legacyChange, form: .legacy),
+            account(.post, "/api/push/register-token", limit: .devices, signIn.devices.legacyPut, form: .legacy),
 
             // Whoever runs the server.
             operatorOnly("/ops/picture", operation.one),
@@ -123,9 +126,9 @@ package struct API: Sendable {
             operatorOnly("/ops/refusals", lists.refusals),
             operatorOnly("/ops/search", method: .post, lists.search),
 
-            anyone(.get, "/.well-known/jwks.json") { [signIn] _ in signIn.keySet },
-            anyone(.get, "/healthz") { _ in HealthHandler.alive },
-        ] + PageHandlers.pages.map { path, page in anyone(.get, path, page.answer) }
+            anyone("/.well-known/jwks.json") { [signIn] _ in signIn.keySet },
+            anyone("/healthz") { _ in HealthHandler.alive },
+        ] + PageHandlers.pages.map { path, page in anyone(path, page.answer) }
     }
 
     /// What a request that reaches no handler is answered with.
@@ -133,67 +136,85 @@ package struct API: Sendable {
         { refused in ProblemAnswer(refused).response(requestID: refused.requestID) }
     }
 
-    // MARK: The kinds of routes. Which credential is wanted is said where it is asked for.
+    // MARK: The kinds of routes. Which credential is wanted, and what is charged, is said where it is asked for.
 
-    private func anyone(
-        _ method: Method, _ template: String, _ handler: @escaping @Sendable (Request) -> Response
-    ) -> Endpoint {
-        let route = Route(method, template, atOnce: { handler($0) }, handler: { handler($0) })
-        return Endpoint(route: route, credential: .none)
+    private func anyone(_ template: String, _ handler: @escaping @Sendable (Request) -> Response) -> Endpoint {
+        let route = Route(.get, template, atOnce: { handler($0) }, handler: { handler($0) })
+        return Endpoint(route: route, credential: .none, limits: [])
     }
 
-    /// A route whose answer needs no waiting.
-    private func driver(_ method: Method, _ template: String, atOnce answer: @escaping CallerAnswer) -> Endpoint {
+    /// A driver's GET whose answer is in memory: it costs no more than to refuse it would.
+    private func fromMemory(_ template: String, _ answer: @escaping CallerAnswer) -> Endpoint {
         let handler = access.driver(
             { request, caller throws(ProblemAnswer) in answer(request, caller) }, route: template)
-        let route = Route(method, template, atOnce: access.driverAtOnce(answer, route: template), handler: handler)
-        return Endpoint(route: route, credential: .accessToken)
+        let route = Route(.get, template, atOnce: access.driverAtOnce(answer, route: template), handler: handler)
+        return Endpoint(route: route, credential: .accessToken, limits: [])
     }
 
-    private func driver(_ method: Method, _ template: String, _ handler: @escaping CallerHandler) -> Endpoint {
-        Endpoint(
-            route: Route(method, template, handler: access.driver(handler, route: template)), credential: .accessToken)
+    /// A driver's GET that asks the database.
+    private func read(_ template: String, _ handler: @escaping CallerHandler) -> Endpoint {
+        driver(.get, template, limit: .reads, handler)
     }
 
+    /// A driver's request that changes something.
+    private func write(
+        _ method: WritingMethod, _ template: String, limit: RateLimitClass, _ handler: @escaping CallerHandler
+    ) -> Endpoint {
+        driver(method.method, template, limit: limit, handler)
+    }
+
+    private func driver(
+        _ method: Method, _ template: String, limit: RateLimitClass, _ handler: @escaping CallerHandler
+    ) -> Endpoint {
+        let limited = driverLimit.policy(
+            limit, access.driver(driverLimit.limited(limit, handler), route: template))
+        return Endpoint(
+            route: Route(method, template, handler: limited), credential: .accessToken, limits: [limit])
+    }
+
+    /// A search is a POST, so that what is searched for is in no log of a proxy's: it changes nothing.
     private func operatorOnly(
         _ template: String, method: Method = .get, _ handler: @escaping OpenHandler
     ) -> Endpoint {
         Endpoint(
             route: Route(
                 method, template, bodyBytesMax: AccountBody.bytesMax, handler: access.operatorOnly(handler)),
-            credential: .operatorToken)
+            credential: .operatorToken, limits: [])
     }
 
-    /// A route of signing in, for a signed-in driver.
+    /// A route of signing in, for a signed-in driver: charged to the address first, then to the driver.
     private func account(
-        _ method: Method, _ template: String, _ handler: @escaping CallerHandler, form: ProblemForm = .plain
+        _ method: Method, _ template: String, limit: RateLimitClass, _ handler: @escaping CallerHandler,
+        form: ProblemForm = .plain
     ) -> Endpoint {
-        limited(method, template, access.driver(handler, route: template, form: form), form, wants: .accessToken)
+        let handler = access.driver(driverLimit.limited(limit, handler), route: template, form: form)
+        return limited(method, template, handler, form, wants: .accessToken, driverClass: limit)
     }
 
     /// A route of signing in whose credential is judged by what is behind the handler.
-    private func account(
-        _ method: Method, _ template: String, wants credential: Credential, _ handler: @escaping OpenHandler,
-        form: ProblemForm = .plain
+    private func signingIn(
+        _ template: String, wants credential: Credential, _ handler: @escaping OpenHandler, form: ProblemForm = .plain
     ) -> Endpoint {
-        limited(method, template, access.anyone(handler, route: template, form: form), form, wants: credential)
+        limited(
+            .post, template, access.anyone(handler, route: template, form: form), form, wants: credential,
+            driverClass: nil)
     }
 
     private func limited(
         _ method: Method, _ template: String, _ handler: @escaping RequestHandler,
-        _ form: ProblemForm, wants credential: Credential
+        _ form: ProblemForm, wants credential: Credential, driverClass: RateLimitClass?
     ) -> Endpoint {
         Endpoint(
             route: Route(
-                method, template, bodyBytesMax: AccountBody.bytesMax, handler: addressLimit.limited(form, handler)),
-            credential: credential)
+                method, template, bodyBytesMax: AccountBody.bytesMax,
+                handler: addressLimit.limited(form, driverClass: driverClass, handler)),
+            credential: credential, limits: [.auth] + (driverClass.map { [$0] } ?? []))
     }
 
-    /// A rate-limited route: every answer names the policy, and how the driver stands once it is known who that is
-    /// (contract, section 4).
+    /// A route that is charged by event: every answer names the policy, and the driver's quota once it is known who
+    /// that is (contract, section 4).
     private func event(
-        _ method: Method, _ template: String, _ handler: @escaping CallerHandler,
-        bodyBytesMax: Int = RequestLimits.eventBytesMax
+        _ template: String, _ handler: @escaping CallerHandler, bodyBytesMax: Int = RequestLimits.eventBytesMax
     ) -> Endpoint {
         let policy = RateLimitFields.policy(limits)
         let ingest = events.ingest
@@ -212,11 +233,11 @@ package struct API: Sendable {
                 }
                 return response
             }, route: template)
-        let route = Route(method, template, bodyBytesMax: bodyBytesMax) { request in
+        let route = Route(.post, template, bodyBytesMax: bodyBytesMax) { request in
             var response = await admitted(request)
             if let policy { response.fields.append("RateLimit-Policy", policy) }
             return response
         }
-        return Endpoint(route: route, credential: .accessToken)
+        return Endpoint(route: route, credential: .accessToken, limits: RateLimitClass.ofEvents)
     }
 }

@@ -170,6 +170,16 @@ enum Variables {
             return wholeNumber(text, in: 0...range.upperBound).flatMap { $0 == 0 || range.contains($0) ? $0 : nil }
         }, show: { String($0) })
 
+    static let auditRetentionDays = Variable<Int>(
+        name: "AUDIT_RETENTION_DAYS", section: .storage, defaultText: "365", defaultValue: 365,
+        allowed: .text("0, or a whole number from \(RetentionKeeping.auditDaysMin) to \(RetentionKeeping.daysMax)"),
+        isSecret: false,
+        sentence: "Lines of the audit are deleted after so many days, receipts of deletions never; 0 keeps all of them.",
+        parse: { text in
+            let range = RetentionKeeping.auditDaysMin...RetentionKeeping.daysMax
+            return wholeNumber(text, in: 0...range.upperBound).flatMap { $0 == 0 || range.contains($0) ? $0 : nil }
+        }, show: { String($0) })
+
     // MARK: Tokens
 
     static let jwtSecret = Variable<Secret<String>?>.secret(
@@ -231,6 +241,23 @@ enum Variables {
         "Requests to /auth, /v1/auth, /api and /apple from one address (IPv6: one /64) in a window; 0 is no limit. "
             + "Behind a proxy, set TRUSTED_PROXIES.")
 
+    static let rateLimitRegistrations = Variable<Int>.integer(
+        "RATE_LIMIT_REGISTRATIONS", .limits, default: 20, in: 0...100_000,
+        "Sessions that one driver may register (POST /native/sessions) in a window; 0 is no limit.")
+
+    static let rateLimitDevices = Variable<Int>.integer(
+        "RATE_LIMIT_DEVICES", .limits, default: 10, in: 0...100_000,
+        "Requests of one driver to /native/devices in a window; 0 is no limit.")
+
+    static let rateLimitAccount = Variable<Int>.integer(
+        "RATE_LIMIT_ACCOUNT", .limits, default: 20, in: 0...100_000,
+        "Changes of one driver's account and sign-in sessions, and exports, in a window; 0 is no limit.")
+
+    static let rateLimitReads = Variable<Int>.integer(
+        "RATE_LIMIT_READS", .limits, default: 600, in: 0...100_000,
+        "Requests of one driver that read the database (sessions, timelines, the account, streams opened) in a window; "
+            + "0 is no limit.")
+
     /// A window is as long as `Retry-After` can say (contract, section 5: at most 3600).
     static let rateLimitWindowSeconds = Variable<Int>.integer(
         "RATE_LIMIT_WINDOW_SECONDS", .limits, default: 60, in: 1...3600, "How long the window is that slides.")
@@ -247,12 +274,12 @@ enum Variables {
             hosts, port, unixSocket, eventLoops, connectionsMax, connectionsPerAddressMax, trustedProxies,
             trustedProxiesField, corsAllowedOrigins, headerTimeoutSeconds, bodyTimeoutSeconds, bodyBytesPerSecondMin,
             idleTimeoutSeconds, writeStallTimeoutSeconds, outputBufferBytes, bufferedBytesMax,
-            databasePath, eventRetentionDays, redis, redisTimeoutMilliseconds,
+            databasePath, eventRetentionDays, auditRetentionDays, redis, redisTimeoutMilliseconds,
             jwtSecret, jwtPrivateKeyFile, jwtIssuer, jwtAudience, jwtTrustExternal, accessTokenTTLSeconds,
             v1AccessTokenTTLSeconds, refreshTokenTTLDays, legacyTokenTTLDays, dataKey,
         ] + signIn + [
-            rateLimitSessionEvents, rateLimitPreSessionEvents, rateLimitAuth, rateLimitWindowSeconds,
-            sessionRegistration,
+            rateLimitSessionEvents, rateLimitPreSessionEvents, rateLimitAuth, rateLimitRegistrations,
+            rateLimitDevices, rateLimitAccount, rateLimitReads, rateLimitWindowSeconds, sessionRegistration,
         ] + operation + Settings.declarations.map(EngineVariable.init)
 }
 

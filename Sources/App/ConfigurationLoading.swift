@@ -71,6 +71,8 @@ extension Configuration {
         databasePath = reading.value(of: Variables.databasePath)
         let retentionDays = reading.value(of: Variables.eventRetentionDays)
         eventRetentionDays = retentionDays == 0 ? nil : retentionDays
+        let auditDays = reading.value(of: Variables.auditRetentionDays)
+        auditRetentionDays = auditDays == 0 ? nil : auditDays
         redis = Redis(
             endpoint: reading.value(of: Variables.redis),
             timeoutMilliseconds: reading.value(of: Variables.redisTimeoutMilliseconds))
@@ -81,6 +83,10 @@ extension Configuration {
             sessionEvents: reading.value(of: Variables.rateLimitSessionEvents),
             preSessionEvents: reading.value(of: Variables.rateLimitPreSessionEvents),
             auth: reading.value(of: Variables.rateLimitAuth),
+            registrations: reading.value(of: Variables.rateLimitRegistrations),
+            devices: reading.value(of: Variables.rateLimitDevices),
+            account: reading.value(of: Variables.rateLimitAccount),
+            reads: reading.value(of: Variables.rateLimitReads),
             windowSeconds: reading.value(of: Variables.rateLimitWindowSeconds))
         sessionRegistration = reading.value(of: Variables.sessionRegistration)
         operatorToken = reading.value(of: Variables.operatorToken)

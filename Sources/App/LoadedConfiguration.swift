@@ -82,6 +82,8 @@ struct Configuration: Sendable {
     var databasePath: String
     /// Nil: events are kept for ever.
     var eventRetentionDays: Int?
+    /// Nil: lines of the audit are kept forever, but for those that come in numbers.
+    var auditRetentionDays: Int?
     var redis: Redis
     var tokens: TokenConfiguration
     var apple: AppleConfiguration

@@ -139,15 +139,14 @@ struct Wiring {
         services.append(LoopService(loop: operationHistory.run))
         let truncation = LogTruncation(log: store, bytesMax: SQLiteEventStore.logBytesMax, logger: logger)
         services.append(LoopService(loop: truncation.run))
-        if let days = configuration.eventRetentionDays {
-            let forwards = configuration.analytics != nil
-            let retention = RetentionKeeping(
-                store: store, days: days, clock: Self.now, logger: logger, metrics: watching.metrics
-            ) { [store] () throws(StoreFailure) in
-                forwards ? try await store.place(of: AnalyticsForwarding.consumer).last : .max
-            }
-            services.append(LoopService(loop: retention.run))
+        let forwards = configuration.analytics != nil
+        let retention = RetentionKeeping(
+            store: store, days: configuration.eventRetentionDays, auditDays: configuration.auditRetentionDays,
+            clock: Self.now, logger: logger, metrics: watching.metrics
+        ) { [store] () throws(StoreFailure) in
+            forwards ? try await store.place(of: AnalyticsForwarding.consumer).last : .max
         }
+        services.append(LoopService(loop: retention.run))
         if let analytics = configuration.analytics {
             let forwarding = AnalyticsForwarding(
                 feed: store,

@@ -44,11 +44,20 @@ extension Admission {
 }
 
 /// The windows of contract, section 4. Which one an event falls in: with a session_id, or without. `auth` counts the
-/// requests to the routes of signing in, by the client's address in the place of the driver.
+/// requests to the routes of signing in, by the client's address in the place of the driver. The others count a driver's
+/// requests to the routes that name them (API/Routes.swift).
 package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     case sessionEvents = "session"
     case preSessionEvents = "presession"
     case auth
+    /// Sessions registered before their first event.
+    case registrations
+    /// Devices added, replaced and removed.
+    case devices
+    /// Changes of the account and of its sign-in sessions, and exports.
+    case account
+    /// Requests that read the database and change nothing.
+    case reads
 
     /// Those that an event can fall in, in the order of the `RateLimit` fields of its answer.
     package static let ofEvents: [RateLimitClass] = [.sessionEvents, .preSessionEvents]
@@ -116,18 +125,29 @@ package struct Quota: Hashable, Sendable {
     }
 }
 
-/// `RATE_LIMIT_SESSION_EVENTS`, `RATE_LIMIT_PRESESSION_EVENTS`, `RATE_LIMIT_AUTH`, `RATE_LIMIT_WINDOW_SECONDS`; a limit
-/// of 0 is off.
+/// `RATE_LIMIT_SESSION_EVENTS`, `RATE_LIMIT_PRESESSION_EVENTS`, `RATE_LIMIT_AUTH`, `RATE_LIMIT_REGISTRATIONS`,
+/// `RATE_LIMIT_DEVICES`, `RATE_LIMIT_ACCOUNT`, `RATE_LIMIT_READS`, `RATE_LIMIT_WINDOW_SECONDS`; a limit of 0 is off.
 package struct RateLimits: Hashable, Sendable {
     package var sessionEvents: Int
     package var preSessionEvents: Int
     package var auth: Int
+    package var registrations: Int
+    package var devices: Int
+    package var account: Int
+    package var reads: Int
     package var windowSeconds: Int
 
-    package init(sessionEvents: Int = 60, preSessionEvents: Int = 30, auth: Int = 30, windowSeconds: Int = 60) {
+    package init(
+        sessionEvents: Int = 60, preSessionEvents: Int = 30, auth: Int = 30, registrations: Int = 20,
+        devices: Int = 10, account: Int = 20, reads: Int = 600, windowSeconds: Int = 60
+    ) {
         self.sessionEvents = sessionEvents
         self.preSessionEvents = preSessionEvents
         self.auth = auth
+        self.registrations = registrations
+        self.devices = devices
+        self.account = account
+        self.reads = reads
         self.windowSeconds = windowSeconds
     }
 
@@ -136,6 +156,10 @@ package struct RateLimits: Hashable, Sendable {
         case .sessionEvents: sessionEvents
         case .preSessionEvents: preSessionEvents
         case .auth: auth
+        case .registrations: registrations
+        case .devices: devices
+        case .account: account
+        case .reads: reads
         }
     }
 }

@@ -27,7 +27,7 @@ struct IngestMetrics: Sendable {
     }
 
     private static let verdicts = ["admitted", "known", "refused"]
-    private static let classes = RateLimitClass.allCases
+    private static let classes = RateLimitClass.ofEvents
 
     init(_ factory: any MetricsFactory) {
         // Two listed names share one canonical name, and so one series.
@@ -54,12 +54,7 @@ struct IngestMetrics: Sendable {
     }
 
     func count(_ limitClass: RateLimitClass, _ verdict: AdmissionDecision.Verdict) {
-        let row: Int =
-            switch limitClass {
-            case .sessionEvents: 0
-            case .preSessionEvents: 1
-            case .auth: 2
-            }
+        let row = limitClass == .sessionEvents ? 0 : 1
         let column: Int =
             switch verdict {
             case .admitted: 0

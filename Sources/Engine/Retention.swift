@@ -5,6 +5,7 @@
 package import CoreMetrics
 package import JourneyModel
 package import Logging
+internal import Synchronization
 internal import Telemetry
 
 /// The port behind which old rows lie.
@@ -23,6 +24,19 @@ package protocol RetentionStore: Sendable {
 
     /// Deletes those of them that have no event, and that no driver's journey names. Answers how many are gone.
     func delete(sessions: ArraySlice<Int64>, openedBefore: Moment) async throws(StoreFailure) -> Int
+
+    /// Sessions that were registered before that time and have had no event, among the next `limit` sessions after that
+    /// number.
+    func unusedRegistrations(
+        before: Moment, after number: Int64, limit: Int
+    ) async throws(StoreFailure) -> AgedNumbers
+
+    /// Lines of the audit from before that time, receipts of deletions not among them, of the next `limit` lines after
+    /// that number.
+    func agedAuditLines(before: Moment, after number: Int64, limit: Int) async throws(StoreFailure) -> AgedNumbers
+
+    /// Deletes these lines in one transaction. Returns how many were there.
+    func delete(auditLines: ArraySlice<Int64>) async throws(StoreFailure) -> Int
 
     /// Requests in line for the one who writes.
     var writesWaiting: Int { get }
@@ -72,10 +86,26 @@ package struct AgedEvents: Hashable, Sendable {
     }
 }
 
+/// Row numbers that may go, ascending, of one part of a table.
+package struct AgedNumbers: Hashable, Sendable {
+    package var numbers: [Int64]
+    /// The last row of the part that was looked at; nil when none of the rows after it is old enough.
+    package var next: Int64?
+
+    package init(numbers: [Int64], next: Int64?) {
+        self.numbers = numbers
+        self.next = next
+    }
+}
+
 package struct RetentionKeeping: Sendable {
     /// Shorter, and a phone that was off for a week would find its events uncounted when it sends them.
     package static let daysMin = 7
     package static let daysMax = 36_500
+    /// An intrusion is often found weeks later.
+    package static let auditDaysMin = 30
+    /// How long a registered session waits for its first event: longer than a phone keeps events that it cannot send.
+    package static let unusedRegistrationDays = 30
     /// What is not forwarded yet waits so much longer: an outage of a week costs analytics nothing, and a service that
     /// never answers does not fill the disk.
     package static let unforwardedDays = 7
@@ -94,36 +124,46 @@ package struct RetentionKeeping: Sendable {
 
     private let store: any RetentionStore
     private let forwarded: @Sendable () async throws(StoreFailure) -> Int64
-    private let days: Int
+    private let days: Int?
+    private let auditDays: Int?
     private let clock: @Sendable () -> Moment
     private let logger: Logger
     private let deletedEvents: any CounterHandler
     private let deletedSessions: any CounterHandler
+    private let deletedAuditLines: any CounterHandler
+    /// Sessions up to this number were looked at since the start: none of them can become an unused one later.
+    private let registrationsChecked = Place()
 
     /// - Parameters:
-    ///   - days: how long events are kept after they were received.
+    ///   - days: how long events are kept after they were received; nil: forever.
+    ///   - auditDays: how long lines of the audit are kept; nil: forever.
     ///   - forwarded: the number of the last event that needs no forwarding any more; `Int64.max` when none does.
     package init(
-        store: any RetentionStore, days: Int, clock: @escaping @Sendable () -> Moment, logger: Logger,
+        store: any RetentionStore, days: Int?, auditDays: Int? = nil, clock: @escaping @Sendable () -> Moment,
+        logger: Logger,
         metrics: any MetricsFactory = NOOPMetricsHandler.instance,
         forwarded: @escaping @Sendable () async throws(StoreFailure) -> Int64 = { .max }
     ) {
         self.store = store
         self.forwarded = forwarded
         self.days = days
+        self.auditDays = auditDays
         self.clock = clock
         self.logger = logger
         deletedEvents = metrics.counter(MetricFamilies.retentionDeleted, [("what", "events")])
         deletedSessions = metrics.counter(MetricFamilies.retentionDeleted, [("what", "sessions")])
+        deletedAuditLines = metrics.counter(MetricFamilies.retentionDeleted, [("what", "audit_lines")])
     }
 
     package struct Deleted: Hashable, Sendable {
         package var events = 0
         package var sessions = 0
+        package var auditLines = 0
 
-        package init(events: Int = 0, sessions: Int = 0) {
+        package init(events: Int = 0, sessions: Int = 0, auditLines: Int = 0) {
             self.events = events
             self.sessions = sessions
+            self.auditLines = auditLines
         }
     }
 
@@ -134,8 +174,11 @@ package struct RetentionKeeping: Sendable {
                 let deleted = try await round()
                 if deleted != Deleted() {
                     logger.info(
-                        "retention has deleted what is older than EVENT_RETENTION_DAYS",
-                        metadata: ["events": .number(deleted.events), "sessions": .number(deleted.sessions)])
+                        "retention has deleted what is older than EVENT_RETENTION_DAYS and AUDIT_RETENTION_DAYS",
+                        metadata: [
+                            "events": .number(deleted.events), "sessions": .number(deleted.sessions),
+                            "audit_lines": .number(deleted.auditLines),
+                        ])
                 }
             } catch {
                 if error != .cancelled {
@@ -148,8 +191,15 @@ package struct RetentionKeeping: Sendable {
 
     /// Everything that is too old now; less when the task is cancelled.
     package func round() async throws(StoreFailure) -> Deleted {
-        let cut = clock().advanced(bySeconds: -days * 86_400)
         var deleted = Deleted()
+        if let days { try await deleteEvents(olderThanDays: days, &deleted) }
+        deleted.sessions += try await deleteUnusedRegistrations()
+        if let auditDays { deleted.auditLines = try await deleteAuditLines(olderThanDays: auditDays) }
+        return deleted
+    }
+
+    private func deleteEvents(olderThanDays days: Int, _ deleted: inout Deleted) async throws(StoreFailure) {
+        let cut = clock().advanced(bySeconds: -days * 86_400)
         var request = AgedEventsRequest(
             receivedBefore: cut, forwarded: try await forwarded(),
             unforwardedBefore: cut.advanced(bySeconds: -Self.unforwardedDays * 86_400), after: 0, limit: Self.partMax)
@@ -165,8 +215,40 @@ package struct RetentionKeeping: Sendable {
             }
             next = part.next
         }
-        deleted.sessions = try await deleteSessions(openedBefore: cut)
-        return deleted
+        deleted.sessions += try await deleteSessions(openedBefore: cut)
+    }
+
+    private func deleteUnusedRegistrations() async throws(StoreFailure) -> Int {
+        let cut = clock().advanced(bySeconds: -Self.unusedRegistrationDays * 86_400)
+        var count = 0
+        var next: Int64? = registrationsChecked.number.load(ordering: .relaxed)
+        while let after = next, !Task.isCancelled {
+            let part = try await store.unusedRegistrations(before: cut, after: after, limit: Self.partMax)
+            try await inSteps(part.numbers) { (step) throws(StoreFailure) in
+                let deleted = try await store.delete(sessions: step, openedBefore: cut)
+                deletedSessions.increment(by: Int64(deleted))
+                count += deleted
+            }
+            if let last = part.next { registrationsChecked.number.store(last, ordering: .relaxed) }
+            next = part.next
+        }
+        return count
+    }
+
+    private func deleteAuditLines(olderThanDays days: Int) async throws(StoreFailure) -> Int {
+        let cut = clock().advanced(bySeconds: -days * 86_400)
+        var count = 0
+        var next: Int64? = 0
+        while let after = next, !Task.isCancelled {
+            let part = try await store.agedAuditLines(before: cut, after: after, limit: Self.partMax)
+            try await inSteps(part.numbers) { (step) throws(StoreFailure) in
+                let deleted = try await store.delete(auditLines: step)
+                deletedAuditLines.increment(by: Int64(deleted))
+                count += deleted
+            }
+            next = part.next
+        }
+        return count
     }
 
     private func deleteSessions(openedBefore cut: Moment) async throws(StoreFailure) -> Int {
@@ -206,4 +288,9 @@ package struct RetentionKeeping: Sendable {
             pauses += 1
         }
     }
+}
+
+/// How far a walk through a table has come.
+private final class Place: Sendable {
+    let number = Atomic<Int64>(0)
 }

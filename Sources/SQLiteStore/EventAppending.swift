@@ -135,23 +135,21 @@ final class EventAppending {
         let session = try sessions.row(of: registration.sessionID)
         if let session {
             guard session.driver == driver?.id else { return .sessionNotFound }
-            if !session.isRegistered { try complete(session.id, of: session.driver, with: registration) }
+            if !session.isRegistered { try complete(session.id, with: registration) }
             return .existed
         }
         let owner = if let driver { driver } else { try newDriver(registration.driver, at: registration.receivedAt) }
         let id = try sessions.open(registration.sessionID, of: owner.id, at: registration.receivedAt)
-        try complete(id, of: owner.id, with: registration)
+        try complete(id, with: registration)
+        try drivers.writeChanged()
+        try sessions.forgetUnusedBeyondMax(of: owner.id)
         return .created
     }
 
-    private func complete(
-        _ session: Int64, of driver: Int64, with registration: SessionRegistration
-    ) throws(SQLiteError) {
-        let charger = try dictionaries.place(registration.chargerID)
-        let merchant = try dictionaries.place(registration.merchantID)
-        try uses.note(place: charger, of: driver)
-        try uses.note(place: merchant, of: driver)
-        try sessions.register(session, at: registration.receivedAt, charger: charger, merchant: merchant)
+    private func complete(_ session: Int64, with registration: SessionRegistration) throws(SQLiteError) {
+        try sessions.register(
+            session, at: registration.receivedAt, chargerID: registration.chargerID,
+            merchantID: registration.merchantID)
     }
 }
 

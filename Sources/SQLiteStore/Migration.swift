@@ -40,5 +40,6 @@ package struct Migration: Sendable {
         Migration(10, "operation_count", PackageResources._010_operation_count_sql),
         Migration(11, "settings_reload", PackageResources._011_settings_reload_sql),
         Migration(12, "evidence", PackageResources._012_evidence_sql),
+        Migration(13, "bounds", PackageResources._013_bounds_sql),
     ]
 }

@@ -14,6 +14,11 @@ final class SessionTable {
     private let find: PreparedStatement
     private let add: PreparedStatement
     private let register: PreparedStatement
+    private let forgetUnused: PreparedStatement
+
+    /// Registered sessions without an event, among the last `recentMax` of a driver.
+    static let unusedMax = 100
+    private static let recentMax = 200
 
     init(on connection: OpaquePointer) throws(SQLiteError) {
         find = try PreparedStatement(
@@ -21,7 +26,23 @@ final class SessionTable {
         add = try PreparedStatement(
             "INSERT INTO session (session_id, driver, opened_at_ms) VALUES (?1, ?2, ?3)", on: connection)
         register = try PreparedStatement(
-            "UPDATE session SET registered_at_ms = ?2, charger = ?3, merchant = ?4 WHERE id = ?1", on: connection)
+            """
+            UPDATE session SET registered_at_ms = ?2, registered_charger = ?3, registered_merchant = ?4 WHERE id = ?1
+            """, on: connection)
+        // The driver's row in memory knows no other session than `driver.session`; the newest one is never deleted, so
+        // that no number is given again.
+        forgetUnused = try PreparedStatement(
+            """
+            DELETE FROM session WHERE id IN (
+                SELECT recent.id FROM
+                    (SELECT id, registered_at_ms FROM session WHERE driver = ?1 ORDER BY id DESC LIMIT ?2) AS recent
+                WHERE recent.registered_at_ms IS NOT NULL
+                    AND NOT EXISTS (SELECT 1 FROM event WHERE event.session = recent.id)
+                    AND NOT EXISTS (SELECT 1 FROM driver WHERE driver.id = ?1 AND driver.session = recent.id)
+                    AND NOT EXISTS (
+                        SELECT 1 FROM journey_base WHERE journey_base.driver = ?1 AND journey_base.session = recent.id)
+                ORDER BY recent.id DESC LIMIT -1 OFFSET ?3)
+            """, on: connection)
     }
 
     func row(of sessionID: String) throws(SQLiteError) -> SessionRow? {
@@ -40,12 +61,22 @@ final class SessionTable {
         }
     }
 
-    func register(_ session: Int64, at now: Moment, charger: Int64?, merchant: Int64?) throws(SQLiteError) {
+    func register(_ session: Int64, at now: Moment, chargerID: String?, merchantID: String?) throws(SQLiteError) {
         try register.run { (bindings) throws(SQLiteError) in
             try bindings.set(1, session)
             try bindings.set(2, now.millisecondsSinceEpoch)
-            try bindings.set(3, charger)
-            try bindings.set(4, merchant)
+            try bindings.set(3, chargerID)
+            try bindings.set(4, merchantID)
+        }
+    }
+
+    /// Of the driver's last sessions the unused ones beyond `unusedMax`, the oldest of them: whoever registers without end
+    /// leaves no more than these. Reads at most `recentMax` rows.
+    func forgetUnusedBeyondMax(of driver: Int64) throws(SQLiteError) {
+        try forgetUnused.run { (bindings) throws(SQLiteError) in
+            try bindings.set(1, driver)
+            try bindings.set(2, Int64(Self.recentMax))
+            try bindings.set(3, Int64(Self.unusedMax))
         }
     }
 }

@@ -8,8 +8,8 @@ import JourneyModel
 enum StoredSessions {
     private static let summarySQL = """
         SELECT session.id, session_id, opened_at_ms, registered_at_ms,
-            (SELECT place_id FROM place WHERE place.id = charger),
-            (SELECT place_id FROM place WHERE place.id = merchant)
+            coalesce(registered_charger, (SELECT place_id FROM place WHERE place.id = charger)),
+            coalesce(registered_merchant, (SELECT place_id FROM place WHERE place.id = merchant))
         FROM driver JOIN session ON session.driver = driver.id
         """
 

@@ -119,7 +119,8 @@ extension ScriptedAPI {
 }
 
 extension RateLimits {
-    static let off = RateLimits(sessionEvents: 0, preSessionEvents: 0, auth: 0)
+    static let off = RateLimits(
+        sessionEvents: 0, preSessionEvents: 0, auth: 0, registrations: 0, devices: 0, account: 0, reads: 0)
 }
 
 extension Response {

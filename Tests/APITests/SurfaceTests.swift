@@ -127,7 +127,7 @@ import Testing
         #expect(answer.fields.first("WWW-Authenticate") != nil)
     }
 
-    private static func ask(
+    static func ask(
         _ endpoint: Endpoint, fields: [(String, String)], body: String = ""
     ) async -> Response {
         await endpoint.route.handler(request(endpoint, fields: fields, body: body))

@@ -17,6 +17,10 @@ private final class ScriptedRetention: RetentionStore {
         var steps: [[Int64]] = []
         var sessionSteps: [Int] = []
         var failsAtStep: Int?
+        var unused: [Int64] = []
+        var askedForRegistrations: [Int64] = []
+        var auditLines: [Int64] = []
+        var auditSteps: [Int] = []
     }
 
     let state: Mutex<State>
@@ -46,6 +50,29 @@ private final class ScriptedRetention: RetentionStore {
         state.withLock { state in Array(state.sessions.filter { $0 > number }.prefix(limit)) }
     }
 
+    func unusedRegistrations(
+        before: Moment, after number: Int64, limit: Int
+    ) async throws(StoreFailure) -> AgedNumbers {
+        state.withLock { state in
+            state.askedForRegistrations.append(number)
+            return Self.part(state.unused, after: number, limit: limit)
+        }
+    }
+
+    func agedAuditLines(before: Moment, after number: Int64, limit: Int) async throws(StoreFailure) -> AgedNumbers {
+        state.withLock { Self.part($0.auditLines, after: number, limit: limit) }
+    }
+
+    private static func part(_ numbers: [Int64], after number: Int64, limit: Int) -> AgedNumbers {
+        let part = Array(numbers.filter { $0 > number }.prefix(limit))
+        return AgedNumbers(numbers: part, next: part.count == limit ? part.last : nil)
+    }
+
+    func delete(auditLines: ArraySlice<Int64>) async throws(StoreFailure) -> Int {
+        state.withLock { $0.auditSteps.append(auditLines.count) }
+        return auditLines.count
+    }
+
     func delete(sessions: ArraySlice<Int64>, openedBefore: Moment) async throws(StoreFailure) -> Int {
         state.withLock { $0.sessionSteps.append(sessions.count) }
         return sessions.count
@@ -55,9 +82,11 @@ private final class ScriptedRetention: RetentionStore {
 struct RetentionKeepingTests {
     private let clock = ManualClock()
 
-    private func keeping(_ store: ScriptedRetention, forwarded: Int64 = .max) -> RetentionKeeping {
+    private func keeping(
+        _ store: ScriptedRetention, days: Int? = 30, auditDays: Int? = nil, forwarded: Int64 = .max
+    ) -> RetentionKeeping {
         RetentionKeeping(
-            store: store, days: 30, clock: { [clock] in clock.now },
+            store: store, days: days, auditDays: auditDays, clock: { [clock] in clock.now },
             logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }),
             forwarded: { () throws(StoreFailure) in forwarded })
     }
@@ -88,6 +117,19 @@ struct RetentionKeepingTests {
                     receivedBefore: days(30), forwarded: 17, unforwardedBefore: days(37), after: 0,
                     limit: RetentionKeeping.partMax)
             ])
+    }
+
+    @Test func `audit lines and unused registrations go in steps, without a limit on events`() async throws {
+        let store = ScriptedRetention(.init(events: events(10), unused: Array(1...5000), auditLines: Array(1...70)))
+        let keeping = keeping(store, days: nil, auditDays: 365)
+        #expect(try await keeping.round() == RetentionKeeping.Deleted(sessions: 5000, auditLines: 70))
+        let state = store.state.withLock { $0 }
+        #expect(state.steps.isEmpty)
+        #expect(state.auditSteps == [RetentionKeeping.stepMax, 70 - RetentionKeeping.stepMax])
+        #expect(state.askedForRegistrations == [0, Int64(RetentionKeeping.partMax)])
+        // Sessions that were looked at are not read again every hour.
+        _ = try await keeping.round()
+        #expect(store.state.withLock(\.askedForRegistrations).last == Int64(RetentionKeeping.partMax))
     }
 
     @Test func `a failure ends the round, and what is left is the next one's`() async throws {

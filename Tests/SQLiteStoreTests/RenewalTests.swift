@@ -1,8 +1,10 @@
 // Sign-in sessions on a real file: rotation and its ten seconds, reuse, ends, and who hears of them.
 
+import Engine
 import Foundation
 import GRDB
 import JourneyModel
+import Logging
 import Telemetry
 import Testing
 
@@ -213,6 +215,54 @@ struct RenewalTests {
         await polling.value
         await there.close()
         await here.close()
+    }
+
+    // MARK: The audit's bounds
+
+    @Test func `replacing devices leaves two hundred lines of the audit, and the sign-in among the rest`() async throws {
+        let fixture = try await AccountFixture()
+        let caller = try await fixture.caller(try await fixture.signInWithApple())
+        for number in 0..<600 {
+            let device = Device(
+                pushToken: "token-\(number)", platform: "ios", environment: "production", appVersion: nil)
+            _ = try await fixture.devices.put(device, of: caller, from: .at(start))
+        }
+        #expect(try await fixture.count("device") == AccountRules.devicesPerDriverMax)
+        let audit = try await fixture.audit()
+        #expect(audit.filter { $0 == "device_added done" }.count == AuditRows.requestsPerDriverMax)
+        #expect(audit.first == "sign_in_apple done new_account")
+        await fixture.close()
+    }
+
+    @Test func `lines about nobody have a bound beside their age`() async throws {
+        let fixture = try await AccountFixture()
+        try await fixture.accounts.recordRefusal(.signInApple, reason: "first", from: .at(start))
+        // As many lines as may come after it, without writing them.
+        try await fixture.store.change { db in
+            try db.execute(
+                sql: "UPDATE sqlite_sequence SET seq = ? WHERE name = 'audit'", arguments: [AuditRows.passingMax])
+        }
+        try await fixture.accounts.recordRefusal(.signInApple, reason: "second", from: .at(start))
+        #expect(try await fixture.audit() == ["sign_in_apple refused second"])
+        await fixture.close()
+    }
+
+    @Test func `lines of the audit are deleted after their days, receipts never`() async throws {
+        let fixture = try await AccountFixture()
+        let first = try await fixture.caller(try await fixture.signInWithApple("001.a"))
+        _ = try await fixture.own.erase(first, from: .at(start))
+        _ = try await fixture.signInWithApple("001.b")
+        let young = start.advanced(bySeconds: 364 * 86_400)
+        _ = try await fixture.signInWithApple("001.c", at: young)
+        let keeping = RetentionKeeping(
+            store: fixture.store, days: nil, auditDays: 365,
+            clock: { [start] in start.advanced(bySeconds: 365 * 86_400 + 1) },
+            logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+        #expect(try await keeping.round() == RetentionKeeping.Deleted(auditLines: 2))
+        let audit = try await fixture.audit()
+        #expect(audit.count == 2 && audit[0].hasPrefix("erased done rcp_"))
+        #expect(audit[1] == "sign_in_apple done new_account")
+        await fixture.close()
     }
 
     // MARK: Devices

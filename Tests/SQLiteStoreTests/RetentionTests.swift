@@ -36,7 +36,7 @@ struct RetentionTests {
         }
     }
 
-    private func keeping(days: Int = 7, forwarded: Int64 = .max) -> RetentionKeeping {
+    private func keeping(days: Int? = 7, forwarded: Int64 = .max) -> RetentionKeeping {
         RetentionKeeping(
             store: store, days: days, clock: { [clock] in clock.now },
             logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }),
@@ -192,6 +192,51 @@ struct RetentionTests {
         #expect(try await keeping().round().sessions == 1)
         let left = try await store.sessions(of: driver, limit: 10, after: nil)
         #expect(left?.sessions.map(\.sessionID) == ["last"])
+        await store.close()
+    }
+
+    @Test func `a driver who registers without end leaves a hundred unused sessions, and no place`() async throws {
+        func register(_ session: Int) async throws {
+            _ = try await store.register(
+                SessionRegistration(
+                    sessionID: "s-\(session)", driver: driver, chargerID: "charger-\(session)",
+                    merchantID: "merchant-\(session)", receivedAt: clock.now))
+        }
+        for session in 0..<150 { try await register(session) }
+        let used = EventSubmission.sample(.diagnostic("d"), key: "k", session: "s-60", at: clock.now)
+        try await post(used)
+        for session in 150..<1000 { try await register(session) }
+        let (sessions, places) = try await store.read { db in
+            (
+                try Int.fetchOne(db, sql: "SELECT count(*) FROM session"),
+                try Int.fetchOne(db, sql: "SELECT count(*) FROM place WHERE place_id LIKE '%-%'")
+            )
+        }
+        #expect(sessions == SessionTable.unusedMax + 1)
+        #expect(places == 0)
+        let newest = try await store.sessions(of: driver, limit: 1, after: nil)?.sessions.first
+        #expect(newest?.sessionID == "s-999" && newest?.chargerID == "charger-999")
+        #expect(newest?.merchantID == "merchant-999")
+        #expect(try problems() == [])
+        await store.close()
+    }
+
+    @Test func `a registration that is never used goes after thirty days, whether or not events have an age`()
+        async throws
+    {
+        for (session, isUsed) in [("unused", false), ("used", true), ("last", false)] {
+            _ = try await store.register(
+                SessionRegistration(
+                    sessionID: session, driver: driver, chargerID: nil, merchantID: nil, receivedAt: clock.now))
+            if isUsed { try await post(.sample(.diagnostic("d"), key: session, session: session, at: clock.now)) }
+        }
+        let keeping = keeping(days: nil)
+        clock.advance(bySeconds: 30 * Self.day - 1)
+        #expect(try await keeping.round() == RetentionKeeping.Deleted())
+        clock.advance(bySeconds: 2)
+        #expect(try await keeping.round() == RetentionKeeping.Deleted(sessions: 1))
+        let left = try await store.sessions(of: driver, limit: 10, after: nil)
+        #expect(left?.sessions.map(\.sessionID) == ["last", "used"])
         await store.close()
     }
 

@@ -157,8 +157,9 @@ extension AccountExport {
             name: "sessions", table: "session",
             sql: """
                 SELECT session_id, opened_at_ms, registered_at_ms,
-                    (SELECT place_id FROM place WHERE place.id = charger) AS charger_id,
-                    (SELECT place_id FROM place WHERE place.id = merchant) AS merchant_id
+                    coalesce(registered_charger, (SELECT place_id FROM place WHERE place.id = charger)) AS charger_id,
+                    coalesce(registered_merchant, (SELECT place_id FROM place WHERE place.id = merchant))
+                        AS merchant_id
                 FROM session WHERE id = ? AND driver = ?
                 """),
         List(

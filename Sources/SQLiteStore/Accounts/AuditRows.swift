@@ -11,6 +11,18 @@ enum AuditRows {
         ("driver IS NULL AND action <> 'erased'", 30), ("action = 'refresh' AND outcome = 'done'", 90),
     ]
 
+    /// How many lines may come after one of those before it goes, whatever its age: guesses from many addresses leave no
+    /// more than these, some 150 bytes each.
+    static let passingMax: Int64 = 500_000
+
+    /// Lines that a driver makes by requests, or somebody else by asking for a code, as often as the limits allow. Each
+    /// driver keeps the newest of them. The condition of the index `audit_of_requests`, word for word.
+    private static let requests = """
+        driver IS NOT NULL AND (action IN ('device_added', 'device_removed', 'profile_changed', 'exported')
+            OR outcome = 'refused' AND action IN ('otp_send', 'sign_in_otp'))
+        """
+    static let requestsPerDriverMax = 200
+
     /// `driver` is a row number. `phone`: keyed digest of the number that it is about, whoever has it.
     static func add(
         _ action: AuditAction, _ outcome: AuditOutcome, reason: String? = nil, driver: Int64? = nil,
@@ -50,19 +62,32 @@ enum AuditRows {
                 VALUES (\(now.millisecondsSinceEpoch), \(action.rawValue), \(outcome.rawValue), \(reason),
                     \(driver), \(sid), \(address), \(requestID), \(phone?.data))
                 """)
-        try forgetPassing(at: now, db)
+        let line = db.lastInsertedRowID
+        try forgetPassing(before: line, at: now, db)
+        if let driver { try forgetRequests(of: driver, db) }
     }
 
     /// Two of each kind for each line that comes, so that they cannot pile up.
-    private static func forgetPassing(at now: Moment, _ db: Database) throws {
+    private static func forgetPassing(before line: Int64, at now: Moment, _ db: Database) throws {
         for (condition, days) in passing {
             try db.execute(
                 sql: """
-                    DELETE FROM audit WHERE id IN (
-                        SELECT id FROM audit WHERE \(condition) AND at_ms < ? ORDER BY at_ms LIMIT 2)
+                    DELETE FROM audit WHERE (at_ms < ? OR id <= ?) AND id IN (
+                        SELECT id FROM audit WHERE \(condition) ORDER BY at_ms LIMIT 2)
                     """,
-                arguments: [now.advanced(byMilliseconds: -days * 86_400_000).millisecondsSinceEpoch])
+                arguments: [
+                    now.advanced(byMilliseconds: -days * 86_400_000).millisecondsSinceEpoch, line - passingMax,
+                ])
         }
+    }
+
+    private static func forgetRequests(of driver: Int64, _ db: Database) throws {
+        try db.execute(
+            sql: """
+                DELETE FROM audit WHERE id IN (
+                    SELECT id FROM audit WHERE driver = ? AND \(requests) ORDER BY id DESC LIMIT 4 OFFSET ?)
+                """,
+            arguments: [driver, requestsPerDriverMax])
     }
 
     /// The newest first.

@@ -75,7 +75,10 @@ struct Erasing: Sendable {
             sql: "UPDATE driver SET driver_id = ?1, last_correction_ms = NULL, clock_memory = NULL WHERE id = ?2",
             arguments: [pseudonym, driver])
         try db.execute(
-            sql: "UPDATE session SET session_id = ?1 || '-' || id WHERE driver = ?2", arguments: [pseudonym, driver])
+            sql: """
+                UPDATE session SET session_id = ?1 || '-' || id, registered_charger = NULL, registered_merchant = NULL
+                WHERE driver = ?2
+                """, arguments: [pseudonym, driver])
         // The order compares event_id and then the key, as bytes, after all that stays. Numbers in that order, of one
         // length, keep it; event_id NULL is the key itself. A sequence is as free as a text, and so are the digits and
         // the offset of a time as sent: only which comes first, the moment, and whether it had a

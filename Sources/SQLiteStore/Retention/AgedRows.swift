@@ -41,6 +41,39 @@ enum AgedRows {
             arguments: [number, openedBefore.millisecondsSinceEpoch, limit])
     }
 
+    /// Of the next `limit` sessions those that were registered before that time and have had no event.
+    static func unusedRegistrations(
+        before: Moment, after number: Int64, limit: Int, _ db: Database
+    ) throws -> AgedNumbers {
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT id, opened_at_ms, registered_at_ms IS NOT NULL AND \(unused) FROM session
+                WHERE id > ?1 ORDER BY id LIMIT ?3
+                """,
+            arguments: [number, before.millisecondsSinceEpoch, limit])
+        return part(rows, before: before, limit: limit)
+    }
+
+    /// Receipts of deletions stay.
+    static func auditLines(before: Moment, after number: Int64, limit: Int, _ db: Database) throws -> AgedNumbers {
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT id, at_ms, at_ms < ?2 AND action <> 'erased' FROM audit WHERE id > ?1 ORDER BY id LIMIT ?3
+                """,
+            arguments: [number, before.millisecondsSinceEpoch, limit])
+        return part(rows, before: before, limit: limit)
+    }
+
+    /// Numbers ascend with time, so that a part whose last row is young ends the walk.
+    private static func part(_ rows: [Row], before: Moment, limit: Int) -> AgedNumbers {
+        let isLast = rows.last.map { ($0[1] as Int64) >= before.millisecondsSinceEpoch } ?? true
+        return AgedNumbers(
+            numbers: rows.filter { $0[2] }.map { $0[0] },
+            next: isLast || rows.count < limit ? nil : rows.last.map { $0[0] })
+    }
+
     /// Of a session: old, without events, and named by no driver's journey, now or where its fold begins. ?2 is the
     /// time. The journey after an event that stays names nothing else: it was made from these.
     private static let unused = """

@@ -31,6 +31,29 @@ extension SQLiteEventStore: RetentionStore {
         }
     }
 
+    package func unusedRegistrations(
+        before: Moment, after number: Int64, limit: Int
+    ) async throws(StoreFailure) -> AgedNumbers {
+        try await read { db in try AgedRows.unusedRegistrations(before: before, after: number, limit: limit, db) }
+    }
+
+    package func agedAuditLines(
+        before: Moment, after number: Int64, limit: Int
+    ) async throws(StoreFailure) -> AgedNumbers {
+        try await read { db in try AgedRows.auditLines(before: before, after: number, limit: limit, db) }
+    }
+
+    package func delete(auditLines: ArraySlice<Int64>) async throws(StoreFailure) -> Int {
+        let lines = Array(auditLines)
+        return try await change(sparesDrivers: true) { db in
+            let statement = try db.cachedStatement(sql: "DELETE FROM audit WHERE id = ? AND action <> 'erased'")
+            return try lines.reduce(0) { count, line in
+                try statement.execute(arguments: [line])
+                return count + db.changesCount
+            }
+        }
+    }
+
     /// When the oldest event that is stored was received, the lateness of bodies aside; nil while none is.
     package func oldestEventReceivedAt() async throws(StoreFailure) -> Moment? {
         try await read { db in

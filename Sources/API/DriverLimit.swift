@@ -1,0 +1,44 @@
+// The limits on a driver's requests to routes that are not charged by event: one window for each kind of change, one for
+// reading (contract, section 4). Decided by the same admission as events, with and without Redis.
+
+import Engine
+import HTTP1
+import HTTPServer
+import Identity
+import JourneyModel
+
+struct DriverLimit: Sendable {
+    let admission: any Admission
+    let limits: RateLimits
+
+    /// The handler behind the window: each request of a known caller is charged, whatever becomes of it. Answers after
+    /// the token was accepted carry the quota; `policy` adds the policy to the others.
+    func limited(_ limitClass: RateLimitClass, _ handler: @escaping CallerHandler) -> CallerHandler {
+        { request, caller throws(ProblemAnswer) in
+            let claim = AdmissionClaim(
+                driver: caller.driver, limitClass: limitClass, idempotencyKey: AdmissionClaim.keyOfOneRequest())
+            let decision = await admission.admit(claim)
+            let quota = RateLimitFields.standing([(limitClass, decision.quota)])
+            do throws(ProblemAnswer) {
+                guard decision.verdict != .refused else { throw .tooManyRequests(decision.quota) }
+                var response = try await handler(request, caller)
+                if let quota { response.fields.append("RateLimit", quota) }
+                return response
+            } catch {
+                var answer = error
+                if let quota { answer.fields.append("RateLimit", quota) }
+                throw answer
+            }
+        }
+    }
+
+    /// Every answer of the route names its policy, also one to a token that was refused.
+    func policy(_ limitClass: RateLimitClass, _ handler: @escaping RequestHandler) -> RequestHandler {
+        guard let policy = RateLimitFields.policy(limits, for: [limitClass]) else { return handler }
+        return { request in
+            var response = await handler(request)
+            response.fields.append("RateLimit-Policy", policy)
+            return response
+        }
+    }
+}

@@ -1,0 +1,90 @@
+// The windows of a driver's requests, over all routes: none that changes something is without one, and each says 429 with
+// the fields of a limit when its window is full.
+
+import Engine
+import HTTP1
+import HTTPServer
+import Identity
+import JourneyModel
+import Testing
+
+@testable import API
+
+@Suite struct DriverLimitTests {
+    private static let surface = ScriptedAPI(limits: .off).surface.map { SurfaceTests.Row(endpoint: $0) }
+    private static let reading: [HTTP1.Method] = [.get, .head]
+    private static let driverClasses = Set(RateLimitClass.allCases).subtracting([.auth])
+
+    private static func limits(of row: SurfaceTests.Row) -> RateLimits {
+        func limit(_ limitClass: RateLimitClass) -> Int {
+            row.endpoint.limits.contains(limitClass) && limitClass != .auth ? 1 : 0
+        }
+        return RateLimits(
+            sessionEvents: limit(.sessionEvents), preSessionEvents: limit(.preSessionEvents), auth: 0,
+            registrations: limit(.registrations), devices: limit(.devices), account: limit(.account),
+            reads: limit(.reads))
+    }
+
+    @Test(arguments: surface.filter { !reading.contains($0.endpoint.route.method) })
+    func whatChangesSomethingHasAWindow(row: SurfaceTests.Row) {
+        #expect(!row.endpoint.limits.isEmpty)
+        guard row.endpoint.credential == .accessToken else { return }
+        #expect(!Self.driverClasses.isDisjoint(with: row.endpoint.limits), "no window of the driver's")
+    }
+
+    /// What a driver may read without a window is answered from memory.
+    @Test(arguments: surface.filter { reading.contains($0.endpoint.route.method) })
+    func whatAsksTheDatabaseHasAWindow(row: SurfaceTests.Row) {
+        guard row.endpoint.credential == .accessToken, row.endpoint.route.atOnce == nil else { return }
+        #expect(!Self.driverClasses.isDisjoint(with: row.endpoint.limits))
+    }
+
+    /// Events are charged by event, not by request: ratelimit.bats.
+    @Test(arguments: surface.filter { !driverClasses.isDisjoint(with: $0.endpoint.limits) })
+    func oneMoreThanTheLimitIs429(row: SurfaceTests.Row) async throws {
+        guard !row.endpoint.limits.contains(.sessionEvents) else { return }
+        let limitClass = try #require(row.endpoint.limits.last)
+        let api = ScriptedAPI(limits: Self.limits(of: row))
+        let endpoint = try #require(
+            api.surface.first { SurfaceTests.Row(endpoint: $0).testDescription == row.testDescription })
+        // A token that is refused charges nobody, and is told the policy.
+        let stranger = await SurfaceTests.ask(endpoint, fields: [("Authorization", "Bearer bad")])
+        #expect(stranger.status == .unauthorized && stranger.fields.first("RateLimit") == nil)
+        #expect(stranger.fields.first("RateLimit-Policy") == "\"\(limitClass.rawValue)\";q=1;w=60")
+        let first = await SurfaceTests.ask(endpoint, fields: [("Authorization", "Bearer good")])
+        #expect(first.status != .tooManyRequests)
+        #expect(first.fields.first("RateLimit")?.hasPrefix("\"\(limitClass.rawValue)\";r=0;t=") == true)
+        let asked = api.signIn.asked
+        let second = await SurfaceTests.ask(endpoint, fields: [("Authorization", "Bearer good")])
+        #expect(second.status == .tooManyRequests && second.text.contains(#""code":"rate_limited""#))
+        #expect(second.fields.first("Retry-After").flatMap { Int($0) }.map { (1...60).contains($0) } == true)
+        #expect(second.fields.first("RateLimit")?.hasPrefix("\"\(limitClass.rawValue)\";r=0;t=") == true)
+        #expect(second.fields.first("RateLimit-Policy") == "\"\(limitClass.rawValue)\";q=1;w=60")
+        #expect(second.fields.first("Cache-Control") == "no-store")
+        // Nothing behind the door was asked.
+        #expect(api.signIn.asked == asked)
+    }
+
+    @Test func theWindowsOfADriverAreCountedApart() async {
+        let api = ScriptedAPI(limits: RateLimits(auth: 0, registrations: 1, devices: 1, account: 1, reads: 1))
+        func status(_ method: String, _ path: String, _ body: String = "") async -> Int {
+            await api.send(method, path, body, type: body.isEmpty ? nil : "application/json").status.code
+        }
+        #expect(await status("POST", "/native/sessions", #"{"session_id":"s-1"}"#) == 201)
+        #expect(await status("POST", "/native/sessions", #"{"session_id":"s-2"}"#) == 429)
+        #expect(await status("DELETE", "/native/devices/t") == 204)
+        #expect(await status("DELETE", "/native/devices/t") == 429)
+        #expect(await status("POST", "/auth/logout") == 204)
+        #expect(await status("POST", "/auth/logout") == 429)
+        #expect(await status("GET", "/auth/me") == 200)
+        #expect(await status("GET", "/native/sessions") == 429)
+        #expect(await status("GET", "/native/config") == 200)
+    }
+
+    @Test func anAddressAndADriverAreToldInOneField() async {
+        let api = ScriptedAPI(limits: RateLimits(auth: 5, reads: 7))
+        let answer = await api.send("GET", "/auth/me", "", type: nil)
+        #expect(answer.fields.first("RateLimit-Policy") == #""auth";q=5;w=60, "reads";q=7;w=60"#)
+        #expect(answer.fields.values("RateLimit") == [#""auth";r=4;t=60, "reads";r=6;t=60"#])
+    }
+}
