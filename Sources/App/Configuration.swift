@@ -174,7 +174,8 @@ enum Variables {
         name: "AUDIT_RETENTION_DAYS", section: .storage, defaultText: "365", defaultValue: 365,
         allowed: .text("0, or a whole number from \(RetentionKeeping.auditDaysMin) to \(RetentionKeeping.daysMax)"),
         isSecret: false,
-        sentence: "Lines of the audit are deleted after so many days, receipts of deletions never; 0 keeps all of them.",
+        sentence:
+            "Lines of the audit are deleted after so many days, receipts of deletions never; 0 keeps all of them.",
         parse: { text in
             let range = RetentionKeeping.auditDaysMin...RetentionKeeping.daysMax
             return wholeNumber(text, in: 0...range.upperBound).flatMap { $0 == 0 || range.contains($0) ? $0 : nil }

@@ -34,7 +34,7 @@ struct SignInWiring {
             signInSessions: memory)
         let mint = TokenMint(
             issuer: await AccessTokenIssuer(key: key, scope: configuration.tokens.scope),
-            lifetimes: configuration.tokens.lifetimes)
+            lifetimes: configuration.tokens.lifetimes, derived: DerivedTokens(signingKey: key))
         let signIns = SignIns(
             store: accounts, tokens: mint, digests: digests, sendLimits: configuration.codes.limits,
             delivery: outgoing.delivery ?? NoDelivery(), exchange: outgoing.apple)

@@ -64,20 +64,41 @@ package struct StoredRefreshToken: Hashable, Sendable {
     }
 }
 
+/// How long a request whose answer was lost may be sent again: counted from the first time, by the server's clock.
+package enum RepeatRule {
+    package static let milliseconds: Int64 = 10_000
+
+    /// Requests wait for their turn, so that one may come up with an earlier time than the one before it. A clock that
+    /// was set back by more gives nobody more time.
+    package static func isRepeat(of first: Moment, at now: Moment) -> Bool {
+        let elapsed = now.milliseconds(since: first)
+        return -milliseconds <= elapsed && elapsed <= milliseconds
+    }
+}
+
 /// What presenting a refresh token means (contract, section 6).
 package enum RefreshRule: Hashable, Sendable {
-    /// A fresh pair of the same session. `isRepeat`: its first answer was lost, or two requests raced.
-    case rotate(isRepeat: Bool)
-    /// Somebody has a copy: the whole session ends.
+    /// The successor is stored.
+    case rotate
+    /// The first answer was lost, or two requests raced: the successor is given again.
+    case `repeat`
+    /// Two have the family: somebody has a copy, and the whole session ends.
     case reuse
+    /// Spent a moment ago, and its successor is none that this key makes: the key was changed in between. Nobody can say
+    /// what the first answer was.
+    case unrepeatable
     case expired
 
-    package static let repeatMilliseconds: Int64 = 10_000
-
-    package static func judge(_ token: StoredRefreshToken, at now: Moment) -> RefreshRule {
+    /// `successor`: the one that the token leads to, if it is stored.
+    package static func judge(
+        _ token: StoredRefreshToken, successor: StoredRefreshToken?, at now: Moment
+    ) -> RefreshRule {
         guard now < token.expiresAt else { return .expired }
-        guard let spentAt = token.spentAt else { return .rotate(isRepeat: false) }
-        return now.milliseconds(since: spentAt) <= repeatMilliseconds ? .rotate(isRepeat: true) : .reuse
+        guard let spentAt = token.spentAt else { return .rotate }
+        guard RepeatRule.isRepeat(of: spentAt, at: now) else { return .reuse }
+        guard let successor else { return .unrepeatable }
+        // Whoever has the successor does not present its predecessor.
+        return successor.spentAt == nil ? .repeat : .reuse
     }
 }
 

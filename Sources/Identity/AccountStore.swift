@@ -34,12 +34,15 @@ package struct NewRefreshToken: Hashable, Sendable {
 
 package enum SignInOutcome: Hashable, Sendable {
     case signedIn(User)
+    /// The same sign-in was made within the last seconds, and its session is as it was: nothing was made now.
+    case repeated(User)
     /// The nonce was used, or the code is not good.
     case refused
 }
 
 package protocol SignInStore: Sendable {
-    /// Uses up the nonce, finds or makes the account, makes the session.
+    /// Uses up the nonce, finds or makes the account, makes the session. A repeat (RepeatRule) with the same identity
+    /// token finds the session of `new.sid`.
     func signIn(
         _ identity: AppleIdentity, profile: FirstProfile, _ new: NewSignIn
     ) async throws(AccountFailure) -> SignInOutcome
@@ -75,7 +78,8 @@ package enum CodeIssue: Hashable, Sendable {
 }
 
 package protocol SignInSessionStore: Sendable {
-    /// Spends the token of that digest and stores a new one of the same session. A reuse ends the session.
+    /// Spends the token of that digest and stores its successor, of the same session. A repeat finds the successor
+    /// stored. A reuse ends the session.
     func rotate(
         _ digest: [UInt8], to new: NewRefreshToken, from origin: RequestOrigin
     ) async throws(AccountFailure) -> RenewalOutcome

@@ -42,7 +42,7 @@ struct AppleClaims {
     }
 
     /// Of an identity token: the person, when the nonce is the request's.
-    func identity(rawNonce: String) throws(AppleTokenRefusal) -> AppleIdentity {
+    func identity(rawNonce: String, tokenDigest: [UInt8]) throws(AppleTokenRefusal) -> AppleIdentity {
         // Beyond 2^53 seconds a Double is no exact number, and no token lives that long.
         guard let expiry = json["exp"]?.finiteNumber, expiry < 0x1p53 else { throw .refused(.claims) }
         let subject = try usable("sub", of: json, lengthMax: Self.subjectLengthMax)
@@ -53,7 +53,7 @@ struct AppleClaims {
         return AppleIdentity(
             subject: subject, clientID: clientID, email: email,
             isEmailVerified: Self.isTrue(json["email_verified"]), isPrivateEmail: Self.isTrue(json["is_private_email"]),
-            nonceDigest: plainDigest(nonce), expiresAtSeconds: Int64(expiry.rounded(.up)))
+            nonceDigest: plainDigest(nonce), tokenDigest: tokenDigest, expiresAtSeconds: Int64(expiry.rounded(.up)))
     }
 
     /// Of a notice: `events` is one event, as JSON in a string.

@@ -14,12 +14,14 @@ package struct AppleIdentity: Hashable, Sendable {
     package var isPrivateEmail: Bool
     /// SHA-256 of the token's `nonce` claim's bytes, 32 bytes: a nonce is good for one sign-in.
     package var nonceDigest: [UInt8]
+    /// SHA-256 of the token itself: tells a repeat of a sign-in from another one with its nonce.
+    package var tokenDigest: [UInt8]
     /// `exp`, whole seconds since 1970, rounded up: until then the nonce is remembered.
     package var expiresAtSeconds: Int64
 
     package init(
         subject: String, clientID: String, email: String?, isEmailVerified: Bool, isPrivateEmail: Bool,
-        nonceDigest: [UInt8], expiresAtSeconds: Int64
+        nonceDigest: [UInt8], tokenDigest: [UInt8], expiresAtSeconds: Int64
     ) {
         self.subject = subject
         self.clientID = clientID
@@ -27,6 +29,7 @@ package struct AppleIdentity: Hashable, Sendable {
         self.isEmailVerified = isEmailVerified
         self.isPrivateEmail = isPrivateEmail
         self.nonceDigest = nonceDigest
+        self.tokenDigest = tokenDigest
         self.expiresAtSeconds = expiresAtSeconds
     }
 }

@@ -14,7 +14,8 @@ package struct AppleTokenVerifier: AppleTokenVerifying {
     package func identity(
         of token: String, rawNonce: String, atSecondsSince1970 now: Int64
     ) async throws(AppleTokenRefusal) -> AppleIdentity {
-        try await claims(of: token, atSecondsSince1970: now, needsExpiry: true).identity(rawNonce: rawNonce)
+        try await claims(of: token, atSecondsSince1970: now, needsExpiry: true)
+            .identity(rawNonce: rawNonce, tokenDigest: plainDigest(token))
     }
 
     /// Apple documents no `exp` for notices; one that is there counts.

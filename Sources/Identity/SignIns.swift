@@ -30,12 +30,18 @@ package struct SignIns: SigningIn {
     package func signIn(
         _ identity: AppleIdentity, authorizationCode: Secret<String>?, profile: FirstProfile, from origin: RequestOrigin
     ) async throws(AccountFailure) -> TokenPair {
-        let refreshToken = RefreshToken()
-        let new = tokens.newSignIn(.pair, by: .apple, refreshToken: refreshToken, from: origin)
-        guard case .signedIn(let user) = try await store.signIn(identity, profile: profile.usable, new) else {
-            throw .unauthorized
+        let refreshToken = tokens.derived.refreshToken(of: identity)
+        let new = tokens.newSignIn(
+            .pair, by: .apple, sid: tokens.derived.sid(of: identity, .pair), refreshToken: refreshToken, from: origin)
+        let user: User
+        switch try await store.signIn(identity, profile: profile.usable, new) {
+        case .signedIn(let signedIn):
+            user = signedIn
+            if let authorizationCode { await exchange(authorizationCode, of: identity, driver: user.id, from: origin) }
+        // The code was exchanged with the first request: it works once.
+        case .repeated(let signedIn): user = signedIn
+        case .refused: throw .unauthorized
         }
-        if let authorizationCode { await exchange(authorizationCode, of: identity, driver: user.id, from: origin) }
         return try await tokens.pair(
             of: user, sid: new.sid, refreshToken: refreshToken, for: .current, at: origin.at)
     }
@@ -43,11 +49,13 @@ package struct SignIns: SigningIn {
     package func signInWithSingleToken(
         _ identity: AppleIdentity, profile: FirstProfile, from origin: RequestOrigin
     ) async throws(AccountFailure) -> SingleToken {
-        let new = tokens.newSignIn(.legacy, by: .apple, refreshToken: nil, from: origin)
-        guard case .signedIn(let user) = try await store.signIn(identity, profile: profile.usable, new) else {
-            throw .unauthorized
+        let new = tokens.newSignIn(
+            .legacy, by: .apple, sid: tokens.derived.sid(of: identity, .legacy), refreshToken: nil, from: origin)
+        switch try await store.signIn(identity, profile: profile.usable, new) {
+        case .signedIn(let user), .repeated(let user):
+            return try await tokens.singleToken(of: user, sid: new.sid, at: origin.at)
+        case .refused: throw .unauthorized
         }
-        return try await tokens.singleToken(of: user, sid: new.sid, at: origin.at)
     }
 
     /// The person is signed in already: whatever happens here is audited and no more. A failure to write even that is

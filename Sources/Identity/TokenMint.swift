@@ -44,17 +44,20 @@ package enum PairClient: Hashable, Sendable {
 package struct TokenMint: Sendable {
     private let issuer: AccessTokenIssuer
     private let lifetimes: TokenLifetimes
+    let derived: DerivedTokens
 
-    package init(issuer: AccessTokenIssuer, lifetimes: TokenLifetimes) {
+    package init(issuer: AccessTokenIssuer, lifetimes: TokenLifetimes, derived: DerivedTokens) {
         self.issuer = issuer
         self.lifetimes = lifetimes
+        self.derived = derived
     }
 
     func newSignIn(
-        _ kind: SignInKind, by method: SignInMethod, refreshToken: RefreshToken?, from origin: RequestOrigin
+        _ kind: SignInKind, by method: SignInMethod, sid: String = RandomID.text(prefix: "sid_"),
+        refreshToken: RefreshToken?, from origin: RequestOrigin
     ) -> NewSignIn {
         NewSignIn(
-            sid: RandomID.text(prefix: "sid_"), kind: kind, method: method,
+            sid: sid, kind: kind, method: method,
             clientName: AccountRules.clientName(origin.userAgent),
             expiresAt: kind == .pair ? refreshExpiry(at: origin.at) : legacyExpiry(at: origin.at),
             refreshToken: refreshToken.map { newRefreshToken($0, at: origin.at) },
@@ -103,13 +106,16 @@ package struct TokenMint: Sendable {
     }
 }
 
-/// 256 random bits in base64url. The text goes to the client, the digest to the store.
+/// 256 bits in base64url. The text goes to the client, the digest to the store.
 package struct RefreshToken: Sendable {
     let text: Secret<String>
     let digest: [UInt8]
 
-    init() {
-        let text = Base64URL.text(of: (0..<32).map { _ in UInt8.random(in: 0 ... .max) })
+    /// Random.
+    init() { self.init(bytes: (0..<32).map { _ in UInt8.random(in: 0 ... .max) }) }
+
+    init(bytes: [UInt8]) {
+        let text = Base64URL.text(of: bytes)
         self.text = Secret(text)
         digest = plainDigest(text)
     }
@@ -118,9 +124,14 @@ package struct RefreshToken: Sendable {
 package enum RandomID {
     /// 130 random bits in the 32 letters of RFC 4648, section 6, in lower case: 26 of them.
     package static func text(prefix: String) -> String {
+        text(prefix: prefix, bytes: (0..<26).map { _ in UInt8.random(in: 0 ... .max) })
+    }
+
+    /// Of five bits of each of the first 26 bytes.
+    static func text(prefix: String, bytes: [UInt8]) -> String {
         let letters = Array("abcdefghijklmnopqrstuvwxyz234567".unicodeScalars)
         var text = prefix
-        for _ in 0..<26 { text.unicodeScalars.append(letters[Int.random(in: 0..<letters.count)]) }
+        for byte in bytes.prefix(26) { text.unicodeScalars.append(letters[Int(byte & 31)]) }
         return text
     }
 }

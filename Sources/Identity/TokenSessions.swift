@@ -24,7 +24,7 @@ package struct TokenSessions: SignInSessionKeeping {
     package func refresh(
         _ refreshToken: Secret<String>, for client: PairClient, from origin: RequestOrigin
     ) async throws(AccountFailure) -> TokenPair {
-        let next = RefreshToken()
+        let next = tokens.derived.successor(of: refreshToken)
         let outcome = try await store.rotate(
             plainDigest(refreshToken.reveal()), to: tokens.newRefreshToken(next, at: origin.at), from: origin)
         let (user, sid) = try await renewed(outcome)

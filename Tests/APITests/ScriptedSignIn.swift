@@ -99,7 +99,7 @@ final class ScriptedSignIn: SigningIn, SignInSessionKeeping, AccountKeeping, Dev
         try judge(token)
         return AppleIdentity(
             subject: "subject", clientID: "app", email: nil, isEmailVerified: false, isPrivateEmail: false,
-            nonceDigest: Array(rawNonce.utf8), expiresAtSeconds: now + 600)
+            nonceDigest: Array(rawNonce.utf8), tokenDigest: Array(token.utf8), expiresAtSeconds: now + 600)
     }
 
     func notice(of token: String, atSecondsSince1970 now: Int64) async throws(AppleTokenRefusal) -> AppleNotice {

@@ -52,7 +52,8 @@ final class ServedDwell: Sendable {
         let accounts = SQLiteAccounts(store: store, digests: digests)
         let memory = SignInMemory(store: accounts)
         let verifier = AccessTokenVerifier(key: key, scope: scope, trustExternal: true, signInSessions: memory)
-        let mint = TokenMint(issuer: issuer, lifetimes: TokenLifetimes())
+        let mint = TokenMint(
+            issuer: issuer, lifetimes: TokenLifetimes(), derived: DerivedTokens(signingKey: key))
         let signIn = SignInServices(
             signIns: SignIns(
                 store: accounts, tokens: mint, digests: digests, sendLimits: CodeSendLimits(),

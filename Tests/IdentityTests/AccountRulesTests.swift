@@ -12,17 +12,24 @@ struct AccountRulesTests {
     private let at = Moment(millisecondsSinceEpoch: 1_000_000)
 
     @Test(arguments: [
-        (nil, 0, RefreshRule.rotate(isRepeat: false)), (0, 0, .rotate(isRepeat: true)),
-        (0, 10_000, .rotate(isRepeat: true)), (0, 10_001, .reuse), (0, 99_999, .reuse), (0, 100_000, .expired),
-        (nil, 100_000, .expired), (nil, 99_999, .rotate(isRepeat: false)),
-        // The clock was set back.
-        (50, 0, .rotate(isRepeat: true)),
+        (nil, 0, RefreshRule.rotate), (0, 0, .repeat), (0, 10_000, .repeat), (0, 10_001, .reuse), (0, 99_999, .reuse),
+        (0, 100_000, .expired), (nil, 100_000, .expired), (nil, 99_999, .rotate),
+        // A request that waited longer than the one after it; the clock was set back.
+        (50, 0, .repeat), (10_001, 0, .reuse),
     ])
     func `a refresh token`(spentAfter: Int64?, presentedAfter: Int64, expected: RefreshRule) {
         let token = StoredRefreshToken(
             expiresAt: at.advanced(byMilliseconds: 100_000),
             spentAt: spentAfter.map { at.advanced(byMilliseconds: $0) })
-        #expect(RefreshRule.judge(token, at: at.advanced(byMilliseconds: presentedAfter)) == expected)
+        let now = at.advanced(byMilliseconds: presentedAfter)
+        let unspent = StoredRefreshToken(expiresAt: at.advanced(byMilliseconds: 200_000), spentAt: nil)
+        #expect(RefreshRule.judge(token, successor: unspent, at: now) == expected)
+        // A repeat whose successor was used is no repeat: two have the family.
+        let spent = StoredRefreshToken(expiresAt: unspent.expiresAt, spentAt: at)
+        #expect(
+            RefreshRule.judge(token, successor: spent, at: now) == (expected == .repeat ? .reuse : expected))
+        #expect(
+            RefreshRule.judge(token, successor: nil, at: now) == (expected == .repeat ? .unrepeatable : expected))
     }
 
     @Test func `a code is right once all of it is, in time, and not after five wrong ones`() {

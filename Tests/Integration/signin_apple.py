@@ -232,19 +232,32 @@ def _(lab):
     assert answer.status in (400, 401), f"an empty nonce: {answer}"
 
 
-@suite.check("attack: a nonce again, in the same token, in another, at once, and after kill -9")
+@suite.check("a sign-in sent again after its answer was lost gets the same refresh token; once that was used, nothing")
+def _(lab):
+    raw = nonce()
+    token = lab.apple.identity_token(subject(), raw)
+    pairs = [answer.expect_pair() for answer in at_once(*[lambda: lab.present(token, raw) for _ in range(12)])]
+    assert len({pair["refresh_token"] for pair in pairs}) == 1, "siblings"
+    lab.refresh(pairs[0]["refresh_token"]).expect_pair()
+    refuse(lab, token, raw, "after the refresh token was used")
+
+
+@suite.check("attack: a nonce again, in another token, in the same one later, at once, and after kill -9")
 def _(lab):
     who, first = subject(), nonce()
     token = lab.apple.identity_token(who, first)
-    lab.present(token, first).expect_pair()
-    refuse_all(lab, [("same token", token, first), ("same person", lab.apple.identity_token(who, first), first),
+    pair = lab.present(token, first).expect_pair()
+    refuse_all(lab, [("same person", lab.apple.identity_token(who, first), first),
                      ("somebody else", lab.apple.identity_token(subject(), first), first)])
     raw = nonce()
-    racing = lab.apple.identity_token(subject(), raw)
-    answers = at_once(*[lambda: lab.present(racing, raw) for _ in range(12)])
+    racing = [lab.apple.identity_token(subject(), raw) for _ in range(12)]
+    answers = at_once(*[lambda token=token: lab.present(token, raw) for token in racing])
     assert sorted(answer.status for answer in answers) == [200] + [401] * 11, [str(answer) for answer in answers]
+    time.sleep(10.5)
+    refuse(lab, token, first, "the same token after ten seconds")
     lab.restart()
-    refuse_all(lab, [("after kill -9", token, first), ("racing one after kill -9", racing, raw)])
+    refuse(lab, token, first, "after kill -9")
+    lab.refresh(pair["refresh_token"]).expect_pair()
 
 
 @suite.check("attack: truncated, torn, doubled and decorated tokens")

@@ -56,7 +56,10 @@ def _(lab):
         first = lab.apple_driver()
         answers = at_once(*[lambda: lab.refresh(first["refresh_token"]) for _ in range(count)])
         pairs = [answer.expect_pair() for answer in answers]
-        assert len({pair["refresh_token"] for pair in pairs}) == count
+        assert len({pair["refresh_token"] for pair in pairs}) == 1, "siblings"
+        spent, live = lab.sql("SELECT count(spent_at_ms), sum(spent_at_ms IS NULL) FROM refresh_token WHERE session ="
+                              " (SELECT id FROM sign_in_session WHERE sid = ?)", claims_of(first["access_token"])["sid"])[0]
+        assert (spent, live) == (1, 1), (spent, live)
         assert {claims_of(pair["access_token"])["sid"] for pair in pairs} == {claims_of(first["access_token"])["sid"]}
         lab.refresh(pairs[-1]["refresh_token"]).expect_pair()
 
@@ -396,8 +399,11 @@ def _(lab):
     second = lab.second_server()
     nonce = secrets.token_urlsafe(16)
     token = lab.apple.identity_token("apple.both", nonce)
-    lab.present(token, nonce).expect_pair()
-    lab.present(token, nonce, server=second).expect_problem(401, "unauthorized")
+    pair = lab.present(token, nonce).expect_pair()
+    again = lab.present(token, nonce, server=second).expect_pair()
+    assert again["refresh_token"] == pair["refresh_token"] and again["user"] == pair["user"], (pair, again)
+    assert claims_of(again["access_token"])["sid"] == claims_of(pair["access_token"])["sid"]
+    lab.present(lab.apple.identity_token("apple.both", nonce), nonce, server=second).expect_problem(401, "unauthorized")
     phone = new_phone()
     code = lab.code_for(phone)
     lab.verify_code(phone, code, server=second).expect_pair()
@@ -441,6 +447,25 @@ def _(lab):
         said = lab.call(method, path, token=body["token"]).expect(200).json
         assert said["success"] is True and said["user"] == body["user"], said
     lab.expect_alive(body["token"])
+
+
+@suite.check("single token: an answer that was lost is given again, a second later and over kill -9")
+def _(lab):
+    nonce, subject = secrets.token_urlsafe(16), f"apple.{secrets.token_hex(8)}"
+    body = {"identity_token": lab.apple.identity_token(subject, nonce), "nonce": nonce, "userIdentifier": subject,
+            "email": None, "name": "Ann", "role": "driver"}
+    started = time.monotonic()
+    answers = [single(lab.call("POST", "/api/auth/apple", body))]
+    time.sleep(1)
+    answers.append(single(lab.call("POST", "/api/auth/apple", body)))
+    lab.restart()
+    answer = lab.call("POST", "/api/auth/apple", body)
+    if time.monotonic() - started < REPEAT_SECONDS:
+        answers.append(single(answer))
+    assert len({claims_of(answer["token"])["sid"] for answer in answers}) == 1, answers
+    assert all(answer["user"] == answers[0]["user"] for answer in answers), answers
+    for answer in answers:
+        lab.expect_alive(answer["token"])
 
 
 @suite.check("single token: it is the same person as with a pair")

@@ -14,7 +14,7 @@ let owner = Array(SHA256.hash(data: Data(subject.utf8)))
 
 let identity = AppleIdentity(
     subject: subject, clientID: "org.example.chargers", email: nil, isEmailVerified: false, isPrivateEmail: false,
-    nonceDigest: [], expiresAtSeconds: 0)
+    nonceDigest: [], tokenDigest: [], expiresAtSeconds: 0)
 
 func endpoint(_ http: OutgoingHTTP, _ url: URL, clock: ManualClock = ManualClock()) async throws -> AppleTokenEndpoint {
     let key = try SigningKey(privateKeyPEM: Secret(P256.Signing.PrivateKey().pemRepresentation))

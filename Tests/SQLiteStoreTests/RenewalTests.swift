@@ -48,6 +48,61 @@ struct RenewalTests {
         await fixture.close()
     }
 
+    @Test func `one token used six times within ten seconds has one successor, also in another process`() async throws {
+        let fixture = try await AccountFixture()
+        let other = try await AccountFixture(in: fixture.folder)
+        let first = try await fixture.signInWithApple()
+        var successors: Set<String> = []
+        for (number, process) in [fixture, other, fixture, other, fixture, other].enumerated() {
+            let pair = try #require(await refresh(process, first.refreshToken, afterMilliseconds: Int64(number) * 1500))
+            successors.insert(pair.refreshToken.reveal())
+        }
+        #expect(successors.count == 1)
+        // One spent, one live: six live chains before.
+        #expect(try await fixture.count("refresh_token") == 2)
+        #expect(try await fixture.count("refresh_token WHERE spent_at_ms IS NULL") == 1)
+        await fixture.close()
+        await other.close()
+    }
+
+    @Test func `thief and victim hold the same successor, and the second of them to use it ends the session`()
+        async throws
+    {
+        let fixture = try await AccountFixture()
+        let stolen = try await fixture.signInWithApple().refreshToken
+        let victims = try #require(await refresh(fixture, stolen, afterMilliseconds: 0))
+        let thiefs = try #require(await refresh(fixture, stolen, afterMilliseconds: 5000))
+        #expect(thiefs.refreshToken.reveal() == victims.refreshToken.reveal())
+        #expect(await refresh(fixture, thiefs.refreshToken, afterMilliseconds: 3_000_000) != nil)
+        #expect(await refresh(fixture, victims.refreshToken, afterMilliseconds: 3_600_000) == nil)
+        #expect(try await fixture.audit().last == "refresh_reuse refused session_ended")
+        #expect(try await fixture.count("sign_in_session") == 0)
+        await fixture.close()
+    }
+
+    @Test func `a token presented after its successor was used is reuse, also within ten seconds`() async throws {
+        let fixture = try await AccountFixture()
+        let stolen = try await fixture.signInWithApple().refreshToken
+        let second = try #require(await refresh(fixture, stolen, afterMilliseconds: 0))
+        let third = try #require(await refresh(fixture, second.refreshToken, afterMilliseconds: 1000))
+        #expect(await refresh(fixture, stolen, afterMilliseconds: 2000) == nil)
+        #expect(try await fixture.audit().last == "refresh_reuse refused session_ended")
+        #expect(await fixture.refusal(of: third.accessToken) == .revoked)
+        await fixture.close()
+    }
+
+    @Test func `with another signing key a repeat is refused, and the session lives`() async throws {
+        let fixture = try await AccountFixture()
+        let first = try await fixture.signInWithApple()
+        let second = try #require(await refresh(fixture, first.refreshToken, afterMilliseconds: 0))
+        await fixture.close()
+        let changed = try await AccountFixture(in: fixture.folder, secret: "another secret of the tests, 32 bytes")
+        #expect(await refresh(changed, first.refreshToken, afterMilliseconds: 1000) == nil)
+        #expect(try await changed.audit().last == "refresh refused unrepeatable")
+        #expect(await refresh(changed, second.refreshToken, afterMilliseconds: 2000) != nil)
+        await changed.close()
+    }
+
     @Test func `two requests that race with one token both get a pair of the same session`() async throws {
         let fixture = try await AccountFixture()
         let first = try await fixture.signInWithApple()
@@ -56,9 +111,11 @@ struct RenewalTests {
             return await group.reduce(into: [TokenPair]()) { pairs, pair in if let pair { pairs.append(pair) } }
         }
         #expect(pairs.count == 20)
+        #expect(Set(pairs.map { $0.refreshToken.reveal() }).count == 1)
         for pair in pairs { #expect(await refresh(fixture, pair.refreshToken, afterMilliseconds: 200) != nil) }
         #expect(try await fixture.count("sign_in_session") == 1)
-        #expect(try await fixture.audit().filter { $0 == "refresh done" }.count == 21)
+        #expect(try await fixture.audit().filter { $0 == "refresh done" }.count == 2)
+        #expect(try await fixture.audit().filter { $0 == "refresh done repeat" }.count == 38)
         await fixture.close()
     }
 
@@ -219,7 +276,8 @@ struct RenewalTests {
 
     // MARK: The audit's bounds
 
-    @Test func `replacing devices leaves two hundred lines of the audit, and the sign-in among the rest`() async throws {
+    @Test func `replacing devices leaves two hundred lines of the audit, and the sign-in among the rest`() async throws
+    {
         let fixture = try await AccountFixture()
         let caller = try await fixture.caller(try await fixture.signInWithApple())
         for number in 0..<600 {

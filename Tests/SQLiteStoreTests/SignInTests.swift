@@ -65,19 +65,88 @@ struct SignInTests {
     @Test func `a nonce signs in once, also across a restart, and of many at once one`() async throws {
         let first = try await AccountFixture()
         let outcomes = await withTaskGroup(of: Bool.self) { group in
-            for _ in 0..<50 {
-                group.addTask { (try? await first.signInWithApple(nonce: "the nonce")) != nil }
+            for number in 0..<50 {
+                group.addTask {
+                    (try? await first.signInWithApple(nonce: "the nonce", token: "token \(number)")) != nil
+                }
             }
             return await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
         }
         #expect(outcomes == 1)
         await first.close()
         let second = try await AccountFixture(in: first.folder)
-        await #expect(throws: AccountFailure.unauthorized) { try await second.signInWithApple(nonce: "the nonce") }
+        await #expect(throws: AccountFailure.unauthorized) {
+            try await second.signInWithApple(nonce: "the nonce", token: "another token")
+        }
         #expect(try await second.count("account") == 1)
         #expect(try await second.count("sign_in_session") == 1)
         #expect(try await second.audit().filter { $0 == "sign_in_apple refused nonce_used" }.count == 50)
         await second.close()
+    }
+
+    @Test func `a sign-in sent again within ten seconds is answered with the same session and refresh token`()
+        async throws
+    {
+        let first = try await AccountFixture()
+        // Another process on the same file.
+        let other = try await AccountFixture(in: first.folder)
+        func signIn(_ fixture: AccountFixture, after milliseconds: Int64 = 0) async -> TokenPair? {
+            try? await fixture.signInWithApple(
+                nonce: "n", token: "t", code: "code", at: AccountFixture.start.advanced(byMilliseconds: milliseconds))
+        }
+        let made = try #require(await signIn(first))
+        let sid = try await first.caller(made).signInSession
+        let pairs = await withTaskGroup(of: TokenPair?.self) { group in
+            for fixture in [first, other, first, other] { group.addTask { await signIn(fixture, after: 1000) } }
+            return await group.reduce(into: [TokenPair]()) { pairs, pair in if let pair { pairs.append(pair) } }
+        }
+        #expect(pairs.count == 4)
+        #expect(pairs.allSatisfy { $0.refreshToken.reveal() == made.refreshToken.reveal() && $0.user == made.user })
+        for pair in pairs { #expect(try await first.caller(pair).signInSession == sid) }
+        await first.close()
+        await other.close()
+        let restarted = try await AccountFixture(in: first.folder)
+        #expect(await signIn(restarted, after: 10_000)?.refreshToken.reveal() == made.refreshToken.reveal())
+        #expect(await signIn(restarted, after: 10_001) == nil)
+        #expect(try await restarted.count("sign_in_session") == 1)
+        #expect(try await restarted.count("refresh_token") == 1)
+        let audit = try await restarted.audit()
+        #expect(audit.filter { $0 == "sign_in_apple done repeat" }.count == 5)
+        #expect(audit.last == "sign_in_apple refused nonce_used")
+        await restarted.close()
+    }
+
+    @Test func `a sign-in whose answer was used is not repeated, nor one that has ended, nor as another kind`()
+        async throws
+    {
+        let fixture = try await AccountFixture()
+        let identity = AppleIdentity.sample("001.a", nonce: "1", token: "t")
+        func single(_ identity: AppleIdentity) async -> SingleToken? {
+            try? await fixture.signIns.signInWithSingleToken(
+                identity, profile: FirstProfile(), from: .at(AccountFixture.start))
+        }
+        let pair = try await fixture.signIns.signIn(
+            identity, authorizationCode: nil, profile: FirstProfile(), from: .at(AccountFixture.start))
+        #expect(await single(identity) == nil)
+        _ = try await fixture.sessions.refresh(pair.refreshToken, from: .at(AccountFixture.start))
+        await #expect(throws: AccountFailure.unauthorized) {
+            try await fixture.signIns.signIn(
+                identity, authorizationCode: nil, profile: FirstProfile(), from: .at(AccountFixture.start))
+        }
+        // The session of the first is not ended by it.
+        #expect(await fixture.refusal(of: pair.accessToken) == nil)
+        let legacy = AppleIdentity.sample("001.a", nonce: "2", token: "u")
+        let (one, two) = (try #require(await single(legacy)), try #require(await single(legacy)))
+        var callers: [Caller] = []
+        for single in [one, two] {
+            callers.append(
+                try await fixture.verifier.verify(
+                    single.token.reveal(), atSecondsSince1970: AccountFixture.start.millisecondsSinceEpoch / 1000))
+        }
+        #expect(callers[0].signInSession == callers[1].signInSession)
+        try await fixture.sessions.signOut(callers[0], refreshToken: nil, from: .at(AccountFixture.start))
+        #expect(await single(legacy) == nil)
+        await fixture.close()
     }
 
     @Test func `an exchanged code's token is kept, and an exchange that fails keeps nobody out`() async throws {

@@ -21,10 +21,12 @@ enum RenewalRows {
             try AuditRows.add(.refresh, .refused, reason: "unknown", from: origin, db)
             return .refused
         }
-        switch RefreshRule.judge(token, at: origin.at) {
-        case .expired:
+        let rule = RefreshRule.judge(token, successor: try Self.token(new.digest, of: session.id, db), at: origin.at)
+        switch rule {
+        case .expired, .unrepeatable:
             try AuditRows.add(
-                .refresh, .refused, reason: "expired", driver: session.driver, sid: session.sid, from: origin, db)
+                .refresh, .refused, reason: rule == .expired ? "expired" : "unrepeatable", driver: session.driver,
+                sid: session.sid, from: origin, db)
             return .refused
         case .reuse:
             try SignInSessionRows.end([session], at: origin.at, db)
@@ -32,15 +34,16 @@ enum RenewalRows {
                 .refreshReuse, .refused, reason: "session_ended", driver: session.driver, sid: session.sid,
                 from: origin, db)
             return .ended
-        case .rotate(let isRepeat):
-            // The first time counts: repeats do not stretch the time in which they are taken.
+        case .rotate:
             try db.execute(
-                sql: "UPDATE refresh_token SET spent_at_ms = coalesce(spent_at_ms, ?) WHERE digest = ?",
+                sql: "UPDATE refresh_token SET spent_at_ms = ? WHERE digest = ?",
                 arguments: [origin.at.millisecondsSinceEpoch, digest.data])
             try add(new, of: session.id, at: origin.at, db)
             try forgetExpired(of: session.id, at: origin.at, db)
-            return try renewed(
-                session, until: new.expiresAt, reason: isRepeat ? "repeat" : nil, from: origin, db)
+            return try renewed(session, until: new.expiresAt, reason: nil, from: origin, db)
+        case .repeat:
+            // What the first time stored is what is given again; its times are those of the first time.
+            return try renewed(session, until: origin.at, reason: "repeat", from: origin, db)
         }
     }
 
@@ -56,6 +59,17 @@ enum RenewalRows {
             return .refused
         }
         return try renewed(session, until: expiresAt, reason: nil, from: origin, db)
+    }
+
+    /// That token, if it is one of that session.
+    static func token(_ digest: [UInt8], of session: Int64, _ db: Database) throws -> StoredRefreshToken? {
+        try Row.fetchOne(
+            db, sql: "SELECT expires_at_ms, spent_at_ms FROM refresh_token WHERE digest = ? AND session = ?",
+            arguments: [digest.data, session]
+        ).map {
+            StoredRefreshToken(
+                expiresAt: Moment(millisecondsSinceEpoch: $0[0]), spentAt: StoredEvents.moment($0[1]))
+        }
     }
 
     private static func presented(

@@ -13,6 +13,11 @@ enum SigningInRows {
         let known = try Int64.fetchOne(
             db, sql: "SELECT driver FROM apple_identity WHERE subject = ?", arguments: [identity.subject])
         guard try useNonce(of: identity, at: new.origin.at, db) else {
+            if let known, let user = try repeated(new, of: known, db) {
+                try AuditRows.add(
+                    .signInApple, .done, reason: "repeat", driver: known, sid: new.sid, from: new.origin, db)
+                return .repeated(user)
+            }
             try AuditRows.add(.signInApple, .refused, reason: "nonce_used", driver: known, from: new.origin, db)
             return .refused
         }
@@ -21,6 +26,23 @@ enum SigningInRows {
             sql: "UPDATE apple_identity SET email = ?, is_private_email = ? WHERE subject = ?",
             arguments: [identity.verifiedEmail, identity.isPrivateEmail, identity.subject])
         return try signIn(driver, new, as: .signInApple, isNew: known == nil, db)
+    }
+
+    /// The session that the same identity token made, when that was a moment ago and nothing has come of it since: its name
+    /// and its refresh token are made of the identity token. Nil otherwise.
+    private static func repeated(_ new: NewSignIn, of driver: Int64, _ db: Database) throws -> User? {
+        let row = try Row.fetchOne(
+            db, sql: "SELECT id, created_at_ms FROM sign_in_session WHERE sid = ? AND driver = ? AND kind = ?",
+            arguments: [new.sid, driver, new.kind.rawValue])
+        guard let row, RepeatRule.isRepeat(of: Moment(millisecondsSinceEpoch: row[1]), at: new.origin.at) else {
+            return nil
+        }
+        if let token = new.refreshToken {
+            guard let stored = try RenewalRows.token(token.digest, of: row[0], db), stored.spentAt == nil else {
+                return nil
+            }
+        }
+        return try DriverRows.user(driver, db)
     }
 
     /// False when it was used before.

@@ -25,12 +25,15 @@ import Testing
 
     @Test func aGoodTokenIsAPerson() async throws {
         let claim = Array(SHA256.hash(data: Data(rawNonce.utf8))).map { String(format: "%02x", $0) }.joined()
+        let person = try await identity()
+        #expect(person.tokenDigest.count == 32)
         #expect(
-            try await identity()
+            person
                 == AppleIdentity(
                     subject: "001234.abc.0987", clientID: "org.example.chargers", email: "abc@privaterelay.example",
                     isEmailVerified: true, isPrivateEmail: true,
-                    nonceDigest: Array(SHA256.hash(data: Data(claim.utf8))), expiresAtSeconds: now + 600))
+                    nonceDigest: Array(SHA256.hash(data: Data(claim.utf8))), tokenDigest: person.tokenDigest,
+                    expiresAtSeconds: now + 600))
     }
 
     @Test func bothIssuersAreApple() async throws {

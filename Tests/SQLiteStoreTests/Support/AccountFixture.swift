@@ -31,10 +31,10 @@ struct AccountFixture {
     /// Opens the database in the folder, which another one may have left, or have open.
     init(
         in folder: ScratchFolder? = nil, limits: CodeSendLimits = CodeSendLimits(),
-        exchange: ScriptedExchange = ScriptedExchange()
+        exchange: ScriptedExchange = ScriptedExchange(), secret: String = "a secret of the tests, 32 bytes or more"
     ) async throws {
         self.folder = try folder ?? ScratchFolder(inMemory: true)
-        let key = try SigningKey(secret: Secret("a secret of the tests, 32 bytes or more"))
+        let key = try SigningKey(secret: Secret(secret))
         digests = KeyedDigests(signingKey: key)
         store = try SQLiteEventStore(path: self.folder.file("db"), nowMilliseconds: 0, digests: digests)
         accounts = SQLiteAccounts(store: store, digests: digests)
@@ -43,7 +43,8 @@ struct AccountFixture {
         verifier = AccessTokenVerifier(
             key: key, scope: Self.scope, trustExternal: true, signInSessions: memory)
         let mint = TokenMint(
-            issuer: await AccessTokenIssuer(key: key, scope: Self.scope), lifetimes: TokenLifetimes())
+            issuer: await AccessTokenIssuer(key: key, scope: Self.scope), lifetimes: TokenLifetimes(),
+            derived: DerivedTokens(signingKey: key))
         self.exchange = exchange
         signIns = SignIns(
             store: accounts, tokens: mint, digests: digests, sendLimits: limits, delivery: phones, exchange: exchange)
@@ -57,11 +58,12 @@ struct AccountFixture {
     // MARK: Short ways
 
     func signInWithApple(
-        _ subject: String = "001.apple", nonce: String = UUID().uuidString, code: String? = nil,
+        _ subject: String = "001.apple", nonce: String = UUID().uuidString, token: String? = nil, code: String? = nil,
         profile: FirstProfile = FirstProfile(), at now: Moment = start
     ) async throws -> TokenPair {
         try await signIns.signIn(
-            .sample(subject, nonce: nonce), authorizationCode: code.map(Secret.init), profile: profile, from: .at(now))
+            .sample(subject, nonce: nonce, token: token), authorizationCode: code.map(Secret.init), profile: profile,
+            from: .at(now))
     }
 
     func signIn(phone: String, at now: Moment = start) async throws -> TokenPair {
@@ -97,11 +99,13 @@ struct AccountFixture {
 }
 
 extension AppleIdentity {
-    static func sample(_ subject: String, nonce: String, email: String? = nil, isVerified: Bool = true) -> AppleIdentity
-    {
+    /// `token` nil: one of its own for each nonce.
+    static func sample(
+        _ subject: String, nonce: String, token: String? = nil, email: String? = nil, isVerified: Bool = true
+    ) -> AppleIdentity {
         AppleIdentity(
             subject: subject, clientID: "app.dwell", email: email, isEmailVerified: isVerified,
-            isPrivateEmail: false, nonceDigest: plainDigest(nonce),
+            isPrivateEmail: false, nonceDigest: plainDigest(nonce), tokenDigest: plainDigest(token ?? nonce),
             expiresAtSeconds: AccountFixture.start.millisecondsSinceEpoch / 1000 + 600)
     }
 }
