@@ -30,15 +30,19 @@ package struct OperatorParts: Sendable {
     package var settings: @Sendable () -> ServerSettings?
     /// Of the servers on this database, this one too.
     package var instances: @Sendable () async -> [InstanceState]
+    /// Wrong tokens shown to these routes.
+    package var guesses: OperatorGuesses
 
     package init(
-        token: Secret<String>?, reader: any OperatorReader, lists: any OperatorListReader, drivers: DriverCounts,
-        history: OperationHistory, figures: RequestFigures, admission: @escaping @Sendable () -> String,
-        freeBytes: @escaping @Sendable () -> Int64?, outbox: @escaping @Sendable () async -> [OutboxStatus],
-        version: String, settings: @escaping @Sendable () -> ServerSettings? = { nil },
+        token: Secret<String>?, guesses: OperatorGuesses, reader: any OperatorReader, lists: any OperatorListReader,
+        drivers: DriverCounts, history: OperationHistory, figures: RequestFigures,
+        admission: @escaping @Sendable () -> String, freeBytes: @escaping @Sendable () -> Int64?,
+        outbox: @escaping @Sendable () async -> [OutboxStatus], version: String,
+        settings: @escaping @Sendable () -> ServerSettings? = { nil },
         instances: @escaping @Sendable () async -> [InstanceState] = { [] }
     ) {
         self.token = token
+        self.guesses = guesses
         self.reader = reader
         self.lists = lists
         self.drivers = drivers

@@ -1,7 +1,6 @@
 // What whoever runs the server asks of it (contract, section 7): /readyz and /metrics. Wiring decides on which
 // listener each of them is.
 
-import Crypto
 import HTTP1
 package import HTTPServer
 import JourneyModel
@@ -12,13 +11,16 @@ package struct OperatorRoutes: Sendable {
     private let metricsText: @Sendable () async -> String
     /// Nil: whoever reaches the listener may read.
     private let metricsToken: Secret<String>?
+    private let guesses: OperatorGuesses
 
     /// `metricsText`: in Prometheus's exposition format.
     package init(
-        readiness: Readiness, metricsToken: Secret<String>?, metricsText: @escaping @Sendable () async -> String
+        readiness: Readiness, metricsToken: Secret<String>?, guesses: OperatorGuesses,
+        metricsText: @escaping @Sendable () async -> String
     ) {
         self.readiness = readiness
         self.metricsToken = metricsToken
+        self.guesses = guesses
         self.metricsText = metricsText
     }
 
@@ -37,11 +39,10 @@ package struct OperatorRoutes: Sendable {
 
     package var metrics: Route {
         Route(.get, "/metrics") { [self] request in
-            guard mayRead(request) else {
-                return ProblemAnswer(
-                    .unauthorized, "The bearer token of METRICS_TOKEN is required.",
-                    fields: Fields([("WWW-Authenticate", "Bearer realm=\"metrics\"")])
-                ).response(requestID: request.id)
+            do throws(ProblemAnswer) {
+                try await admitReader(request)
+            } catch {
+                return error.response(requestID: request.id)
             }
             return Response(
                 status: .ok,
@@ -50,11 +51,15 @@ package struct OperatorRoutes: Sendable {
         }
     }
 
-    /// Digests are compared, in constant time: neither the token's bytes nor its length show in how long it takes.
-    private func mayRead(_ request: Request) -> Bool {
-        guard let metricsToken else { return true }
-        guard let token = BearerToken.read(from: request.fields) else { return false }
-        return SHA256.hash(data: Array(token.utf8)) == SHA256.hash(data: Array(metricsToken.reveal().utf8))
+    private func admitReader(_ request: Request) async throws(ProblemAnswer) {
+        guard let metricsToken else { return }
+        try await guesses.judged(request, token: "metrics_token") { () throws(ProblemAnswer) in
+            guard metricsToken.isShown(by: request) else {
+                throw ProblemAnswer(
+                    .unauthorized, "The bearer token of METRICS_TOKEN is required.",
+                    fields: Fields([("WWW-Authenticate", "Bearer realm=\"metrics\"")]))
+            }
+        }
     }
 }
 

@@ -33,7 +33,8 @@ package struct API: Sendable {
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) {
         access = Access(
-            tokens: tokens, operatorToken: operation.token, metrics: TokenMetrics(metrics), refused: operation.refused)
+            tokens: tokens, operatorToken: operation.token, guesses: operation.guesses,
+            metrics: TokenMetrics(metrics), refused: operation.refused)
         addressLimit = AddressLimit(admission: admission, limits: limits)
         driverLimit = DriverLimit(admission: admission, limits: limits)
         events = EventHandlers(ingest: ingest, logger: logger)
@@ -179,7 +180,7 @@ package struct API: Sendable {
         Endpoint(
             route: Route(
                 method, template, bodyBytesMax: AccountBody.bytesMax, handler: access.operatorOnly(handler)),
-            credential: .operatorToken, limits: [])
+            credential: .operatorToken, limits: [.operatorGuesses])
     }
 
     /// A route of signing in, for a signed-in driver: charged to the address first, then to the driver.

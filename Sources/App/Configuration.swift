@@ -259,6 +259,10 @@ enum Variables {
         "Requests of one driver that read the database (sessions, timelines, the account, streams opened) in a window; "
             + "0 is no limit.")
 
+    static let rateLimitOperator = Variable<Int>.integer(
+        "RATE_LIMIT_OPERATOR", .limits, default: 10, in: 0...100_000,
+        "Wrong tokens that one address (IPv6: one /64) may show to /ops and /metrics in a window; 0 is no limit.")
+
     /// A window is as long as `Retry-After` can say (contract, section 5: at most 3600).
     static let rateLimitWindowSeconds = Variable<Int>.integer(
         "RATE_LIMIT_WINDOW_SECONDS", .limits, default: 60, in: 1...3600, "How long the window is that slides.")
@@ -280,7 +284,8 @@ enum Variables {
             v1AccessTokenTTLSeconds, refreshTokenTTLDays, legacyTokenTTLDays, dataKey,
         ] + signIn + [
             rateLimitSessionEvents, rateLimitPreSessionEvents, rateLimitAuth, rateLimitRegistrations,
-            rateLimitDevices, rateLimitAccount, rateLimitReads, rateLimitWindowSeconds, sessionRegistration,
+            rateLimitDevices, rateLimitAccount, rateLimitReads, rateLimitOperator, rateLimitWindowSeconds,
+            sessionRegistration,
         ] + operation + Settings.declarations.map(EngineVariable.init)
 }
 

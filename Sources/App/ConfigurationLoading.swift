@@ -87,6 +87,7 @@ extension Configuration {
             devices: reading.value(of: Variables.rateLimitDevices),
             account: reading.value(of: Variables.rateLimitAccount),
             reads: reading.value(of: Variables.rateLimitReads),
+            operatorGuesses: reading.value(of: Variables.rateLimitOperator),
             windowSeconds: reading.value(of: Variables.rateLimitWindowSeconds))
         sessionRegistration = reading.value(of: Variables.sessionRegistration)
         operatorToken = reading.value(of: Variables.operatorToken)

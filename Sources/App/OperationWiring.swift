@@ -24,8 +24,8 @@ struct OperationWiring: Sendable {
 
     init(
         _ configuration: Configuration, metrics: PrometheusMetrics, store: SQLiteEventStore, drivers: DriverCounts,
-        settings: SettingsInForce, settingsStatus: SettingsStatus, shared: SharedAdmission?, loops: EventLoopGroup,
-        instance: InstanceKeeping
+        settings: SettingsInForce, settingsStatus: SettingsStatus, shared: SharedAdmission?, guesses: OperatorGuesses,
+        loops: EventLoopGroup, instance: InstanceKeeping
     ) {
         self.metrics = metrics
         let readiness = Readiness(
@@ -50,7 +50,9 @@ struct OperationWiring: Sendable {
         let kept = StoreSampling(
             store: store, drivers: drivers, forwards: configuration.analytics != nil, factory: metrics)
         let ready = ReadinessSampling(readiness, factory: metrics)
-        routes = OperatorRoutes(readiness: readiness, metricsToken: configuration.operation.metricsToken) {
+        routes = OperatorRoutes(
+            readiness: readiness, metricsToken: configuration.operation.metricsToken, guesses: guesses
+        ) {
             await ready.sample()
             await audit.sample()
             await others.sample()

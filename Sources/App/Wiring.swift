@@ -73,10 +73,11 @@ struct Wiring {
         let ingest = Ingest(
             store: store, admission: admission, settings: settings,
             requiresRegisteredSession: configuration.sessionRegistration == .required, metrics: metrics)
+        let guesses = Self.guesses(admission, SQLiteAccounts(store: store, digests: digests))
         let drivers = DriverCounts(reader: store)
         watching = OperationWiring(
             configuration, metrics: metrics, store: store, drivers: drivers, settings: settings,
-            settingsStatus: settingsStatus, shared: shared, loops: loops, instance: instance)
+            settingsStatus: settingsStatus, shared: shared, guesses: guesses, loops: loops, instance: instance)
         signIn = await SignInWiring(
             configuration, key: key, digests: digests, store: store, admission: admission, http: outgoing,
             clock: Self.now,
@@ -89,8 +90,8 @@ struct Wiring {
             store: store, analyticsFailure: configuration.analytics == nil ? nil : analyticsFailure,
             codes: signIn.webhook, revocationFailure: signIn.revocationFailure)
         let operation = Self.operation(
-            configuration, figures: figures, store: store, drivers: drivers, history: operationHistory, outbox: outbox,
-            shared: shared, settings: settingsStatus, instance: instance)
+            configuration, guesses: guesses, figures: figures, store: store, drivers: drivers,
+            history: operationHistory, outbox: outbox, shared: shared, settings: settingsStatus, instance: instance)
         let api = API(
             ingest: ingest, store: store, journeys: store, streams: streams, settings: settings,
             limits: configuration.rateLimits, admission: admission, tokens: signIn.verifier,
@@ -172,14 +173,21 @@ struct Wiring {
         await loops.shutdown()
     }
 
+    private static func guesses(_ admission: any Admission, _ accounts: SQLiteAccounts) -> OperatorGuesses {
+        OperatorGuesses(admission: admission) { token, origin in
+            // A store that cannot write says so elsewhere; the guess is refused all the same.
+            try? await accounts.recordRefusal(.operatorRefused, reason: token, from: origin)
+        }
+    }
+
     private static func operation(
-        _ configuration: Configuration, figures: RequestFigures, store: SQLiteEventStore, drivers: DriverCounts,
-        history: OperationHistory, outbox: OutboxReading, shared: SharedAdmission?, settings: SettingsStatus,
-        instance: InstanceKeeping
+        _ configuration: Configuration, guesses: OperatorGuesses, figures: RequestFigures, store: SQLiteEventStore,
+        drivers: DriverCounts, history: OperationHistory, outbox: OutboxReading, shared: SharedAdmission?,
+        settings: SettingsStatus, instance: InstanceKeeping
     ) -> OperatorParts {
         OperatorParts(
-            token: configuration.operatorToken, reader: store, lists: store, drivers: drivers, history: history,
-            figures: figures,
+            token: configuration.operatorToken, guesses: guesses, reader: store, lists: store, drivers: drivers,
+            history: history, figures: figures,
             admission: {
                 switch shared?.standing {
                 case nil: "process"

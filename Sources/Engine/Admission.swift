@@ -58,6 +58,8 @@ package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     case account
     /// Requests that read the database and change nothing.
     case reads
+    /// Wrong tokens shown to the operator's routes, by the client's address in the place of the driver.
+    case operatorGuesses = "operator"
 
     /// Those that an event can fall in, in the order of the `RateLimit` fields of its answer.
     package static let ofEvents: [RateLimitClass] = [.sessionEvents, .preSessionEvents]
@@ -126,7 +128,8 @@ package struct Quota: Hashable, Sendable {
 }
 
 /// `RATE_LIMIT_SESSION_EVENTS`, `RATE_LIMIT_PRESESSION_EVENTS`, `RATE_LIMIT_AUTH`, `RATE_LIMIT_REGISTRATIONS`,
-/// `RATE_LIMIT_DEVICES`, `RATE_LIMIT_ACCOUNT`, `RATE_LIMIT_READS`, `RATE_LIMIT_WINDOW_SECONDS`; a limit of 0 is off.
+/// `RATE_LIMIT_DEVICES`, `RATE_LIMIT_ACCOUNT`, `RATE_LIMIT_READS`, `RATE_LIMIT_OPERATOR`, `RATE_LIMIT_WINDOW_SECONDS`; a limit
+/// of 0 is off.
 package struct RateLimits: Hashable, Sendable {
     package var sessionEvents: Int
     package var preSessionEvents: Int
@@ -135,11 +138,12 @@ package struct RateLimits: Hashable, Sendable {
     package var devices: Int
     package var account: Int
     package var reads: Int
+    package var operatorGuesses: Int
     package var windowSeconds: Int
 
     package init(
         sessionEvents: Int = 60, preSessionEvents: Int = 30, auth: Int = 30, registrations: Int = 20,
-        devices: Int = 10, account: Int = 20, reads: Int = 600, windowSeconds: Int = 60
+        devices: Int = 10, account: Int = 20, reads: Int = 600, operatorGuesses: Int = 10, windowSeconds: Int = 60
     ) {
         self.sessionEvents = sessionEvents
         self.preSessionEvents = preSessionEvents
@@ -148,6 +152,7 @@ package struct RateLimits: Hashable, Sendable {
         self.devices = devices
         self.account = account
         self.reads = reads
+        self.operatorGuesses = operatorGuesses
         self.windowSeconds = windowSeconds
     }
 
@@ -160,6 +165,7 @@ package struct RateLimits: Hashable, Sendable {
         case .devices: devices
         case .account: account
         case .reads: reads
+        case .operatorGuesses: operatorGuesses
         }
     }
 }

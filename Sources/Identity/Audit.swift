@@ -22,6 +22,8 @@ package enum AuditAction: String, CaseIterable, Hashable, Sendable {
     /// `dwell driver sign-out` and `dwell driver erase`: the operator's doing, for a driver who called.
     case operatorSignOut = "operator_sign_out"
     case operatorErasure = "operator_erasure"
+    /// A wrong OPS_TOKEN or METRICS_TOKEN; the reason names which.
+    case operatorRefused = "operator_refused"
 }
 
 package enum AuditOutcome: String, Hashable, Sendable {

@@ -38,6 +38,40 @@ import Testing
         #expect(await ask(path, token: ScriptedAPI.operatorToken).status == .ok)
     }
 
+    @Test func guessesAreLimitedByAddressAndAudited() async {
+        func status(_ token: String, from address: String = "192.0.2.1") async -> Int {
+            await api.send("GET", "/ops/picture", "", type: nil, token: token, address: address).status.code
+        }
+        for guess in 0..<9 { #expect(await status("guess-\(guess)") == 401) }
+        // A right one costs nothing, however often, and no token is no guess.
+        for _ in 0..<20 { #expect(await status(ScriptedAPI.operatorToken) == 200) }
+        for _ in 0..<20 { #expect(await ask("/ops/picture", token: nil).status == .unauthorized) }
+        #expect(await status("guess-9") == 401)
+        let refused = await api.send("GET", "/ops/settings", "", type: nil, token: "guess-10")
+        #expect(refused.status == .tooManyRequests && refused.fields.first("Retry-After") != nil)
+        // Not looked at: neither is a right one.
+        #expect(await status(ScriptedAPI.operatorToken) == 429)
+        #expect(await status("guess", from: "192.0.2.2") == 401)
+        #expect(await status("guess", from: "2001:db8::1") == 401)
+        #expect(
+            api.guessed.lines == [
+                "ops_token 192.0.2.1", "ops_token 192.0.2.1", "ops_token 192.0.2.2", "ops_token 2001:db8::1",
+            ])
+    }
+
+    @Test func guessesAtOnceAreNoMoreThanTheLimit() async {
+        let statuses = await withTaskGroup(of: Int.self) { group in
+            for guess in 0..<1000 {
+                group.addTask { [api] in
+                    await api.send("GET", "/ops/picture", "", type: nil, token: "guess-\(guess)").status.code
+                }
+            }
+            return await group.reduce(into: [:]) { $0[$1, default: 0] += 1 }
+        }
+        #expect(statuses == [401: 10, 429: 990])
+        #expect(api.guessed.lines.count == 2)
+    }
+
     @Test func thePictureSaysWhatTheStoreCounts() async {
         api.operators.tell(
             drivers: [.anchored: 3],

@@ -1,5 +1,6 @@
 // openapi.json names every route and no other, and the pages say that nothing from elsewhere may be loaded.
 
+import Engine
 import HTTP1
 import HTTPServer
 import Testing
@@ -22,7 +23,8 @@ import class Foundation.JSONSerialization
 
     @Test func everyRouteIsDescribedAndNoOther() throws {
         let watching = OperatorRoutes(
-            readiness: Readiness(takesWrite: { true }, redis: { .notConfigured }, clock: { 0 }), metricsToken: nil
+            readiness: Readiness(takesWrite: { true }, redis: { .notConfigured }, clock: { 0 }), metricsToken: nil,
+            guesses: Guessed().guesses(InProcessAdmission(limits: .off))
         ) { "" }
         let all = ScriptedAPI().routes + watching.health + [watching.metrics]
         let routes = Set(all.map { "\($0.method.rawValue) \($0.template)" })

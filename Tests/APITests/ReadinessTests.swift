@@ -1,5 +1,6 @@
 // Shows when the server says that it is ready, that asking is cheap, and who may read the figures.
 
+import Engine
 import HTTP1
 import HTTPServer
 import Synchronization
@@ -69,7 +70,10 @@ import Testing
     }
 
     @Test func theAnswerNamesEveryCheck() async {
-        let routes = OperatorRoutes(readiness: Scripted().readiness(redis: .lost), metricsToken: nil) { "" }
+        let routes = OperatorRoutes(
+            readiness: Scripted().readiness(redis: .lost), metricsToken: nil,
+            guesses: Guessed().guesses(InProcessAdmission(limits: .off))
+        ) { "" }
         let response = await routes.ready.handler(request())
         #expect(response.status == .ok)
         #expect(
@@ -77,7 +81,9 @@ import Testing
 
         let draining = Scripted().readiness()
         draining.beginDrain()
-        let refused = await OperatorRoutes(readiness: draining, metricsToken: nil) { "" }.ready.handler(request())
+        let refused = await OperatorRoutes(
+            readiness: draining, metricsToken: nil, guesses: Guessed().guesses(InProcessAdmission(limits: .off))
+        ) { "" }.ready.handler(request())
         #expect(refused.status == .serviceUnavailable)
         #expect(refused.fields.first("Retry-After") == "2")
         #expect(refused.fields.first("Content-Type") == "application/problem+json")
@@ -88,7 +94,9 @@ import Testing
     @Test(arguments: [nil, "Bearer wrong", "Bearer 0123456789abcde", "Basic 0123456789abcdef"])
     func aWrongTokenReadsNoFigures(_ authorization: String?) async {
         let routes = OperatorRoutes(
-            readiness: Scripted().readiness(), metricsToken: Secret("0123456789abcdef")
+            readiness: Scripted().readiness(),
+            metricsToken: Secret("0123456789abcdef"),
+            guesses: Guessed().guesses(InProcessAdmission(limits: .off))
         ) { "a 1\n" }
         let response = await routes.metrics.handler(request(authorization))
         #expect(response.status == .unauthorized)
@@ -97,7 +105,9 @@ import Testing
 
     @Test func theRightTokenReadsThem() async {
         let routes = OperatorRoutes(
-            readiness: Scripted().readiness(), metricsToken: Secret("0123456789abcdef")
+            readiness: Scripted().readiness(),
+            metricsToken: Secret("0123456789abcdef"),
+            guesses: Guessed().guesses(InProcessAdmission(limits: .off))
         ) { "a 1\n" }
         let response = await routes.metrics.handler(request("Bearer 0123456789abcdef"))
         #expect(response.status == .ok)

@@ -22,6 +22,8 @@ final class ScriptedAPI: Sendable {
     let operators = ScriptedOperatorReader()
     let figures: RequestFigures
     let metrics = PrometheusMetrics()
+    /// Lines of the audit about wrong tokens of operators.
+    let guessed = Guessed()
     let surface: [Endpoint]
     var routes: [Route] { surface.map(\.route) }
     static let operatorToken = "operator-of-these-tests"
@@ -54,7 +56,7 @@ final class ScriptedAPI: Sendable {
             store: operators, totals: { ["event.applied": 3, "status.200": 2, "duration.1000": 2] },
             clock: { [clock] in clock.now }, logger: Self.silent)
         let operation = OperatorParts(
-            token: Secret(Self.operatorToken), reader: operators, lists: operators,
+            token: Secret(Self.operatorToken), guesses: guessed.guesses(admission), reader: operators, lists: operators,
             drivers: DriverCounts(reader: operators), history: history, figures: figures, admission: { "redis" },
             freeBytes: { 7 },
             outbox: {
@@ -118,9 +120,23 @@ extension ScriptedAPI {
     }
 }
 
+/// Notes what would be in the audit.
+final class Guessed: Sendable {
+    private let state = Mutex<[String]>([])
+
+    var lines: [String] { state.withLock { $0 } }
+
+    func guesses(_ admission: any Admission) -> OperatorGuesses {
+        OperatorGuesses(admission: admission) { [self] token, origin in
+            state.withLock { $0.append("\(token) \(origin.address)") }
+        }
+    }
+}
+
 extension RateLimits {
     static let off = RateLimits(
-        sessionEvents: 0, preSessionEvents: 0, auth: 0, registrations: 0, devices: 0, account: 0, reads: 0)
+        sessionEvents: 0, preSessionEvents: 0, auth: 0, registrations: 0, devices: 0, account: 0, reads: 0,
+        operatorGuesses: 0)
 }
 
 extension Response {

@@ -43,7 +43,8 @@ final class ServedDwell: Sendable {
             path: "\(folder)/dwell.sqlite3", nowMilliseconds: clock.now.millisecondsSinceEpoch, digests: digests)
         let inForce = SettingsInForce(VersionedSettings(settings: settings, version: settings.version))
         // Limits are counted by another clock, which does not run as fast as this drive.
-        let limits = RateLimits(sessionEvents: 0, preSessionEvents: 0, auth: 0, windowSeconds: 60)
+        let limits = RateLimits(
+            sessionEvents: 0, preSessionEvents: 0, auth: 0, registrations: 0, reads: 0, windowSeconds: 60)
         let scope = TokenScope(issuer: "dwell", audience: "dwell")
         issuer = await AccessTokenIssuer(key: key, scope: scope)
         let now: @Sendable () -> Moment = { clock.now }
@@ -68,7 +69,8 @@ final class ServedDwell: Sendable {
             store: store, journeys: store, streams: streams, settings: inForce,
             limits: limits, admission: admission, tokens: verifier, signIn: signIn,
             operation: OperatorParts(
-                token: nil, reader: store, lists: store, drivers: DriverCounts(reader: store),
+                token: nil, guesses: OperatorGuesses(admission: admission) { _, _ in }, reader: store, lists: store,
+                drivers: DriverCounts(reader: store),
                 history: OperationHistory(store: store, totals: { [:] }, clock: now, logger: quiet),
                 figures: RequestFigures { 0 }, admission: { "process" }, freeBytes: { nil }, outbox: { [] },
                 version: "test"), clock: now, logger: quiet)

@@ -202,3 +202,22 @@ as_operator() {
     expect_json '.in_force_since | startswith("20")'
     stop_server
 }
+
+@test "guesses of OPS_TOKEN and METRICS_TOKEN are limited by address, and in the audit" {
+    local path statuses=()
+    forget_server
+    start_server OPS_TOKEN=operator-of-these-tests METRICS_TOKEN=reader-of-these-tests RATE_LIMIT_OPERATOR=3
+    for path in /ops/picture /metrics /ops/settings /ops/picture /metrics; do
+        token=guess
+        get "$path"
+        statuses+=("$status")
+    done
+    [[ ${statuses[*]} == "401 401 401 429 429" ]] || fail "${statuses[*]}"
+    expect_field Retry-After '[0-9]+'
+    token=operator-of-these-tests
+    get /ops/picture
+    expect_problem 429 rate_limited
+    [[ $(sql "SELECT group_concat(reason) FROM audit WHERE action = 'operator_refused'") == ops_token,ops_token ]] ||
+        fail "The first guess and the one that filled the window."
+    stop_server
+}

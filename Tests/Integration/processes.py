@@ -18,7 +18,7 @@ from client import SECRET, Client
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 # Limits off: whoever wants to meet them says so.
 UNLIMITED = {f"RATE_LIMIT_{name}": "0" for name in (
-    "SESSION_EVENTS", "PRESESSION_EVENTS", "REGISTRATIONS", "DEVICES", "ACCOUNT", "READS")}
+    "SESSION_EVENTS", "PRESESSION_EVENTS", "REGISTRATIONS", "DEVICES", "ACCOUNT", "READS", "OPERATOR")}
 
 
 def arguments(description):

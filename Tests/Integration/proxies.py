@@ -256,8 +256,9 @@ def check(report, proxy, server, name):
     report.check(status == 413 and json.loads(body).get("code") == "content_too_large",
                  f"{name}: one too large has the server's own 413",
                  status, body[:300])
-    inner = [ask(proxy, "GET", path)[0] for path in ("/readyz", "/metrics")]
-    report.check(inner == [404, 404], f"{name}: /readyz and /metrics are not outside", inner)
+    inner = [ask(proxy, "GET", path)[0] for path in (
+        "/readyz", "/metrics", "/ops", "/ops/", "/ops/ops.js", "/ops/picture", "/ops/sessions/s")]
+    report.check(inner == [404] * 7, f"{name}: /readyz, /metrics and /ops are not outside", inner)
     statuses = send_identifiers(proxy)
     server.stop()
     statuses += send_identifiers(proxy)

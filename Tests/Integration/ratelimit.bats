@@ -290,3 +290,29 @@ expect_remaining() {
     expect_stored a 20
     stop_server
 }
+
+@test "a driver's other requests have windows of their own: 429 in time, and nothing is stored" {
+    limited_server RATE_LIMIT_REGISTRATIONS=2 RATE_LIMIT_DEVICES=1 RATE_LIMIT_READS=3
+    local session attempt
+    session=$(driver s)
+    for attempt in 1 2 3 4 5; do
+        post /native/sessions "{\"session_id\":\"$session-$attempt\"}"
+        if ((attempt <= 2)); then expect_status 201; else expect_rate_limited; fi
+        expect_field RateLimit-Policy '"registrations";q=2;w=600'
+        expect_field RateLimit '"registrations";r=[01];t=[0-9]+'
+    done
+    [[ $(sql "SELECT count(*) FROM session WHERE session_id LIKE '$session-%'") == 2 ]] || fail "Registered all the same."
+    for attempt in 1 2 3 4; do get /native/sessions; done
+    expect_rate_limited
+    # Each driver has its own; events go on; configuration is read without a limit.
+    pre_session k1
+    expect_status 200
+    for attempt in 1 2 3 4; do
+        get /native/config
+        expect_status 200
+    done
+    sign_in b
+    post /native/sessions "{\"session_id\":\"$session-b\"}"
+    expect_status 201
+    stop_server
+}

@@ -1,0 +1,58 @@
+// Tokens shown to the operator's routes (OPS_TOKEN, METRICS_TOKEN): compared in constant time, wrong ones charged to the
+// client's address and written to the audit. Beyond the limit no token of that address is looked at.
+
+import Crypto
+package import Engine
+import HTTPServer
+package import Identity
+import JourneyModel
+import Telemetry
+
+package struct OperatorGuesses: Sendable {
+    private let admission: any Admission
+    private let record: @Sendable (_ token: String, RequestOrigin) async -> Void
+
+    /// - Parameter record: writes a line of the audit; asked at most twice for each address and window.
+    package init(
+        admission: any Admission, record: @escaping @Sendable (_ token: String, RequestOrigin) async -> Void
+    ) {
+        self.admission = admission
+        self.record = record
+    }
+
+    /// Returns what the judge returns, or throws what it throws, which is a wrong guess of the token of that name. Charged
+    /// before it is judged, so that many at once are no more guesses; a right one is refunded. A request without a bearer
+    /// token guesses nothing, and is judged at no charge.
+    nonisolated(nonsending) func judged<Outcome>(
+        _ request: Request, token name: String,
+        _ judge: nonisolated(nonsending) () async throws(ProblemAnswer) -> Outcome
+    ) async throws(ProblemAnswer) -> Outcome {
+        guard BearerToken.read(from: request.fields) != nil else { return try await judge() }
+        let claim = AdmissionClaim(
+            driver: DriverID("address:" + AddressGroup.name(of: request.remoteAddress)), limitClass: .operatorGuesses,
+            idempotencyKey: AdmissionClaim.keyOfOneRequest())
+        let decision = await admission.admit(claim)
+        guard decision.verdict != .refused else { throw .tooManyRequests(decision.quota) }
+        do throws(ProblemAnswer) {
+            let outcome = try await judge()
+            admission.refund(claim)
+            return outcome
+        } catch {
+            let quota = decision.quota
+            // The first of a window, and the one that fills it.
+            if quota.remaining == quota.limit - 1 || quota.remaining == 0, quota.limit > 0 {
+                await record(name, request.origin)
+            }
+            throw error
+        }
+    }
+}
+
+extension Secret<String> {
+    /// Digests are compared, which have one length: neither the bytes nor the length show in how long it takes.
+    func isShown(by request: Request) -> Bool {
+        guard let token = BearerToken.read(from: request.fields) else { return false }
+        let digests = [reveal(), token].map { Array(SHA256.hash(data: Array($0.utf8))) }
+        return digests[0].equalsInConstantTime(digests[1])
+    }
+}
