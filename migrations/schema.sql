@@ -225,7 +225,7 @@ CREATE TABLE one_time_code_guess (
     id            INTEGER PRIMARY KEY,
     phone_digest  BLOB    NOT NULL CHECK (length(phone_digest) = 32),
     at_ms         INTEGER NOT NULL
-) STRICT;
+, is_own INTEGER CHECK (is_own IN (0, 1)), site_digest BLOB CHECK (length(site_digest) = 32)) STRICT;
 
 CREATE INDEX one_time_code_guess_by_phone ON one_time_code_guess (phone_digest, at_ms);
 
@@ -236,7 +236,7 @@ CREATE TABLE one_time_code_send (
     phone_digest    BLOB    NOT NULL CHECK (length(phone_digest) = 32),
     address_digest  BLOB    NOT NULL CHECK (length(address_digest) = 32),
     at_ms           INTEGER NOT NULL
-) STRICT;
+, network_digest BLOB CHECK (length(network_digest) = 32), site_digest BLOB CHECK (length(site_digest) = 32), prefix_digest BLOB CHECK (length(prefix_digest) = 32), is_known INTEGER CHECK (is_known IN (0, 1)), is_sent INTEGER CHECK (is_sent IN (0, 1))) STRICT;
 
 CREATE INDEX one_time_code_send_by_phone ON one_time_code_send (phone_digest, at_ms);
 
@@ -412,3 +412,29 @@ LEFT JOIN session ON session.id = event.session;
 CREATE INDEX audit_of_requests ON audit (driver, id) WHERE driver IS NOT NULL
     AND (action IN ('device_added', 'device_removed', 'profile_changed', 'exported')
         OR outcome = 'refused' AND action IN ('otp_send', 'sign_in_otp'));
+
+CREATE INDEX one_time_code_send_by_network ON one_time_code_send (network_digest, at_ms);
+
+CREATE INDEX one_time_code_send_by_site ON one_time_code_send (site_digest, at_ms);
+
+CREATE INDEX one_time_code_send_by_prefix ON one_time_code_send (prefix_digest, at_ms) WHERE is_sent AND NOT is_known;
+
+CREATE INDEX one_time_code_send_to_unknown ON one_time_code_send (at_ms) WHERE is_sent AND NOT is_known;
+
+CREATE INDEX one_time_code_send_sent ON one_time_code_send (at_ms) WHERE is_sent IS NOT 0;
+
+CREATE TABLE asked_code (
+    phone_digest    BLOB    NOT NULL CHECK (length(phone_digest) = 32),
+    -- Of who asked for it.
+    address_digest  BLOB    NOT NULL CHECK (length(address_digest) = 32),
+    code_digest     BLOB    NOT NULL CHECK (length(code_digest) = 32),
+    issued_at_ms    INTEGER NOT NULL,
+    expires_at_ms   INTEGER NOT NULL,
+    -- Wrong guesses from that address.
+    wrong_count     INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (phone_digest, address_digest)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX asked_code_by_expiry ON asked_code (expires_at_ms);
+
+CREATE INDEX one_time_code_guess_by_site ON one_time_code_guess (site_digest, at_ms) WHERE NOT is_own;

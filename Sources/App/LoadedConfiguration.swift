@@ -163,7 +163,5 @@ struct CodeConfiguration: Sendable {
     }
 
     var delivery: Delivery
-    var sendsPerNumber: Int
-    var sendsPerAddress: Int
-    var sendsTotal: Int
+    var limits: CodeSendLimits
 }

@@ -48,7 +48,8 @@ struct OperationWiring: Sendable {
         let others = InstanceSampling(instance: instance, factory: metrics)
         let audit = AuditSampling(store: store, factory: metrics)
         let kept = StoreSampling(
-            store: store, drivers: drivers, forwards: configuration.analytics != nil, factory: metrics)
+            store: store, drivers: drivers, forwards: configuration.analytics != nil,
+            codeLimits: configuration.codes.limits, factory: metrics)
         let ready = ReadinessSampling(readiness, factory: metrics)
         routes = OperatorRoutes(
             readiness: readiness, metricsToken: configuration.operation.metricsToken, guesses: guesses

@@ -53,9 +53,14 @@ extension CodeConfiguration {
         let chosen = reading.value(of: Variables.otpDelivery)
         let url = reading.value(of: Variables.otpWebhookURL)
         let secret = reading.value(of: Variables.otpWebhookSecret)
-        sendsPerNumber = reading.value(of: Variables.otpSendsPerNumber)
-        sendsPerAddress = reading.value(of: Variables.otpSendsPerAddress)
-        sendsTotal = reading.value(of: Variables.otpSendsTotal)
+        limits = CodeSendLimits(
+            perNumber: reading.value(of: Variables.otpSendsPerNumber),
+            perAddress: reading.value(of: Variables.otpSendsPerAddress),
+            perNetwork: reading.value(of: Variables.otpSendsPerNetwork),
+            perSite: reading.value(of: Variables.otpSendsPerSite),
+            perPrefix: reading.value(of: Variables.otpSendsPerPrefix),
+            total: reading.value(of: Variables.otpSendsTotal),
+            knownPercent: reading.value(of: Variables.otpSendsKnownPercent))
         switch chosen {
         case nil: delivery = environment == .production ? .none : .log
         case .log:

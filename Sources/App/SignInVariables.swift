@@ -67,12 +67,30 @@ extension Variables {
         "OTP_SENDS_PER_ADDRESS", .codes, default: 20, in: 1...1_000_000,
         "Codes that one address (IPv6: one /64) can ask for in an hour.")
 
+    static let otpSendsPerNetwork = Variable<Int>.integer(
+        "OTP_SENDS_PER_NETWORK", .codes, default: 60, in: 1...1_000_000,
+        "Codes that one IPv6 /56 or one IPv4 /24 can ask for in an hour.")
+
+    static let otpSendsPerSite = Variable<Int>.integer(
+        "OTP_SENDS_PER_SITE", .codes, default: 100, in: 1...1_000_000,
+        "Codes that one IPv6 /48 can ask for in an hour.")
+
+    static let otpSendsPerPrefix = Variable<Int>.integer(
+        "OTP_SENDS_PER_PREFIX", .codes, default: 200, in: 1...1_000_000,
+        "Codes that are sent in an hour to numbers without an account that have their first six digits in common.")
+
     static let otpSendsTotal = Variable<Int>.integer(
         "OTP_SENDS_TOTAL", .codes, default: 1000, in: 1...1_000_000, "Codes that are sent in an hour in all.")
 
+    static let otpSendsKnownPercent = Variable<Int>.integer(
+        "OTP_SENDS_KNOWN_PERCENT", .codes, default: 30, in: 0...100,
+        "How much of that is kept for numbers that have an account. Beyond it, and beyond the limit of a prefix, the "
+            + "others get the same answer and no message.")
+
     static let signIn: [any Declaration] = [
         appleClientIDs, appleKeySetURL, appleTeamID, appleKeyID, applePrivateKeyFile, appleTokenURL, appleRevokeURL,
-        otpDelivery, otpWebhookURL, otpWebhookSecret, otpSendsPerNumber, otpSendsPerAddress, otpSendsTotal,
+        otpDelivery, otpWebhookURL, otpWebhookSecret, otpSendsPerNumber, otpSendsPerAddress, otpSendsPerNetwork,
+        otpSendsPerSite, otpSendsPerPrefix, otpSendsTotal, otpSendsKnownPercent,
     ]
 
     private static func isAppleID(_ text: String) -> Bool {

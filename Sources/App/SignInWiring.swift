@@ -37,7 +37,8 @@ struct SignInWiring {
             lifetimes: configuration.tokens.lifetimes, derived: DerivedTokens(signingKey: key))
         let signIns = SignIns(
             store: accounts, tokens: mint, digests: digests, sendLimits: configuration.codes.limits,
-            delivery: outgoing.delivery ?? NoDelivery(), exchange: outgoing.apple)
+            delivery: outgoing.delivery ?? NoDelivery(), exchange: outgoing.apple,
+            alarm: CodeSendAlarm(logger: logger, clock: clock).warn)
         let ownAccount = Accounts(store: accounts, memory: memory, forget: admission.forget)
         services = SignInServices(
             signIns: signIns,
@@ -129,11 +130,5 @@ extension TokenConfiguration {
             accessSeconds: Int64(timeToLiveSeconds), v1AccessSeconds: Int64(v1TimeToLiveSeconds),
             refreshDays: Int64(refreshTimeToLiveDays),
             legacyDays: Int64(legacyTimeToLiveDays))
-    }
-}
-
-extension CodeConfiguration {
-    fileprivate var limits: CodeSendLimits {
-        CodeSendLimits(perNumber: sendsPerNumber, perAddress: sendsPerAddress, total: sendsTotal)
     }
 }

@@ -3,6 +3,7 @@
 
 import CoreMetrics
 import Engine
+import Identity
 import JourneyModel
 import SQLiteStore
 import Telemetry
@@ -15,10 +16,15 @@ struct StoreSampling: Sendable {
     private let oldest: any MeterHandler
     private let backup: any MeterHandler
     private let revocations: OutboxGauges
+    private let codeLimits: CodeSendLimits
+    private let codeSends: [CodeSendUse.Limit: any MeterHandler]
     /// Nil without forwarding: nothing waits then, whatever was forwarded once.
     private let analytics: (waiting: OutboxGauges, lost: SampledCounter)?
 
-    init(store: SQLiteEventStore, drivers: DriverCounts, forwards: Bool, factory: any MetricsFactory) {
+    init(
+        store: SQLiteEventStore, drivers: DriverCounts, forwards: Bool, codeLimits: CodeSendLimits,
+        factory: any MetricsFactory
+    ) {
         self.store = store
         self.drivers = drivers
         driverGauges = JourneyState.allCases.map {
@@ -34,12 +40,20 @@ struct StoreSampling: Sendable {
                 OutboxGauges(queue: "analytics", factory: factory),
                 SampledCounter(MetricFamilies.analyticsLost, factory: factory)
             ) : nil
+        self.codeLimits = codeLimits
+        codeSends = Dictionary(
+            uniqueKeysWithValues: CodeSendUse.Limit.allCases.map {
+                ($0, factory.gauge(MetricFamilies.codeSendsUsed, [("limit", $0.rawValue)]))
+            })
     }
 
     /// A database that cannot be read leaves the metrics as they are.
     func sample(at now: Moment) async {
         if let count = try? await store.dueDriverCount(at: now) { due.set(Int64(count)) }
         if let age = try? await oldestEventMilliseconds(at: now) { oldest.set(Double(age) / 1000) }
+        for use in (try? await store.codeSendUses(codeLimits, at: now)) ?? [] where use.max > 0 {
+            codeSends[use.limit]?.set(Double(use.count) / Double(use.max))
+        }
         if let counts = try? await drivers.current() {
             for (state, gauge) in driverGauges { gauge.set(Int64(counts[state] ?? 0)) }
         }

@@ -16,6 +16,9 @@ package enum AccountRules {
     /// Live sign-in sessions of one driver; the one used longest ago makes room.
     package static let sessionsPerDriverMax = 100
     package static let devicesPerDriverMax = 100
+    /// Of one sign-in session, the spent ones included, by which a reuse is known: more than an hourly refresh makes in the
+    /// sixty days that one lives. An older one is refused like any that is unknown.
+    package static let refreshTokensPerSessionMax = 2000
 
     static func acceptsName(_ name: String) -> Bool {
         AccessClaims.isUsable(name, lengthMax: nameLengthMax)
@@ -113,6 +116,51 @@ package struct StoredCode: Hashable, Sendable {
     }
 }
 
+/// Wrong guesses so far.
+package struct GuessCounts: Hashable, Sendable {
+    /// Of the live code that this address asked for, from this address; nil: it asked for none.
+    package var own: Int?
+    /// Of codes of this number, each from the address that had asked for it, within a day.
+    package var ownOfNumber: Int
+    /// Of this number within a day from addresses that had not asked: all of them, and those of this one's network.
+    package var strangers: Int
+    package var strangersOfNetwork: Int
+    /// Of any number, within an hour, from this network, by addresses that had not asked.
+    package var network: Int
+
+    package init(own: Int?, ownOfNumber: Int, strangers: Int, strangersOfNetwork: Int, network: Int) {
+        self.own = own
+        self.ownOfNumber = ownOfNumber
+        self.strangers = strangers
+        self.strangersOfNetwork = strangersOfNetwork
+        self.network = network
+    }
+}
+
+/// Who may guess how often. Guesses are counted before they are compared, against two codes at most: the one that the
+/// address asked for, and the newest of the number.
+///
+/// Each code keeps its guesses for the address that asked for it, so that nobody else can use them up: the owner who
+/// asks for a code and types it in is let in whatever others guess. Asking is limited (5 an hour for a number), so that
+/// asking again and again is worth little: after 25 wrong ones within a day a new code is good for one guess. With the
+/// defaults a number stands at most 144 such guesses a day (25, 4 more in the last full code, 115 codes of one guess)
+/// and 30 of strangers: 174 guesses against two codes of a million, 1 in 2,870 a day.
+package enum GuessRule {
+    package static let ownMax = 5
+    package static let ownOfNumberMax = 25
+    package static let strangersMax = 30
+    package static let strangersOfNetworkMax = 5
+    package static let networkMax = 100
+    package static let dayMilliseconds: Int64 = 86_400_000
+    package static let hourMilliseconds: Int64 = 3_600_000
+
+    package static func allows(_ counts: GuessCounts) -> Bool {
+        if let own = counts.own { return own < (counts.ownOfNumber < ownOfNumberMax ? ownMax : 1) }
+        return counts.strangers < strangersMax && counts.strangersOfNetwork < strangersOfNetworkMax
+            && counts.network < networkMax
+    }
+}
+
 package enum CodeRule: String, Hashable, Sendable {
     case right
     case wrong
@@ -120,19 +168,19 @@ package enum CodeRule: String, Hashable, Sendable {
     case tooManyGuesses = "too_many_guesses"
 
     package static let lifetimeSeconds = 600
-    /// Wrong guesses of one number within `guessWindowMilliseconds`, whichever code they were for.
-    package static let guessesMax = 5
-    package static let guessWindowMilliseconds: Int64 = 600_000
 
-    /// `stored` nil: no code was sent, or it was used. The same work is done then.
+    /// - Parameter stored: the codes that the guess may be; empty when none was sent, or it was used. The same work is
+    ///   done then.
     package static func judge(
-        _ stored: StoredCode?, guess digest: [UInt8], recentGuessCount: Int, at now: Moment
+        _ stored: [StoredCode], guess digest: [UInt8], isAllowed: Bool, at now: Moment
     ) -> CodeRule {
-        guard recentGuessCount < guessesMax else { return .tooManyGuesses }
-        let expected = stored?.digest ?? [UInt8](repeating: 0, count: 32)
-        let isRight = expected.equalsInConstantTime(digest)
-        guard let stored, isRight else { return .wrong }
-        return now < stored.expiresAt ? .right : .expired
+        guard isAllowed else { return .tooManyGuesses }
+        let none = StoredCode(digest: [UInt8](repeating: 0, count: 32), expiresAt: now)
+        let codes = stored.prefix(2) + [StoredCode](repeating: none, count: max(0, 2 - stored.count))
+        let right = codes.map { $0.digest.equalsInConstantTime(digest) }
+        let found = zip(stored, right).filter { $0.1 }.map { $0.0 }
+        guard !found.isEmpty else { return .wrong }
+        return found.contains { now < $0.expiresAt } ? .right : .expired
     }
 }
 
@@ -140,18 +188,36 @@ package enum CodeRule: String, Hashable, Sendable {
 package struct CodeSendLimits: Hashable, Sendable {
     package var perNumber: Int
     package var perAddress: Int
+    /// For an IPv6 /56 or an IPv4 /24.
+    package var perNetwork: Int
+    /// For an IPv6 /48.
+    package var perSite: Int
+    /// To numbers without an account that have their first six digits in common.
+    package var perPrefix: Int
     package var total: Int
+    /// Of `total`, kept for numbers that are an account's.
+    package var knownPercent: Int
 
     package static let windowMilliseconds: Int64 = 3_600_000
 
-    package init(perNumber: Int = 5, perAddress: Int = 20, total: Int = 1000) {
+    package init(
+        perNumber: Int = 5, perAddress: Int = 20, perNetwork: Int = 60, perSite: Int = 100, perPrefix: Int = 200,
+        total: Int = 1000, knownPercent: Int = 30
+    ) {
         self.perNumber = perNumber
         self.perAddress = perAddress
+        self.perNetwork = perNetwork
+        self.perSite = perSite
+        self.perPrefix = perPrefix
         self.total = total
+        self.knownPercent = knownPercent
     }
 
-    /// `places[n]`: when the `limit`-th last send within the window was, for number, address and all; nil while there
-    /// were fewer. The seconds until the last of them makes room; nil: one more may be sent.
+    /// What numbers without an account may have of `total`; 0 is no limit.
+    package var newcomers: Int { total > 0 ? max(total - total * knownPercent / 100, 1) : 0 }
+
+    /// `places[n]`: when the `limit`-th last send within the window was, for each limit that does not ask whether the number is
+    /// known; nil while there were fewer. The seconds until the last of them makes room; nil: one more may be sent.
     package static func retryAfterSeconds(_ places: [Moment?], at now: Moment) -> Int64? {
         let milliseconds = places.compactMap { $0 }
             .map { windowMilliseconds - now.milliseconds(since: $0) }.max()

@@ -53,7 +53,7 @@ package protocol SignInStore: Sendable {
         _ outcome: AppleCodeExchangeOutcome, of identity: AppleIdentity, driver: DriverID, from origin: RequestOrigin
     ) async throws(AccountFailure)
 
-    /// Replaces the number's code by a new one, unless a limit says no.
+    /// Replaces the code that this address asked for, unless a limit says no.
     func issueCode(_ new: NewCode, limits: CodeSendLimits) async throws(AccountFailure) -> CodeIssue
 
     /// Counts the guess before it is compared. A right code is used up, and signs in.
@@ -73,8 +73,37 @@ package struct NewCode: Sendable {
 }
 
 package enum CodeIssue: Hashable, Sendable {
-    case issued
+    case issued([CodeSendUse])
+    /// A share that is not for this number is used up: the code is stored like any other, and not to be delivered. The
+    /// client must not be able to tell it from `issued`.
+    case heldBack([CodeSendUse])
     case limited(retryAfterSeconds: Int64)
+}
+
+/// How much of a limit on codes is used up within the hour.
+package struct CodeSendUse: Hashable, Sendable {
+    package enum Limit: String, Hashable, Sendable, CaseIterable {
+        /// OTP_SENDS_TOTAL
+        case total
+        /// What of it numbers without an account may have.
+        case newcomers
+        /// OTP_SENDS_PER_PREFIX, of the prefix in question; where none is, the one that is used most.
+        case prefix
+    }
+
+    package var limit: Limit
+    package var count: Int
+    /// 0: no limit.
+    package var max: Int
+
+    package init(_ limit: Limit, count: Int, max: Int) {
+        self.limit = limit
+        self.count = count
+        self.max = max
+    }
+
+    /// Worth an alarm: less than a fifth is left.
+    package var isNearlyAll: Bool { max > 0 && count * 5 >= max * 4 }
 }
 
 package protocol SignInSessionStore: Sendable {

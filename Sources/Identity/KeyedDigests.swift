@@ -45,7 +45,13 @@ package struct KeyedDigests: Sendable {
     }
 
     /// IPv6 by its /64 network, which is one household's or one attacker's.
-    package func address(_ address: String) -> [UInt8] { Self.digest(AddressGroup.name(of: address), addressKey) }
+    package func address(_ address: String) -> [UInt8] { network(AddressGroup.name(of: address)) }
+
+    /// Of a name in `AddressNetworks`.
+    package func network(_ name: String) -> [UInt8] { Self.digest(name, addressKey) }
+
+    /// Of the digits that it has in common with many.
+    package func prefix(of number: PhoneNumber) -> [UInt8] { Self.digest(number.prefix + "...", phoneKey) }
 
     /// The driver in log lines: 16 hexadecimal digits, the same for as long as the signing key is. Only who has both that
     /// key and the driver's id can make it again; no table leads back, and no other digest of the driver equals it.

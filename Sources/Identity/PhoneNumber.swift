@@ -4,6 +4,10 @@
 package struct PhoneNumber: Hashable, Sendable {
     package let e164: String
 
+    /// The plus and the first six digits: the country and a block of its numbers. Messages to one block that somebody
+    /// earns by have it in common.
+    package var prefix: String { String(e164.prefix(7)) }
+
     /// Takes what people put between digits (spaces, hyphens, dots, parentheses) and `00` for the plus. Nil for
     /// anything else, also for a number without its country: nobody can tell which one it means.
     package init?(_ text: String) {

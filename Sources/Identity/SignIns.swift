@@ -10,12 +10,16 @@ package struct SignIns: SigningIn {
     private let digests: KeyedDigests
     private let sendLimits: CodeSendLimits
     private let delivery: any CodeDelivery
+    private let alarm: @Sendable (CodeSendUse) -> Void
     private let exchange: (any AppleCodeExchange)?
 
-    /// `exchange` nil: authorization codes are not exchanged.
+    /// - Parameters:
+    ///   - exchange: nil: authorization codes are not exchanged.
+    ///   - alarm: told of each limit on codes that is nearly used up, with each code that is asked for.
     package init(
         store: any SignInStore, tokens: TokenMint, digests: KeyedDigests, sendLimits: CodeSendLimits,
-        delivery: any CodeDelivery, exchange: (any AppleCodeExchange)?
+        delivery: any CodeDelivery, exchange: (any AppleCodeExchange)?,
+        alarm: @escaping @Sendable (CodeSendUse) -> Void = { _ in }
     ) {
         self.store = store
         self.tokens = tokens
@@ -23,6 +27,7 @@ package struct SignIns: SigningIn {
         self.sendLimits = sendLimits
         self.delivery = delivery
         self.exchange = exchange
+        self.alarm = alarm
     }
 
     // MARK: Apple
@@ -84,9 +89,11 @@ package struct SignIns: SigningIn {
         let new = NewCode(
             number: number, digest: digests.code(code.reveal(), for: number), expiresAt: expiresAt, origin: origin)
         switch try await store.issueCode(new, limits: sendLimits) {
-        case .issued:
+        case .issued(let uses):
             delivery.deliver(
                 OutgoingCode(phone: Secret(number.e164), code: code, issuedAt: origin.at, expiresAt: expiresAt))
+            uses.filter(\.isNearlyAll).forEach(alarm)
+        case .heldBack(let uses): uses.filter(\.isNearlyAll).forEach(alarm)
         case .limited(let seconds): throw .limited(retryAfterSeconds: seconds)
         }
     }

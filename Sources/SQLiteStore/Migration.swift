@@ -41,5 +41,6 @@ package struct Migration: Sendable {
         Migration(11, "settings_reload", PackageResources._011_settings_reload_sql),
         Migration(12, "evidence", PackageResources._012_evidence_sql),
         Migration(13, "bounds", PackageResources._013_bounds_sql),
+        Migration(14, "codes", PackageResources._014_codes_sql),
     ]
 }

@@ -2,6 +2,7 @@
 // may be told to call.
 
 import Foundation
+import Identity
 import Telemetry
 import Testing
 
@@ -14,8 +15,7 @@ import Testing
         #expect(configuration.apple.keySetURL.text == "https://appleid.apple.com/auth/keys")
         #expect(configuration.apple.tokenURL.text == "https://appleid.apple.com/auth/token")
         #expect(configuration.apple.revokeURL.text == "https://appleid.apple.com/auth/revoke")
-        #expect(configuration.codes.sendsPerNumber == 5 && configuration.codes.sendsPerAddress == 20)
-        #expect(configuration.codes.sendsTotal == 1000 && configuration.tokens.dataKey == nil)
+        #expect(configuration.codes.limits == CodeSendLimits() && configuration.tokens.dataKey == nil)
         guard case .log = configuration.codes.delivery else {
             Issue.record("codes are not written to the log")
             return

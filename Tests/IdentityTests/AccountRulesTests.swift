@@ -32,21 +32,57 @@ struct AccountRulesTests {
             RefreshRule.judge(token, successor: nil, at: now) == (expected == .repeat ? .unrepeatable : expected))
     }
 
-    @Test func `a code is right once all of it is, in time, and not after five wrong ones`() {
+    @Test func `a code is right once all of it is, in time, and when a guess is allowed`() {
         let right = [UInt8](repeating: 7, count: 32)
         let code = StoredCode(digest: right, expiresAt: at.advanced(bySeconds: 600))
-        func judge(_ stored: StoredCode?, _ guess: [UInt8], guesses: Int = 0, after seconds: Int = 0) -> CodeRule {
-            CodeRule.judge(stored, guess: guess, recentGuessCount: guesses, at: at.advanced(bySeconds: seconds))
+        func judge(
+            _ stored: StoredCode?, _ guess: [UInt8], isAllowed: Bool = true, after seconds: Int = 0
+        ) -> CodeRule {
+            CodeRule.judge(
+                stored.map { [$0] } ?? [], guess: guess, isAllowed: isAllowed, at: at.advanced(bySeconds: seconds))
         }
         #expect(judge(code, right) == .right)
-        #expect(judge(code, right, guesses: 4) == .right)
-        #expect(judge(code, right, guesses: 5) == .tooManyGuesses)
+        #expect(judge(code, right, isAllowed: false) == .tooManyGuesses)
+        let newest = StoredCode(digest: [UInt8](repeating: 9, count: 32), expiresAt: at.advanced(bySeconds: 600))
+        #expect(CodeRule.judge([newest, code], guess: right, isAllowed: true, at: at) == .right)
         #expect(judge(code, right, after: 600) == .expired)
         #expect(judge(code, Array(right.dropLast()) + [8]) == .wrong)
         #expect(judge(code, []) == .wrong)
         // No code, and a guess whose digest is what the comparison is made with then.
         #expect(judge(nil, [UInt8](repeating: 0, count: 32)) == .wrong)
         #expect(judge(nil, right) == .wrong)
+    }
+
+    @Test func `who may guess: the address that asked apart from everybody else`() {
+        func allows(
+            own: Int? = nil, ownOfNumber: Int = 0, strangers: Int = 0, strangersOfNetwork: Int = 0, network: Int = 0
+        ) -> Bool {
+            GuessRule.allows(
+                GuessCounts(
+                    own: own, ownOfNumber: ownOfNumber, strangers: strangers, strangersOfNetwork: strangersOfNetwork,
+                    network: network))
+        }
+        #expect(allows(own: 4) && !allows(own: 5))
+        // Whatever strangers guess.
+        #expect(allows(own: 4, strangers: 1000, strangersOfNetwork: 1000, network: 1000))
+        // A new code is good for a guess, however many were wrong before.
+        #expect(allows(own: 4, ownOfNumber: 24) && !allows(own: 1, ownOfNumber: 25))
+        #expect(allows(own: 0, ownOfNumber: 1000))
+        #expect(allows() && allows(strangers: 29) && !allows(strangers: 30))
+        #expect(allows(strangersOfNetwork: 4) && !allows(strangersOfNetwork: 5))
+        #expect(allows(network: 99) && !allows(network: 100))
+    }
+
+    @Test(
+        arguments: [
+            ("192.0.2.1", "192.0.2.1", "192.0.2/24", nil), ("::ffff:192.0.2.1", "192.0.2.1", "192.0.2/24", nil),
+            (
+                "2001:db8:1:2:3:4:5:6", "20010db800010002/64", "20010db8000100/56", "20010db80001/48"
+            ), ("unix", "unix", nil, nil), ("", "", nil, nil),
+        ] as [(String, String, String?, String?)])
+    func `the networks of an address`(address: String, narrow: String, network: String?, site: String?) {
+        let networks = AddressNetworks(address)
+        #expect(networks.address == narrow && networks.network == network && networks.site == site)
     }
 
     @Test func `when one more code may be sent`() {

@@ -16,7 +16,8 @@ from signing_in import Answer, Suite, at_once, new_phone, other_code, same_refus
 import json
 import socket
 
-UNLIMITED_SENDS = {"OTP_SENDS_PER_NUMBER": "1000", "OTP_SENDS_PER_ADDRESS": "100000", "OTP_SENDS_TOTAL": "100000"}
+UNLIMITED_SENDS = {"OTP_SENDS_PER_NUMBER": "1000", **{
+    f"OTP_SENDS_{name}": "100000" for name in ("PER_ADDRESS", "PER_NETWORK", "PER_SITE", "PER_PREFIX", "TOTAL")}}
 suite = Suite(__doc__, **UNLIMITED_SENDS)
 
 
@@ -238,27 +239,37 @@ def _(lab):
     lab.verify_code(phone, code).expect_pair()
 
 
-@suite.check("attack: the sixth guess is refused, though right, and after any number of resends")
+def guesses_looked_at(lab, phone_guesses):
+    """How many of the guesses that `phone_guesses` makes are compared with a code."""
+    before = lab.sql("SELECT coalesce(max(id), 0) FROM audit")[0][0]
+    phone_guesses()
+    return lab.sql("SELECT count(*) FROM audit WHERE id > ? AND action = 'sign_in_otp' AND reason = 'wrong'", before)[0][0]
+
+
+@suite.check("attack: the sixth guess is refused, though right; the next code passes")
 def _(lab):
-    phone, neighbour = new_phone(), new_phone()
+    phone = new_phone()
     code = lab.code_for(phone)
     guess_wrongly(lab, phone, 5)
     expect_shut(lab, phone, code)
-    for _ in range(6):
-        expect_shut(lab, phone, next_different(lab, phone))
-    lab.phone_driver(neighbour)
+    lab.verify_code(phone, next_different(lab, phone)).expect_pair()
 
 
-@suite.check("attack: resends between the guesses, and other spellings of the number, make no more of them")
+@suite.check("attack: asking again and again gives 25 guesses a day, in any spelling, and then one with each code")
 def _(lab):
     phone = new_phone()
-    for spelled in (phone, f"00{phone[1:]}", f"{phone[:3]} {phone[3:]}", f"{phone[:3]}-{phone[3:]}", f"({phone[:3]}){phone[3:]}"):
-        code = next_different(lab, phone)
-        lab.verify_code(spelled, other_code(code)).expect_problem(401, "unauthorized")
-    expect_shut(lab, phone, next_different(lab, phone))
+    spellings = (phone, f"00{phone[1:]}", f"{phone[:3]} {phone[3:]}", f"{phone[:3]}-{phone[3:]}", f"({phone[:3]}){phone[3:]}")
+
+    def guess():
+        for round in range(10):
+            next_different(lab, phone)
+            for spelled in spellings * 2:
+                lab.verify_code(spelled, other_code(lab.receiver.codes[phone])).expect_problem(401, "unauthorized")
+    assert guesses_looked_at(lab, guess) == 25 + 5
+    lab.verify_code(phone, next_different(lab, phone)).expect_pair()
 
 
-@suite.check("attack: guesses before any code was asked for count too, and look the same")
+@suite.check("attack: guesses before any code was asked for count, look the same, and keep nobody out who asks")
 def _(lab):
     phone, known = new_phone(), new_phone()
     lab.code_for(known)
@@ -266,7 +277,9 @@ def _(lab):
     seen = [lab.verify_code(known, other_code(lab.receiver.codes[known])) for _ in range(8)]
     for one, other in zip(blind, seen):
         same_refusal([one, other])
-    expect_shut(lab, phone, lab.code_for(phone))
+    looked = guesses_looked_at(lab, lambda: [lab.verify_code(phone, "000000") for _ in range(8)])
+    assert looked == 0, "five of a network are all"
+    lab.verify_code(phone, lab.code_for(phone)).expect_pair()
 
 
 @suite.check("attack: kill -9 between the guesses")
@@ -276,6 +289,8 @@ def _(lab):
     guess_wrongly(lab, phone, 3)
     lab.restart()
     guess_wrongly(lab, phone, 2)
+    lab.restart()
+    expect_shut(lab, phone, code)
     lab.restart()
     expect_shut(lab, phone, code)
     survivor = new_phone()
@@ -364,7 +379,31 @@ def _(lab):
     lab.start_code(new_phone()).expect_problem(429, "rate_limited")
 
 
-@suite.alone("sends in all, also at once", OTP_SENDS_TOTAL="7", OTP_SENDS_PER_ADDRESS="1000")
+@suite.alone("attack: from 74 /64s of one /48, a hundred codes an hour, and known numbers go on",
+             TRUSTED_PROXIES="127.0.0.1", OTP_SENDS_TOTAL="1000", OTP_SENDS_PER_NUMBER="1000", **{
+                 f"OTP_SENDS_{name}": value for name, value in (
+                     ("PER_ADDRESS", "20"), ("PER_NETWORK", "60"), ("PER_SITE", "100"), ("PER_PREFIX", "200"))})
+def _(lab):
+    def start(phone, address):
+        return lab.start_code(phone, headers={"X-Forwarded-For": address})
+    known = new_phone()
+    lab.phone_driver(known)
+    statuses = collections.Counter(
+        start(new_phone(), f"2001:db8:0:{number:x}::1").status for number in range(74) for _ in range(3))
+    assert statuses == {200: 100, 429: 122}, statuses
+    # One prefix, from everywhere: 200 messages in all, 100 of them above, and the same answer.
+    for number in range(150):
+        start(f"+491511{number:07}", f"198.51.{number}.1").expect(200)
+    for number in range(250):
+        start(f"+491522{number:07}", f"203.0.{number}.1").expect(200)
+    lab.start_code(known, headers={"X-Forwarded-For": "192.0.2.200"}).expect(200)
+    sent, held = lab.sql("SELECT sum(is_sent), sum(NOT is_sent) FROM one_time_code_send WHERE prefix_digest ="
+                         " (SELECT prefix_digest FROM one_time_code_send GROUP BY 1 ORDER BY count(*) DESC LIMIT 1)")[0]
+    assert sent <= 201 and held >= 49, (sent, held)
+    assert "nearly used up" in lab.log(), "no alarm"
+
+
+@suite.alone("sends in all, also at once", OTP_SENDS_TOTAL="7", OTP_SENDS_PER_ADDRESS="1000", OTP_SENDS_KNOWN_PERCENT="0")
 def _(lab):
     answers = at_once(*[lambda: lab.start_code(new_phone()) for _ in range(20)])
     assert sorted(answer.status for answer in answers) == [200] * 7 + [429] * 13, [str(answer) for answer in answers]

@@ -11,7 +11,7 @@ from signing_in import Suite, at_once, new_phone
 
 LIMIT = 6
 suite = Suite(__doc__)
-LIMITED = {"limits": True, "RATE_LIMIT_AUTH": str(LIMIT), "OTP_SENDS_PER_ADDRESS": "1000"}
+LIMITED = {"limits": True, "RATE_LIMIT_AUTH": str(LIMIT), "OTP_SENDS_PER_ADDRESS": "1000", "OTP_SENDS_PER_NETWORK": "1000"}
 
 
 def requests(lab):

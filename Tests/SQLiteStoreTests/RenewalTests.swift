@@ -65,6 +65,24 @@ struct RenewalTests {
         await other.close()
     }
 
+    @Test func `a session that is refreshed without end keeps two thousand tokens`() async throws {
+        let fixture = try await AccountFixture()
+        let first = try await fixture.signInWithApple()
+        try await fixture.store.change { db in
+            try db.execute(
+                sql: """
+                    WITH RECURSIVE number (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM number WHERE n < 2001)
+                    INSERT INTO refresh_token (digest, session, issued_at_ms, expires_at_ms, spent_at_ms)
+                    SELECT randomblob(32), session, issued_at_ms - n, expires_at_ms - n, issued_at_ms
+                    FROM refresh_token, number
+                    """)
+        }
+        let second = try #require(await refresh(fixture, first.refreshToken, afterMilliseconds: 1))
+        #expect(try await fixture.count("refresh_token") == AccountRules.refreshTokensPerSessionMax)
+        #expect(await refresh(fixture, second.refreshToken, afterMilliseconds: 2) != nil)
+        await fixture.close()
+    }
+
     @Test func `thief and victim hold the same successor, and the second of them to use it ends the session`()
         async throws
     {

@@ -248,7 +248,65 @@ struct SignInTests {
         await fixture.close()
     }
 
-    @Test func `sending again gives no more guesses, a restart neither, ten minutes do`() async throws {
+    private func guess(
+        _ fixture: AccountFixture, _ code: String, from address: String = "192.0.2.77",
+        at now: Moment = AccountFixture.start
+    ) async -> Bool {
+        (try? await fixture.signIns.signIn(phone: Self.phone, code: Secret(code), from: .at(now, address: address)))
+            != nil
+    }
+
+    @Test func `strangers' wrong guesses, and codes that they ask for, keep nobody out who asked and types it in`()
+        async throws
+    {
+        let fixture = try await AccountFixture()
+        try await fixture.signIns.sendCode(to: Self.phone, from: .at(AccountFixture.start))
+        let right = fixture.phones.last(to: Self.phone)
+        // Of many networks, more than any limit.
+        for number in 0..<200 { #expect(await !guess(fixture, "no", from: "198.51.\(number).1")) }
+        try await fixture.signIns.sendCode(
+            to: Self.phone, from: .at(AccountFixture.start.advanced(bySeconds: 1), address: "198.51.100.1"))
+        for _ in 0..<10 { #expect(await !guess(fixture, "no", from: "198.51.100.1")) }
+        #expect(await guess(fixture, right))
+        let audit = try await fixture.audit()
+        // Of strangers 30, of the one who asked 5; everything else was not looked at.
+        #expect(audit.filter { $0 == "sign_in_otp refused wrong" }.count == GuessRule.strangersMax + GuessRule.ownMax)
+        await fixture.close()
+    }
+
+    @Test func `a code that somebody else asked for is good for the owner too`() async throws {
+        let fixture = try await AccountFixture()
+        try await fixture.signIns.sendCode(to: Self.phone, from: .at(AccountFixture.start))
+        try await fixture.signIns.sendCode(
+            to: Self.phone, from: .at(AccountFixture.start.advanced(bySeconds: 1), address: "198.51.100.1"))
+        #expect(await guess(fixture, fixture.phones.last(to: Self.phone)))
+        await fixture.close()
+    }
+
+    /// What is promised in the contract: with the limits as they are by default.
+    @Test func `within a day no more than 174 guesses of a number are looked at`() async throws {
+        let fixture = try await AccountFixture(limits: CodeSendLimits(perAddress: 0, perNetwork: 0, total: 0))
+        var now = AccountFixture.start
+        for hour in 0..<24 {
+            for round in 0..<7 {
+                // Refused beyond five an hour.
+                try? await fixture.signIns.sendCode(to: Self.phone, from: .at(now))
+                for _ in 0..<6 { #expect(await !guess(fixture, "no", at: now)) }
+                for stranger in 0..<6 {
+                    #expect(await !guess(fixture, "no", from: "198.\(hour).\(round).\(stranger)", at: now))
+                }
+                now = now.advanced(bySeconds: 3600 / 7)
+            }
+        }
+        let looked = try await fixture.audit().filter { $0 == "sign_in_otp refused wrong" }.count
+        let counted = try await fixture.count("one_time_code_guess")
+        #expect(counted <= 174 && counted >= 130, "\(counted) \(looked)")
+        await fixture.close()
+    }
+
+    @Test func `sending again gives five guesses until 25 were wrong within a day, and then one, also over a restart`()
+        async throws
+    {
         let folder = try ScratchFolder(inMemory: true)
         for round in 0..<5 {
             let fixture = try await AccountFixture(in: folder)
@@ -260,10 +318,82 @@ struct SignInTests {
             await fixture.close()
         }
         let fixture = try await AccountFixture(in: folder, limits: CodeSendLimits(perNumber: 0))
-        let sixth = AccountFixture.start.advanced(bySeconds: 599)
-        await #expect(throws: AccountFailure.unauthorized) { try await fixture.signIn(phone: Self.phone, at: sixth) }
-        let free = AccountFixture.start.advanced(bySeconds: 600)
-        _ = try await fixture.signIn(phone: Self.phone, at: free)
+        for round in 5..<12 {
+            let now = AccountFixture.start.advanced(bySeconds: 60 * round)
+            try await fixture.signIns.sendCode(to: Self.phone, from: .at(now))
+            for _ in 0..<9 { #expect(await !guess(fixture, "no", at: now)) }
+        }
+        // Five alone; four full codes; three of one guess.
+        #expect(try await fixture.count("one_time_code_guess") == 5 + 4 * 5 + 3)
+        let now = AccountFixture.start.advanced(bySeconds: 3000)
+        try await fixture.signIns.sendCode(to: Self.phone, from: .at(now))
+        #expect(await guess(fixture, fixture.phones.last(to: Self.phone), at: now))
+        await fixture.close()
+    }
+
+    // MARK: Sending
+
+    @Test func `codes are counted by network and site too, and by the prefix of the number`() async throws {
+        let fixture = try await AccountFixture(limits: CodeSendLimits(perNetwork: 3, perSite: 5, perPrefix: 4))
+        func send(_ phone: Int, from address: String) async throws -> Bool {
+            do throws(AccountFailure) {
+                try await fixture.signIns.sendCode(
+                    to: "+\(phone)", from: .at(AccountFixture.start, address: address))
+                return true
+            } catch {
+                guard case .limited = error else { throw error }
+                return false
+            }
+        }
+        // One /56: different /64s.
+        for number in 0..<3 {
+            #expect(try await send(4_915_110_000_000 + number * 1_000_000, from: "2001:db8:0:\(number)::1"))
+        }
+        #expect(try await !send(4_915_990_000_000, from: "2001:db8:0:4::1"))
+        // The /48: other /56s.
+        for number in 0..<2 {
+            #expect(try await send(4_916_110_000_000 + number * 1_000_000, from: "2001:db8:0:\(number + 1)00::1"))
+        }
+        #expect(try await !send(4_916_990_000_000, from: "2001:db8:0:900::1"))
+        #expect(try await send(4_917_110_000_000, from: "2001:db8:1::1"))
+        // IPv4: a /24.
+        for number in 0..<3 {
+            #expect(try await send(4_918_110_000_000 + number * 1_000_000, from: "192.0.2.\(number)"))
+        }
+        #expect(try await !send(4_918_990_000_000, from: "192.0.2.200"))
+        // A prefix: the same answer, and no message.
+        let before = fixture.phones.count
+        for number in 0..<6 { #expect(try await send(4_419_999_000_000 + number, from: "203.0.\(number).1")) }
+        #expect(fixture.phones.count == before + 4)
+        await fixture.close()
+    }
+
+    @Test func `newcomers cannot use up what is kept for known numbers, and nobody can tell which is which`()
+        async throws
+    {
+        let fixture = try await AccountFixture(limits: CodeSendLimits(perPrefix: 0, total: 10, knownPercent: 30))
+        _ = try await fixture.signIn(phone: Self.phone)
+        let later = AccountFixture.start.advanced(bySeconds: 3700)
+        // Each from a network of its own.
+        for number in 0..<12 {
+            try await fixture.signIns.sendCode(
+                to: "+44\(70_000_000 + number * 1_000_000)", from: .at(later, address: "198.51.\(number).1"))
+        }
+        #expect(fixture.phones.count == 1 + 7)
+        // The known number's code goes out, until all are used up; then all are told.
+        for number in 0..<3 {
+            try await fixture.signIns.sendCode(to: Self.phone, from: .at(later, address: "203.0.\(number).1"))
+        }
+        #expect(fixture.phones.count == 1 + 10)
+        for phone in [Self.phone, "+4479999999"] {
+            await #expect(throws: AccountFailure.limited(retryAfterSeconds: 3600)) {
+                try await fixture.signIns.sendCode(to: phone, from: .at(later, address: "203.0.113.1"))
+            }
+        }
+        #expect(try await fixture.audit().filter { $0 == "otp_send refused held_back" }.count == 5)
+        let uses = try await fixture.store.codeSendUses(CodeSendLimits(total: 10), at: later)
+        #expect(uses.map(\.count) == [10, 7, 1])
+        #expect(uses.map(\.isNearlyAll) == [true, true, false])
         await fixture.close()
     }
 
@@ -282,7 +412,7 @@ struct SignInTests {
     }
 
     @Test func `codes are sent within the limits of number, address and all, counted on disk`() async throws {
-        let limits = CodeSendLimits(perNumber: 2, perAddress: 4, total: 6)
+        let limits = CodeSendLimits(perNumber: 2, perAddress: 4, total: 6, knownPercent: 0)
         let folder = try ScratchFolder(inMemory: true)
         func send(_ phone: Int, from address: String, at seconds: Int) async throws -> Int64? {
             // Each with a store of its own: what counts is in the file.

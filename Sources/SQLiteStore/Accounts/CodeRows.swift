@@ -1,112 +1,163 @@
-// One-time codes: issued within the limits, and judged by CodeRule. Every number takes the same way through here,
-// whether or not anybody has it.
+// One-time codes: issued within the limits (CodeSendLimits). Every number takes the same way through here, whether or not
+// anybody has it. Guesses are in GuessRows.
 
 import GRDB
 import Identity
 import JourneyModel
 
-import struct Foundation.Data
-
 enum CodeRows {
     /// Rows that nothing counts any more, let go with each call.
-    private static let prunedMax = 16
+    static let prunedMax = 16
 
-    // MARK: Issuing
+    /// Of a send, what it is counted by.
+    private struct Send {
+        var phone: [UInt8]
+        var address: [UInt8]
+        var network: [UInt8]?
+        var site: [UInt8]?
+        var prefix: [UInt8]
+        var now: Moment
+
+        init(_ new: NewCode, _ digests: KeyedDigests) {
+            let networks = AddressNetworks(new.origin.address)
+            phone = digests.phone(new.number)
+            address = digests.network(networks.address)
+            network = networks.network.map(digests.network)
+            site = networks.site.map(digests.network)
+            prefix = digests.prefix(of: new.number)
+            now = new.origin.at
+        }
+
+        var begin: Int64 {
+            now.advanced(byMilliseconds: -CodeSendLimits.windowMilliseconds).millisecondsSinceEpoch
+        }
+    }
 
     static func issue(
         _ new: NewCode, limits: CodeSendLimits, _ digests: KeyedDigests, _ db: Database
     ) throws -> CodeIssue {
-        let now = new.origin.at
-        let phone = digests.phone(new.number)
-        let address = digests.address(new.origin.address)
-        try prune("one_time_code_send", before: now.advanced(byMilliseconds: -CodeSendLimits.windowMilliseconds), db)
-        let places = [
-            try lastButOne(limits.perNumber, where: "phone_digest = ?", [phone.data], at: now, db),
-            try lastButOne(limits.perAddress, where: "address_digest = ?", [address.data], at: now, db),
-            try lastButOne(limits.total, where: "true", [], at: now, db),
-        ]
+        let send = Send(new, digests)
+        try prune("one_time_code_send", before: Moment(millisecondsSinceEpoch: send.begin), db)
         let known = try Int64.fetchOne(
             db, sql: "SELECT driver FROM phone_identity WHERE phone = ?", arguments: [new.number.e164])
-        if let seconds = CodeSendLimits.retryAfterSeconds(places, at: now) {
-            try AuditRows.add(.otpSend, .refused, reason: "limited", driver: known, phone: phone, from: new.origin, db)
+        // The same answer to all: what is refused here does not depend on whether the number is known.
+        if let seconds = CodeSendLimits.retryAfterSeconds(try places(send, limits, db), at: send.now) {
+            try AuditRows.add(
+                .otpSend, .refused, reason: "limited", driver: known, phone: send.phone, from: new.origin, db)
             return .limited(retryAfterSeconds: seconds)
         }
-        try db.execute(
-            sql: "INSERT INTO one_time_code_send (phone_digest, address_digest, at_ms) VALUES (?, ?, ?)",
-            arguments: [phone.data, address.data, now.millisecondsSinceEpoch])
-        try replaceCode(of: phone, by: new, db)
-        try AuditRows.add(.otpSend, .done, driver: known, phone: phone, from: new.origin, db)
-        return .issued
+        let newcomers = try count("is_sent AND NOT is_known", [], send, db)
+        let ofPrefix = try count("is_sent AND NOT is_known AND prefix_digest = ?", [send.prefix.data], send, db)
+        let isHeldBack =
+            known == nil
+            && (limits.newcomers > 0 && newcomers >= limits.newcomers
+                || limits.perPrefix > 0 && ofPrefix >= limits.perPrefix)
+        try add(send, isKnown: known != nil, isSent: !isHeldBack, db)
+        try replaceCode(send, by: new, db)
+        try AuditRows.add(
+            .otpSend, isHeldBack ? .refused : .done, reason: isHeldBack ? "held_back" : nil, driver: known,
+            phone: send.phone, from: new.origin, db)
+        let isNew = known == nil && !isHeldBack ? 1 : 0
+        let uses = [
+            CodeSendUse(.total, count: try count("is_sent IS NOT 0", [], send, db), max: limits.total),
+            CodeSendUse(.newcomers, count: newcomers + isNew, max: limits.newcomers),
+            CodeSendUse(.prefix, count: ofPrefix + isNew, max: limits.perPrefix),
+        ]
+        return isHeldBack ? .heldBack(uses) : .issued(uses)
+    }
+
+    /// How much of the limits is used up; of the prefixes, the one that is used most.
+    static func uses(_ limits: CodeSendLimits, at now: Moment, _ db: Database) throws -> [CodeSendUse] {
+        let begin = now.advanced(byMilliseconds: -CodeSendLimits.windowMilliseconds).millisecondsSinceEpoch
+        func count(_ sql: String) throws -> Int { try Int.fetchOne(db, sql: sql, arguments: [begin]) ?? 0 }
+        return [
+            CodeSendUse(
+                .total,
+                count: try count("SELECT count(*) FROM one_time_code_send WHERE is_sent IS NOT 0 AND at_ms > ?"),
+                max: limits.total),
+            CodeSendUse(
+                .newcomers,
+                count: try count(
+                    "SELECT count(*) FROM one_time_code_send WHERE is_sent AND NOT is_known AND at_ms > ?"),
+                max: limits.newcomers),
+            CodeSendUse(
+                .prefix,
+                count: try count(
+                    """
+                    SELECT count(*) AS sends FROM one_time_code_send WHERE is_sent AND NOT is_known AND at_ms > ?
+                    GROUP BY prefix_digest ORDER BY sends DESC LIMIT 1
+                    """),
+                max: limits.perPrefix),
+        ]
+    }
+
+    private static func places(_ send: Send, _ limits: CodeSendLimits, _ db: Database) throws -> [Moment?] {
+        [
+            try lastButOne(limits.perNumber, where: "phone_digest = ?", [send.phone.data], send, db),
+            try lastButOne(limits.perAddress, where: "address_digest = ?", [send.address.data], send, db),
+            try lastButOne(limits.perNetwork, where: "network_digest = ?", [send.network?.data], send, db),
+            try lastButOne(limits.perSite, where: "site_digest = ?", [send.site?.data], send, db),
+            try lastButOne(limits.total, where: "is_sent IS NOT 0", [], send, db),
+        ]
     }
 
     /// When the `limit`-th last send within the window was; nil while there were fewer, and for no limit.
     private static func lastButOne(
-        _ limit: Int, where condition: String, _ arguments: StatementArguments, at now: Moment, _ db: Database
+        _ limit: Int, where condition: String, _ arguments: StatementArguments, _ send: Send, _ db: Database
     ) throws -> Moment? {
         guard limit > 0 else { return nil }
-        let begin = now.advanced(byMilliseconds: -CodeSendLimits.windowMilliseconds).millisecondsSinceEpoch
         return try Int64.fetchOne(
             db,
             sql: """
                 SELECT at_ms FROM one_time_code_send WHERE \(condition) AND at_ms > ?
                 ORDER BY at_ms DESC LIMIT 1 OFFSET ?
                 """,
-            arguments: arguments + [begin, limit - 1]
+            arguments: arguments + [send.begin, limit - 1]
         ).map(Moment.init(millisecondsSinceEpoch:))
     }
 
-    private static func replaceCode(of phone: [UInt8], by new: NewCode, _ db: Database) throws {
+    private static func count(
+        _ condition: String, _ arguments: StatementArguments, _ send: Send, _ db: Database
+    ) throws -> Int {
+        try Int.fetchOne(
+            db, sql: "SELECT count(*) FROM one_time_code_send WHERE \(condition) AND at_ms > ?",
+            arguments: arguments + [send.begin]) ?? 0
+    }
+
+    private static func add(_ send: Send, isKnown: Bool, isSent: Bool, _ db: Database) throws {
         try db.execute(
             sql: """
-                DELETE FROM one_time_code WHERE phone_digest IN (
-                    SELECT phone_digest FROM one_time_code WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT ?)
-                """,
-            arguments: [new.origin.at.millisecondsSinceEpoch, prunedMax])
-        try db.execute(
-            sql: """
-                INSERT INTO one_time_code (phone_digest, code_digest, issued_at_ms, expires_at_ms)
-                VALUES (?, ?, ?, ?) ON CONFLICT (phone_digest) DO UPDATE SET code_digest = excluded.code_digest,
-                issued_at_ms = excluded.issued_at_ms, expires_at_ms = excluded.expires_at_ms
+                INSERT INTO one_time_code_send
+                    (phone_digest, address_digest, network_digest, site_digest, prefix_digest, is_known, is_sent, at_ms)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [
-                phone.data, new.digest.data, new.origin.at.millisecondsSinceEpoch,
+                send.phone.data, send.address.data, send.network?.data, send.site?.data, send.prefix.data, isKnown,
+                isSent, send.now.millisecondsSinceEpoch,
+            ])
+    }
+
+    private static func replaceCode(_ send: Send, by new: NewCode, _ db: Database) throws {
+        try db.execute(
+            sql: """
+                DELETE FROM asked_code WHERE (phone_digest, address_digest) IN (
+                    SELECT phone_digest, address_digest FROM asked_code WHERE expires_at_ms <= ?
+                    ORDER BY expires_at_ms LIMIT ?)
+                """,
+            arguments: [send.now.millisecondsSinceEpoch, prunedMax])
+        try db.execute(
+            sql: """
+                INSERT OR REPLACE INTO asked_code
+                    (phone_digest, address_digest, code_digest, issued_at_ms, expires_at_ms)
+                VALUES (?, ?, ?, ?, ?)
+                """,
+            arguments: [
+                send.phone.data, send.address.data, new.digest.data, send.now.millisecondsSinceEpoch,
                 new.expiresAt.millisecondsSinceEpoch,
             ])
     }
 
-    // MARK: Guessing
-
-    /// A wrong guess is counted, a right one uses the code up. Guesses beyond the fifth are neither looked at nor
-    /// counted: they would keep the number locked for ever.
-    static func judge(_ phone: [UInt8], guess: [UInt8], at now: Moment, _ db: Database) throws -> CodeRule {
-        let begin = now.advanced(byMilliseconds: -CodeRule.guessWindowMilliseconds)
-        try prune("one_time_code_guess", before: begin, db)
-        let count = try Int.fetchOne(
-            db, sql: "SELECT count(*) FROM one_time_code_guess WHERE phone_digest = ? AND at_ms > ?",
-            arguments: [phone.data, begin.millisecondsSinceEpoch])
-        let verdict = CodeRule.judge(
-            try code(of: phone, db), guess: guess, recentGuessCount: count ?? 0, at: now)
-        switch verdict {
-        case .right: try db.execute(sql: "DELETE FROM one_time_code WHERE phone_digest = ?", arguments: [phone.data])
-        case .wrong, .expired:
-            try db.execute(
-                sql: "INSERT INTO one_time_code_guess (phone_digest, at_ms) VALUES (?, ?)",
-                arguments: [phone.data, now.millisecondsSinceEpoch])
-        case .tooManyGuesses: break
-        }
-        return verdict
-    }
-
-    private static func code(of phone: [UInt8], _ db: Database) throws -> StoredCode? {
-        let row = try Row.fetchOne(
-            db, sql: "SELECT code_digest, expires_at_ms FROM one_time_code WHERE phone_digest = ?",
-            arguments: [phone.data])
-        return row.map {
-            StoredCode(digest: Array($0[0] as Data), expiresAt: Moment(millisecondsSinceEpoch: $0[1]))
-        }
-    }
-
-    private static func prune(_ table: String, before begin: Moment, _ db: Database) throws {
+    static func prune(_ table: String, before begin: Moment, _ db: Database) throws {
         try db.execute(
             sql: """
                 DELETE FROM \(table) WHERE id IN (SELECT id FROM \(table) WHERE at_ms <= ? ORDER BY at_ms LIMIT ?)

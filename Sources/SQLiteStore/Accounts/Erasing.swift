@@ -51,6 +51,7 @@ struct Erasing: Sendable {
     private func eraseCodes(of number: PhoneNumber, _ db: Database) throws {
         let digest = digests.phone(number).data
         try db.execute(sql: "DELETE FROM one_time_code WHERE phone_digest = ?", arguments: [digest])
+        try db.execute(sql: "DELETE FROM asked_code WHERE phone_digest = ?", arguments: [digest])
         try db.execute(sql: "DELETE FROM one_time_code_guess WHERE phone_digest = ?", arguments: [digest])
         try db.execute(
             sql: "UPDATE one_time_code_send SET phone_digest = randomblob(32) WHERE phone_digest = ?",

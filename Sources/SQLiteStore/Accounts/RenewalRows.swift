@@ -39,7 +39,7 @@ enum RenewalRows {
                 sql: "UPDATE refresh_token SET spent_at_ms = ? WHERE digest = ?",
                 arguments: [origin.at.millisecondsSinceEpoch, digest.data])
             try add(new, of: session.id, at: origin.at, db)
-            try forgetExpired(of: session.id, at: origin.at, db)
+            try forgetOld(of: session.id, at: origin.at, db)
             return try renewed(session, until: new.expiresAt, reason: nil, from: origin, db)
         case .repeat:
             // What the first time stored is what is given again; its times are those of the first time.
@@ -108,10 +108,17 @@ enum RenewalRows {
         return .renewed(user, sid: session.sid)
     }
 
-    /// Presented after its expiry a token is refused whether or not it is known.
-    private static func forgetExpired(of session: Int64, at now: Moment, _ db: Database) throws {
+    /// Presented after its expiry a token is refused whether or not it is known. Of the others the oldest go when there are
+    /// too many.
+    private static func forgetOld(of session: Int64, at now: Moment, _ db: Database) throws {
         try db.execute(
             sql: "DELETE FROM refresh_token WHERE session = ? AND expires_at_ms <= ?",
             arguments: [session, now.millisecondsSinceEpoch])
+        try db.execute(
+            sql: """
+                DELETE FROM refresh_token WHERE digest IN (
+                    SELECT digest FROM refresh_token WHERE session = ? ORDER BY expires_at_ms DESC LIMIT 4 OFFSET ?)
+                """,
+            arguments: [session, AccountRules.refreshTokensPerSessionMax])
     }
 }

@@ -84,7 +84,7 @@ enum SigningInRows {
     ) throws -> SignInOutcome {
         let known = try Int64.fetchOne(
             db, sql: "SELECT driver FROM phone_identity WHERE phone = ?", arguments: [number.e164])
-        let verdict = try CodeRows.judge(digests.phone(number), guess: digest, at: new.origin.at, db)
+        let verdict = try GuessRows(number, from: new.origin, digests).judge(digest, db)
         guard verdict == .right else {
             try AuditRows.add(
                 .signInOTP, .refused, reason: verdict.rawValue, driver: known, phone: digests.phone(number),

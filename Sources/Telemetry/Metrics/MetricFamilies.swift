@@ -122,6 +122,11 @@ package enum MetricFamilies {
     package static let instancesDiffering = MetricFamily(
         "dwell_instances_differing", "Those of the other servers that have other settings; 0 is well.")
 
+    package static let codeSendsUsed = MetricFamily(
+        "dwell_code_sends_used_ratio",
+        "Of this hour's one-time codes: in all, for numbers without an account, for the most used prefix. 1 is none left."
+    )
+
     // MARK: Who calls
 
     package static let tokens = MetricFamily("dwell_access_tokens_total", "Access tokens by what was found.")
@@ -145,7 +150,8 @@ package enum MetricFamilies {
         bufferBytesMax, loops, loopDelaySeconds, events, admissions, redisDecisions, redisFailures, redisConnections,
         redisBreaker, commitSize, commitSeconds, commits, writesWaiting, databaseBytes, diskFreeBytes,
         lastBackupSeconds, drivers, deadlinesStored, deadlineFailures, deadlineLateSeconds, deadlineOverdueSeconds,
-        deadlinesDue, retentionDeleted, oldestEventSeconds, outboxWaiting, outboxAgeSeconds, analyticsLost, ready,
+        deadlinesDue, retentionDeleted, oldestEventSeconds, outboxWaiting, outboxAgeSeconds, analyticsLost,
+        codeSendsUsed, ready,
         readyChecks, settingsInfo,
         settingsReloadSuccess, settingsReloadTime, settingsNeedRestart, settingsUnknown, instances,
         instancesDiffering, streams, tokens, signIns, backgroundPings, residentBytes, virtualBytes, cpuSeconds,

@@ -1,0 +1,34 @@
+// A log line when a limit on one-time codes is nearly used up: somebody may be asking for codes that cost money and keep
+// newcomers out. The figures are in /metrics (dwell_code_sends_used_ratio).
+
+import Identity
+import JourneyModel
+import Logging
+import Synchronization
+
+final class CodeSendAlarm: Sendable {
+    /// Between two lines about one limit.
+    static let pauseMilliseconds: Int64 = 600_000
+
+    private let logger: Logger
+    private let clock: @Sendable () -> Moment
+    private let warned = Mutex<[CodeSendUse.Limit: Moment]>([:])
+
+    init(logger: Logger, clock: @escaping @Sendable () -> Moment) {
+        self.logger = logger
+        self.clock = clock
+    }
+
+    func warn(of use: CodeSendUse) {
+        let now = clock()
+        let isDue = warned.withLock { warned in
+            if let last = warned[use.limit], now.milliseconds(since: last) < Self.pauseMilliseconds { return false }
+            warned[use.limit] = now
+            return true
+        }
+        guard isDue else { return }
+        logger.warning(
+            "a limit on one-time codes is nearly used up for this hour",
+            metadata: ["limit": "\(use.limit.rawValue)", "sent": "\(use.count)", "max": "\(use.max)"])
+    }
+}

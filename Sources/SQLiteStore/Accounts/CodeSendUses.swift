@@ -1,0 +1,13 @@
+// How much of the limits on one-time codes is used up, for the figures.
+
+package import Engine
+import GRDB
+package import Identity
+package import JourneyModel
+
+extension SQLiteEventStore {
+    /// Within the hour before that time.
+    package func codeSendUses(_ limits: CodeSendLimits, at now: Moment) async throws(StoreFailure) -> [CodeSendUse] {
+        try await read { db in try CodeRows.uses(limits, at: now, db) }
+    }
+}
