@@ -288,6 +288,20 @@ if Context.environment["DWELL_LAYERS"] != nil {
         ))
 }
 
+// How much work each parser makes of adversarial bytes (`scripts/parser-work`, in `make test`).
+if Context.environment["DWELL_LAYERS"] != nil {
+    package.targets.append(.target(name: "Marks", path: "Benchmarks/ParserWork/Marks"))
+    package.targets.append(
+        .executableTarget(
+            name: "ParserWork",
+            dependencies: [
+                "Marks", "API", "GzipCoding", "HTTP1", "HTTPServer", "Identity", "JourneyModel", "Telemetry",
+            ],
+            path: "Benchmarks/ParserWork/ParserWork",
+            swiftSettings: settings
+        ))
+}
+
 // Benchmarks are built only when asked for (`make bench-fields`, `make bench-journeys`): what they compare with is no dependency of Dwell.
 if Context.environment["DWELL_BENCHMARKS"] != nil {
     package.dependencies.append(.package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"))

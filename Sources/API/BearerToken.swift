@@ -1,10 +1,10 @@
 // The Authorization field with the Bearer scheme (RFC 6750 section 2.1, RFC 9110 section 11.6.2).
 
-import HTTP1
+package import HTTP1
 
-enum BearerToken {
+package enum BearerToken {
     /// The token of the one Authorization field, or nil: absent, repeated, another scheme, or not a b64token.
-    static func read(from fields: Fields) -> String? {
+    package static func read(from fields: Fields) -> String? {
         guard fields.count(of: "Authorization") == 1, var value = fields.first("Authorization") else { return nil }
         return value.withUTF8(read)
     }

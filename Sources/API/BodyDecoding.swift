@@ -2,12 +2,12 @@
 
 import GzipCoding
 import HTTP1
-import HTTPServer
+package import HTTPServer
 import JourneyModel
 
-enum BodyDecoding {
+package enum BodyDecoding {
     /// The JSON text of a request, decompressed. `bytesMax` bounds the decompressed size too.
-    static func json(_ request: Request, bytesMax: Int) throws(ProblemAnswer) -> [UInt8] {
+    package static func json(_ request: Request, bytesMax: Int) throws(ProblemAnswer) -> [UInt8] {
         guard isJSON(request.fields) else {
             throw ProblemAnswer(.unsupportedMediaType, "The Content-Type must be application/json.")
         }
@@ -35,15 +35,15 @@ enum BodyDecoding {
         // As the shipped clients write it.
         if bytes.elementsEqual("application/json".utf8) { return true }
         guard let value = fields.first("Content-Type") else { return false }
-        return trimmed(value.prefix { $0 != ";" }).lowercased() == "application/json"
+        return trimmed(value.utf8.prefix { $0 != UInt8(ascii: ";") }) == "application/json"
     }
 
     private enum ContentCoding { case identity, gzip }
 
     private static func contentCoding(_ fields: Fields) throws(ProblemAnswer) -> ContentCoding {
         if fields.first("Content-Encoding") == nil { return .identity }
-        let codings = fields.values("Content-Encoding").flatMap { $0.split(separator: ",") }
-            .map { trimmed($0).lowercased() }
+        let codings = fields.values("Content-Encoding").flatMap { $0.utf8.split(separator: UInt8(ascii: ",")) }
+            .map(trimmed)
         switch codings {
         case [], ["identity"]: return .identity
         case ["gzip"], ["x-gzip"]: return .gzip
@@ -54,11 +54,11 @@ enum BodyDecoding {
         }
     }
 
-    private static func trimmed(_ text: Substring) -> String {
-        var text = text
-        while let first = text.utf8.first, isSpace(first) { text.removeFirst() }
-        while let last = text.utf8.last, isSpace(last) { text.removeLast() }
-        return String(text)
+    /// In lower case, without the whitespace around it.
+    private static func trimmed(_ bytes: Substring.UTF8View) -> String {
+        var bytes = bytes.drop(while: isSpace)
+        while let last = bytes.last, isSpace(last) { bytes.removeLast() }
+        return String(decoding: bytes, as: UTF8.self).lowercased()
     }
 
     private static func isSpace(_ byte: UInt8) -> Bool {

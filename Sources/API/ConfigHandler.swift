@@ -50,14 +50,43 @@ struct ConfigHandler: Sendable {
     }
 }
 
-enum EntityTag {
+package enum EntityTag {
     /// Whether If-None-Match names that tag, or "*". Weak comparison, as section 13.1.2 asks for: `W/` does not count.
-    static func matches(_ fieldValues: [String], _ etag: String) -> Bool {
-        fieldValues.contains { value in
-            value.split(separator: ",").contains { member in
-                let tag = member.drop { $0 == " " || $0 == "\t" }.prefix { $0 != " " && $0 != "\t" }
-                return tag == "*" || tag == etag || tag.dropFirst(2) == etag && tag.hasPrefix("W/")
+    package static func matches(_ fieldValues: [String], _ etag: String) -> Bool {
+        var etag = etag
+        return etag.withUTF8 { etag in
+            fieldValues.contains { value in
+                var value = value
+                return value.withUTF8 { names($0, etag) }
             }
         }
+    }
+
+    /// Of each member what stands before a space counts.
+    private static func names(_ list: UnsafeBufferPointer<UInt8>, _ etag: UnsafeBufferPointer<UInt8>) -> Bool {
+        var place = 0
+        while place < list.count {
+            while place < list.count, isSpace(list[place]) { place += 1 }
+            let start = place
+            while place < list.count, !isSpace(list[place]), list[place] != UInt8(ascii: ",") { place += 1 }
+            let tag = UnsafeBufferPointer(rebasing: list[start..<place])
+            if isSame(tag, etag) { return true }
+            while place < list.count, list[place] != UInt8(ascii: ",") { place += 1 }
+            place += 1
+        }
+        return false
+    }
+
+    private static func isSame(_ tag: UnsafeBufferPointer<UInt8>, _ etag: UnsafeBufferPointer<UInt8>) -> Bool {
+        switch tag.count {
+        case 1 where tag[0] == UInt8(ascii: "*"): true
+        case etag.count: tag.elementsEqual(etag)
+        case etag.count + 2: tag.starts(with: "W/".utf8) && tag[2...].elementsEqual(etag)
+        default: false
+        }
+    }
+
+    private static func isSpace(_ byte: UInt8) -> Bool {
+        byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t")
     }
 }

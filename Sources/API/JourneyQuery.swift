@@ -1,11 +1,10 @@
 // The query of a page: `limit` and `cursor`. A cursor is opaque to clients: base64url (RFC 4648, section 5) of what it
 // names, which means nothing to another driver.
 
+import Identity
 import JourneyModel
 
-import struct Foundation.Data
-
-enum PageCursor: Hashable {
+package enum PageCursor: Hashable {
     case session(String)
     case event(Int64)
 
@@ -32,28 +31,25 @@ enum PageCursor: Hashable {
     }
 
     private static func encode(_ text: String) -> String {
-        Data(text.utf8).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_")
-            .replacing("=", with: "")
+        Base64URL.text(of: text.utf8)
     }
 
     private static func decode(_ text: String) -> String? {
-        let padding = String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
-        let base64 = text.replacing("-", with: "+").replacing("_", with: "/") + padding
-        return Data(base64Encoded: base64).flatMap { String(validating: $0, as: UTF8.self) }
+        Base64URL.bytes(of: text).flatMap { String(validating: $0, as: UTF8.self) }
     }
 }
 
 /// What a request asks of a page, once it is valid.
-struct PageQuery: Hashable {
-    var limit: Int
-    var cursor: PageCursor?
+package struct PageQuery: Hashable {
+    package var limit: Int
+    package var cursor: PageCursor?
 
     /// - Throws: `validation_failed` with a pointer for each parameter that is wrong; unknown ones pass.
-    init(_ query: String?, limitDefault: Int, limitMax: Int) throws(ProblemAnswer) {
+    package init(_ query: String?, limitDefault: Int, limitMax: Int) throws(ProblemAnswer) {
         var errors: [FieldError] = []
-        let parameters = Self.parameters(query)
+        let query = query ?? ""
         limit = limitDefault
-        if let text = Self.single("limit", in: parameters, &errors) {
+        if let text = Self.single("limit", in: query, &errors) {
             if let number = Self.wholeNumber(text), (1...limitMax).contains(number) {
                 limit = number
             } else {
@@ -61,7 +57,7 @@ struct PageQuery: Hashable {
                     FieldError(pointer: "/limit", detail: "must be a whole number from 1 to \(limitMax)"))
             }
         }
-        if let text = Self.single("cursor", in: parameters, &errors) {
+        if let text = Self.single("cursor", in: query, &errors) {
             cursor = PageCursor(text)
             if cursor == nil { errors.append(Self.cursorIsUnknown) }
         }
@@ -70,23 +66,20 @@ struct PageQuery: Hashable {
 
     static let cursorIsUnknown = FieldError(pointer: "/cursor", detail: "is not a cursor of this list")
 
-    private static func parameters(_ query: String?) -> [(name: Substring, value: Substring)] {
-        (query ?? "").split(separator: "&").map { parameter in
-            let parts = parameter.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            return (parts[0], parts.count > 1 ? parts[1] : "")
-        }
-    }
-
     /// Values need no percent-decoding: neither digits nor base64url are ever encoded, and what is encoded is wrong.
-    private static func single(
-        _ name: String, in parameters: [(name: Substring, value: Substring)], _ errors: inout [FieldError]
-    ) -> String? {
-        let values = parameters.filter { $0.name == name }
-        if values.count > 1 {
-            errors.append(FieldError(pointer: "/\(name)", detail: "must not be repeated"))
-            return nil
+    private static func single(_ name: String, in query: String, _ errors: inout [FieldError]) -> String? {
+        var value: Substring.UTF8View?
+        for parameter in query.utf8.split(separator: UInt8(ascii: "&")) {
+            guard parameter.starts(with: name.utf8) else { continue }
+            let rest = parameter.dropFirst(name.utf8.count)
+            guard rest.isEmpty || rest.first == UInt8(ascii: "=") else { continue }
+            if value != nil {
+                errors.append(FieldError(pointer: "/\(name)", detail: "must not be repeated"))
+                return nil
+            }
+            value = rest.dropFirst()
         }
-        return values.first.map { String($0.value) }
+        return value.map { String(Substring($0)) }
     }
 
     private static func wholeNumber(_ text: String) -> Int? {

@@ -5,7 +5,7 @@ import HTTP1
 import HTTPServer
 import JourneyModel
 
-struct ProblemAnswer: Error {
+package struct ProblemAnswer: Error {
     var problem: Problem
     /// Fields that the answer must carry beside its body: `Retry-After`, `WWW-Authenticate`.
     var fields: Fields

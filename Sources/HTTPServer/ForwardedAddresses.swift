@@ -8,19 +8,23 @@ internal import Sockets
 typealias ForwardedAddress = IPNumber?
 
 enum ForwardedAddresses {
+    /// Of a chain the last so many are looked at: nobody has more proxies of their own.
+    private static let chainMax = 32
+
     /// Of X-Forwarded-For: numbers separated by commas, which some proxies write with a port.
     static func xForwardedFor(_ fields: Fields) -> [ForwardedAddress] {
         fields.values("X-Forwarded-For").flatMap { $0.utf8.split(separator: UInt8(ascii: ",")) }
+            .suffix(chainMax)
             .map { $0.trimmed }.filter { !$0.isEmpty }.map(node)
     }
 
     /// Of Forwarded: the `for` of each element, nil for an element without one. A line that is not of RFC 7239's form
     /// counts as one element that says nothing: who wrote which part of it cannot be told.
     static func forwarded(_ fields: Fields) -> [ForwardedAddress] {
-        fields.values("Forwarded").flatMap { line -> [ForwardedAddress] in
+        fields.values("Forwarded").flatMap { line -> [[UInt8]?] in
             var reading = ForwardedReading(Array(line.utf8))
             return reading.elements() ?? [nil]
-        }
+        }.suffix(chainMax).map { $0.flatMap(node) }
     }
 
     /// RFC 7239 section 6: an IPv4 number, or an IPv6 number in brackets, and perhaps a port. X-Forwarded-For has IPv6
@@ -62,16 +66,16 @@ private struct ForwardedReading {
         self.bytes = bytes
     }
 
-    /// nil when the line is not of that form.
-    mutating func elements() -> [ForwardedAddress]? {
-        var elements: [ForwardedAddress] = []
+    /// The `for` of each element; nil when the line is not of that form.
+    mutating func elements() -> [[UInt8]?]? {
+        var elements: [[UInt8]?] = []
         var hasPairs = false
-        var client: ForwardedAddress = nil
+        var client: [UInt8]?
         while true {
             skipSpace()
             if let pair = pair() {
                 hasPairs = true
-                if pair.name == "for" { client = ForwardedAddresses.node(pair.value) }
+                if pair.name == "for" { client = pair.value }
                 skipSpace()
             }
             let separator = index < bytes.count ? bytes[index] : UInt8(ascii: ",")

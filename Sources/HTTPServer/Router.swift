@@ -27,6 +27,7 @@ package struct Router: Sendable {
 
     private var literal: [String: Resource] = [:]
     private var templates: [(segments: [Segment], resource: Resource)] = []
+    private var segmentsMax = 0
     /// What the server takes on any path, as the Allow field lists it.
     private(set) var allowOfServer = ""
 
@@ -43,7 +44,9 @@ package struct Router: Sendable {
             guard var resource = resources[template] else { continue }
             resource.allow = Router.allow(resource.routes.map(\.route))
             if template.contains("{") {
-                templates.append((Router.segments(template), resource))
+                let segments = Router.segments(template)
+                segmentsMax = max(segmentsMax, segments.count)
+                templates.append((segments, resource))
             } else {
                 literal[template] = resource
             }
@@ -56,7 +59,10 @@ package struct Router: Sendable {
         if path == "*" { return .options(allow: allowOfServer) }
         if let resource = literal[path] { return choose(resource, method, [:]) }
         if templates.isEmpty { return .notFound }
-        let parts = path.dropFirst().split(separator: "/", omittingEmptySubsequences: false)
+        // One segment more than any template has is enough to fit none.
+        let parts = path.utf8.dropFirst().split(
+            separator: UInt8(ascii: "/"), maxSplits: segmentsMax, omittingEmptySubsequences: false
+        ).map { Substring($0) }
         for (segments, resource) in templates {
             if let parameters = Router.parameters(segments, parts) { return choose(resource, method, parameters) }
         }

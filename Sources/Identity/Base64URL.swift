@@ -2,18 +2,26 @@
 
 import Foundation
 
-enum Base64URL {
-    static func text(of bytes: some Sequence<UInt8>) -> String {
+package enum Base64URL {
+    package static func text(of bytes: some Sequence<UInt8>) -> String {
         Data(bytes).base64EncodedString()
             .replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
     }
 
     /// Nil for a length that no bytes have, and for a character of no such alphabet.
-    static func bytes(of text: some StringProtocol) -> [UInt8]? {
-        guard text.utf8.allSatisfy(isInAlphabet) else { return nil }
-        let standard = String(text).replacing("-", with: "+").replacing("_", with: "/")
-        let padding = String(repeating: "=", count: (4 - standard.utf8.count % 4) % 4)
-        return Data(base64Encoded: standard + padding).map(Array.init)
+    package static func bytes(of text: some StringProtocol) -> [UInt8]? {
+        var standard = Data()
+        standard.reserveCapacity(text.utf8.count + 3)
+        for byte in text.utf8 {
+            guard isInAlphabet(byte) else { return nil }
+            switch byte {
+            case UInt8(ascii: "-"): standard.append(UInt8(ascii: "+"))
+            case UInt8(ascii: "_"): standard.append(UInt8(ascii: "/"))
+            default: standard.append(byte)
+            }
+        }
+        while standard.count % 4 != 0 { standard.append(UInt8(ascii: "=")) }
+        return Data(base64Encoded: standard).map { Array($0) }
     }
 
     static func isInAlphabet(_ byte: UInt8) -> Bool {

@@ -30,10 +30,10 @@ func fuzzJSONText(_ input: [UInt8]) throws(Finding) {
     if !compact.unicodeScalars.contains("\u{FEFF}") { try compare(value, other) }
 }
 
-/// What is refused although it is JSON is refused for one of four reasons (JSONValue.parse).
+/// What is refused although it is JSON is refused for one of five reasons (JSONValue.parse).
 private func check(_ error: JSONError, _ grammar: JSONGrammar) throws(Finding) {
     switch error.reason {
-    case .duplicateName, .loneSurrogate, .invalidUTF8:
+    case .duplicateName, .loneSurrogate, .invalidUTF8, .numberTooLong:
         // Past 64 levels the grammar is no longer looked at.
         try require(grammar.isJSON || grammar.depth > 64, "\(error.reason) in what is no JSON.")
     case .tooDeep:

@@ -54,12 +54,12 @@ extension JSONWriter {
 }
 
 /// A JSON number taken apart, its digits left where they are.
-private struct DecimalNumber {
-    var isNegative = false
+struct DecimalNumber {
+    private(set) var isNegative = false
     /// From the first digit that is no zero to the last, perhaps with the point between them; nil for zero.
-    var digits: ClosedRange<Int>?
+    private(set) var digits: ClosedRange<Int>?
     /// Of ten, for the last of `digits`.
-    var exponent = 0
+    private(set) var exponent = 0
 
     /// Nil when the text's own exponent has more than 9 digits and a sign, or 10.
     init?(_ text: UnsafeBufferPointer<UInt8>) {

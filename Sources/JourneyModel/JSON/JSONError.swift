@@ -8,6 +8,7 @@ public struct JSONError: Error, Hashable, Sendable {
         case unescapedControlCharacter
         case invalidEscape
         case invalidNumber
+        case numberTooLong
         case invalidUTF8
         /// A `\u` escape of half a surrogate pair stands for no character.
         case loneSurrogate
@@ -34,6 +35,7 @@ public struct JSONError: Error, Hashable, Sendable {
             case .unescapedControlCharacter: "A control character in a string must be escaped"
             case .invalidEscape: "There is no such escape in JSON"
             case .invalidNumber: "This is not a JSON number"
+            case .numberTooLong: "A number is longer than \(JSONParser.numberBytesMax) characters"
             case .invalidUTF8: "The text is not valid UTF-8"
             case .loneSurrogate: "A surrogate is escaped without its other half"
             case .duplicateName: "A member name appears twice in one object"

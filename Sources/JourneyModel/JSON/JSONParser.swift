@@ -3,12 +3,15 @@
 //
 // Two kinds of bad text are kept apart. One that is not JSON ends the parse by throwing. One that is JSON by
 // its grammar but could be read in two ways, or not at all (a name twice, bytes that are no UTF-8, half a
-// surrogate pair, nesting without end), is noted in `refusal` and read on: the place where it ends is certain,
+// surrogate pair, nesting without end, a number of a thousand digits), is noted in `refusal` and read on: the place where it ends is certain,
 // so in a batch it spoils its own event and not the neighbours.
 
 struct JSONParser {
     /// Arrays and objects inside each other. Our bodies need 4 and metadata some more; each level costs stack.
     static let depthMax = 64
+    /// Bytes of one number, its sign, fraction and exponent included. The longest double that anybody writes has 25, an
+    /// Int64 has 20. Whoever reads a number may then do so at any cost per digit.
+    static let numberBytesMax = 64
 
     /// Valid for as long as the closure that lent it runs; the parser is made and used inside that closure.
     let bytes: UnsafeBufferPointer<UInt8>
@@ -192,7 +195,8 @@ struct JSONParser {
         String(decoding: try numberText(), as: UTF8.self)
     }
 
-    /// RFC 8259, section 6: `[ minus ] int [ frac ] [ exp ]`.
+    /// RFC 8259, section 6: `[ minus ] int [ frac ] [ exp ]`. One that is too long is refused and passed over; no reader
+    /// gets to see its digits.
     mutating func numberText() throws(JSONError) -> UnsafeBufferPointer<UInt8> {
         let start = offset
         skip(UInt8(ascii: "-"))
@@ -205,6 +209,10 @@ struct JSONParser {
         if skip(UInt8(ascii: "e")) || skip(UInt8(ascii: "E")) {
             if !skip(UInt8(ascii: "+")) { skip(UInt8(ascii: "-")) }
             try digits()
+        }
+        guard offset - start <= Self.numberBytesMax else {
+            refuse(.numberTooLong, at: start)
+            return UnsafeBufferPointer(rebasing: bytes[(offset - 1)..<offset])
         }
         return UnsafeBufferPointer(rebasing: bytes[start..<offset])
     }

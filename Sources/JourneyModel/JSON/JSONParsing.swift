@@ -5,7 +5,7 @@ extension JSONValue {
     ///
     /// Refused beyond what RFC 8259 demands, because two readers could understand it differently: member names
     /// that appear twice in an object, invalid UTF-8 (a byte order mark too), escapes of half a surrogate pair,
-    /// more than 64 arrays and objects inside each other.
+    /// more than 64 arrays and objects inside each other, a number of more than 64 characters.
     public static func parse(_ text: [UInt8]) throws(JSONError) -> JSONValue {
         try text.withUnsafeBufferPointer { bytes throws(JSONError) in try parse(bytes) }
     }

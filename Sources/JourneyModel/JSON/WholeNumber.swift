@@ -5,24 +5,25 @@ enum WholeNumber {
     /// More digits than an Int64 has.
     private static let digitsMax = 19
 
-    /// nil when it has a fraction or is no Int64. `text` is a number as JSON's grammar has it (RFC 8259 section 6).
+    /// nil when it has a fraction, is no Int64, or is longer than the parser takes. `text` is a number as JSON's grammar
+    /// has it (RFC 8259 section 6).
     static func read(_ text: String) -> Int64? {
-        if let number = Int64(text) { return number }
-        let parts = text.split(maxSplits: 1, whereSeparator: { $0 == "e" || $0 == "E" })
-        guard let mantissa = parts.first else { return nil }
-        let sides = mantissa.split(separator: ".", maxSplits: 1)
-        let fraction = sides.count > 1 ? sides[1] : ""
-        var digits = sides.joined().drop { $0 == "-" || $0 == "0" }
-        if digits.isEmpty { return 0 }
-        var trailing = 0
-        while digits.last == "0" {
-            digits.removeLast()
-            trailing += 1
-        }
-        // An exponent beyond Int is beyond every Int64, or below every integer.
-        guard let exponent = parts.count > 1 ? Int(parts[1]) : 0, exponent.magnitude < 1 << 32 else { return nil }
-        let zeros = exponent - fraction.count + trailing
-        guard zeros >= 0, digits.count + zeros <= digitsMax else { return nil }
-        return Int64((mantissa.hasPrefix("-") ? "-" : "") + digits + String(repeating: "0", count: zeros))
+        var text = text
+        return text.withUTF8(read)
+    }
+
+    static func read(_ text: UnsafeBufferPointer<UInt8>) -> Int64? {
+        // Checked here too: the text below is taken apart at some cost per digit.
+        guard text.count <= JSONParser.numberBytesMax else { return nil }
+        let mantissa = text.prefix { $0 | 0x20 != UInt8(ascii: "e") }
+        // Zero, whatever it is multiplied by.
+        guard mantissa.contains(where: { (0x31...0x39).contains($0) }) else { return 0 }
+        // An exponent of ten digits is beyond every Int64, or below every integer.
+        guard let number = DecimalNumber(text), let digits = number.digits else { return nil }
+        let significant = text[digits].filter(\.isASCIIDigit)
+        guard number.exponent >= 0, significant.count + number.exponent <= digitsMax else { return nil }
+        let sign = number.isNegative ? "-" : ""
+        return Int64(
+            sign + String(decoding: significant, as: UTF8.self) + String(repeating: "0", count: number.exponent))
     }
 }

@@ -32,6 +32,25 @@ enum EventMemberName: Int {
         self = candidate
     }
 
+    /// The JSON Pointer to the member, from the event.
+    var pointer: String {
+        switch self {
+        case .schemaVersion: "/schema_version"
+        case .eventID: "/event_id"
+        case .idempotencyKey: "/idempotency_key"
+        case .sessionID: "/session_id"
+        case .chargerID: "/charger_id"
+        case .merchantID: "/merchant_id"
+        case .event: "/event"
+        case .occurredAt: "/occurred_at"
+        case .timestamp: "/timestamp"
+        case .source: "/source"
+        case .appState: "/app_state"
+        case .sequence: "/sequence"
+        case .metadata: "/metadata"
+        }
+    }
+
     /// As the wire spells it.
     var text: StaticString {
         switch self {

@@ -166,7 +166,7 @@ struct EventReader {
     private mutating func sequence() -> Int64? {
         guard members.has(.sequence) else { return nil }
         if case .number(let text) = members[.sequence],
-            let sequence = WholeNumber.read(String(decoding: text, as: UTF8.self)), sequence >= 0
+            let sequence = WholeNumber.read(text), sequence >= 0
         {
             return sequence
         }
@@ -233,6 +233,6 @@ extension EventReader {
     }
 
     private mutating func refuse(_ name: EventMemberName, _ detail: @autoclosure () -> String) {
-        errors.note(FieldError(pointer: "/\(name.text)", detail: detail()))
+        errors.note(FieldError(pointer: name.pointer, detail: detail()))
     }
 }

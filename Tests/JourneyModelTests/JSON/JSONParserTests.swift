@@ -89,6 +89,20 @@ struct JSONParserTests {
         #expect(error(text) == JSONError(reason, offset: offset))
     }
 
+    @Test("A number has at most 64 characters; a longer one is refused where it begins, and no reader sees its digits")
+    func numberLength() throws {
+        let longest = "-" + String(repeating: "1", count: 59) + "e+12"
+        #expect(try parse(longest) == .number(longest))
+        for long in [
+            longest + "3", String(repeating: "9", count: 65), "0." + String(repeating: "0", count: 63),
+            "1" + String(repeating: "0", count: 1 << 20), "0." + String(repeating: "0", count: 1 << 20) + "e999999999",
+        ] {
+            #expect(error(long) == JSONError(.numberTooLong, offset: 0))
+            #expect(error("[{\"a\":\(long)}]") == JSONError(.numberTooLong, offset: 6))
+            #expect(error("[\(long),1,]")?.reason == .unexpectedByte, "What is no JSON is told so first.")
+        }
+    }
+
     @Test(
         "Half a surrogate pair is no character",
         arguments: [

@@ -13,6 +13,24 @@ struct WholeNumberTests {
         #expect(WholeNumber.read(text) == number)
     }
 
+    @Test
+    func `a number longer than the parser takes is not taken apart`() {
+        #expect(WholeNumber.read("1" + String(repeating: "0", count: 1 << 20)) == nil)
+        #expect(WholeNumber.read("0." + String(repeating: "0", count: 1 << 20)) == nil)
+    }
+
+    @Test
+    func `of a number that is too long its readers are handed one digit`() throws {
+        let text = Array("1".utf8) + [UInt8](repeating: UInt8(ascii: "0"), count: 1 << 20)
+        try text.withUnsafeBufferPointer { text throws in
+            var parser = JSONParser(text)
+            let number = try parser.numberText()
+            #expect(number.count == 1)
+            #expect(parser.offset == text.count)
+            #expect(parser.refusal == JSONError(.numberTooLong, offset: 0))
+        }
+    }
+
     @Test(arguments: [
         "0.5", "1e-400", "41.000000000000000000000000001", "9223372036854775808.0", "1e19", "1e400", "12e-1",
         "1e99999999999999999999", "1e-99999999999999999999", "-9223372036854775809.0",

@@ -40,6 +40,8 @@ struct BatchDecodingTests {
         "What the JSON door refuses in one event is that event's own result",
         arguments: [
             (#"{"a":1,"a":2}"#, .duplicateName), (#"{"a":"\ud800"}"#, .loneSurrogate),
+            (#"{"sequence":1\#(String(repeating: "0", count: 64))}"#, .numberTooLong),
+            (#"{"metadata":{"a":[0.\#(String(repeating: "0", count: 64))e9]}}"#, .numberTooLong),
             (String(repeating: "[", count: 100) + "\"]\"" + String(repeating: "]", count: 100), .tooDeep),
         ] as [(String, JSONError.Reason)])
     func neighbours(_ bad: String, _ reason: JSONError.Reason) throws {

@@ -1,0 +1,29 @@
+// Every parser that a client's bytes reach, with the inputs that are dearest for it, at two lengths. The program only
+// runs them; scripts/parser-work has callgrind count the instructions of each run and compares: so many per byte, and
+// twice the bytes at most twice the work. Without tasks: valgrind 3.19 does not survive Swift's threads.
+//
+//   ParserWork     a line for each run, in the order of the counts: name and bytes
+
+import Foundation
+import Marks
+
+@main
+struct ParserWork {
+    /// Long enough that what each call costs once does not show, short enough for the smallest limit (a request line).
+    static let shortBytes = 3_000
+    static let longBytes = 6_000
+
+    static func main() {
+        for input in AdversarialInput.all {
+            for count in [shortBytes, longBytes] {
+                let bytes = input.bytes(count)
+                // What is made once for all calls is made here.
+                input.parse(bytes)
+                work_begins()
+                input.parse(bytes)
+                work_ends()
+                print(input.name, bytes.count)
+            }
+        }
+    }
+}
