@@ -42,7 +42,7 @@ struct ExportTests {
         var piece = try await fixture.own.export(of: caller, from: .at(start))
         var pieces = [piece.json]
         // Another has its own, this driver no second one until this one is read.
-        await #expect(throws: AccountFailure.limited(retryAfterSeconds: 10)) {
+        await #expect(throws: AccountFailure.exportUnderWay(retryAfterSeconds: 10)) {
             try await fixture.own.export(of: caller, from: .at(start))
         }
         _ = try await fixture.own.export(of: Caller(driver: DriverID("x")), from: .at(start))
