@@ -5,6 +5,7 @@ import Identity
 import JourneyModel
 import Logging
 import Synchronization
+import Telemetry
 
 final class CodeSendAlarm: Sendable {
     /// Between two lines about one limit.
@@ -29,6 +30,6 @@ final class CodeSendAlarm: Sendable {
         guard isDue else { return }
         logger.warning(
             "a limit on one-time codes is nearly used up for this hour",
-            metadata: ["limit": "\(use.limit.rawValue)", "sent": "\(use.count)", "max": "\(use.max)"])
+            metadata: ["limit": "\(use.limit.rawValue)", "sent": .number(use.count), "max": .number(use.max)])
     }
 }

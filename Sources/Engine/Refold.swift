@@ -3,6 +3,7 @@
 
 package import JourneyModel
 package import Logging
+import Telemetry
 
 /// The port behind which drivers wait to be folded by the rules of this release.
 package protocol JourneyRefolder: Sendable {
@@ -123,8 +124,9 @@ package struct RefoldKeeping: Sendable {
         logger.notice(
             "journeys are folded by the rules of this release",
             metadata: [
-                "drivers": "\(counts.drivers)", "events": "\(counts.events)",
-                "changed_verdicts": "\(counts.verdicts.values.reduce(0, +))", "moved_drivers": "\(counts.movedDrivers)",
+                "drivers": .number(counts.drivers), "events": .number(counts.events),
+                "changed_verdicts": .number(counts.verdicts.values.reduce(0, +)),
+                "moved_drivers": .number(counts.movedDrivers),
             ])
     }
 }
