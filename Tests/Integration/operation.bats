@@ -192,8 +192,10 @@ PYTHON
         -H 'Authorization: Bearer nobody' "$server_url/native/config"
     curl -sS -o /dev/null -H "traceparent: 00-$trace-zzad6b7169203331-01" -H 'X-Request-Id: traced.2' "$server_url/healthz"
     wait_for_log '"request_id":"traced.2"'
+    # One line, with the reason of the refusal, which the client does not learn.
     lines=$(grep -F '"request_id":"traced.1"' "$server_folder/log")
-    [[ $(wc -l <<<"$lines") == 2 ]]
-    [[ $(jq -r .trace_id <<<"$lines" | sort -u) == "$trace" ]]
+    [[ $(wc -l <<<"$lines") == 1 ]]
+    [[ $(jq -r .trace_id <<<"$lines") == "$trace" ]]
+    [[ $(jq -r .reason <<<"$lines") != null ]]
     [[ $(grep -F '"request_id":"traced.2"' "$server_folder/log" | jq -r .trace_id) == null ]]
 }
