@@ -84,3 +84,8 @@ class Client:
         """`event` is a dictionary. The status and the answer's JSON."""
         answer = self.request("POST", path, json.dumps(event).encode(), headers)
         return answer.status, json.loads(answer.body)
+
+    def get(self, path):
+        """The status and the answer's JSON."""
+        answer = self.request("GET", path)
+        return answer.status, json.loads(answer.body)
