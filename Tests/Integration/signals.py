@@ -103,6 +103,8 @@ def others_end(report, options, folder):
 
 
 def main():
+    # A shell that runs this in the background has it ignore SIGINT, and what it starts inherits that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     options = arguments(__doc__).parse_args()
     report = Report("signals")
     rounds = max(1, round(2 * options.scale))
