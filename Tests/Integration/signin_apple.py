@@ -247,7 +247,7 @@ def _(lab):
     who, first = subject(), nonce()
     token = lab.apple.identity_token(who, first)
     pair = lab.present(token, first).expect_pair()
-    refuse_all(lab, [("same person", lab.apple.identity_token(who, first), first),
+    refuse_all(lab, [("same person", lab.apple.identity_token(who, first, auth_time=1), first),
                      ("somebody else", lab.apple.identity_token(subject(), first), first)])
     raw = nonce()
     racing = [lab.apple.identity_token(subject(), raw) for _ in range(12)]

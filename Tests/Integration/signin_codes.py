@@ -389,7 +389,7 @@ def _(lab):
     known = new_phone()
     lab.phone_driver(known)
     statuses = collections.Counter(
-        start(new_phone(), f"2001:db8:0:{number:x}::1").status for number in range(74) for _ in range(3))
+        start(new_phone(), f"2001:db8:0:{number * 64:x}::1").status for number in range(74) for _ in range(3))
     assert statuses == {200: 100, 429: 122}, statuses
     # One prefix, from everywhere: 200 messages in all, 100 of them above, and the same answer.
     for number in range(150):

@@ -147,7 +147,7 @@ def _(lab):
     session = f"s-{secrets.token_hex(4)}"
     for number, (name, extra) in enumerate([
         ("chargerTargeted", {"charger_id": "c-1"}), ("enteredChargerIntentZone", {}), ("anchorDwellComplete", {}),
-        ("exclusiveActivatedByWeb", {"session_id": session}), ("visitVerifiedByWeb", {"session_id": session}),
+        ("exclusiveActivatedByWeb", {"session_id": session}), ("enteredMerchantZone", {"session_id": session}),
     ]):
         event = {"event_id": f"k{number}", "event": name, "occurred_at": rfc3339(now - 5000 + number), **extra}
         lab.call("POST", "/native/events", event, token=token).expect(200)
@@ -155,12 +155,13 @@ def _(lab):
     document = lab.call("GET", PATH, token=token).expect(200).json
     journey, events = document["journey"], document["events"]
     assert journey["state"] == stands["state"] == "SESSION_ACTIVE", (journey, stands)
+    assert journey["ended_by"] is None, journey
     assert journey["session_id"] == session and journey["target_charger_id"] == "c-1", journey
     assert journey["hard_deadline"] == stands["deadlines"]["hard"]["at"] and journey["grace_deadline"] is None, journey
     assert journey["events_deleted_before"] is None, journey
     assert [(one["transition"], one["reason"], one["state"]) for one in events] == [
         ("none", None, "IDLE"), ("applied", None, "NEAR_CHARGER"), ("applied", None, "ANCHORED"),
-        ("applied", None, "SESSION_ACTIVE"), ("rejected", "not_at_merchant", "SESSION_ACTIVE")], events
+        ("applied", None, "SESSION_ACTIVE"), ("rejected", "must_depart_first", "SESSION_ACTIVE")], events
     assert all(one["settings_version"] == stands["settings_version"] for one in events), events
     assert all(one["implied"] == [] and one["clock_rule"] == "no_send_time" and one["skew_ms"] == 0
                for one in events), events

@@ -55,6 +55,7 @@ struct AccountExport: Sendable {
         json.name("journey")
         json.beginObject()
         json.member("state", journey.state.rawValue)
+        json.member("ended_by", journey.endedBy?.rawValue)
         json.member("session_id", journey.sessionID)
         json.member("target_charger_id", journey.targetChargerID)
         json.member("next_target_charger_id", journey.nextTargetChargerID)
