@@ -40,7 +40,7 @@ extension Journey {
         case .rejected(let reason): return .rejected(reason)
         case .to(let destination, let further):
             let implied = course.implied.union(further)
-            if !implied.isEmpty { for step in implied.inOrder { take(step, provedBy: event) } }
+            if !implied.isEmpty { implied.forEachInOrder { take($0, provedBy: event) } }
             move(to: destination, by: event.name, on: event)
             return Verdict(.applied, implied: implied)
         }

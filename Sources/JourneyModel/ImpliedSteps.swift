@@ -42,6 +42,11 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
         isEmpty ? [] : Self.steps.filter { contains($0.step) }.map(\.name)
     }
 
+    /// Calls `body` with each step, first step first, without asking for memory.
+    func forEachInOrder(_ body: (EventName) -> Void) {
+        for (step, name) in Self.steps where contains(step) { body(name) }
+    }
+
     /// Canonical names, first step first: the wire's `implied`.
     public var names: [String] { inOrder.map(\.canonical) }
 
