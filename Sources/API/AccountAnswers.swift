@@ -10,9 +10,9 @@ import Telemetry
 enum AccountAnswers {
     static func pair(_ pair: TokenPair) -> Response {
         json { writer in
-            writer.member("access_token", pair.accessToken.reveal())
-            writer.member("refresh_token", pair.refreshToken.reveal())
-            writer.member("token_type", "bearer")
+            writer.nullableMember("access_token", pair.accessToken.reveal())
+            writer.nullableMember("refresh_token", pair.refreshToken.reveal())
+            writer.nullableMember("token_type", "bearer")
             writer.name("expires_in")
             writer.integer(pair.expiresInSeconds)
             writer.name("user")
@@ -38,11 +38,11 @@ enum AccountAnswers {
             writer.beginArray()
             for session in sessions {
                 writer.beginObject()
-                writer.member("id", session.id)
-                writer.member("method", session.method.rawValue)
-                writer.member("client_name", session.clientName)
-                writer.member("created_at", RFC3339.text(of: session.createdAt))
-                writer.member("last_used_at", RFC3339.text(of: session.lastUsedAt))
+                writer.nullableMember("id", session.id)
+                writer.nullableMember("method", session.method.rawValue)
+                writer.nullableMember("client_name", session.clientName)
+                writer.nullableMember("created_at", RFC3339.text(of: session.createdAt))
+                writer.nullableMember("last_used_at", RFC3339.text(of: session.lastUsedAt))
                 writer.name("current")
                 writer.bool(session.id == current)
                 writer.endObject()
@@ -57,13 +57,13 @@ enum AccountAnswers {
 
     static func device(_ device: Device, isNew: Bool) -> Response {
         json(isNew ? .created : .ok) { writer in
-            writer.member("platform", device.platform)
-            writer.member("environment", device.environment)
-            writer.member("app_version", device.appVersion)
+            writer.nullableMember("platform", device.platform)
+            writer.nullableMember("environment", device.environment)
+            writer.nullableMember("app_version", device.appVersion)
         }
     }
 
-    static let noticeTaken = json { $0.member("status", "ok") }
+    static let noticeTaken = json { $0.nullableMember("status", "ok") }
 
     static let noContent = Response(status: .noContent, fields: Fields([("Cache-Control", "no-store")]))
 
@@ -78,7 +78,7 @@ enum AccountAnswers {
 
     static func singleToken(_ token: SingleToken, withUser: Bool) -> Response {
         legacy { writer in
-            writer.member("token", token.token.reveal())
+            writer.nullableMember("token", token.token.reveal())
             if withUser { legacyUser(token.user, &writer) }
         }
     }
@@ -109,18 +109,18 @@ enum AccountAnswers {
     // MARK: Parts
 
     private static func members(of user: User, phone: String, _ writer: inout JSONWriter) {
-        writer.member("id", user.id.rawValue)
-        writer.member("name", user.name)
-        writer.member("email", user.email)
-        writer.member(phone, user.phone)
-        writer.member("role", user.role)
+        writer.nullableMember("id", user.id.rawValue)
+        writer.nullableMember("name", user.name)
+        writer.nullableMember("email", user.email)
+        writer.nullableMember(phone, user.phone)
+        writer.nullableMember("role", user.role)
     }
 
     private static func members(of receipt: ErasureReceipt, _ writer: inout JSONWriter) {
         writer.name("deleted")
         writer.bool(true)
-        writer.member("receipt", receipt.id)
-        writer.member("deleted_at", RFC3339.text(of: receipt.deletedAt))
+        writer.nullableMember("receipt", receipt.id)
+        writer.nullableMember("deleted_at", RFC3339.text(of: receipt.deletedAt))
     }
 
     /// One object, not to be kept by anybody in between.
@@ -134,7 +134,8 @@ enum AccountAnswers {
 }
 
 extension JSONWriter {
-    fileprivate mutating func member(_ name: String, _ text: String?) {
+    /// These answers name every member; one without a value is null.
+    fileprivate mutating func nullableMember(_ name: String, _ text: String?) {
         self.name(name)
         if let text { string(text) } else { null() }
     }

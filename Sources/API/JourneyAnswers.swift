@@ -87,16 +87,6 @@ enum JourneyAnswers {
 }
 
 extension JSONWriter {
-    fileprivate mutating func member(_ name: String, _ text: String?) {
-        guard let text else { return }
-        self.name(name)
-        string(text)
-    }
-
-    fileprivate mutating func member(_ name: String, _ moment: Moment?) {
-        member(name, moment.map(RFC3339.text(of:)))
-    }
-
     /// `"deadlines":{"grace":{"at":"...","seconds_left":900},"hard":{...}}`, each while it runs.
     fileprivate mutating func deadlines(_ journey: Journey, at now: Moment) {
         name("deadlines")

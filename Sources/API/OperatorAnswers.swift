@@ -63,11 +63,6 @@ enum OperatorAnswers {
 }
 
 extension JSONWriter {
-    fileprivate mutating func member(_ name: String, _ text: String) {
-        self.name(name)
-        string(text)
-    }
-
     fileprivate mutating func member(_ name: String, _ number: some BinaryInteger) {
         self.name(name)
         integer(number)

@@ -62,16 +62,6 @@ enum OperatorListAnswers {
 }
 
 extension JSONWriter {
-    fileprivate mutating func member(_ name: String, _ text: String?) {
-        guard let text else { return }
-        self.name(name)
-        string(text)
-    }
-
-    fileprivate mutating func member(_ name: String, _ moment: Moment?) {
-        member(name, moment.map(RFC3339.text(of:)))
-    }
-
     fileprivate mutating func list<Element>(
         _ name: String, _ elements: [Element], _ members: (inout JSONWriter, Element) -> Void
     ) {

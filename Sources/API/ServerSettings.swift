@@ -144,11 +144,6 @@ package struct InstanceState: Sendable {
 }
 
 extension JSONWriter {
-    fileprivate mutating func member(_ name: String, _ text: String) {
-        self.name(name)
-        string(text)
-    }
-
     fileprivate mutating func texts(_ name: String, _ texts: [String]) {
         self.name(name)
         beginArray()

@@ -1,0 +1,16 @@
+// Members of an answer that are left out when they have no value (contract, section 3, "Reading").
+
+import JourneyModel
+
+extension JSONWriter {
+    mutating func member(_ name: String, _ text: String?) {
+        guard let text else { return }
+        self.name(name)
+        string(text)
+    }
+
+    /// In RFC 3339, UTC, with milliseconds.
+    mutating func member(_ name: String, _ moment: Moment?) {
+        member(name, moment.map(RFC3339.text(of:)))
+    }
+}
