@@ -1,4 +1,4 @@
-// Asks the running server on this machine, as whoever runs it: one GET over its first address or Unix socket, with
+// Asks the running server on this machine, as its operator: one GET over its first address or Unix socket, with
 // OPS_TOKEN, or without one a token of the role `ops` that is good for a minute.
 
 import API

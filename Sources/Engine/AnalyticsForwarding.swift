@@ -37,7 +37,7 @@ package struct AnalyticsForwarding: Sendable {
     private let logger: Logger
     private let failure: DeliveryFailure
 
-    /// `failure` is told of each.
+    /// `failure` records each failure.
     package init(
         feed: any EventFeed, capture: any AnalyticsCapture, clock: @escaping @Sendable () -> Moment, logger: Logger,
         failure: DeliveryFailure = DeliveryFailure()

@@ -78,7 +78,7 @@ package struct RefoldChange: Hashable, Sendable {
     }
 }
 
-/// At the start of the server: folds whoever was folded by an older release, one driver after the other, and only
+/// At the start of the server: folds the drivers that an older release folded, one after the other, and only
 /// while nobody waits for the writer. Drivers who send something first are folded with that.
 package struct RefoldKeeping: Sendable {
     static let pause = Duration.milliseconds(20)
@@ -92,13 +92,14 @@ package struct RefoldKeeping: Sendable {
         self.logger = logger
     }
 
-    /// Until the task is cancelled; with nothing to do once nobody is left.
+    /// Returns when the task is cancelled. A service that returns earlier ends the server, so this one waits when no
+    /// driver is left.
     package func run() async {
         await foldAll()
         try? await Task.sleep(for: .seconds(1 << 40))
     }
 
-    /// Until nobody is left, or the task is cancelled.
+    /// Returns when no driver is left, or the task is cancelled.
     package func foldAll() async {
         var counts = RefoldCounts()
         var request = RefoldRequest()

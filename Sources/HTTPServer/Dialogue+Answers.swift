@@ -91,7 +91,7 @@ extension Dialogue {
         return taken
     }
 
-    /// The fields of every answer, whoever made it: a handler, a refusal, a stream.
+    /// The fields of every answer: of a handler, a refusal or a stream.
     private func fields(of response: Response, to exchange: Exchange) -> Fields {
         guard let crossOrigin = serving.configuration.crossOrigin else { return response.fields }
         var fields = response.fields

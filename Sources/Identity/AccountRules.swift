@@ -100,7 +100,7 @@ package enum RefreshRule: Hashable, Sendable {
         guard let spentAt = token.spentAt else { return .rotate }
         guard RepeatRule.isRepeat(of: spentAt, at: now) else { return .reuse }
         guard let successor else { return .unrepeatable }
-        // Whoever has the successor does not present its predecessor.
+        // A client that has the successor does not present its predecessor.
         return successor.spentAt == nil ? .repeat : .reuse
     }
 }

@@ -7,7 +7,7 @@ import Foundation
 import Telemetry
 
 /// HMAC-SHA256 under keys that are derived from the signing key (RFC 5869) and never stored, one for each purpose.
-/// Whoever holds a token without the key cannot compute the next one.
+/// The next token cannot be computed from a token without the key.
 package struct DerivedTokens: Sendable {
     private let successorKey: SymmetricKey
     private let signInKey: SymmetricKey

@@ -20,7 +20,7 @@ package struct AppleRevocationDelivery: Sendable {
     private let logger: Logger
     private let failure: DeliveryFailure
 
-    /// `failure` is told of each.
+    /// `failure` records each failure.
     package init(
         queue: any AppleRevocationQueue, apple: AppleTokenEndpoint, clock: @escaping @Sendable () -> Moment,
         logger: Logger, failure: DeliveryFailure = DeliveryFailure()

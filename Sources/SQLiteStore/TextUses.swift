@@ -4,7 +4,7 @@
 import JourneyModel
 
 /// Writes a use once, and remembers the last ones it wrote. The memory may hold uses of the transaction under way, so
-/// whoever rolls back, or changes the tables by other means, calls `forget()`.
+/// call `forget()` after a rollback, or when the tables were changed by other means.
 final class TextUses {
     private struct Use: Hashable {
         var driver: Int64

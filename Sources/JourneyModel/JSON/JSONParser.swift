@@ -10,7 +10,7 @@ struct JSONParser {
     /// Arrays and objects inside each other. Our bodies need 4 and metadata some more; each level costs stack.
     static let depthMax = 64
     /// Bytes of one number, its sign, fraction and exponent included. The longest double that anybody writes has 25, an
-    /// Int64 has 20. Whoever reads a number may then do so at any cost per digit.
+    /// Int64 has 20. Code that reads a number may then spend any cost per digit.
     static let numberBytesMax = 64
 
     /// Valid for as long as the closure that lent it runs; the parser is made and used inside that closure.

@@ -55,7 +55,7 @@ package final class PrometheusMetrics: MetricsFactory {
         }
     }
 
-    /// The counters and histograms of a family, for whoever keeps their counts in another form.
+    /// The counters and histograms of a family, for code that keeps their counts in another form.
     package func values(of family: MetricFamily) -> [Value] {
         families.withLock { $0[family.name]?.series ?? [] }.compactMap { labels, series -> Value? in
             switch series {
