@@ -30,8 +30,11 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", exact: "2.13.0"),
     ],
     targets: [
+        // Days to dates and back, for times in JSON, in HTTP fields and in log lines.
+        .target(name: "GregorianCalendar", swiftSettings: settings),
+
         // The domain: no I/O, no clock. Foundation only.
-        .target(name: "JourneyModel", swiftSettings: settings),
+        .target(name: "JourneyModel", dependencies: ["GregorianCalendar"], swiftSettings: settings),
 
         // The phone's half of the same domain, for Swift apps: nothing of the server's.
         .target(name: "JourneyClient", dependencies: ["JourneyModel"], swiftSettings: settings),
@@ -44,6 +47,7 @@ let package = Package(
         .target(
             name: "Telemetry",
             dependencies: [
+                "GregorianCalendar",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -54,7 +58,7 @@ let package = Package(
         .target(
             name: "HTTPServer",
             dependencies: [
-                "HTTP1", "Sockets", "Telemetry",
+                "GregorianCalendar", "HTTP1", "Sockets", "Telemetry",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
             ],

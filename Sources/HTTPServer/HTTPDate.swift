@@ -1,5 +1,7 @@
 // The Date field (RFC 9110 section 5.6.7: `Sun, 06 Nov 1994 08:49:37 GMT`), made once per second.
 
+import GregorianCalendar
+
 /// Confined to one loop.
 struct HTTPDate {
     private var second = Int64.min
@@ -23,22 +25,9 @@ struct HTTPDate {
     static func format(_ seconds: Int64) -> String {
         let day = Int(seconds / 86_400)
         let second = Int(seconds % 86_400)
-        let (year, month, dayOfMonth) = civil(day)
+        let date = GregorianDate(daysSinceEpoch: day)
         let clock = "\(two(second / 3600)):\(two(second / 60 % 60)):\(two(second % 60))"
-        return "\(days[day % 7]), \(two(dayOfMonth)) \(months[month - 1]) \(four(year)) \(clock) GMT"
-    }
-
-    /// Days since 1970 in the Gregorian calendar; years begin in March here, so that the leap day comes last.
-    private static func civil(_ day: Int) -> (year: Int, month: Int, day: Int) {
-        let shifted = day + 719_468
-        let era = shifted / 146_097
-        let dayOfEra = shifted % 146_097
-        let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-        let shiftedMonth = (5 * dayOfYear + 2) / 153
-        let month = shiftedMonth < 10 ? shiftedMonth + 3 : shiftedMonth - 9
-        let year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
-        return (year, month, dayOfYear - (153 * shiftedMonth + 2) / 5 + 1)
+        return "\(days[day % 7]), \(two(date.day)) \(months[date.month - 1]) \(four(date.year)) \(clock) GMT"
     }
 
     private static func two(_ number: Int) -> String {

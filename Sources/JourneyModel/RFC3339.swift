@@ -1,6 +1,8 @@
 // Times as RFC 3339 writes them (section 5.6), to and from a Moment. No time zone database and no formatter:
 // the offset in the text is all that counts. Years 0000 to 9999 of the proleptic Gregorian calendar.
 
+import GregorianCalendar
+
 public enum RFC3339 {
     /// 0000-01-01T00:00:00.000Z and 9999-12-31T23:59:59.999Z, the first and the last that can be written.
     static let earliest = Moment(millisecondsSinceEpoch: -62_167_219_200_000)

@@ -1,5 +1,7 @@
 // Wall-clock time for log lines, without Foundation's formatters: a line is written per request.
 
+import GregorianCalendar
+
 #if canImport(Glibc)
     import Glibc
 #elseif canImport(Musl)
@@ -20,30 +22,14 @@ package func millisecondsSince1970() -> Int64 {
 package func timestamp(_ milliseconds: Int64) -> String {
     let first: Int64 = -62_167_219_200_000
     let last: Int64 = 253_402_300_799_999
-    let clamped = min(max(milliseconds, first), last)
-    let secondsOfDay = 86_400
-    let days = (clamped - first) / (Int64(secondsOfDay) * 1000)
-    let rest = Int((clamped - first) % (Int64(secondsOfDay) * 1000))
-    let date = civilDate(daysSinceYearZero: Int(days))
-    let (second, millisecond) = rest.quotientAndRemainder(dividingBy: 1000)
+    let millisecondsPerDay = 86_400_000
+    let clamped = Int(min(max(milliseconds, first), last))
+    let millisecondOfDay = (clamped % millisecondsPerDay + millisecondsPerDay) % millisecondsPerDay
+    let date = GregorianDate(daysSinceEpoch: (clamped - millisecondOfDay) / millisecondsPerDay)
+    let (second, millisecond) = millisecondOfDay.quotientAndRemainder(dividingBy: 1000)
     return padded(date.year, 4) + "-" + padded(date.month, 2) + "-" + padded(date.day, 2) + "T"
         + padded(second / 3600, 2) + ":" + padded(second / 60 % 60, 2) + ":" + padded(second % 60, 2) + "."
         + padded(millisecond, 3) + "Z"
-}
-
-/// The proleptic Gregorian date of a day counted from 0000-01-01. Works on years that begin in March, so that the
-/// leap day is a year's last, in eras of 400 years from 1 March of the year -400 on, so that nothing is negative.
-private func civilDate(daysSinceYearZero days: Int) -> (year: Int, month: Int, day: Int) {
-    let eraDays = 146_097
-    let shifted = days + eraDays - 60  // 0000-03-01 is day 60: the year 0 is a leap year
-    let era = shifted / eraDays - 1
-    let dayOfEra = shifted % eraDays
-    let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-    let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-    let monthFromMarch = (5 * dayOfYear + 2) / 153
-    let month = monthFromMarch < 10 ? monthFromMarch + 3 : monthFromMarch - 9
-    let year = era * 400 + yearOfEra + (month <= 2 ? 1 : 0)
-    return (year, month, dayOfYear - (153 * monthFromMarch + 2) / 5 + 1)
 }
 
 private func padded(_ number: Int, _ width: Int) -> String {

@@ -1,27 +1,27 @@
-// Days to dates and back in the proleptic Gregorian calendar, without a time zone or a clock. The sums are
-// those of Howard Hinnant's "chrono-compatible low-level date algorithms": years begin in March, so that the
+// Converts days to dates and back in the proleptic Gregorian calendar, without a time zone or a clock. The arithmetic is
+// that of Howard Hinnant's "chrono-compatible low-level date algorithms": years begin in March, so that the
 // leap day comes last, and 400 years, an era, always have 146097 days.
 
-struct GregorianDate: Hashable {
-    var year: Int
+package struct GregorianDate: Hashable, Sendable {
+    package var year: Int
     /// 1 to 12.
-    var month: Int
+    package var month: Int
     /// 1 to 31.
-    var day: Int
+    package var day: Int
 
     private static let daysPerEra = 146_097
     /// From 1 March of the year -400, the era before year 0, to 1970-01-01: no sum here goes below zero.
     private static let daysToEpoch = 719_468 + daysPerEra
 
     /// A date that exists, in the years 0 to 9999.
-    init(year: Int, month: Int, day: Int) {
+    package init(year: Int, month: Int, day: Int) {
         self.year = year
         self.month = month
         self.day = day
     }
 
     /// The date of a day of the years 0 to 9999.
-    init(daysSinceEpoch: Int) {
+    package init(daysSinceEpoch: Int) {
         let (era, dayOfEra) = (daysSinceEpoch + Self.daysToEpoch).quotientAndRemainder(dividingBy: Self.daysPerEra)
         let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
         let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
@@ -31,14 +31,15 @@ struct GregorianDate: Hashable {
         year = (era - 1) * 400 + yearOfEra + (month <= 2 ? 1 : 0)
     }
 
-    var daysSinceEpoch: Int {
+    /// Days since 1970-01-01, negative before it.
+    package var daysSinceEpoch: Int {
         let (era, yearOfEra) = (year + 400 - (month <= 2 ? 1 : 0)).quotientAndRemainder(dividingBy: 400)
         let dayOfYear = (153 * ((month + 9) % 12) + 2) / 5 + day - 1
         let dayOfEra = yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear
         return era * Self.daysPerEra + dayOfEra - Self.daysToEpoch
     }
 
-    static func days(inMonth month: Int, ofYear year: Int) -> Int {
+    package static func days(inMonth month: Int, ofYear year: Int) -> Int {
         switch month {
         case 2: year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) ? 29 : 28
         case 4, 6, 9, 11: 30
