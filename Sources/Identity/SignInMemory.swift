@@ -56,16 +56,14 @@ package final class SignInMemory: SignInSessions {
     }
 
     private struct State {
-        var young: [Key: Known] = [:]
-        var old: [Key: Known] = [:]
+        var known: TwoGenerationCache<Key, Known>
         /// Nil until the feed was read once: nothing is remembered before.
         var lastRevocation: Int64?
     }
 
     private let store: any SignInStandings
-    private let generationCountMax: Int
     private let pollMilliseconds: Int
-    private let state = Mutex(State())
+    private let state: Mutex<State>
     /// Goes up with everything that is forgotten, under the lock of `state`. What was read before may be older than a
     /// revocation.
     private let epoch = Atomic<Int>(0)
@@ -73,14 +71,14 @@ package final class SignInMemory: SignInSessions {
     /// Another process's revocations are heard of within `pollMilliseconds`, and what a read takes.
     package init(store: any SignInStandings, rememberedMax: Int = 65_536, pollMilliseconds: Int = 200) {
         self.store = store
-        generationCountMax = max(1, rememberedMax / 2)
+        state = Mutex(State(known: TwoGenerationCache(countMax: rememberedMax)))
         self.pollMilliseconds = pollMilliseconds
     }
 
     package func admit(_ caller: Caller, issuedAt: Double) async throws(TokenRefusal) {
         let key = Key(caller)
         let (known, epoch) = state.withLock { state in
-            (Self.find(key, in: &state, generationCountMax), self.epoch.load(ordering: .relaxed))
+            (state.known.find(key), self.epoch.load(ordering: .relaxed))
         }
         if let known, known.driver == caller.driver { return try Self.admit(known.standing, issuedAt: issuedAt) }
         let standing: SignInStanding
@@ -94,14 +92,14 @@ package final class SignInMemory: SignInSessions {
         }
         state.withLock { state in
             guard self.epoch.load(ordering: .relaxed) == epoch, state.lastRevocation != nil else { return }
-            Self.insert(Known(driver: caller.driver, standing: standing), for: key, in: &state, generationCountMax)
+            state.known.insert(Known(driver: caller.driver, standing: standing), for: key)
         }
         try Self.admit(standing, issuedAt: issuedAt)
     }
 
     package func admitAtOnce(_ caller: Caller, issuedAt: Double) throws(TokenRefusal) -> Bool {
         let key = Key(caller)
-        let known = state.withLock { state in Self.find(key, in: &state, generationCountMax) }
+        let known = state.withLock { $0.known.find(key) }
         guard let known, known.driver == caller.driver else { return false }
         try Self.admit(known.standing, issuedAt: issuedAt)
         return true
@@ -132,10 +130,7 @@ package final class SignInMemory: SignInSessions {
                 if news.concernsAll || last == nil { return forgetAll(&state) }
                 guard !news.sids.isEmpty else { return }
                 epoch.wrappingAdd(1, ordering: .releasing)
-                for sid in news.sids {
-                    state.young[.session(sid)] = nil
-                    state.old[.session(sid)] = nil
-                }
+                for sid in news.sids { state.known.remove(.session(sid)) }
             }
         } catch {
             state.withLock { forgetAll(&$0) }
@@ -151,28 +146,10 @@ package final class SignInMemory: SignInSessions {
     }
 
     /// How many are remembered now.
-    var count: Int { state.withLock { $0.young.count + $0.old.count } }
-
-    // MARK: Two generations, as in VerifiedTokens
-
-    private static func find(_ key: Key, in state: inout State, _ countMax: Int) -> Known? {
-        if let known = state.young[key] { return known }
-        guard let known = state.old.removeValue(forKey: key) else { return nil }
-        insert(known, for: key, in: &state, countMax)
-        return known
-    }
-
-    private static func insert(_ known: Known, for key: Key, in state: inout State, _ countMax: Int) {
-        if state.young.count >= countMax {
-            state.old = state.young
-            state.young = [:]
-        }
-        state.young[key] = known
-    }
+    var count: Int { state.withLock { $0.known.count } }
 
     private func forgetAll(_ state: inout State) {
         epoch.wrappingAdd(1, ordering: .releasing)
-        state.young = [:]
-        state.old = [:]
+        state.known.removeAll()
     }
 }

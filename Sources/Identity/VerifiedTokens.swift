@@ -62,50 +62,26 @@ final class RememberedToken: Sendable {
 }
 
 final class VerifiedTokens: Sendable {
-    private struct Generations {
-        var young: [TokenDigest: RememberedToken] = [:]
-        var old: [TokenDigest: RememberedToken] = [:]
-    }
-
-    private let generationCountMax: Int
-    private let generations = Mutex(Generations())
+    private let tokens: Mutex<TwoGenerationCache<TokenDigest, RememberedToken>>
 
     /// Remembers between half of `countMax` and `countMax` tokens, the ones used last.
     init(countMax: Int) {
-        generationCountMax = max(1, countMax / 2)
+        tokens = Mutex(TwoGenerationCache(countMax: countMax))
     }
 
     func find(_ digest: TokenDigest) -> RememberedToken? {
-        generations.withLock { generations in
-            if let token = generations.young[digest] { return token }
-            guard let token = generations.old.removeValue(forKey: digest) else { return nil }
-            insert(token, for: digest, into: &generations)
-            return token
-        }
+        tokens.withLock { $0.find(digest) }
     }
 
     func remember(_ digest: TokenDigest, _ token: VerifiedToken) {
         let remembered = RememberedToken(token)
-        generations.withLock { insert(remembered, for: digest, into: &$0) }
+        tokens.withLock { $0.insert(remembered, for: digest) }
     }
 
     func forget(_ digest: TokenDigest) {
-        generations.withLock { generations in
-            generations.young[digest] = nil
-            generations.old[digest] = nil
-        }
+        tokens.withLock { $0.remove(digest) }
     }
 
     /// How many are remembered now.
-    var count: Int {
-        generations.withLock { $0.young.count + $0.old.count }
-    }
-
-    private func insert(_ token: RememberedToken, for digest: TokenDigest, into generations: inout Generations) {
-        if generations.young.count >= generationCountMax {
-            generations.old = generations.young
-            generations.young = [:]
-        }
-        generations.young[digest] = token
-    }
+    var count: Int { tokens.withLock { $0.count } }
 }

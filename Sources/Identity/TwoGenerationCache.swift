@@ -1,0 +1,39 @@
+/// A dictionary of between half of `countMax` and `countMax` values, those used last. An insertion into a full
+/// generation makes it the old one and forgets the one before, so no call has more to do than any other.
+struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+    private var young: [Key: Value] = [:]
+    private var old: [Key: Value] = [:]
+    private let generationCountMax: Int
+
+    init(countMax: Int) {
+        generationCountMax = max(1, countMax / 2)
+    }
+
+    var count: Int { young.count + old.count }
+
+    /// Returns nil on a cache miss. A hit counts as a use.
+    mutating func find(_ key: Key) -> Value? {
+        if let value = young[key] { return value }
+        guard let value = old.removeValue(forKey: key) else { return nil }
+        insert(value, for: key)
+        return value
+    }
+
+    mutating func insert(_ value: Value, for key: Key) {
+        if young.count >= generationCountMax {
+            old = young
+            young = [:]
+        }
+        young[key] = value
+    }
+
+    mutating func remove(_ key: Key) {
+        young[key] = nil
+        old[key] = nil
+    }
+
+    mutating func removeAll() {
+        young = [:]
+        old = [:]
+    }
+}
