@@ -87,11 +87,11 @@ let package = Package(
         ),
 
         // The ports, filled.
-        .target(name: "CJoinedWrites"),
+        .target(name: "CSQLiteVFS"),
         .target(
             name: "SQLiteStore",
             dependencies: [
-                "Engine", "Identity", "JourneyModel", "Telemetry", "CJoinedWrites",
+                "Engine", "Identity", "JourneyModel", "Telemetry", "CSQLiteVFS",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),

@@ -291,13 +291,13 @@ enum PushToken {
 }
 
 /// POST /apple/notifications
-struct AppleNoticeBody {
+struct AppleNotificationBody {
     /// A JWS in compact form.
     var payload: String
 
-    static func decode(_ request: Request) throws(ProblemAnswer) -> AppleNoticeBody {
+    static func decode(_ request: Request) throws(ProblemAnswer) -> AppleNotificationBody {
         try AccountBody.decode(request) { members in
-            members.credential("payload").map { AppleNoticeBody(payload: $0.reveal()) }
+            members.credential("payload").map { AppleNotificationBody(payload: $0.reveal()) }
         }
     }
 }

@@ -10,7 +10,7 @@ import Telemetry
 struct AppleHandlers: Sendable {
     let tokens: any AppleTokenVerifying
     let signIns: any SigningIn
-    let notices: any AppleNoticeTaking
+    let notices: any AppleNotificationService
     let failures: AccountFailures
 
     var signIn: OpenHandler {
@@ -41,8 +41,8 @@ struct AppleHandlers: Sendable {
     /// Anything but 200 makes Apple send the notice again.
     var takeNotice: OpenHandler {
         { request throws(ProblemAnswer) in
-            let body = try AppleNoticeBody.decode(request)
-            let notice: AppleNotice
+            let body = try AppleNotificationBody.decode(request)
+            let notice: AppleServerNotification
             do throws(AppleTokenRefusal) {
                 notice = try await tokens.notice(of: body.payload, atSecondsSince1970: request.receivedAtSeconds)
             } catch { throw problem(error) }

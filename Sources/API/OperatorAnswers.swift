@@ -5,7 +5,7 @@ import JourneyModel
 
 enum OperatorAnswers {
     static func picture(
-        _ picture: OperatorPicture.Picture, requests: RequestFigures.Sum, settings: VersionedSettings,
+        _ picture: DashboardSnapshot.Picture, requests: RequestStatistics.Sum, settings: VersionedSettings,
         admission: String, freeBytes: Int64?, outbox: [OutboxStatus], version: String, server: ServerSettings?,
         instances: [InstanceState]
     ) -> [UInt8] {
@@ -69,7 +69,7 @@ extension JSONWriter {
     }
 
     /// Sixty of them, the oldest first, those without events too.
-    fileprivate mutating func minutes(_ picture: OperatorPicture.Picture) {
+    fileprivate mutating func minutes(_ picture: DashboardSnapshot.Picture) {
         let last = picture.asOf.millisecondsSinceEpoch / 60_000
         var counts: [Int64: [Verdict.Transition: Int]] = [:]
         for tally in picture.tallies {
@@ -77,7 +77,7 @@ extension JSONWriter {
         }
         name("minutes")
         beginArray()
-        for minute in (last - OperatorPicture.minutes + 1)...last {
+        for minute in (last - DashboardSnapshot.minutes + 1)...last {
             beginObject()
             member("minute", RFC3339.text(of: Moment(millisecondsSinceEpoch: minute * 60_000)))
             for transition in Verdict.Transition.allCases {
@@ -135,7 +135,7 @@ extension JSONWriter {
         endArray()
     }
 
-    fileprivate mutating func requests(_ sum: RequestFigures.Sum) {
+    fileprivate mutating func requests(_ sum: RequestStatistics.Sum) {
         name("requests")
         beginObject()
         member("seconds", sum.seconds)

@@ -17,7 +17,7 @@ package struct OperatorParts: Sendable {
     package var lists: any OperatorListReader
     package var drivers: DriverCounts
     package var history: OperationHistory
-    package var figures: RequestFigures
+    package var figures: RequestStatistics
     package var refused = RefusedRequests()
     /// `process`, `redis`, or `redis-unreachable`.
     package var admission: @Sendable () -> String
@@ -35,7 +35,7 @@ package struct OperatorParts: Sendable {
 
     package init(
         token: Secret<String>?, guesses: OperatorGuesses, reader: any OperatorReader, lists: any OperatorListReader,
-        drivers: DriverCounts, history: OperationHistory, figures: RequestFigures,
+        drivers: DriverCounts, history: OperationHistory, figures: RequestStatistics,
         admission: @escaping @Sendable () -> String, freeBytes: @escaping @Sendable () -> Int64?,
         outbox: @escaping @Sendable () async -> [OutboxStatus], version: String,
         settings: @escaping @Sendable () -> ServerSettings? = { nil },
@@ -65,7 +65,7 @@ struct OperatorHandlers: Sendable {
     static let versionsMax = 50
 
     let operation: OperatorParts
-    let picture: OperatorPicture
+    let picture: DashboardSnapshot
     let settings: SettingsInForce
     let clock: @Sendable () -> Moment
     let logger: Logger
@@ -81,7 +81,7 @@ struct OperatorHandlers: Sendable {
         self.access = access
         self.isEnding = isEnding
         self.operation = operation
-        picture = OperatorPicture(reader: operation.reader, drivers: operation.drivers)
+        picture = DashboardSnapshot(reader: operation.reader, drivers: operation.drivers)
         self.settings = settings
         self.clock = clock
         self.logger = logger

@@ -12,7 +12,7 @@ package struct SignInServices: Sendable {
     package var accounts: any AccountKeeping
     package var devices: any DeviceKeeping
     package var appleTokens: any AppleTokenVerifying
-    package var appleNotices: any AppleNoticeTaking
+    package var appleNotices: any AppleNotificationService
     /// False where nobody configured how a code reaches a phone.
     package var sendsCodes: Bool
     /// The body of GET /.well-known/jwks.json.
@@ -20,7 +20,7 @@ package struct SignInServices: Sendable {
 
     package init(
         signIns: any SigningIn, sessions: any SignInSessionKeeping, accounts: any AccountKeeping,
-        devices: any DeviceKeeping, appleTokens: any AppleTokenVerifying, appleNotices: any AppleNoticeTaking,
+        devices: any DeviceKeeping, appleTokens: any AppleTokenVerifying, appleNotices: any AppleNotificationService,
         sendsCodes: Bool, publicKeySet: [UInt8]
     ) {
         self.signIns = signIns

@@ -33,7 +33,7 @@ struct BackupCommand: AsyncParsableCommand {
     func run() async throws {
         let path = try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides)).required()
             .databasePath
-        try carefully("pages") { progress throws(CareRefusal) in
+        try carefully("pages") { progress throws(MaintenanceRefusal) in
             try DatabaseBackup.make(of: path, to: file, replacing: force, progress)
         }
         print("\(file): a copy of \(path), verified")
@@ -78,11 +78,11 @@ struct RestoreCommand: AsyncParsableCommand {
     func run() async throws {
         let path = try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides)).required()
             .databasePath
-        let plan = try refusing { () throws(CareRefusal) in try DatabaseBackup.planRestore(of: file, to: path) }
+        let plan = try refusing { () throws(MaintenanceRefusal) in try DatabaseBackup.planRestore(of: file, to: path) }
         print(Self.text(plan, file: file, path: path))
         if let loss = plan.loss { try confirm("\(loss) Restore it all the same?", yes: yes) }
         let stamp = timestamp(millisecondsSince1970()).filter { $0 != ":" && $0 != "-" }
-        let old = try carefully("pages") { progress throws(CareRefusal) in
+        let old = try carefully("pages") { progress throws(MaintenanceRefusal) in
             try DatabaseBackup.restore(file, to: path, stamp: stamp, progress)
         }
         print("\(path): restored from \(file)" + (old.map { "; what was there is now \($0)" } ?? ""))
@@ -132,7 +132,7 @@ struct CheckCommand: AsyncParsableCommand {
     func run() async throws {
         let path = try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides)).required()
             .databasePath
-        let report = try carefully("events") { progress throws(CareRefusal) in
+        let report = try carefully("events") { progress throws(MaintenanceRefusal) in
             let check = try DatabaseCheck(path: path)
             defer { check.close() }
             return try check.run(progress)
@@ -146,18 +146,18 @@ struct CheckCommand: AsyncParsableCommand {
 
 /// Runs it with its progress on standard error; what it refuses is told there, and the command fails.
 private func carefully<Outcome>(
-    _ unit: String, _ body: ((CareProgress) -> Void) throws(CareRefusal) -> Outcome
+    _ unit: String, _ body: ((MaintenanceProgress) -> Void) throws(MaintenanceRefusal) -> Outcome
 ) throws -> Outcome {
     let output = ProgressOutput(unit: unit)
-    return try refusing { () throws(CareRefusal) in
+    return try refusing { () throws(MaintenanceRefusal) in
         defer { output.end() }
         return try body { output.show(DeliveryProgress(delivered: $0.done, total: $0.total)) }
     }
 }
 
 /// Writes a refusal to standard error and fails the command.
-private func refusing<Outcome>(_ body: () throws(CareRefusal) -> Outcome) throws -> Outcome {
-    do throws(CareRefusal) {
+private func refusing<Outcome>(_ body: () throws(MaintenanceRefusal) -> Outcome) throws -> Outcome {
+    do throws(MaintenanceRefusal) {
         return try body()
     } catch {
         writeToStandardError("\(error)\n")

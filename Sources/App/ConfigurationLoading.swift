@@ -60,7 +60,7 @@ extension Configuration {
             connectionsMax: reading.value(of: Variables.connectionsMax),
             connectionsPerAddressMax: reading.value(of: Variables.connectionsPerAddressMax),
             trustedProxies: reading.value(of: Variables.trustedProxies),
-            crossOrigin: reading.value(of: Variables.corsAllowedOrigins), patience: HTTP.Patience(&reading),
+            crossOrigin: reading.value(of: Variables.corsAllowedOrigins), timeouts: HTTP.Timeouts(&reading),
             outputBufferBytes: reading.value(of: Variables.outputBufferBytes),
             bufferedBytesMax: reading.value(of: Variables.bufferedBytesMax))
         instanceName = namedInstance ?? http.instanceName
@@ -138,7 +138,7 @@ extension Configuration.HTTP {
     }
 }
 
-extension Configuration.HTTP.Patience {
+extension Configuration.HTTP.Timeouts {
     fileprivate init(_ reading: inout ConfigurationReading) {
         headerTimeoutSeconds = reading.value(of: Variables.headerTimeoutSeconds)
         bodyTimeoutSeconds = reading.value(of: Variables.bodyTimeoutSeconds)

@@ -73,7 +73,7 @@ struct DriverFindCommand: AsyncParsableCommand {
         writeToStandardError("\(path): nobody fits.\n")
         if let id, let key = try configuration.tokens.existingKey() {
             let erasedAt = try reading(path) { (records: DriverRecords) throws(RecordsUnreadable) in
-                try records.erasedAt(DriverID(id), KeyedDigests(signingKey: key))
+                try records.erasedAt(DriverID(id), KeyedHashes(signingKey: key))
             }
             if let erasedAt { writeToStandardError("This driver was deleted at \(RFC3339.text(of: erasedAt)).\n") }
         }
@@ -179,7 +179,7 @@ func changing<Outcome>(
 ) async throws -> Outcome {
     let configuration = try Configuration.report(from: ConfigurationInput(overrides: options.overrides)).required()
     let path = configuration.databasePath
-    let digests = KeyedDigests(signingKey: try configuration.tokens.requiredKey())
+    let digests = KeyedHashes(signingKey: try configuration.tokens.requiredKey())
     do {
         let store = try SQLiteEventStore(existing: path, digests: digests)
         let outcome: Outcome

@@ -39,7 +39,7 @@ struct InstanceKeeping: Sendable {
     }
 
     init(
-        _ report: ConfigurationReport, name: String, store: SQLiteEventStore, digests: KeyedDigests,
+        _ report: ConfigurationReport, name: String, store: SQLiteEventStore, digests: KeyedHashes,
         settings: SettingsInForce, startedAt: Moment, clock: @escaping @Sendable () -> Moment, logger: Logger
     ) {
         self.store = store
@@ -132,7 +132,7 @@ struct InstanceKeeping: Sendable {
     private static let secretNames = Set(Variables.all.filter(\.isSecret).map(\.name))
     private static let signingKeyNames: Set<String> = [Variables.jwtSecret.name, Variables.jwtPrivateKeyFile.name]
 
-    private static func shared(_ variables: [ReadVariable], digests: KeyedDigests) -> [String: String] {
+    private static func shared(_ variables: [ReadVariable], digests: KeyedHashes) -> [String: String] {
         var settings: [String: String] = [:]
         for variable in variables where !own.contains(variable.declaration.name) {
             let name = variable.declaration.name

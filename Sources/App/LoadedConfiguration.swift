@@ -27,12 +27,12 @@ struct Configuration: Sendable {
         var trustedProxies: TrustedProxies
         /// Nil: no web page of another origin.
         var crossOrigin: CrossOrigin?
-        var patience: Patience
+        var timeouts: Timeouts
         var outputBufferBytes: Int
         var bufferedBytesMax: Int
 
         /// How long a client is waited for.
-        struct Patience: Hashable, Sendable {
+        struct Timeouts: Hashable, Sendable {
             var headerTimeoutSeconds: Int
             var bodyTimeoutSeconds: Int
             var bodyBytesPerSecondMin: Int

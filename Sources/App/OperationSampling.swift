@@ -77,7 +77,7 @@ struct OperationSampling: Sendable {
         sampling.add { info.set(settings.read().version) }
     }
 
-    func add(_ redis: SharedAdmission) {
+    func add(_ redis: RedisRateLimiter) {
         let connections = factory.gauge(MetricFamilies.redisConnections)
         let states = [CircuitBreaker.State.closed, .open, .halfOpen].map {
             ($0, factory.gauge(MetricFamilies.redisBreaker, [("state", $0.rawValue)]))

@@ -24,7 +24,7 @@ struct OperationWiring: Sendable {
 
     init(
         _ configuration: Configuration, metrics: PrometheusMetrics, store: SQLiteEventStore, drivers: DriverCounts,
-        settings: SettingsInForce, settingsStatus: SettingsStatus, shared: SharedAdmission?, guesses: OperatorGuesses,
+        settings: SettingsInForce, settingsStatus: SettingsStatus, shared: RedisRateLimiter?, guesses: OperatorGuesses,
         loops: EventLoopGroup, instance: InstanceKeeping
     ) {
         self.metrics = metrics

@@ -21,7 +21,7 @@ struct ServerService: Service {
 
 /// Keeps the connections to Redis.
 struct RedisService: Service {
-    let admission: SharedAdmission
+    let admission: RedisRateLimiter
 
     func run() async throws {
         await cancelWhenGracefulShutdown { await admission.run() }

@@ -14,7 +14,7 @@ import Telemetry
 struct SignInWiring {
     let verifier: AccessTokenVerifier
     let services: SignInServices
-    private let memory: SignInMemory
+    private let memory: SessionStatusCache
     private let outgoing: OutgoingWiring
     /// Nil: codes go to no webhook.
     var webhook: WebhookCodeDelivery? { outgoing.delivery as? WebhookCodeDelivery }
@@ -22,17 +22,17 @@ struct SignInWiring {
     var revocationFailure: DeliveryFailure { outgoing.revocationFailure }
 
     init(
-        _ configuration: Configuration, key: SigningKey, digests: KeyedDigests, store: SQLiteEventStore,
+        _ configuration: Configuration, key: SigningKey, digests: KeyedHashes, store: SQLiteEventStore,
         admission: any Admission, http: OutgoingHTTP, clock: @escaping @Sendable () -> Moment, logger: Logger
     ) async {
         let accounts = SQLiteAccounts(store: store, digests: digests)
         outgoing = await OutgoingWiring(
             configuration, http: http, queue: accounts, clock: clock, logger: logger)
-        memory = SignInMemory(store: accounts)
+        memory = SessionStatusCache(store: accounts)
         verifier = AccessTokenVerifier(
             key: key, scope: configuration.tokens.scope, trustExternal: configuration.tokens.trustsExternal,
             signInSessions: memory)
-        let mint = TokenMint(
+        let mint = SessionTokenIssuer(
             issuer: await AccessTokenIssuer(key: key, scope: configuration.tokens.scope),
             lifetimes: configuration.tokens.lifetimes, derived: DerivedTokens(signingKey: key))
         let signIns = SignIns(
@@ -102,7 +102,7 @@ private struct OutgoingWiring {
         return AppleTokenEndpoint(
             http: http, tokenURL: configuration.apple.tokenURL.url, revokeURL: configuration.apple.revokeURL.url,
             clientSecret: await AppleClientSecret(teamID: exchange.teamID, keyID: exchange.keyID, key: exchange.key),
-            seal: DataSeal(dataKey: dataKey), clock: clock)
+            seal: FieldEncryption(dataKey: dataKey), clock: clock)
     }
 }
 

@@ -94,7 +94,7 @@ struct VerifyErasedCommand: AsyncParsableCommand {
                 "\(path): whether --driver was ever here cannot be told without the server's signing key.\n")
         }
         let erasedAt = try reading(path) { (records: DriverRecords) throws(RecordsUnreadable) in
-            try records.erasedAt(driver, KeyedDigests(signingKey: key))
+            try records.erasedAt(driver, KeyedHashes(signingKey: key))
         }
         guard let erasedAt else {
             writeToStandardError(
@@ -136,7 +136,7 @@ struct VerifyErasedCommand: AsyncParsableCommand {
         let loops = try EventLoopGroup(count: 1)
         let keys: Result<[String], any Error>
         do {
-            keys = .success(try await SharedAdmission.keys(of: DriverID(driver), at: endpoint, on: loops.loops[0]))
+            keys = .success(try await RedisRateLimiter.keys(of: DriverID(driver), at: endpoint, on: loops.loops[0]))
         } catch {
             keys = .failure(error)
         }

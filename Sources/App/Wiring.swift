@@ -25,7 +25,7 @@ struct Wiring {
     private let store: SQLiteEventStore
     private let admission: any Admission
     /// The same admission when it is Redis's, which has connections to keep.
-    private let shared: SharedAdmission?
+    private let shared: RedisRateLimiter?
     private let settings: SettingsInForce
     private let settingsStatus: SettingsStatus
     private let instance: InstanceKeeping
@@ -49,7 +49,7 @@ struct Wiring {
         startAndStop = StartAndStopLog(logger: logger, startedAtMilliseconds: millisecondsSince1970())
         loops = try EventLoopGroup(count: configuration.http.eventLoopCount)
         let key = try configuration.tokens.signingKey()
-        let digests = KeyedDigests(signingKey: key)
+        let digests = KeyedHashes(signingKey: key)
         let metrics = PrometheusMetrics()
         store = try Self.openStore(
             configuration.databasePath, at: startAndStop.startedAtMilliseconds, digests: digests, metrics: metrics)
@@ -60,9 +60,9 @@ struct Wiring {
             report, name: configuration.instanceName, store: store, digests: digests, settings: settings,
             startedAt: startedAt, clock: Self.now, logger: logger)
 
-        let process = InProcessAdmission(limits: configuration.rateLimits)
+        let process = LocalRateLimiter(limits: configuration.rateLimits)
         if let endpoint = configuration.redis.endpoint {
-            let shared = SharedAdmission(
+            let shared = RedisRateLimiter(
                 endpoint: endpoint, timeoutMilliseconds: configuration.redis.timeoutMilliseconds, fallback: process,
                 loops: loops, logger: logger)
             (self.shared, admission) = (shared, shared)
@@ -83,7 +83,7 @@ struct Wiring {
             clock: Self.now,
             logger: logger)
         streams = JourneyStreams(journeys: store, logger: logger)
-        let figures = RequestFigures { millisecondsSince1970() / 1000 }
+        let figures = RequestStatistics { millisecondsSince1970() / 1000 }
         operationHistory = OperationHistory(
             store: store, totals: { HistoryTotals.read(metrics) }, clock: Self.now, logger: logger)
         let outbox = OutboxReading(
@@ -132,13 +132,13 @@ struct Wiring {
         services.append(LoopService(loop: instance.run, end: instance.end))
         services.append(LoopService(loop: requestLog.run, end: requestLog.reportLastOmitted))
         if let shared { services.append(RedisService(admission: shared)) }
-        let deadlines = DeadlineKeeping(
+        let deadlines = ExpiryScheduler(
             store: store, settings: settings, clock: Self.now, logger: logger, metrics: watching.metrics)
         services.append(LoopService(loop: deadlines.run))
         services.append(LoopService(loop: RefoldKeeping(store: store, logger: logger).run))
         services += signIn.loops
         services.append(LoopService(loop: operationHistory.run))
-        let truncation = LogTruncation(log: store, bytesMax: SQLiteEventStore.logBytesMax, logger: logger)
+        let truncation = WALTruncation(log: store, bytesMax: SQLiteEventStore.logBytesMax, logger: logger)
         services.append(LoopService(loop: truncation.run))
         let forwards = configuration.analytics != nil
         let retention = RetentionKeeping(
@@ -181,8 +181,8 @@ struct Wiring {
     }
 
     private static func operation(
-        _ configuration: Configuration, guesses: OperatorGuesses, figures: RequestFigures, store: SQLiteEventStore,
-        drivers: DriverCounts, history: OperationHistory, outbox: OutboxReading, shared: SharedAdmission?,
+        _ configuration: Configuration, guesses: OperatorGuesses, figures: RequestStatistics, store: SQLiteEventStore,
+        drivers: DriverCounts, history: OperationHistory, outbox: OutboxReading, shared: RedisRateLimiter?,
         settings: SettingsStatus, instance: InstanceKeeping
     ) -> OperatorParts {
         OperatorParts(
@@ -205,7 +205,7 @@ struct Wiring {
 
     /// The database, in a folder that is made when it is not there.
     static func openStore(
-        _ path: String, at now: Int64 = millisecondsSince1970(), digests: KeyedDigests? = nil,
+        _ path: String, at now: Int64 = millisecondsSince1970(), digests: KeyedHashes? = nil,
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) throws -> SQLiteEventStore {
         let folder = URL(fileURLWithPath: path).deletingLastPathComponent()
@@ -242,11 +242,11 @@ extension Configuration.HTTP {
         configuration.connectionsPerAddressMax = connectionsPerAddressMax
         configuration.trustedProxies = trustedProxies
         configuration.crossOrigin = crossOrigin
-        configuration.headTimeoutMilliseconds = patience.headerTimeoutSeconds * 1000
-        configuration.bodyTimeoutMilliseconds = patience.bodyTimeoutSeconds * 1000
-        configuration.bodyBytesPerSecondMin = patience.bodyBytesPerSecondMin
-        configuration.idleTimeoutMilliseconds = patience.idleTimeoutSeconds * 1000
-        configuration.writeStallMilliseconds = patience.writeStallTimeoutSeconds * 1000
+        configuration.headTimeoutMilliseconds = timeouts.headerTimeoutSeconds * 1000
+        configuration.bodyTimeoutMilliseconds = timeouts.bodyTimeoutSeconds * 1000
+        configuration.bodyBytesPerSecondMin = timeouts.bodyBytesPerSecondMin
+        configuration.idleTimeoutMilliseconds = timeouts.idleTimeoutSeconds * 1000
+        configuration.writeStallMilliseconds = timeouts.writeStallTimeoutSeconds * 1000
         configuration.outputBytesMax = outputBufferBytes
         configuration.bufferedBytesMax = bufferedBytesMax
         return configuration

@@ -22,7 +22,7 @@ package protocol Admission: Sendable {
     /// A new event is on disk whose claim was `.known`: it came in on the charge of another request with its key, which
     /// may be given back. Charges the event itself, also beyond the limit, so that it is paid for whatever becomes of
     /// the other one. Does not wait.
-    func chargeAfterwards(_ claim: AdmissionClaim)
+    func forceCharge(_ claim: AdmissionClaim)
 
     /// An `.admitted` event was refused after all, or turned out to be a repeat: takes the charge back. Does not wait.
     func refund(_ claim: AdmissionClaim)

@@ -63,7 +63,7 @@ package struct StoredExpiries: Hashable, Sendable {
 }
 
 /// Asks for expiries when they are due.
-package struct DeadlineKeeping: Sendable {
+package struct ExpiryScheduler: Sendable {
     /// Another instance may start a deadline that is due before the earliest known here, and clocks are set: so the
     /// store is asked at least so often. Half of the second within which an expiry is stored.
     package static let pauseMillisecondsMax: Int64 = 500

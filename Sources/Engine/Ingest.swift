@@ -161,7 +161,7 @@ package struct Ingest: Sendable {
         let givesBack = isFree && verdict == .admitted
         if givesBack { admission.refund(claim) }
         if case .acknowledged(let acknowledgement) = answer {
-            if !acknowledgement.isRepeat, verdict == .known { admission.chargeAfterwards(claim) }
+            if !acknowledgement.isRepeat, verdict == .known { admission.forceCharge(claim) }
             admission.recordStored(claim, isRepeat: acknowledgement.isRepeat)
         }
         return givesBack

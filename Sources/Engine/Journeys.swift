@@ -22,10 +22,10 @@ package protocol JourneyReader: Sendable {
     ) async throws(StoreFailure) -> TimelineOutcome
 
     /// Whose events were committed after event `id`, by any process; nil: only the newest event is asked for.
-    func news(after id: Int64?) async throws(StoreFailure) -> JourneyNews
+    func news(after id: Int64?) async throws(StoreFailure) -> CommittedChanges
 }
 
-package struct JourneyNews: Hashable, Sendable {
+package struct CommittedChanges: Hashable, Sendable {
     package enum Drivers: Hashable, Sendable {
         case these([DriverID])
         /// Too many events to look through, or no event to begin at: anybody's.

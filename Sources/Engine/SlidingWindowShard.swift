@@ -1,4 +1,4 @@
-// A part of the drivers of an `InProcessAdmission`, behind one lock: their windows and the keys of their stored
+// A part of the drivers of an `LocalRateLimiter`, behind one lock: their windows and the keys of their stored
 // events. The decisions of contract, section 4, are here; time comes in as an argument.
 
 import JourneyModel
@@ -86,7 +86,7 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    func countAlong(
+    func reconcile(
         _ claim: HashedClaim, with decision: AdmissionDecision, askedAt: Int64, at time: Int64
     ) -> CountedAlong {
         withWindow(of: claim, at: time) { window, isStored, now in

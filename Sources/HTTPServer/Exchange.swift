@@ -4,7 +4,7 @@ internal import Sockets
 /// One request in the making, and what is to become of it.
 struct Exchange {
     enum Destination {
-        case handler(PlacedRoute)
+        case handler(RegisteredRoute)
         /// Decided before the body was read; the body is read only to keep the connection.
         case refusal(Status, detail: String, fields: Fields)
         /// 204 with these fields: OPTIONS, and the preflights of browsers.
@@ -33,7 +33,7 @@ struct Exchange {
         return false
     }
 
-    var placed: PlacedRoute? {
+    var placed: RegisteredRoute? {
         if case .handler(let placed) = destination { return placed }
         return nil
     }

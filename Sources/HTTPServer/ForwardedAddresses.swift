@@ -5,7 +5,7 @@ internal import HTTP1
 internal import Sockets
 
 /// What one proxy said about whom it talked to: nil when that is no IP number (`unknown`, `_hidden`) or not readable.
-typealias ForwardedAddress = IPNumber?
+typealias ForwardedAddress = IPAddress?
 
 enum ForwardedAddresses {
     /// Of a chain the last so many are looked at: nobody has more proxies of their own.
@@ -31,13 +31,13 @@ enum ForwardedAddresses {
     /// numbers without brackets too.
     static func node(_ bytes: some Collection<UInt8>) -> ForwardedAddress {
         let text = String(decoding: bytes, as: UTF8.self)
-        if let number = IPNumber(text) { return number }
+        if let number = IPAddress(text) { return number }
         if text.hasPrefix("[") {
             guard let end = text.firstIndex(of: "]"), isPort(text[text.index(after: end)...]) else { return nil }
-            return IPNumber(String(text[..<end].dropFirst()))
+            return IPAddress(String(text[..<end].dropFirst()))
         }
         guard let colon = text.firstIndex(of: ":"), isPort(text[colon...]) else { return nil }
-        return IPNumber(String(text[..<colon]))
+        return IPAddress(String(text[..<colon]))
     }
 
     /// Empty, or a colon with a number or a name after it.

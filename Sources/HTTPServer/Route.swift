@@ -29,7 +29,7 @@ package struct Route: Sendable {
 }
 
 /// A route of a server. An object, so that handing it on costs one reference.
-package final class PlacedRoute: Sendable {
+package final class RegisteredRoute: Sendable {
     package let route: Route
     /// Its place among the routes of the server, by which its figures are kept.
     let place: Int

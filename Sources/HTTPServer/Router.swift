@@ -7,7 +7,7 @@ package import HTTP1
 
 package struct Router: Sendable {
     package enum Match: Sendable {
-        case route(PlacedRoute, parameters: [String: String])
+        case route(RegisteredRoute, parameters: [String: String])
         case notFound
         /// `allow`: what the path takes, as the Allow field lists it.
         case methodNotAllowed(allow: String)
@@ -16,7 +16,7 @@ package struct Router: Sendable {
     }
 
     private struct Resource: Sendable {
-        var routes: [PlacedRoute] = []
+        var routes: [RegisteredRoute] = []
         var allow = ""
     }
 
@@ -38,7 +38,7 @@ package struct Router: Sendable {
         var resources: [String: Resource] = [:]
         for (place, route) in routes.enumerated() {
             if resources[route.template] == nil { order.append(route.template) }
-            resources[route.template, default: Resource()].routes.append(PlacedRoute(route, place: place))
+            resources[route.template, default: Resource()].routes.append(RegisteredRoute(route, place: place))
         }
         for template in order {
             guard var resource = resources[template] else { continue }

@@ -23,7 +23,7 @@ package final class Server: Sendable {
     private let givenLoops: EventLoopGroup?
     private let metrics: RequestMetrics
     private let bufferBudget: BufferBudget
-    private let census: ConnectionCensus
+    private let census: ConnectionLimiter
 
     private struct State {
         var loops: EventLoopGroup?
@@ -46,7 +46,7 @@ package final class Server: Sendable {
         givenLoops = loops
         self.metrics = RequestMetrics(routes, metrics)
         bufferBudget = BufferBudget(bytesMax: configuration.bufferedBytesMax)
-        census = ConnectionCensus(
+        census = ConnectionLimiter(
             ConnectionLimits(
                 connectionsMax: configuration.connectionsMax,
                 connectionsPerAddressMax: configuration.connectionsPerAddressMax))
@@ -57,7 +57,7 @@ package final class Server: Sendable {
     package func start() async throws -> [SocketAddress] {
         let loops = try givenLoops ?? EventLoopGroup(count: configuration.loops)
         state.withLock { $0.loops = loops }
-        let serving = Serving(
+        let serving = ServerContext(
             configuration: configuration, router: Router(routes), refusals: refusals, observer: observer,
             logger: logger, bufferBudget: bufferBudget, metrics: metrics,
             clocks: loops.loops.map { _ in LoopClock() })
@@ -75,7 +75,7 @@ package final class Server: Sendable {
     }
 
     private func listen(
-        on address: SocketAddress, loops: EventLoopGroup, census: ConnectionCensus, handler: Serving
+        on address: SocketAddress, loops: EventLoopGroup, census: ConnectionLimiter, handler: ServerContext
     ) async throws(CannotListen) -> ListenerGroup {
         do throws(TransportError) {
             return try await ListenerGroup.listen(

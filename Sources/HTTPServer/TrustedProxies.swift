@@ -29,7 +29,7 @@ package struct ClientAddress: Hashable, Sendable {
 /// The networks whose forwarding field is believed. Empty: nobody's.
 package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
     private struct Network: Hashable, Sendable {
-        var number: IPNumber
+        var number: IPAddress
         var prefixBits: Int
     }
     private var networks: [Network] = []
@@ -53,7 +53,7 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
                 continue
             }
             let parts = text.split(separator: "/", omittingEmptySubsequences: false)
-            guard let first = parts.first, parts.count <= 2, let number = IPNumber(String(first)) else { return nil }
+            guard let first = parts.first, parts.count <= 2, let number = IPAddress(String(first)) else { return nil }
             var prefixBits = number.bytes.count * 8
             if parts.count == 2 {
                 guard parts[1].utf8.count <= 3, parts[1].utf8.allSatisfy({ (48...57).contains($0) }),
@@ -90,7 +90,7 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
     private func trusts(_ address: String) -> Bool {
         if networks.isEmpty && !unixSocket { return false }
         if address.isEmpty { return unixSocket }
-        guard let number = IPNumber(address) else { return false }
+        guard let number = IPAddress(address) else { return false }
         return networks.contains { number.hasPrefix(of: $0.number, bits: $0.prefixBits) }
     }
 }

@@ -18,12 +18,12 @@ package protocol SignInSessions: Sendable {
 
     /// Goes up, never from below 0, before anything that was admitted at once may not be any more: whoever was, at this
     /// count, need not be asked about until it changes. nil: ask every time.
-    var endings: Int? { get }
+    var revocationEpoch: Int? { get }
 }
 
 extension SignInSessions {
     package func admitAtOnce(_ caller: Caller, issuedAt: Double) throws(TokenRefusal) -> Bool { false }
-    package var endings: Int? { nil }
+    package var revocationEpoch: Int? { nil }
 }
 
 /// Verifies access tokens with one key. Safe to use from every thread.
@@ -38,7 +38,7 @@ package final class AccessTokenVerifier: TokenVerifier {
     private let scope: TokenScope
     private let trustsExternal: Bool
     private let signInSessions: (any SignInSessions)?
-    private let remembered: VerifiedTokens
+    private let remembered: VerifiedTokenCache
 
     /// `signInSessions` nil: every `sid` is unknown, and nobody was ever deleted. `trustExternal` false refuses tokens
     /// without one (`JWT_TRUST_EXTERNAL`).
@@ -51,7 +51,7 @@ package final class AccessTokenVerifier: TokenVerifier {
         self.scope = scope
         self.trustsExternal = trustExternal
         self.signInSessions = signInSessions
-        remembered = VerifiedTokens(countMax: rememberedMax)
+        remembered = VerifiedTokenCache(countMax: rememberedMax)
     }
 
     package func verify(_ token: String, atSecondsSince1970 now: Int64) async throws(TokenRefusal) -> Caller {
@@ -69,13 +69,13 @@ package final class AccessTokenVerifier: TokenVerifier {
     ) throws(TokenRefusal) -> Caller? {
         guard token.count <= Self.tokenBytesMax else { return nil }
         guard let known = try known(TokenDigest(of: token), now) else { return nil }
-        let endings = signInSessions?.endings
-        if let endings, known.wasAdmitted(at: endings) { return known.token.caller }
+        let revocationEpoch = signInSessions?.revocationEpoch
+        if let revocationEpoch, known.wasAdmitted(at: revocationEpoch) { return known.token.caller }
         try judgeSignInSession(of: known.token)
         let caller = known.token.caller
         guard let signInSessions else { return caller }
         guard try signInSessions.admitAtOnce(caller, issuedAt: known.token.issuedAt) else { return nil }
-        if let endings { known.isAdmitted(at: endings) }
+        if let revocationEpoch { known.isAdmitted(at: revocationEpoch) }
         return caller
     }
 

@@ -103,7 +103,7 @@ package protocol DeviceKeeping: Sendable {
 }
 
 /// POST /apple/notifications, once the notice is verified.
-package protocol AppleNoticeTaking: Sendable {
+package protocol AppleNotificationService: Sendable {
     /// The same `jti` again does nothing and is no error.
-    func take(_ notice: AppleNotice, from origin: RequestOrigin) async throws(AccountFailure)
+    func take(_ notice: AppleServerNotification, from origin: RequestOrigin) async throws(AccountFailure)
 }

@@ -155,7 +155,7 @@ package protocol AccountRecordStore: Sendable {
 
     /// Answers the driver who was deleted by it, if one was.
     func take(
-        _ notice: AppleNotice, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin
+        _ notice: AppleServerNotification, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin
     ) async throws(AccountFailure) -> DriverID?
 }
 

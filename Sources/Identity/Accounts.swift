@@ -2,16 +2,16 @@
 
 package import JourneyModel
 
-package struct Accounts: AccountKeeping, AppleNoticeTaking {
+package struct Accounts: AccountKeeping, AppleNotificationService {
     private let store: any AccountRecordStore
-    private let memory: SignInMemory
+    private let memory: SessionStatusCache
     private let exports = ExportPlaces()
     private let forget: @Sendable (DriverID) async -> Void
 
     /// - Parameter forget: removes what other parts keep under the name of a driver who was deleted; does not fail, and
     ///   takes no longer than a request may.
     package init(
-        store: any AccountRecordStore, memory: SignInMemory,
+        store: any AccountRecordStore, memory: SessionStatusCache,
         forget: @escaping @Sendable (DriverID) async -> Void = { _ in }
     ) {
         self.store = store
@@ -54,7 +54,7 @@ package struct Accounts: AccountKeeping, AppleNoticeTaking {
         return place.holding(while: try await store.export(of: caller, from: origin))
     }
 
-    package func take(_ notice: AppleNotice, from origin: RequestOrigin) async throws(AccountFailure) {
+    package func take(_ notice: AppleServerNotification, from origin: RequestOrigin) async throws(AccountFailure) {
         let erased = try await store.take(
             notice, receipt: Self.receipt(at: origin.at), pseudonym: Self.pseudonym(), from: origin)
         await memory.catchUp()

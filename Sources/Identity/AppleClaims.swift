@@ -57,13 +57,13 @@ struct AppleClaims {
     }
 
     /// Of a notice: `events` is one event, as JSON in a string.
-    func notice() throws(AppleTokenRefusal) -> AppleNotice {
+    func notice() throws(AppleTokenRefusal) -> AppleServerNotification {
         let jti = try usable("jti", of: json, lengthMax: Self.identifierLengthMax)
         guard let text = json["events"]?.text, let event = try? JSONValue.parse(Array(text.utf8)),
             let type = event["type"]?.text
         else { throw .refused(.claims) }
         let subject = try usable("sub", of: event, lengthMax: Self.subjectLengthMax)
-        return AppleNotice(
+        return AppleServerNotification(
             kind: Self.kind(type), subject: subject, jti: jti, happenedAtSeconds: Self.seconds(event["event_time"]))
     }
 
@@ -100,7 +100,7 @@ struct AppleClaims {
         claim == .bool(true) || claim?.text == "true"
     }
 
-    private static func kind(_ type: String) -> AppleNotice.Kind {
+    private static func kind(_ type: String) -> AppleServerNotification.Kind {
         switch type {
         case "consent-revoked": .consentRevoked
         case "account-delete", "account-deleted": .accountDeleted

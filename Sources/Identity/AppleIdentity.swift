@@ -35,7 +35,7 @@ package struct AppleIdentity: Hashable, Sendable {
 }
 
 /// A verified notice of Apple's server (POST /apple/notifications): the `events` of its token and its `jti`.
-package struct AppleNotice: Hashable, Sendable {
+package struct AppleServerNotification: Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
         /// The person has stopped using Sign in with Apple here: `consent-revoked`.
         case consentRevoked

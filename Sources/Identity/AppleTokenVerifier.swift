@@ -21,7 +21,7 @@ package struct AppleTokenVerifier: AppleTokenVerifying {
     /// Apple documents no `exp` for notices; one that is there counts.
     package func notice(
         of token: String, atSecondsSince1970 now: Int64
-    ) async throws(AppleTokenRefusal) -> AppleNotice {
+    ) async throws(AppleTokenRefusal) -> AppleServerNotification {
         try await claims(of: token, atSecondsSince1970: now, needsExpiry: false).notice()
     }
 

@@ -11,7 +11,8 @@ package protocol AppleTokenVerifying: Sendable {
     ) async throws(AppleTokenRefusal) -> AppleIdentity
 
     /// The `payload` of POST /apple/notifications.
-    func notice(of token: String, atSecondsSince1970 now: Int64) async throws(AppleTokenRefusal) -> AppleNotice
+    func notice(of token: String, atSecondsSince1970 now: Int64) async throws(AppleTokenRefusal)
+        -> AppleServerNotification
 }
 
 package enum AppleTokenRefusal: Error, Hashable, Sendable {

@@ -6,8 +6,8 @@ package import Telemetry
 
 package struct SignIns: SigningIn {
     private let store: any SignInStore
-    private let tokens: TokenMint
-    private let digests: KeyedDigests
+    private let tokens: SessionTokenIssuer
+    private let digests: KeyedHashes
     private let sendLimits: CodeSendLimits
     private let delivery: any CodeDelivery
     private let alarm: @Sendable (CodeSendUse) -> Void
@@ -17,7 +17,7 @@ package struct SignIns: SigningIn {
     ///   - exchange: nil: authorization codes are not exchanged.
     ///   - alarm: told of each limit on codes that is nearly used up, with each code that is asked for.
     package init(
-        store: any SignInStore, tokens: TokenMint, digests: KeyedDigests, sendLimits: CodeSendLimits,
+        store: any SignInStore, tokens: SessionTokenIssuer, digests: KeyedHashes, sendLimits: CodeSendLimits,
         delivery: any CodeDelivery, exchange: (any AppleCodeExchange)?,
         alarm: @escaping @Sendable (CodeSendUse) -> Void = { _ in }
     ) {

@@ -6,12 +6,13 @@ package import Telemetry
 
 package struct TokenSessions: SignInSessionKeeping {
     private let store: any SignInSessionStore
-    private let memory: SignInMemory
-    private let tokens: TokenMint
+    private let memory: SessionStatusCache
+    private let tokens: SessionTokenIssuer
     private let verifier: AccessTokenVerifier
 
     package init(
-        store: any SignInSessionStore, memory: SignInMemory, tokens: TokenMint, verifier: AccessTokenVerifier
+        store: any SignInSessionStore, memory: SessionStatusCache, tokens: SessionTokenIssuer,
+        verifier: AccessTokenVerifier
     ) {
         self.store = store
         self.memory = memory

@@ -32,27 +32,27 @@ extension Journey {
 
     /// The same for the deadlines that lie before an event in the order. `apply` does this by itself; a store
     /// does it first, to learn of the expiries that it has to insert before the event.
-    public mutating func takeDeadline(before event: PlacedEvent) -> (name: EventName, at: Moment)? {
+    public mutating func takeDeadline(before event: OrderedEvent) -> (name: EventName, at: Moment)? {
         guard let deadline = nextDeadline, precedes(deadline, event) else { return nil }
         end(by: deadline.name)
         return deadline
     }
 
-    private func precedes(_ deadline: (name: EventName, at: Moment), _ event: PlacedEvent) -> Bool {
+    private func precedes(_ deadline: (name: EventName, at: Moment), _ event: OrderedEvent) -> Bool {
         if deadline.at != event.occurredAt { return deadline.at < event.occurredAt }
         return event.origin == .server
-            && PlacedEvent.expiry(deadline.name, at: deadline.at, sessionID: sessionID) < event
+            && OrderedEvent.expiry(deadline.name, at: deadline.at, sessionID: sessionID) < event
     }
 }
 
-extension PlacedEvent {
+extension OrderedEvent {
     /// The event that the server stores when a deadline of that session passes. Its `eventID`, which is also its
     /// `idempotencyKey`, is a function of the arguments: the same expiry is never stored twice, and two that tie
     /// in time and rank (one of them stale) have one order everywhere. It begins with a character beyond ASCII,
     /// so that no client can have used it. The durations mean nothing and are 0.
-    public static func expiry(_ name: EventName, at deadline: Moment, sessionID: String?) -> PlacedEvent {
+    public static func expiry(_ name: EventName, at deadline: Moment, sessionID: String?) -> OrderedEvent {
         let id = "\u{A7}\(name.canonical)/\(sessionID ?? "")/\(deadline.millisecondsSinceEpoch)"
-        return PlacedEvent(
+        return OrderedEvent(
             name: name, sessionID: sessionID, chargerID: nil, occurredAt: deadline, sequence: nil, eventID: id,
             idempotencyKey: id, origin: .server, gracePeriodSeconds: 0, hardTimeoutSeconds: 0)
     }

@@ -3,13 +3,13 @@
 
 import Foundation
 
-extension PlacedEvent: Comparable {
+extension OrderedEvent: Comparable {
     /// Corrected time; the server's expiries after every client event of their millisecond; `sequence`, an
     /// absent one before every present one; events with a fraction of a second before those without; lifecycle rank;
     /// event_id as bytes; idempotency key as bytes. The last three say nothing of two events that `sharesSecond`.
     ///
     /// Two stored events of one driver never tie: their idempotency keys differ.
-    public static func < (earlier: PlacedEvent, later: PlacedEvent) -> Bool {
+    public static func < (earlier: OrderedEvent, later: OrderedEvent) -> Bool {
         if earlier.occurredAt != later.occurredAt { return earlier.occurredAt < later.occurredAt }
         if earlier.origin != later.origin { return earlier.origin.rawValue < later.origin.rawValue }
         if earlier.sequence != later.sequence { return precedes(earlier.sequence, later.sequence) }
@@ -19,13 +19,13 @@ extension PlacedEvent: Comparable {
 
     /// Whether both came without a fraction of a second, at one time and with one sequence: then the journey before
     /// them decides which is first.
-    public func sharesSecond(with other: PlacedEvent) -> Bool {
+    public func sharesSecond(with other: OrderedEvent) -> Bool {
         isWholeSecond && other.isWholeSecond && occurredAt == other.occurredAt && origin == other.origin
             && sequence == other.sequence
     }
 
     /// Lifecycle rank; event_id as bytes; idempotency key as bytes.
-    func precedesByRank(_ later: PlacedEvent) -> Bool {
+    func precedesByRank(_ later: OrderedEvent) -> Bool {
         let earlier = self
         let (earlierRank, laterRank) = (earlier.name.lifecycleRank, later.name.lifecycleRank)
         if earlierRank != laterRank { return earlierRank < laterRank }

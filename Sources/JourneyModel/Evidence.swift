@@ -14,7 +14,7 @@ extension Journey {
         }
     }
 
-    func course(of event: PlacedEvent) -> Course {
+    func course(of event: OrderedEvent) -> Course {
         let direct = Transition(from: state, on: event.name)
         if direct == .stays { return Course(.stays) }
         if state.hasSessionInProgress {
@@ -30,7 +30,7 @@ extension Journey {
     }
 
     /// Nil when the event gives no evidence, or says nothing that is not known.
-    private func provenCourse(of event: PlacedEvent) -> Course? {
+    private func provenCourse(of event: OrderedEvent) -> Course? {
         guard let evidence = event.evidence, evidence != state else { return nil }
         if evidence == .sessionEnded {
             // The end was lost, and nobody can say which it was: the next journey begins with a reset.
@@ -42,7 +42,7 @@ extension Journey {
 
     /// A session in progress is closed by the beginning of another one, and by what only happens within another one.
     /// The end of another session ends nothing: it may be yesterday's timer.
-    private func courseOfOtherSession(_ event: PlacedEvent) -> Course {
+    private func courseOfOtherSession(_ event: OrderedEvent) -> Course {
         guard !isOver(event.sessionID) else { return Course(.rejected(.noSuchTransition)) }
         switch event.name {
         case .exclusiveActivatedByWeb:
@@ -58,7 +58,7 @@ extension Journey {
         }
     }
 
-    private func newSession(at evidence: JourneyState, _ event: PlacedEvent) -> Course {
+    private func newSession(at evidence: JourneyState, _ event: OrderedEvent) -> Course {
         Course(
             Transition(from: evidence, on: event.name),
             after: ImpliedSteps.path(from: .sessionEnded, to: evidence) ?? [])
@@ -72,7 +72,7 @@ extension Journey {
     }
 }
 
-extension PlacedEvent {
+extension OrderedEvent {
     /// `previousState` where the table has a transition of this event from it; within a session only for an event that
     /// names one.
     var evidence: JourneyState? {

@@ -14,7 +14,7 @@ extension Journey {
     /// The journey afterwards and the verdict depend on nothing but this journey and the event. So when a refold
     /// arrives at the journey that was stored after the same event before, all that follows stays as it was, and
     /// the refold may stop there.
-    public mutating func apply(_ event: PlacedEvent) -> Verdict {
+    public mutating func apply(_ event: OrderedEvent) -> Verdict {
         while takeDeadline(before: event) != nil {}
         switch event.origin {
         case .server: return applyExpiry(event)
@@ -23,7 +23,7 @@ extension Journey {
     }
 
     /// The expiry of this journey's running deadline, if it is the one; ends the session.
-    private mutating func applyExpiry(_ event: PlacedEvent) -> Verdict {
+    private mutating func applyExpiry(_ event: OrderedEvent) -> Verdict {
         guard let deadline = nextDeadline, deadline.name == event.name, deadline.at == event.occurredAt,
             haveSameBytes(event.sessionID, sessionID)
         else { return .none }
@@ -31,7 +31,7 @@ extension Journey {
         return .applied
     }
 
-    private mutating func applyClientEvent(_ event: PlacedEvent) -> Verdict {
+    private mutating func applyClientEvent(_ event: OrderedEvent) -> Verdict {
         let course = course(of: event)
         switch course.transition {
         case .stays:
@@ -48,7 +48,7 @@ extension Journey {
 
     /// An implied step happened at the time of the event that proves it: that is the latest it can have happened, so a
     /// deadline that it starts never passes too early.
-    private mutating func take(_ step: EventName, provedBy event: PlacedEvent) {
+    private mutating func take(_ step: EventName, provedBy event: OrderedEvent) {
         switch step {
         case .reset: reset()
         case .exitedChargerIntentZone: move(to: .idle, by: step, on: event)
@@ -62,7 +62,7 @@ extension Journey {
     }
 
     /// What a transition sets beside the state, by where it leads.
-    private mutating func move(to destination: JourneyState, by name: EventName, on event: PlacedEvent) {
+    private mutating func move(to destination: JourneyState, by name: EventName, on event: OrderedEvent) {
         switch (name, destination) {
         case (.reset, _):
             reset()
@@ -85,7 +85,7 @@ extension Journey {
 
     /// chargerTargeted names this journey's charger while none is reached yet, and the next journey's after the
     /// end. One without a `charger_id` names nothing.
-    private mutating func setTarget(_ event: PlacedEvent) {
+    private mutating func setTarget(_ event: OrderedEvent) {
         guard event.name == .chargerTargeted, let chargerID = event.chargerID else { return }
         switch state {
         case .idle, .nearCharger: targetChargerID = chargerID
@@ -123,13 +123,13 @@ public enum Fold {
     /// A driver's events in the order in which the fold takes them.
     ///
     /// - Parameter events: in the order of arrival.
-    public static func inOrder(_ events: [PlacedEvent], from start: Journey = Journey()) -> [PlacedEvent] {
+    public static func inOrder(_ events: [OrderedEvent], from start: Journey = Journey()) -> [OrderedEvent] {
         // Sorted by the order of arrival where `<` does not decide: places within a second come from that.
         let sorted = events.indices.sorted { one, other in
             if events[one].sharesSecond(with: events[other]) { return one < other }
             return events[one] < events[other]
         }.map { events[$0] }
-        var ordered: [PlacedEvent] = []
+        var ordered: [OrderedEvent] = []
         ordered.reserveCapacity(sorted.count)
         var journey = start
         var index = sorted.startIndex
@@ -152,7 +152,7 @@ public enum Fold {
     /// The verdict and the journey after each of `events`, which are in the order of the fold (`inOrder`), starting from
     /// the journey after the event before the first of them.
     public static func replay(
-        _ events: some Sequence<PlacedEvent>, from start: Journey = Journey()
+        _ events: some Sequence<OrderedEvent>, from start: Journey = Journey()
     ) -> [(verdict: Verdict, journey: Journey)] {
         var journey = start
         return events.map { event in

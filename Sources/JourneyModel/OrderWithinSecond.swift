@@ -24,7 +24,7 @@ public enum OrderWithinSecond {
     /// - Parameters:
     ///   - events: in the order of arrival.
     ///   - journey: before the first of them, deadlines that lie before them taken.
-    public static func order(of events: [PlacedEvent], from journey: Journey) -> [Int] {
+    public static func order(of events: [OrderedEvent], from journey: Journey) -> [Int] {
         guard events.count > 1 else { return Array(events.indices) }
         var journey = journey
         var left = events.indices.prefix(searchedMax).map { Candidate(index: $0, event: events[$0]) }
@@ -60,12 +60,12 @@ public enum OrderWithinSecond {
 /// An event that has no place yet.
 private struct Candidate {
     let index: Int
-    let event: PlacedEvent
+    let event: OrderedEvent
     /// From where its transition leads without implied steps, and where to; both empty for what moves nothing.
     let sources: StateSet
     let destination: StateSet
 
-    init(index: Int, event: PlacedEvent) {
+    init(index: Int, event: OrderedEvent) {
         self.index = index
         self.event = event
         var (sources, destination) = (StateSet(), StateSet())
@@ -202,9 +202,9 @@ private struct Fit {
     }
 }
 
-extension PlacedEvent {
+extension OrderedEvent {
     /// Whether the fold cannot tell them apart.
-    fileprivate func isSame(asFact other: PlacedEvent) -> Bool {
+    fileprivate func isSame(asFact other: OrderedEvent) -> Bool {
         name == other.name && previousState == other.previousState && gracePeriodSeconds == other.gracePeriodSeconds
             && hardTimeoutSeconds == other.hardTimeoutSeconds && haveSameBytes(sessionID, other.sessionID)
             && haveSameBytes(chargerID, other.chargerID)

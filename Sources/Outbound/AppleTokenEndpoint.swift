@@ -18,12 +18,12 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
     private let tokenURL: URL
     private let revokeURL: URL
     private let clientSecret: AppleClientSecret
-    private let seal: DataSeal
+    private let seal: FieldEncryption
     private let clock: @Sendable () -> Moment
 
     /// The URLs as in `APPLE_TOKEN_URL` and `APPLE_REVOKE_URL`.
     package init(
-        http: OutgoingHTTP, tokenURL: URL, revokeURL: URL, clientSecret: AppleClientSecret, seal: DataSeal,
+        http: OutgoingHTTP, tokenURL: URL, revokeURL: URL, clientSecret: AppleClientSecret, seal: FieldEncryption,
         clock: @escaping @Sendable () -> Moment
     ) {
         self.http = http

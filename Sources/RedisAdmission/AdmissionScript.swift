@@ -1,5 +1,5 @@
 // The decision of contract, section 4, as one Lua script on Redis's own clock, and what goes in and comes out of
-// it. The same algorithm as `InProcessAdmission`; the tests compare the two call by call.
+// it. The same algorithm as `LocalRateLimiter`; the tests compare the two call by call.
 
 import Engine
 
@@ -80,7 +80,7 @@ enum AdmissionScript {
     }
 
     /// Charges without a question. So seldom that it comes with its text.
-    static func chargeAfterwards(_ claim: AdmissionClaim, _ limits: RateLimits) -> RedisCommands {
+    static func forceCharge(_ claim: AdmissionClaim, _ limits: RateLimits) -> RedisCommands {
         RedisCommands(
             "EVAL",
             """

@@ -4,7 +4,7 @@
 // Only a WAL that is copied to its end is begun anew (https://www.sqlite.org/wal.html), and a writer that is never idle
 // always adds some more. So it is copied again and again, each time less; what is left then, the writer copies itself.
 
-internal import CJoinedWrites
+internal import CSQLiteVFS
 internal import Dispatch
 internal import GRDB
 internal import GRDBSQLite

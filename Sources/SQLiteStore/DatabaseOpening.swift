@@ -1,7 +1,7 @@
 // Opens the database file: one connection that writes, a few that read, all in WAL mode, and the one that writes in
 // `synchronous=FULL`, without which a 200 would be a promise that a power cut breaks (contract, section 3).
 
-internal import CJoinedWrites
+internal import CSQLiteVFS
 internal import Foundation
 package import GRDB
 internal import GRDBSQLite

@@ -94,7 +94,7 @@ final class DriverRow {
 /// rollback, after a change of the table by other means than this one, and when another connection has written. And
 /// what was changed is in the database only after `writeChanged`, which goes before whatever reads or changes the table
 /// by other means, before a savepoint is made or released, and before COMMIT.
-final class DriverTable {
+final class DriverCache {
     /// Under a kilobyte each.
     private static let rememberedMax = 8192
 

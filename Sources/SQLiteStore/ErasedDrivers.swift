@@ -4,10 +4,10 @@ import Identity
 import JourneyModel
 
 final class ErasedDrivers {
-    private let digests: KeyedDigests
+    private let digests: KeyedHashes
     private let find: PreparedStatement
 
-    init(_ digests: KeyedDigests, on connection: OpaquePointer) throws(SQLiteError) {
+    init(_ digests: KeyedHashes, on connection: OpaquePointer) throws(SQLiteError) {
         self.digests = digests
         find = try PreparedStatement(
             "SELECT erased_at_ms FROM erased_driver WHERE driver_digest = ?1", on: connection)

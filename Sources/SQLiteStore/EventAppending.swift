@@ -8,30 +8,30 @@ import Identity
 import JourneyModel
 
 final class EventAppending {
-    let drivers: DriverTable
+    let drivers: DriverCache
     private let sessions: SessionTable
     private let events: EventTable
-    private let dictionaries: Dictionaries
+    private let internTables: InternTables
     private let uses: TextUses
     private let erased: ErasedDrivers?
     let folding: EventFolding
     private let refolding: Refolding
 
     /// `digests` nil: nobody is ever erased.
-    init(on connection: OpaquePointer, digests: KeyedDigests?) throws(SQLiteError) {
-        drivers = try DriverTable(on: connection)
+    init(on connection: OpaquePointer, digests: KeyedHashes?) throws(SQLiteError) {
+        drivers = try DriverCache(on: connection)
         sessions = try SessionTable(on: connection)
         events = try EventTable(on: connection)
-        dictionaries = try Dictionaries(on: connection)
+        internTables = try InternTables(on: connection)
         uses = try TextUses(on: connection)
         erased = try digests.map { (digests) throws(SQLiteError) in try ErasedDrivers(digests, on: connection) }
-        folding = EventFolding(events: events, dictionaries: dictionaries)
+        folding = EventFolding(events: events, internTables: internTables)
         refolding = try Refolding(folding, events: events, on: connection)
     }
 
     /// To be called after every rollback, also that of a savepoint.
     func forgetWhatWasRolledBack() {
-        dictionaries.forget()
+        internTables.forget()
         uses.forget()
         drivers.forget()
     }
@@ -41,7 +41,7 @@ final class EventAppending {
     ///
     /// An erasure changes the texts that others share, too.
     func forgetDrivers() {
-        dictionaries.forget()
+        internTables.forget()
         uses.forget()
         drivers.forget()
     }
@@ -90,12 +90,12 @@ final class EventAppending {
             occurredAt: append.request.submission.occurredAt, sentAt: append.request.submission.sentAt,
             timestamp: append.request.submission.timestamp, receivedAt: receivedAt, memory: driver.clockMemory)
         let new = NewEventRow(
-            driver: driver.id, append: append, placed: PlacedEvent(append.request, correctedAt: clock.corrected),
-            kind: try dictionaries.kind(of: append.request.submission, origin: .client),
+            driver: driver.id, append: append, placed: OrderedEvent(append.request, correctedAt: clock.corrected),
+            kind: try internTables.kind(of: append.request.submission, origin: .client),
             session: try row(of: session, driver: driver, at: receivedAt),
-            charger: try dictionaries.place(append.request.submission.chargerID),
-            merchant: try dictionaries.place(append.request.submission.merchantID),
-            settingsVersion: try dictionaries.settingsVersion(append.request.settings, at: receivedAt), clock: clock)
+            charger: try internTables.place(append.request.submission.chargerID),
+            merchant: try internTables.place(append.request.submission.merchantID),
+            settingsVersion: try internTables.settingsVersion(append.request.settings, at: receivedAt), clock: clock)
         driver.remember(clock.memory)
         try uses.note(place: new.charger, of: driver.id)
         try uses.note(place: new.merchant, of: driver.id)
@@ -153,7 +153,7 @@ final class EventAppending {
     }
 }
 
-extension PlacedEvent {
+extension OrderedEvent {
     fileprivate init(_ request: AppendRequest, correctedAt: Moment) {
         self.init(
             name: request.submission.name, sessionID: request.submission.sessionID,

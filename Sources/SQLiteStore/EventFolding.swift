@@ -10,11 +10,11 @@ import JourneyModel
 
 final class EventFolding {
     private let events: EventTable
-    private let dictionaries: Dictionaries
+    private let internTables: InternTables
 
-    init(events: EventTable, dictionaries: Dictionaries) {
+    init(events: EventTable, internTables: InternTables) {
         self.events = events
-        self.dictionaries = dictionaries
+        self.internTables = internTables
     }
 
     /// Adds the event at its place and brings the driver's head up to date. An event after the head costs the same
@@ -41,7 +41,7 @@ final class EventFolding {
 
     /// Its place within its second if it comes after the head, whatever it is; nil when it does not, or when it has to
     /// be put in order with others of its second.
-    private func placeAfterHead(_ event: PlacedEvent, of driver: DriverRow) throws(SQLiteError) -> Int64? {
+    private func placeAfterHead(_ event: OrderedEvent, of driver: DriverRow) throws(SQLiteError) -> Int64? {
         guard let head = driver.head else { return 0 }
         if head.correctedAt != event.occurredAt { return head.correctedAt < event.occurredAt ? 0 : nil }
         guard let row = try events.event(head.event) else { throw .unreadable("head_event") }
@@ -124,7 +124,7 @@ final class EventFolding {
     /// The expiry of the deadline that lies before `event`, applied; nil when none does. Stored at the same time and
     /// with the same settings as its cause.
     private func expiry(
-        before event: PlacedEvent, from running: StoredJourney, cause: NewEventRow
+        before event: OrderedEvent, from running: StoredJourney, cause: NewEventRow
     ) throws(SQLiteError) -> NewEventRow? {
         var journey = running.journey
         guard let deadline = journey.takeDeadline(before: event) else { return nil }
@@ -162,23 +162,23 @@ final class EventFolding {
         _ deadline: (name: EventName, at: Moment), of running: StoredJourney, driver: Int64, _ driverID: DriverID,
         at now: Moment, settings: VersionedSettings, settingsVersion: Int64? = nil
     ) throws(SQLiteError) -> NewEventRow {
-        let placed = PlacedEvent.expiry(deadline.name, at: deadline.at, sessionID: running.journey.sessionID)
+        let placed = OrderedEvent.expiry(deadline.name, at: deadline.at, sessionID: running.journey.sessionID)
         let submission = EventSubmission(expiry: placed)
         let request = AppendRequest(driver: driverID, submission: submission, receivedAt: now, settings: settings)
         let settingsRow =
-            if let settingsVersion { settingsVersion } else { try dictionaries.settingsVersion(settings, at: now) }
+            if let settingsVersion { settingsVersion } else { try internTables.settingsVersion(settings, at: now) }
         // A deadline is in nobody's clock but the server's: nothing to correct.
         let clock = ClockCorrection(
             occurredAt: deadline.at, sentAt: nil, receivedAt: max(now, deadline.at), memory: ClockMemory())
         return NewEventRow(
             driver: driver, append: PreparedAppend(request), placed: placed,
-            kind: try dictionaries.kind(of: submission, origin: .server), session: running.session,
+            kind: try internTables.kind(of: submission, origin: .server), session: running.session,
             charger: nil, merchant: nil, settingsVersion: settingsRow, clock: clock)
     }
 }
 
 extension EventSubmission {
-    fileprivate init(expiry: PlacedEvent) {
+    fileprivate init(expiry: OrderedEvent) {
         self.init(
             name: expiry.name, spelling: expiry.name.canonical, eventID: expiry.eventID,
             idempotencyKey: expiry.idempotencyKey, sessionID: expiry.sessionID, occurredAt: expiry.occurredAt,
@@ -218,7 +218,7 @@ extension StoredJourney {
     /// After `event` was applied to `before`: the row numbers of what the journey names now. All that it can name
     /// was named by `before` or by the event.
     mutating func findRows(
-        from before: StoredJourney, session: Int64?, charger: Int64?, of event: PlacedEvent
+        from before: StoredJourney, session: Int64?, charger: Int64?, of event: OrderedEvent
     ) throws(SQLiteError) {
         self.session = try Self.row(of: journey.sessionID, before.named, before.named, (event.sessionID, session))
         let (target, next) = (before.target, before.nextTarget)

@@ -8,7 +8,7 @@ import JourneyModel
 struct NewEventRow {
     var driver: Int64
     var append: PreparedAppend
-    var placed: PlacedEvent
+    var placed: OrderedEvent
     var kind: Int64
     var session: Int64?
     var charger: Int64?
@@ -25,7 +25,7 @@ struct NewEventRow {
 /// A stored event as the fold needs it.
 struct FoldedEventRow {
     var id: Int64
-    var event: PlacedEvent
+    var event: OrderedEvent
     /// Row numbers in `session` and `place`.
     var session: Int64?
     var charger: Int64?
@@ -105,7 +105,7 @@ final class EventTable {
             ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33)
         """
 
-    /// The order that SQLite sorts by is the order of PlacedEvent: integers, NULL before them; texts by memcmp.
+    /// The order that SQLite sorts by is the order of OrderedEvent: integers, NULL before them; texts by memcmp.
     /// CROSS JOIN keeps the events outermost, so that they come from their index a millisecond at a time.
     private static let foldedSQL = """
         SELECT event.id, event.session, (SELECT session_id FROM session WHERE session.id = event.session),
@@ -201,7 +201,7 @@ final class EventTable {
     }
 
     func place(
-        of event: PlacedEvent, of driver: Int64, notBefore floor: Moment?
+        of event: OrderedEvent, of driver: Int64, notBefore floor: Moment?
     ) throws(SQLiteError) -> Place {
         var place = Place()
         try backFromTime.forEach { (bindings) throws(SQLiteError) in
@@ -252,9 +252,9 @@ extension FoldedEventRow {
         session = row.optionalInteger(1)
         charger = row.optionalInteger(3)
         guard let name = EventName(canonical: row.text(5), hasSession: session != nil),
-            let origin = UInt8(exactly: row.integer(10)).flatMap(PlacedEvent.Origin.init(rawValue:))
+            let origin = UInt8(exactly: row.integer(10)).flatMap(OrderedEvent.Origin.init(rawValue:))
         else { throw SQLiteError.unreadable("name or origin") }
-        event = PlacedEvent(
+        event = OrderedEvent(
             name: name, sessionID: row.optionalText(2), chargerID: row.optionalText(4),
             occurredAt: Moment(millisecondsSinceEpoch: row.integer(6)), sequence: row.optionalInteger(7),
             eventID: row.text(8), idempotencyKey: row.text(9), origin: origin,

@@ -1,5 +1,5 @@
 // What is due inside the writer's transaction: the drivers whose deadline lies before a moment, and the expiry of one
-// of them. The moment is told; when to ask is DeadlineKeeping's business (Engine).
+// of them. The moment is told; when to ask is ExpiryScheduler's business (Engine).
 //
 // Exactly once, across instances too: the driver's row is read in the transaction that stores the expiry, after BEGIN
 // IMMEDIATE, and then no deadline runs in it any more. Behind that stands the unique index over the driver's keys,

@@ -1,4 +1,4 @@
-// The order of the fold, as SQL sorts it: PlacedEvent's `<`, with the places that the fold found within a second.
+// The order of the fold, as SQL sorts it: OrderedEvent's `<`, with the places that the fold found within a second.
 // Integers, NULL before them; texts by memcmp.
 
 enum FoldOrder {

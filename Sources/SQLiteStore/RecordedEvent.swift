@@ -14,7 +14,7 @@ package struct RecordedEvent: Hashable, Sendable {
     /// Before everything that is folded: what came before it was deleted. Its verdict is that of then, or none for
     /// one that came too late to count; `before` is `after`.
     package var isBelowFloor: Bool
-    package var origin: PlacedEvent.Origin
+    package var origin: OrderedEvent.Origin
     package var source: String
     package var appState: String?
     package var sessionID: String?

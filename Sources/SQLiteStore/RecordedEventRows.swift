@@ -24,7 +24,7 @@ enum RecordedEventRows {
         CROSS JOIN settings_version ON settings_version.id = event.settings_version
         """
     }
-    /// The contract's order backwards, as PlacedEvent's `<`.
+    /// The contract's order backwards, as OrderedEvent's `<`.
     private static let newestFirst = """
         ORDER BY \(FoldOrder.descending)
         """
@@ -134,7 +134,7 @@ enum RecordedEventRows {
     // MARK: One row
 
     private static func event(_ row: Row) throws -> RecordedEvent {
-        guard let origin = UInt8(exactly: row[6] as Int64).flatMap(PlacedEvent.Origin.init(rawValue:)) else {
+        guard let origin = UInt8(exactly: row[6] as Int64).flatMap(OrderedEvent.Origin.init(rawValue:)) else {
             throw SQLiteError.unreadable("origin")
         }
         return RecordedEvent(

@@ -57,7 +57,7 @@ extension SQLiteEventStore: JourneyReader {
         }
     }
 
-    package func news(after id: Int64?) async throws(StoreFailure) -> JourneyNews {
+    package func news(after id: Int64?) async throws(StoreFailure) -> CommittedChanges {
         try await read { db in try StoredChanges.news(after: id, db) }
     }
 }

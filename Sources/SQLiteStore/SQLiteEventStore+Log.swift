@@ -1,9 +1,9 @@
-// `WriteAheadLog` on SQLite: the WAL of the one writer.
+// `TruncatableWAL` on SQLite: the WAL of the one writer.
 
 import Engine
 import Foundation
 
-extension SQLiteEventStore: WriteAheadLog {
+extension SQLiteEventStore: TruncatableWAL {
     /// More than a WAL that no reader holds comes to. While a large table is written to as fast as it goes, 298 MB were
     /// seen.
     package static var logBytesMax: Int64 { 2 * Int64(DatabaseOpening.walBytesMax) }
@@ -12,7 +12,7 @@ extension SQLiteEventStore: WriteAheadLog {
         await writer.truncateLog(quietFor: quiet)
     }
 
-    /// Waits until what was removed by `leavesNoTrace` is gone from the WAL, at most for that time. False: a reader is
+    /// Waits until what was removed by `purgesWAL` is gone from the WAL, at most for that time. False: a reader is
     /// still in the way; the next server that writes to the database, or starts on it, finishes.
     package func finishRemoval(within patience: Duration) async -> Bool {
         let deadline = ContinuousClock.now + patience

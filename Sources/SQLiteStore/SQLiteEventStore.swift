@@ -19,7 +19,7 @@ package final class SQLiteEventStore: EventStore {
     ///   - digests: by which deleted drivers are known; nil when nobody is ever deleted.
     /// - Throws: `MigrationRefusal`, `DurabilityNotGranted`, or SQLite's error.
     package convenience init(
-        path: String, nowMilliseconds: Int64, waitingMax: Int? = nil, digests: KeyedDigests? = nil,
+        path: String, nowMilliseconds: Int64, waitingMax: Int? = nil, digests: KeyedHashes? = nil,
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) throws {
         let pool = try DatabaseOpening.open(path: path, nowMilliseconds: nowMilliseconds)
@@ -30,12 +30,12 @@ package final class SQLiteEventStore: EventStore {
     /// Opens a database that is there and has this binary's schema, beside a running server or without one.
     ///
     /// - Throws: `RecordsUnreadable`, `MigrationRefusal`, `DurabilityNotGranted`, or SQLite's error.
-    package convenience init(existing path: String, digests: KeyedDigests?) throws {
+    package convenience init(existing path: String, digests: KeyedHashes?) throws {
         try self.init(pool: try DatabaseOpening.openExisting(path: path), digests: digests)
     }
 
     init(
-        pool: DatabasePool, waitingMax: Int = Writer.waitingMax, digests: KeyedDigests? = nil,
+        pool: DatabasePool, waitingMax: Int = Writer.waitingMax, digests: KeyedHashes? = nil,
         checkpoints: Checkpointer.Pace = Checkpointer.Pace(), turnLength: Duration = WriterConnection.turnLength,
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) throws {
@@ -70,17 +70,17 @@ package final class SQLiteEventStore: EventStore {
         }.get()
     }
 
-    /// One transaction of ordinary SQL. `leavesNoTrace`: what it removes is gone from the WAL too when this returns, or
+    /// One transaction of ordinary SQL. `purgesWAL`: what it removes is gone from the WAL too when this returns, or
     /// soon after a reader that is in the way. `sparesDrivers`: it does not touch the rows of drivers.
     func change<Outcome: Sendable>(
-        leavesNoTrace: Bool = false, sparesDrivers: Bool = false,
+        purgesWAL: Bool = false, sparesDrivers: Bool = false,
         _ change: @escaping @Sendable (Database) throws -> Outcome
     ) async throws(StoreFailure) -> Outcome {
         let result: Result<Outcome, StoreFailure> = await withCheckedContinuation { continuation in
             writer.add(
                 .change(
                     PendingChange(
-                        leavesNoTrace: leavesNoTrace, sparesDrivers: sparesDrivers, change, telling: continuation)))
+                        purgesWAL: purgesWAL, sparesDrivers: sparesDrivers, change, telling: continuation)))
         }
         return try result.get()
     }

@@ -87,18 +87,18 @@ enum StoredChanges {
     /// Behind a reader who polls, at ten thousand events a second, this is a second.
     private static let newsEventsMax: Int64 = 10_000
 
-    static func news(after id: Int64?, _ db: Database) throws -> JourneyNews {
+    static func news(after id: Int64?, _ db: Database) throws -> CommittedChanges {
         let newest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM event") ?? 0
         guard let id, newest >= id, newest - id <= newsEventsMax else {
-            return JourneyNews(newest: newest, drivers: .any)
+            return CommittedChanges(newest: newest, drivers: .any)
         }
-        guard newest > id else { return JourneyNews(newest: newest, drivers: .these([])) }
+        guard newest > id else { return CommittedChanges(newest: newest, drivers: .these([])) }
         let drivers = try String.fetchAll(
             db,
             sql: """
                 SELECT driver_id FROM driver WHERE id IN (SELECT driver FROM event WHERE id > ? AND id <= ?)
                 """,
             arguments: [id, newest])
-        return JourneyNews(newest: newest, drivers: .these(drivers.map { DriverID($0) }))
+        return CommittedChanges(newest: newest, drivers: .these(drivers.map { DriverID($0) }))
     }
 }

@@ -29,7 +29,7 @@ final class Writer: @unchecked Sendable {
 
     /// `digests` nil: nobody is ever erased.
     init(
-        pool: DatabasePool, waitingMax: Int, digests: KeyedDigests?,
+        pool: DatabasePool, waitingMax: Int, digests: KeyedHashes?,
         checkpoints: Checkpointer.Pace = Checkpointer.Pace(), turnLength: Duration = WriterConnection.turnLength,
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) throws {

@@ -15,7 +15,7 @@ import Identity
 final class WriterConnection {
     private let connection: OpaquePointer
     /// Before the statements, which keep the connection: members are released in this order.
-    let log: WriterLog
+    let log: WriterWAL
     private let appending: EventAppending
     private let expiring: ExpiryStoring
     private let waitingForRefold: WaitingForRefold
@@ -38,12 +38,12 @@ final class WriterConnection {
 
     /// The connection outlives this, or is closed with sqlite3_close_v2.
     init(
-        on connection: OpaquePointer, digests: KeyedDigests?, checkpointer: Checkpointer,
+        on connection: OpaquePointer, digests: KeyedHashes?, checkpointer: Checkpointer,
         turnLength: Duration = turnLength
     ) throws(SQLiteError) {
         self.connection = connection
         self.turnLength = turnLength
-        log = WriterLog(of: connection, checkpointer: checkpointer)
+        log = WriterWAL(of: connection, checkpointer: checkpointer)
         appending = try EventAppending(on: connection, digests: digests)
         expiring = try ExpiryStoring(appending, on: connection)
         waitingForRefold = try WaitingForRefold(on: connection)
@@ -59,7 +59,7 @@ final class WriterConnection {
     }
 
     /// What became of a group.
-    struct Turn {
+    struct TimeSlice {
         /// False when nothing of it is known to be stored.
         var isCommitted: Bool
         /// What the transaction had no time for. Nobody was told of it.
@@ -67,7 +67,7 @@ final class WriterConnection {
     }
 
     /// Does the work in one transaction, as much as fits into a turn, and tells everybody whose work is done, once each.
-    func run(_ group: [WriterWork], _ db: Database) -> Turn {
+    func run(_ group: [WriterWork], _ db: Database) -> TimeSlice {
         var attempt = attempt(group, db, isolating: false)
         if case .failed(let error, _) = attempt, error.isAboutOneStatement {
             attempt = self.attempt(group, db, isolating: true)
@@ -75,15 +75,15 @@ final class WriterConnection {
         switch attempt {
         case .committed(let done, let rest):
             tell(done, of: group)
-            return Turn(isCommitted: true, rest: rest)
+            return TimeSlice(isCommitted: true, rest: rest)
         case .failed(_, let failure):
             fail(group, failure)
-            return Turn(isCommitted: false)
+            return TimeSlice(isCommitted: false)
         }
     }
 
     private func tell(_ done: [DoneWork], of group: [WriterWork]) {
-        if group.contains(where: \.leavesNoTrace) { log.truncateWithPatience() }
+        if group.contains(where: \.purgesWAL) { log.truncateWithPatience() }
         for work in done { work.tell() }
     }
 
@@ -117,7 +117,7 @@ final class WriterConnection {
                 }
             }
             try appending.drivers.writeChanged()
-            try log.mark(removesSomething: group.contains(where: \.leavesNoTrace))
+            try log.mark(removesSomething: group.contains(where: \.purgesWAL))
             return commit(done, rest: rest)
         } catch {
             rollBack()

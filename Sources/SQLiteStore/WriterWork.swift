@@ -29,8 +29,8 @@ enum WriterWork: QueuedWork {
         }
     }
 
-    var leavesNoTrace: Bool {
-        if case .change(let change) = self { change.leavesNoTrace } else { false }
+    var purgesWAL: Bool {
+        if case .change(let change) = self { change.purgesWAL } else { false }
     }
 
     /// Tells whoever waits that nothing of it happened, or that nobody knows.
@@ -55,12 +55,12 @@ struct PendingChange: Sendable {
     let make: @Sendable (Database) throws -> @Sendable () -> Void
     let fail: @Sendable (StoreFailure) -> Void
     /// What it removes has to be gone from the WAL as well.
-    let leavesNoTrace: Bool
+    let purgesWAL: Bool
     /// It leaves the rows of drivers as they are, so that the writer may go on remembering them.
     let sparesDrivers: Bool
 
     init<Outcome: Sendable>(
-        leavesNoTrace: Bool, sparesDrivers: Bool = false, _ change: @escaping @Sendable (Database) throws -> Outcome,
+        purgesWAL: Bool, sparesDrivers: Bool = false, _ change: @escaping @Sendable (Database) throws -> Outcome,
         telling waiting: CheckedContinuation<Result<Outcome, StoreFailure>, Never>
     ) {
         make = { db in
@@ -68,7 +68,7 @@ struct PendingChange: Sendable {
             return { waiting.resume(returning: .success(outcome)) }
         }
         fail = { waiting.resume(returning: .failure($0)) }
-        self.leavesNoTrace = leavesNoTrace
+        self.purgesWAL = purgesWAL
         self.sparesDrivers = sparesDrivers
     }
 }

@@ -9,7 +9,7 @@ struct EventMessage {
     /// Of the phone, right or wrong.
     let occurredAt: Moment
     /// As the server ought to place it: its clock is the right one.
-    let placed: PlacedEvent
+    let placed: OrderedEvent
     let body: [UInt8]
 
     var id: String { placed.idempotencyKey }
@@ -21,7 +21,7 @@ struct EventMessage {
         var happenedAt = start.advanced(byMilliseconds: event.offsetMilliseconds)
         if event.isWholeSecond { happenedAt.millisecondsSinceEpoch -= happenedAt.millisecondsSinceEpoch % 1000 }
         occurredAt = happenedAt.advanced(byMilliseconds: event.clockErrorMilliseconds)
-        placed = PlacedEvent(
+        placed = OrderedEvent(
             name: event.name, sessionID: sessionID, chargerID: event.chargerID, occurredAt: happenedAt,
             sequence: event.sequence, eventID: id, idempotencyKey: id, origin: .client,
             previousState: event.previousState, isWholeSecond: event.isWholeSecond,

@@ -7,7 +7,7 @@ struct ExpectedJourney {
     /// Where the driver stood before the first event.
     private let start: Journey
     /// In the order in which they were answered, which is that of arrival.
-    private var events: [PlacedEvent] = []
+    private var events: [OrderedEvent] = []
 
     init(start: Journey) {
         self.start = start
@@ -18,7 +18,7 @@ struct ExpectedJourney {
     }
 
     /// A second time does nothing.
-    mutating func add(_ event: PlacedEvent) {
+    mutating func add(_ event: OrderedEvent) {
         guard !contains(event.idempotencyKey) else { return }
         events.append(event)
     }

@@ -19,7 +19,7 @@
 /// asking the runtime which executor it prefers.
 ///
 /// Safe to share: everything that changes is touched only on `loop`, which every door below makes sure of.
-package final class Connection: @unchecked Sendable, ReadinessReceiver, EndOfRoundReceiver {
+package final class Connection: @unchecked Sendable, ReadinessReceiver, TickEndReceiver {
     package let loop: EventLoop
     /// The peer's IP number as text, without port; "" for a Unix socket.
     package let remoteAddress: String
@@ -28,8 +28,8 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver, EndOfRou
 
     private var descriptor: Int32
     private var token: UInt64?
-    private let reading: Waiting
-    private let writing: Waiting
+    private let reading: ReadinessWaiter
+    private let writing: ReadinessWaiter
     /// The poller reported the peer's end, or a failure.
     private var peerEnded = false
     /// It failed, or is down in both directions.
@@ -49,8 +49,8 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver, EndOfRou
         self.descriptor = descriptor
         self.loop = loop
         self.remoteAddress = remoteAddress
-        reading = Waiting(loop)
-        writing = Waiting(loop)
+        reading = ReadinessWaiter(loop)
+        writing = ReadinessWaiter(loop)
     }
 
     deinit {
@@ -207,7 +207,7 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver, EndOfRou
     // MARK: - Waiting
 
     private nonisolated(nonsending) func wait(
-        _ direction: Waiting, until deadline: Deadline, endsOnDrain: Bool
+        _ direction: ReadinessWaiter, until deadline: Deadline, endsOnDrain: Bool
     ) async throws(TransportError) {
         if direction.isTaken { throw .alreadyWaiting }
         callsWithoutWait = 0
@@ -267,14 +267,14 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver, EndOfRou
 
     /// Asks the servant to write at the end of this round of the loop. False: nobody will, or the peer has not taken what
     /// was written last. On the loop.
-    package func flushAtEndOfRound() -> Bool {
+    package func flushAtTickEnd() -> Bool {
         guard servant != nil, writing.mayProceed else { return false }
-        loop.tellAtEndOfRound(self)
+        loop.flushAtTickEnd(self)
         return true
     }
 
     func roundEnds() {
-        if let servant, !servant.flushAtEndOfRound() { reading.wake(.ready) }
+        if let servant, !servant.flushAtTickEnd() { reading.wake(.ready) }
     }
 
     /// Until it can be written to: a connect has ended, well or badly.

@@ -9,11 +9,11 @@ package protocol ConnectionHandler: Sendable {
 
     /// Called instead of `serve` for a connection over a limit, so that it can be told; it is closed when this
     /// returns, at latest after a few seconds.
-    func turnAway(_ connection: Connection, _ reason: TurnedAway) async
+    func reject(_ connection: Connection, _ reason: TurnedAway) async
 }
 
 extension ConnectionHandler {
-    package func turnAway(_ connection: Connection, _ reason: TurnedAway) async {}
+    package func reject(_ connection: Connection, _ reason: TurnedAway) async {}
 }
 
 /// Who deals with bytes as they come, while the connection's task waits for them (`Connection.waitReadable`): a request
@@ -23,9 +23,9 @@ package protocol ServesWhileWaiting: AnyObject {
     /// on (`Connection.waitOn`). False: the task is woken.
     func serveWhileWaiting() -> Bool
 
-    /// On the loop, at the end of a round in which `Connection.flushAtEndOfRound` was called, whatever the task does then;
+    /// On the loop, at the end of a round in which `Connection.flushAtTickEnd` was called, whatever the task does then;
     /// must not block. False: not all could be written, and the task is woken if it waits for bytes.
-    func flushAtEndOfRound() -> Bool
+    func flushAtTickEnd() -> Bool
 }
 
 /// Which limit a connection was over.

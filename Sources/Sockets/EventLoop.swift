@@ -20,8 +20,8 @@ protocol ReadinessReceiver: AnyObject {
     func loopShutsDown()
 }
 
-/// What asked for it is told when the round is nearly over (`tellAtEndOfRound`). Called on the loop.
-protocol EndOfRoundReceiver: AnyObject {
+/// What asked for it is told when the round is nearly over (`flushAtTickEnd`). Called on the loop.
+protocol TickEndReceiver: AnyObject {
     func roundEnds()
 }
 
@@ -39,9 +39,9 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     private var runnable: [UnownedJob] = []
     private var running: [UnownedJob] = []
     private var yielded: [UnsafeContinuation<Void, Never>] = []
-    private var toldAtEndOfRound: [any EndOfRoundReceiver] = []
+    private var toldAtEndOfRound: [any TickEndReceiver] = []
     private var timers = TimerQueue()
-    private var receivers = ReceiverTable()
+    private var receivers = SlotMap()
     private var isShutDown = false
     /// Reached when the poller's descriptor is closed.
     private let end = Latch()
@@ -129,7 +129,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// Returns when the deadline has passed; throws `.cancelled` when the task is cancelled before.
     package func sleep(until deadline: Deadline) async throws(TransportError) {
         let wake = await withTaskExecutorPreference(self) {
-            await Waiting(self).wait(until: deadline, endsOnDrain: false)
+            await ReadinessWaiter(self).wait(until: deadline, endsOnDrain: false)
         }
         if wake == .cancelled { throw .cancelled }
     }
@@ -212,7 +212,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// Tells it once, when the descriptors that are ready or the tasks that are runnable have had their turn. What many
     /// connections answer in one round is sent in one go: a peer that takes it all (a proxy, a benchmark) is woken once
     /// and finds everything, instead of being woken for each.
-    func tellAtEndOfRound(_ receiver: any EndOfRoundReceiver) {
+    func flushAtTickEnd(_ receiver: any TickEndReceiver) {
         assertOnLoop()
         toldAtEndOfRound.append(receiver)
     }

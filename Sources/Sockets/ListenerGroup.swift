@@ -11,13 +11,13 @@ package final class ListenerGroup: Sendable {
     private let loops: EventLoopGroup
     private let handler: any ConnectionHandler
     /// Perhaps shared with other groups.
-    private let census: ConnectionCensus
+    private let census: ConnectionLimiter
     /// Of this group, those that are turned away included.
     private let openCount = Atomic<Int>(0)
     /// Another process opened the socket, and keeps it.
     private let isInherited: Bool
     /// One for each loop, at the loop's index.
-    private let rosters: [Roster]
+    private let registries: [ConnectionRegistry]
     private let listeners = Mutex<[(Listener, EventLoop)]>([])
     private let acceptingEnded = Atomic<Bool>(false)
     private let everyoneLeft = Latch()
@@ -26,7 +26,7 @@ package final class ListenerGroup: Sendable {
     private static let turnAwayMilliseconds = 2_000
 
     private init(
-        _ address: SocketAddress, isInherited: Bool, _ loops: EventLoopGroup, _ census: ConnectionCensus,
+        _ address: SocketAddress, isInherited: Bool, _ loops: EventLoopGroup, _ census: ConnectionLimiter,
         _ handler: any ConnectionHandler
     ) {
         self.address = address
@@ -34,7 +34,7 @@ package final class ListenerGroup: Sendable {
         self.loops = loops
         self.handler = handler
         self.census = census
-        rosters = loops.loops.map { Roster($0) }
+        registries = loops.loops.map { ConnectionRegistry($0) }
     }
 
     // MARK: - Listening
@@ -44,7 +44,7 @@ package final class ListenerGroup: Sendable {
     /// to its own maximum. Throws when the address cannot be had: taken (`.system` with EADDRINUSE), not of this
     /// machine, not permitted.
     package static func listen(
-        on address: SocketAddress, loops: EventLoopGroup, census: ConnectionCensus, backlog: Int = 4096,
+        on address: SocketAddress, loops: EventLoopGroup, census: ConnectionLimiter, backlog: Int = 4096,
         handler: any ConnectionHandler
     ) async throws(TransportError) -> ListenerGroup {
         let syscalls = loops.loops[0].syscalls
@@ -69,7 +69,7 @@ package final class ListenerGroup: Sendable {
         backlog: Int = 4096, handler: any ConnectionHandler
     ) async throws(TransportError) -> ListenerGroup {
         try await listen(
-            on: address, loops: loops, census: ConnectionCensus(limits), backlog: backlog, handler: handler)
+            on: address, loops: loops, census: ConnectionLimiter(limits), backlog: backlog, handler: handler)
     }
 
     private func start(_ descriptors: [Int32]) async throws(TransportError) {
@@ -120,25 +120,25 @@ package final class ListenerGroup: Sendable {
         loop.execute { connection.isServed(by: task) }
     }
 
-    private func serve(_ connection: Connection, _ admission: ConnectionCensus.Admission) async {
+    private func serve(_ connection: Connection, _ admission: ConnectionLimiter.Admission) async {
         // Out of memory for one more registration: the connection cannot be told, only closed.
         guard (try? connection.register()) != nil else { return }
-        let roster = rosters[connection.loop.index]
-        roster.insert(connection)
+        let registry = registries[connection.loop.index]
+        registry.insert(connection)
         if case .turnedAway(let reason) = admission {
             let timer = LoopTimer { connection.close() }
             connection.loop.start(timer, .inMilliseconds(ListenerGroup.turnAwayMilliseconds))
-            await handler.turnAway(connection, reason)
+            await handler.reject(connection, reason)
             connection.loop.remove(timer)
         } else {
             await handler.serve(connection)
         }
-        roster.remove(connection)
+        registry.remove(connection)
     }
 
     private var isEmpty: Bool { openCount.load(ordering: .sequentiallyConsistent) == 0 }
 
-    private func leave(_ endpoint: Endpoint, _ admission: ConnectionCensus.Admission) {
+    private func leave(_ endpoint: Endpoint, _ admission: ConnectionLimiter.Admission) {
         census.leave(endpoint, admission)
         let left = openCount.subtract(1, ordering: .sequentiallyConsistent).newValue
         if left == 0 && acceptingEnded.load(ordering: .sequentiallyConsistent) { everyoneLeft.reach() }
@@ -150,10 +150,10 @@ package final class ListenerGroup: Sendable {
     /// the deadline. Returns how many were left. Handlers that still run then find their connection closed.
     ///
     /// The connections are told first: whoever is refused may count on it that the others know. One that is let in
-    /// between the two is told as it comes (`Roster.insert`).
+    /// between the two is told as it comes (`ConnectionRegistry.insert`).
     @discardableResult
     package func drain(until deadline: Deadline) async -> Int {
-        for roster in rosters { await roster.loop.run { roster.beginDrain() } }
+        for registry in registries { await registry.loop.run { registry.beginDrain() } }
         await stopListening()
         acceptingEnded.store(true, ordering: .sequentiallyConsistent)
         if isEmpty { everyoneLeft.reach() }
@@ -164,7 +164,7 @@ package final class ListenerGroup: Sendable {
         await everyoneLeft.wait()
         limit.cancel()
         let left = openCount.load(ordering: .sequentiallyConsistent)
-        for roster in rosters { await roster.loop.run { roster.closeAll() } }
+        for registry in registries { await registry.loop.run { registry.closeAll() } }
         return left
     }
 }

@@ -102,5 +102,5 @@ struct Endpoint: Sendable {
     }
 
     /// The number as text, without port, brackets or zone; "" for a Unix socket.
-    var text: String { IPNumber(self)?.text ?? "" }
+    var text: String { IPAddress(self)?.text ?? "" }
 }

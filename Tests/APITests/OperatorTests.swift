@@ -164,10 +164,10 @@ import Testing
     /// Every figure is at most half too high, and none too low.
     @Test func durationsFallIntoTheirRanges() {
         for microseconds in [1, 2, 3, 4, 5, 7, 8, 100, 999, 1000, 12_345, 1_000_000, 4_000_000_000] as [UInt64] {
-            let shown = RequestFigures.microseconds(ofRange: RequestFigures.range(microseconds: microseconds))
+            let shown = RequestStatistics.microseconds(ofRange: RequestStatistics.range(microseconds: microseconds))
             #expect(shown >= Int64(microseconds) && Double(shown) <= 1.5 * Double(microseconds), "\(microseconds)")
         }
-        #expect(RequestFigures.range(microseconds: .max) == 63)
+        #expect(RequestStatistics.range(microseconds: .max) == 63)
     }
 
     @Test func fiveMinutesAreRemembered() {
@@ -186,7 +186,7 @@ import Testing
         api.clock.advance(bySeconds: 299)
         #expect(api.figures.sum().count == 101)
         api.clock.advance(bySeconds: 11)
-        #expect(api.figures.sum() == RequestFigures.Sum(seconds: 300))
+        #expect(api.figures.sum() == RequestStatistics.Sum(seconds: 300))
     }
 }
 

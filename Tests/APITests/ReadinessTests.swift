@@ -72,7 +72,7 @@ import Testing
     @Test func theAnswerNamesEveryCheck() async {
         let routes = OperatorRoutes(
             readiness: Scripted().readiness(redis: .lost), metricsToken: nil,
-            guesses: Guessed().guesses(InProcessAdmission(limits: .off))
+            guesses: Guessed().guesses(LocalRateLimiter(limits: .off))
         ) { "" }
         let response = await routes.ready.handler(request())
         #expect(response.status == .ok)
@@ -82,7 +82,7 @@ import Testing
         let draining = Scripted().readiness()
         draining.beginDrain()
         let refused = await OperatorRoutes(
-            readiness: draining, metricsToken: nil, guesses: Guessed().guesses(InProcessAdmission(limits: .off))
+            readiness: draining, metricsToken: nil, guesses: Guessed().guesses(LocalRateLimiter(limits: .off))
         ) { "" }.ready.handler(request())
         #expect(refused.status == .serviceUnavailable)
         #expect(refused.fields.first("Retry-After") == "2")
@@ -96,7 +96,7 @@ import Testing
         let routes = OperatorRoutes(
             readiness: Scripted().readiness(),
             metricsToken: Secret("0123456789abcdef"),
-            guesses: Guessed().guesses(InProcessAdmission(limits: .off))
+            guesses: Guessed().guesses(LocalRateLimiter(limits: .off))
         ) { "a 1\n" }
         let response = await routes.metrics.handler(request(authorization))
         #expect(response.status == .unauthorized)
@@ -107,7 +107,7 @@ import Testing
         let routes = OperatorRoutes(
             readiness: Scripted().readiness(),
             metricsToken: Secret("0123456789abcdef"),
-            guesses: Guessed().guesses(InProcessAdmission(limits: .off))
+            guesses: Guessed().guesses(LocalRateLimiter(limits: .off))
         ) { "a 1\n" }
         let response = await routes.metrics.handler(request("Bearer 0123456789abcdef"))
         #expect(response.status == .ok)

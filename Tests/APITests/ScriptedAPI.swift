@@ -20,7 +20,7 @@ final class ScriptedAPI: Sendable {
     let streams: JourneyStreams
     let signIn = ScriptedSignIn()
     let operators = ScriptedOperatorReader()
-    let figures: RequestFigures
+    let figures: RequestStatistics
     let metrics = PrometheusMetrics()
     /// Lines of the audit about wrong tokens of operators.
     let guessed = Guessed()
@@ -49,9 +49,9 @@ final class ScriptedAPI: Sendable {
         let settings = SettingsInForce(VersionedSettings(settings: Settings(), version: "v1"))
         let store = MemoryEventStore()
         streams = JourneyStreams(journeys: journeys, logger: Self.silent)
-        let admission = InProcessAdmission(limits: limits)
+        let admission = LocalRateLimiter(limits: limits)
         let ingest = Ingest(store: store, admission: admission, settings: settings)
-        figures = RequestFigures { [clock] in clock.now.millisecondsSinceEpoch / 1000 }
+        figures = RequestStatistics { [clock] in clock.now.millisecondsSinceEpoch / 1000 }
         let history = OperationHistory(
             store: operators, totals: { ["event.applied": 3, "status.200": 2, "duration.1000": 2] },
             clock: { [clock] in clock.now }, logger: Self.silent)
@@ -212,8 +212,8 @@ final class ScriptedJourneys: JourneyReader {
         }
     }
 
-    func news(after id: Int64?) async throws(StoreFailure) -> JourneyNews {
-        JourneyNews(newest: state.withLock { $0.changes.last?.id ?? 0 }, drivers: .any)
+    func news(after id: Int64?) async throws(StoreFailure) -> CommittedChanges {
+        CommittedChanges(newest: state.withLock { $0.changes.last?.id ?? 0 }, drivers: .any)
     }
 
     private func answer<Value: Sendable>(_ body: (inout State) -> Value) throws(StoreFailure) -> Value {

@@ -9,7 +9,7 @@ import Telemetry
 @testable import API
 
 final class ScriptedSignIn: SigningIn, SignInSessionKeeping, AccountKeeping, DeviceKeeping, AppleTokenVerifying,
-    AppleNoticeTaking
+    AppleNotificationService
 {
     static let user = User(
         id: DriverID("driver"), name: "Ada", email: nil, phone: "+491511234567", role: "driver")
@@ -102,9 +102,11 @@ final class ScriptedSignIn: SigningIn, SignInSessionKeeping, AccountKeeping, Dev
             nonceDigest: Array(rawNonce.utf8), tokenDigest: Array(token.utf8), expiresAtSeconds: now + 600)
     }
 
-    func notice(of token: String, atSecondsSince1970 now: Int64) async throws(AppleTokenRefusal) -> AppleNotice {
+    func notice(of token: String, atSecondsSince1970 now: Int64) async throws(AppleTokenRefusal)
+        -> AppleServerNotification
+    {
         try judge(token)
-        return AppleNotice(kind: .consentRevoked, subject: "subject", jti: "jti", happenedAtSeconds: nil)
+        return AppleServerNotification(kind: .consentRevoked, subject: "subject", jti: "jti", happenedAtSeconds: nil)
     }
 
     private func judge(_ token: String) throws(AppleTokenRefusal) {
@@ -115,7 +117,7 @@ final class ScriptedSignIn: SigningIn, SignInSessionKeeping, AccountKeeping, Dev
         }
     }
 
-    func take(_ notice: AppleNotice, from origin: RequestOrigin) async throws(AccountFailure) {
+    func take(_ notice: AppleServerNotification, from origin: RequestOrigin) async throws(AccountFailure) {
         try answer("notice \(notice.jti)", ())
     }
 

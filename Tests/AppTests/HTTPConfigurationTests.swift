@@ -8,9 +8,9 @@ import Testing
 @Suite struct HTTPConfigurationTests {
     @Test func withoutAnythingSetClientsAreWaitedForAsLongAsTheDocumentSays() throws {
         let http = try #require(report().configuration).http
-        #expect(http.patience.headerTimeoutSeconds == 10)
-        #expect(http.patience.bodyTimeoutSeconds == 20 && http.patience.bodyBytesPerSecondMin == 500)
-        #expect(http.patience.idleTimeoutSeconds == 75 && http.patience.writeStallTimeoutSeconds == 30)
+        #expect(http.timeouts.headerTimeoutSeconds == 10)
+        #expect(http.timeouts.bodyTimeoutSeconds == 20 && http.timeouts.bodyBytesPerSecondMin == 500)
+        #expect(http.timeouts.idleTimeoutSeconds == 75 && http.timeouts.writeStallTimeoutSeconds == 30)
         #expect(http.connectionsPerAddressMax == 0)
         #expect(http.outputBufferBytes == 64 << 10 && http.bufferedBytesMax == 256 << 20)
         #expect(try variable("TRUSTED_PROXIES", in: report()).shown == "nobody")

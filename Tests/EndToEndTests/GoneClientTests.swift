@@ -78,7 +78,7 @@ import Testing
 /// Waits for an hour, or until the task is cancelled, and then admits, as a limiter does whose Redis does not answer.
 private final class WaitingAdmission: Admission {
     let waits: Atomic<Bool>
-    private let process = InProcessAdmission(limits: RateLimits(sessionEvents: 0, preSessionEvents: 0))
+    private let process = LocalRateLimiter(limits: RateLimits(sessionEvents: 0, preSessionEvents: 0))
     private let asked = AsyncStream<Void>.makeStream()
     private let cancelled = AsyncStream<Bool>.makeStream()
 
@@ -105,7 +105,7 @@ private final class WaitingAdmission: Admission {
     }
 
     func recordStored(_ claim: AdmissionClaim, isRepeat: Bool) { process.recordStored(claim, isRepeat: isRepeat) }
-    func chargeAfterwards(_ claim: AdmissionClaim) { process.chargeAfterwards(claim) }
+    func forceCharge(_ claim: AdmissionClaim) { process.forceCharge(claim) }
     func refund(_ claim: AdmissionClaim) { process.refund(claim) }
 }
 

@@ -21,7 +21,7 @@ final class ServedDwell: Sendable {
     let settings: Settings
     private let clock: ManualClock
     private let server: Server
-    private let deadlines: DeadlineKeeping
+    private let deadlines: ExpiryScheduler
     private let issuer: AccessTokenIssuer
     private let folder: String
 
@@ -38,7 +38,7 @@ final class ServedDwell: Sendable {
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         let quiet = Logger(label: "dwell") { _ in SwiftLogNoOpLogHandler() }
         let key = try SigningKey(secret: Secret("end-to-end-tests-sign-with-this-secret"))
-        let digests = KeyedDigests(signingKey: key)
+        let digests = KeyedHashes(signingKey: key)
         store = try SQLiteEventStore(
             path: "\(folder)/dwell.sqlite3", nowMilliseconds: clock.now.millisecondsSinceEpoch, digests: digests)
         let inForce = SettingsInForce(VersionedSettings(settings: settings, version: settings.version))
@@ -48,12 +48,12 @@ final class ServedDwell: Sendable {
         let scope = TokenScope(issuer: "dwell", audience: "dwell")
         issuer = await AccessTokenIssuer(key: key, scope: scope)
         let now: @Sendable () -> Moment = { clock.now }
-        let admission = admission ?? InProcessAdmission(limits: limits)
+        let admission = admission ?? LocalRateLimiter(limits: limits)
         streams = JourneyStreams(journeys: store, logger: quiet)
         let accounts = SQLiteAccounts(store: store, digests: digests)
-        let memory = SignInMemory(store: accounts)
+        let memory = SessionStatusCache(store: accounts)
         let verifier = AccessTokenVerifier(key: key, scope: scope, trustExternal: true, signInSessions: memory)
-        let mint = TokenMint(
+        let mint = SessionTokenIssuer(
             issuer: issuer, lifetimes: TokenLifetimes(), derived: DerivedTokens(signingKey: key))
         let signIn = SignInServices(
             signIns: SignIns(
@@ -72,9 +72,9 @@ final class ServedDwell: Sendable {
                 token: nil, guesses: OperatorGuesses(admission: admission) { _, _ in }, reader: store, lists: store,
                 drivers: DriverCounts(reader: store),
                 history: OperationHistory(store: store, totals: { [:] }, clock: now, logger: quiet),
-                figures: RequestFigures { 0 }, admission: { "process" }, freeBytes: { nil }, outbox: { [] },
+                figures: RequestStatistics { 0 }, admission: { "process" }, freeBytes: { nil }, outbox: { [] },
                 version: "test"), clock: now, logger: quiet)
-        deadlines = DeadlineKeeping(store: store, settings: inForce, clock: now, logger: quiet)
+        deadlines = ExpiryScheduler(store: store, settings: inForce, clock: now, logger: quiet)
         server = Server(
             configuration: ServerConfiguration(addresses: [.ip(host: "127.0.0.1", port: 0)]),
             routes: api.routes.map { Self.told(clock, $0) }, refusals: api.refusals, observer: NobodyLooks(),

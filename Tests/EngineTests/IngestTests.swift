@@ -69,7 +69,7 @@ struct IngestTests {
         let admission = ScriptedAdmission([.known])
         _ = await ingest(ScriptedStore([.success(.stored(Self.stored))]), admission)
             .ingest(Self.submission("k1"), of: Self.driver, receivedAt: Self.now)
-        #expect(admission.calls == [.admit("k1"), .chargeAfterwards("k1"), .recordStored("k1")])
+        #expect(admission.calls == [.admit("k1"), .forceCharge("k1"), .recordStored("k1")])
     }
 
     @Test(arguments: [

@@ -10,15 +10,15 @@ import Testing
 @testable import Engine
 
 /// Answers news as it is told; nothing else is asked.
-private final class ScriptedNews: JourneyReader {
-    let answers: Mutex<[JourneyNews]>
+private final class ScriptedChanges: JourneyReader {
+    let answers: Mutex<[CommittedChanges]>
 
-    init(_ answers: [JourneyNews]) {
+    init(_ answers: [CommittedChanges]) {
         self.answers = Mutex(answers)
     }
 
-    func news(after id: Int64?) async throws(StoreFailure) -> JourneyNews {
-        answers.withLock { $0.isEmpty ? JourneyNews(newest: id ?? 0, drivers: .these([])) : $0.removeFirst() }
+    func news(after id: Int64?) async throws(StoreFailure) -> CommittedChanges {
+        answers.withLock { $0.isEmpty ? CommittedChanges(newest: id ?? 0, drivers: .these([])) : $0.removeFirst() }
     }
 
     func journey(of driver: DriverID) async throws(StoreFailure) -> Journey { Journey() }
@@ -39,9 +39,9 @@ struct JourneyStreamsTests {
     private let other = DriverID("other")
     private let clock = ManualClock()
 
-    private func streams(_ news: [JourneyNews] = []) -> JourneyStreams {
+    private func streams(_ news: [CommittedChanges] = []) -> JourneyStreams {
         JourneyStreams(
-            journeys: ScriptedNews(news), logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+            journeys: ScriptedChanges(news), logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
     }
 
     // MARK: Places
@@ -100,8 +100,8 @@ struct JourneyStreamsTests {
         async throws
     {
         let streams = streams([
-            JourneyNews(newest: 7, drivers: .any), JourneyNews(newest: 8, drivers: .these([one])),
-            JourneyNews(newest: 9, drivers: .these([one])), JourneyNews(newest: 10, drivers: .these([other])),
+            CommittedChanges(newest: 7, drivers: .any), CommittedChanges(newest: 8, drivers: .these([one])),
+            CommittedChanges(newest: 9, drivers: .these([one])), CommittedChanges(newest: 10, drivers: .these([other])),
         ])
         let (mine, theirs) = (try streams.open(one, at: clock.now), try streams.open(other, at: clock.now))
         #expect(try await streams.wakeWhoHasNews(after: nil) == 7, "whoever came before it may have missed some")

@@ -55,7 +55,7 @@ final class ScriptedAdmission: Admission {
         case admit(String)
         case recordStored(String)
         case recordRepeated(String)
-        case chargeAfterwards(String)
+        case forceCharge(String)
         case refund(String)
     }
     private struct State {
@@ -86,8 +86,8 @@ final class ScriptedAdmission: Admission {
         state.withLock { $0.calls.append(isRepeat ? .recordRepeated(key) : .recordStored(key)) }
     }
 
-    func chargeAfterwards(_ claim: AdmissionClaim) {
-        state.withLock { $0.calls.append(.chargeAfterwards(claim.idempotencyKey)) }
+    func forceCharge(_ claim: AdmissionClaim) {
+        state.withLock { $0.calls.append(.forceCharge(claim.idempotencyKey)) }
     }
 
     func refund(_ claim: AdmissionClaim) {

@@ -125,8 +125,8 @@ struct AccountRulesTests {
     }
 
     @Test func `digests depend on their key, on their purpose and on all that they are of`() throws {
-        let one = KeyedDigests(secret: SymmetricKey(data: Data(repeating: 1, count: 32)))
-        let other = KeyedDigests(secret: SymmetricKey(data: Data(repeating: 2, count: 32)))
+        let one = KeyedHashes(secret: SymmetricKey(data: Data(repeating: 1, count: 32)))
+        let other = KeyedHashes(secret: SymmetricKey(data: Data(repeating: 2, count: 32)))
         let number = try #require(PhoneNumber("+4915112345678"))
         let neighbour = try #require(PhoneNumber("+4915112345679"))
         let digests = [

@@ -26,13 +26,13 @@ final class ScriptedSessions: SignInSessions {
 final class AdmittedSessions: SignInSessions {
     /// Of the tokens that `payload` makes with the session `s-1`.
     let caller = Caller(driver: DriverID("driver-1"), signInSession: "s-1")
-    private let state = Mutex((asked: 0, endings: 0, endsNow: false, isLive: true))
+    private let state = Mutex((asked: 0, revocationEpoch: 0, endsNow: false, isLive: true))
 
     var asked: Int { state.withLock { $0.asked } }
-    var endings: Int? { state.withLock { $0.endings } }
+    var revocationEpoch: Int? { state.withLock { $0.revocationEpoch } }
 
     /// Another session than those that are asked about.
-    func somethingEnds() { state.withLock { $0.endings += 1 } }
+    func somethingEnds() { state.withLock { $0.revocationEpoch += 1 } }
 
     /// After its answer was made and before it is heard.
     func endsWhileAsked() { state.withLock { $0.endsNow = true } }
@@ -45,7 +45,7 @@ final class AdmittedSessions: SignInSessions {
             defer {
                 if state.endsNow {
                     state.isLive = false
-                    state.endings += 1
+                    state.revocationEpoch += 1
                 }
             }
             return state.isLive

@@ -98,19 +98,19 @@ struct ConvergenceTests {
     }
 
     /// In random order, some events up to three times.
-    private func deliveries(of events: [PlacedEvent], _ random: inout SeededRandom) -> [PlacedEvent] {
+    private func deliveries(of events: [OrderedEvent], _ random: inout SeededRandom) -> [OrderedEvent] {
         let repeats = events.filter { _ in random.chance(1, in: 4) }
         return (events + repeats + repeats.prefix(2)).shuffled(using: &random)
     }
 
     /// Each event once, in the order in which they arrived first.
-    private static func first(of deliveries: [PlacedEvent]) -> [PlacedEvent] {
+    private static func first(of deliveries: [OrderedEvent]) -> [OrderedEvent] {
         var keys: Set<String> = []
         return deliveries.filter { keys.insert($0.idempotencyKey).inserted }
     }
 
     /// With the worker in between, whose clock jumps about.
-    private func arrive(_ deliveries: [PlacedEvent], _ random: inout SeededRandom) -> JourneyLog {
+    private func arrive(_ deliveries: [OrderedEvent], _ random: inout SeededRandom) -> JourneyLog {
         var log = JourneyLog()
         for event in deliveries {
             log.append(event)
@@ -123,7 +123,7 @@ struct ConvergenceTests {
         return log
     }
 
-    private func effectiveExpiries(_ log: JourneyLog) -> [PlacedEvent] {
+    private func effectiveExpiries(_ log: JourneyLog) -> [OrderedEvent] {
         log.points.filter { $0.event.origin == .server && $0.verdict == .applied }.map(\.event)
     }
 }

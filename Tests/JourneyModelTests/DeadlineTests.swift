@@ -63,8 +63,8 @@ struct DeadlineTests {
 
     @Test("A stored expiry without its deadline has no effect and is no rejection")
     func staleExpiry() {
-        let moved = PlacedEvent.expiry(.gracePeriodExpired, at: .at(800), sessionID: "s1")
-        let otherSession = PlacedEvent.expiry(.gracePeriodExpired, at: .at(900), sessionID: "s0")
+        let moved = OrderedEvent.expiry(.gracePeriodExpired, at: .at(800), sessionID: "s1")
+        let otherSession = OrderedEvent.expiry(.gracePeriodExpired, at: .at(900), sessionID: "s0")
         for event in [moved, otherSession] {
             var journey = walking
             #expect(journey.apply(event) == .none)
@@ -81,7 +81,7 @@ struct DeadlineTests {
     func graceBeforeStoredHard() {
         var journey = walking
         journey.hardDeadline = .at(900)
-        let hard = PlacedEvent.expiry(.hardTimeoutExpired, at: .at(900), sessionID: "s1")
+        let hard = OrderedEvent.expiry(.hardTimeoutExpired, at: .at(900), sessionID: "s1")
         var copy = journey
         let taken = copy.takeDeadline(before: hard)
         #expect(isDeadline(taken, .gracePeriodExpired, .at(900)))
@@ -95,8 +95,8 @@ struct DeadlineTests {
             "s0", "s2",
         ])
     func tieWithStaleExpiry(staleSession: String) {
-        let stale = PlacedEvent.expiry(.gracePeriodExpired, at: .at(900), sessionID: staleSession)
-        let own = PlacedEvent.expiry(.gracePeriodExpired, at: .at(900), sessionID: "s1")
+        let stale = OrderedEvent.expiry(.gracePeriodExpired, at: .at(900), sessionID: staleSession)
+        let own = OrderedEvent.expiry(.gracePeriodExpired, at: .at(900), sessionID: "s1")
         var journey = walking
         let taken = journey.takeDeadline(before: stale)
         #expect((taken != nil) == (own < stale))
@@ -107,11 +107,11 @@ struct DeadlineTests {
 
     @Test("An expiry's id follows from what it is, and can be no client's key")
     func expiryIdentity() {
-        let expiry = PlacedEvent.expiry(.gracePeriodExpired, at: .at(900), sessionID: "s1")
+        let expiry = OrderedEvent.expiry(.gracePeriodExpired, at: .at(900), sessionID: "s1")
         #expect(expiry == .expiry(.gracePeriodExpired, at: .at(900), sessionID: "s1"))
         #expect(expiry.idempotencyKey == expiry.eventID)
         #expect(expiry.idempotencyKey.utf8.contains { $0 >= 0x80 })
-        let others: [PlacedEvent] = [
+        let others: [OrderedEvent] = [
             .expiry(.hardTimeoutExpired, at: .at(900), sessionID: "s1"),
             .expiry(.gracePeriodExpired, at: .at(901), sessionID: "s1"),
             .expiry(.gracePeriodExpired, at: .at(900), sessionID: "s2"),

@@ -6,7 +6,7 @@ import Testing
 
 struct EventOrderTests {
     /// Each event comes before the next by one key, while every later key says the opposite.
-    static let ascending: [PlacedEvent] = [
+    static let ascending: [OrderedEvent] = [
         .client(.diagnostic("z"), at: .at(0.999), sequence: 9, id: "z"),
         .client(.diagnostic("z"), at: .at(1), id: "z"),
         .client(.diagnostic("z"), at: .at(1), sequence: 0, id: "z"),
@@ -31,9 +31,9 @@ struct EventOrderTests {
 
     @Test("Ids are compared as bytes: Z before a, and a prefix before what it begins")
     func bytes() {
-        #expect(PlacedEvent.client(.reset, id: "Z") < .client(.reset, id: "a"))
-        #expect(PlacedEvent.client(.reset, id: "a") < .client(.reset, id: "ab"))
-        #expect(PlacedEvent.client(.reset, id: "e\u{301}") < .client(.reset, id: "\u{E9}"))
+        #expect(OrderedEvent.client(.reset, id: "Z") < .client(.reset, id: "a"))
+        #expect(OrderedEvent.client(.reset, id: "a") < .client(.reset, id: "ab"))
+        #expect(OrderedEvent.client(.reset, id: "e\u{301}") < .client(.reset, id: "\u{E9}"))
     }
 
     @Test("Any shuffle sorts back to the same order")

@@ -4,7 +4,7 @@ import JourneyModel
 import Testing
 
 struct EvidenceTests {
-    private static func fold(_ events: [PlacedEvent]) -> [(verdict: Verdict, journey: Journey)] {
+    private static func fold(_ events: [OrderedEvent]) -> [(verdict: Verdict, journey: Journey)] {
         Fold.replay(events)
     }
 
@@ -22,8 +22,8 @@ struct EvidenceTests {
     }
 
     @Test func `the late event takes its place, and the implied step is gone`() {
-        let dwell = PlacedEvent.client(.anchorDwellComplete, at: .at(20), id: "b", was: .nearCharger)
-        let others: [PlacedEvent] = [
+        let dwell = OrderedEvent.client(.anchorDwellComplete, at: .at(20), id: "b", was: .nearCharger)
+        let others: [OrderedEvent] = [
             .client(.enteredChargerIntentZone, at: .at(10), id: "a", was: .idle),
             .client(.exclusiveActivatedByWeb, at: .at(30), session: "s", id: "c", was: .anchored),
         ]
@@ -60,19 +60,19 @@ struct EvidenceTests {
     }
 
     @Test func `an expiry is undone by what happened before the deadline alone`() {
-        let start: [PlacedEvent] = [
+        let start: [OrderedEvent] = [
             .client(.exclusiveActivatedByWeb, at: .at(0), session: "s", id: "a", was: .anchored),
             .client(.departedCharger, at: .at(10), session: "s", id: "b", was: .sessionActive),
         ]
         for (second, ending) in [(910.0, Journey.Ending.verified), (910.001, .grace)] {
-            let verified = PlacedEvent.client(
+            let verified = OrderedEvent.client(
                 .visitVerifiedByWeb, at: .at(second), session: "s", id: "c", was: .inTransit)
             #expect(Self.fold(start + [verified]).last?.journey.endedBy == ending)
         }
     }
 
     @Test func `two phones with a session each do not begin them in turns`() {
-        let events: [PlacedEvent] = [
+        let events: [OrderedEvent] = [
             .client(.exclusiveActivatedByWeb, at: .at(0), session: "one", id: "a", was: .anchored),
             .client(.exclusiveActivatedByWeb, at: .at(10), session: "two", id: "b", was: .anchored),
             .client(.departedCharger, at: .at(20), session: "one", id: "c", was: .sessionActive),

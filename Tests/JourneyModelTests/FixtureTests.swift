@@ -94,7 +94,7 @@ private struct FixtureServer {
             receivedAt: fixture.now, memory: clocks[event.driver, default: ClockMemory()])
         clocks[event.driver] = correction.memory
         logs[event.driver, default: JourneyLog()].append(
-            PlacedEvent(
+            OrderedEvent(
                 name: submission.name, sessionID: submission.sessionID, chargerID: submission.chargerID,
                 occurredAt: correction.corrected, sequence: submission.sequence, eventID: submission.eventID,
                 idempotencyKey: submission.idempotencyKey, origin: .client,

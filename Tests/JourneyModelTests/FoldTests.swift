@@ -4,17 +4,17 @@ import JourneyModel
 import Testing
 
 struct FoldTests {
-    private func journey(after events: [PlacedEvent]) -> Journey {
+    private func journey(after events: [OrderedEvent]) -> Journey {
         Fold.replay(events.sorted()).last?.journey ?? Journey()
     }
 
-    private let anchored: [PlacedEvent] = [
+    private let anchored: [OrderedEvent] = [
         .client(.enteredChargerIntentZone, at: .at(0), charger: "c1", id: "1"),
         .client(.anchorDwellComplete, at: .at(120), id: "2"),
     ]
-    private let active = PlacedEvent.client(.exclusiveActivatedByWeb, at: .at(150), session: "s1", id: "3")
-    private let departed = PlacedEvent.client(.departedCharger, at: .at(200), session: "s1", id: "4")
-    private let arrived = PlacedEvent.client(.enteredMerchantZone, at: .at(300), session: "s1", id: "5")
+    private let active = OrderedEvent.client(.exclusiveActivatedByWeb, at: .at(150), session: "s1", id: "3")
+    private let departed = OrderedEvent.client(.departedCharger, at: .at(200), session: "s1", id: "4")
+    private let arrived = OrderedEvent.client(.enteredMerchantZone, at: .at(300), session: "s1", id: "5")
 
     @Test("The activation opens the session and starts the hard deadline")
     func activation() {
@@ -34,11 +34,11 @@ struct FoldTests {
 
     @Test("The end clears both deadlines and keeps the session's id until the reset")
     func end() {
-        let end = PlacedEvent.client(.webRequestedEnd, at: .at(250), session: "s1", id: "6")
+        let end = OrderedEvent.client(.webRequestedEnd, at: .at(250), session: "s1", id: "6")
         let ended = journey(after: anchored + [active, departed, end])
         #expect(
             ended == Journey(state: .sessionEnded, sessionID: "s1", targetChargerID: "c1", endedBy: .requested))
-        let reset = PlacedEvent.client(.reset, at: .at(260), session: "s1", id: "7")
+        let reset = OrderedEvent.client(.reset, at: .at(260), session: "s1", id: "7")
         #expect(journey(after: anchored + [active, departed, end, reset]) == Journey(previousSessionID: "s1"))
     }
 
@@ -48,7 +48,7 @@ struct FoldTests {
         active.hardTimeoutSeconds = 1800
         var departed = departed
         (departed.gracePeriodSeconds, departed.hardTimeoutSeconds) = (60, 7200)
-        var diagnostic = PlacedEvent.client(.diagnostic("x"), at: .at(210), session: "s1", id: "9")
+        var diagnostic = OrderedEvent.client(.diagnostic("x"), at: .at(210), session: "s1", id: "9")
         diagnostic.gracePeriodSeconds = 1
         let journey = journey(after: anchored + [active, departed, diagnostic])
         #expect(journey.hardDeadline == .at(150 + 1800))

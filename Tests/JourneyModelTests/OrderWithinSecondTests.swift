@@ -4,13 +4,13 @@ import JourneyModel
 import Testing
 
 struct OrderWithinSecondTests {
-    private func names(_ events: [PlacedEvent], from journey: Journey) -> [String] {
+    private func names(_ events: [OrderedEvent], from journey: Journey) -> [String] {
         OrderWithinSecond.order(of: events, from: journey).map { events[$0].eventID }
     }
 
     private func event(
         _ name: EventName, _ id: String, session: String? = nil, was state: JourneyState? = nil
-    ) -> PlacedEvent {
+    ) -> OrderedEvent {
         .client(name, session: session, id: id, was: state, isWholeSecond: true)
     }
 
@@ -52,11 +52,11 @@ struct OrderWithinSecondTests {
     }
 
     @Test func `an event with a fraction of a second comes before those without, a sequence still decides`() {
-        let exact = PlacedEvent.client(.sessionRestored, session: "s", id: "a")
+        let exact = OrderedEvent.client(.sessionRestored, session: "s", id: "a")
         let whole = event(.enteredChargerIntentZone, "b")
         #expect(exact < whole && !(whole < exact))
-        let first = PlacedEvent.client(.exitedChargerIntentZone, sequence: 1, id: "1", isWholeSecond: true)
-        let second = PlacedEvent.client(.enteredChargerIntentZone, sequence: 2, id: "2", isWholeSecond: true)
+        let first = OrderedEvent.client(.exitedChargerIntentZone, sequence: 1, id: "1", isWholeSecond: true)
+        let second = OrderedEvent.client(.enteredChargerIntentZone, sequence: 2, id: "2", isWholeSecond: true)
         #expect(Fold.inOrder([second, first]).map(\.eventID) == ["1", "2"])
         #expect(!first.sharesSecond(with: second))
     }

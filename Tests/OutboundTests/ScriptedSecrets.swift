@@ -8,7 +8,7 @@ import Outbound
 import Telemetry
 import TestSupport
 
-let seal = DataSeal(dataKey: Secret([UInt8](repeating: 7, count: 32)))
+let seal = FieldEncryption(dataKey: Secret([UInt8](repeating: 7, count: 32)))
 let subject = "001234.abc.0987"
 let owner = Array(SHA256.hash(data: Data(subject.utf8)))
 

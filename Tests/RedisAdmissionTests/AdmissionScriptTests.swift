@@ -42,7 +42,7 @@ extension WithRedis {
             var random = SeededRandom(seed: seed)
             try await RedisServer.with(loops: 1) { server in
                 let clock = Mutex<Int64>(0)
-                let window = InProcessAdmission(limits: limits, clock: { clock.withLock { $0 } })
+                let window = LocalRateLimiter(limits: limits, clock: { clock.withLock { $0 } })
                 let client = try await ScriptClient(server, source)
                 var verdicts: Set<AdmissionDecision.Verdict> = []
                 // So that both begin at the same time.

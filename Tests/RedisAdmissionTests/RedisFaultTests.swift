@@ -19,7 +19,7 @@ extension WithRedis {
         /// Runs the body with an admission whose replies come through a proxy.
         private func withProxy(
             _ limits: RateLimits = RateLimits(), timeoutMilliseconds: Int = 50,
-            _ body: (FaultyProxy, SharedAdmission) async throws -> Void
+            _ body: (FaultyProxy, RedisRateLimiter) async throws -> Void
         ) async throws {
             try await RedisServer.with { server in
                 try await FaultyProxy.with(server) { proxy in
@@ -95,7 +95,7 @@ extension WithRedis {
             }
         }
 
-        private func servesAgain(_ admission: SharedAdmission) async -> Bool {
+        private func servesAgain(_ admission: RedisRateLimiter) async -> Bool {
             await eventually { admission.standing.connections == 2 && admission.standing.breaker == .closed }
         }
 
@@ -130,7 +130,7 @@ extension WithRedis {
             }
         }
 
-        private func countOneDriver(_ admission: SharedAdmission, _ driver: String, _ seed: UInt64) async {
+        private func countOneDriver(_ admission: RedisRateLimiter, _ driver: String, _ seed: UInt64) async {
             for number in 0..<80 {
                 let begin = ContinuousClock.now
                 let decision = await admission.admit(claim("k\(number)", of: driver))

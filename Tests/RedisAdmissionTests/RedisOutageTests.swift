@@ -17,7 +17,7 @@ extension WithRedis {
     struct RedisOutageTests {
         private static let limits = RateLimits(sessionEvents: 5, windowSeconds: 600)
 
-        private func servesAgain(_ admission: SharedAdmission) async -> Bool {
+        private func servesAgain(_ admission: RedisRateLimiter) async -> Bool {
             await eventually { admission.standing.connections == 2 && admission.standing.breaker == .closed }
         }
 
@@ -162,9 +162,9 @@ extension WithRedis {
         @Test func redisThatWasNeverThereIsNotWaitedFor() async throws {
             try await RedisServer.with { server in
                 server.stop()
-                let admission = SharedAdmission(
+                let admission = RedisRateLimiter(
                     endpoint: try server.endpoint, timeoutMilliseconds: 5000,
-                    fallback: InProcessAdmission(limits: Self.limits), loops: server.loops,
+                    fallback: LocalRateLimiter(limits: Self.limits), loops: server.loops,
                     logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
                 #expect(await admission.admit(claim("before run")).quota.remaining == 4)
                 let running = Task { await admission.run() }
@@ -183,9 +183,9 @@ extension WithRedis {
 
         @Test func wrongPasswordMeansTheProcessDecides() async throws {
             try await RedisServer.with(["--requirepass", "s3cret", "--protected-mode", "no"]) { server in
-                let admission = SharedAdmission(
+                let admission = RedisRateLimiter(
                     endpoint: try RedisEndpoint(parsing: "unix://:wrong@\(server.socketPath)"),
-                    fallback: InProcessAdmission(limits: Self.limits), loops: server.loops,
+                    fallback: LocalRateLimiter(limits: Self.limits), loops: server.loops,
                     logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
                 let running = Task { await admission.run() }
                 #expect(await eventually { admission.standing.breaker != .closed })

@@ -97,7 +97,7 @@ struct CheckpointerTests {
     @Test func `what leaves no trace cuts the WAL although it is being copied`() async throws {
         let store = try store(Checkpointer.Pace(pagesMin: 40, step: 1, pause: 20))
         try await post(0..<10, to: store)
-        try await store.change(leavesNoTrace: true) { db in
+        try await store.change(purgesWAL: true) { db in
             try db.execute(sql: "UPDATE driver SET created_at_ms = created_at_ms")
         }
         // At once, or by the wake-up that cuts it as soon as it can.

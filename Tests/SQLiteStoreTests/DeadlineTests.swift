@@ -24,9 +24,9 @@ struct DeadlineTests {
         try SQLiteEventStore(path: folder.file(name), nowMilliseconds: 0)
     }
 
-    private func keeping(_ store: SQLiteEventStore, settings: Settings = Settings()) -> DeadlineKeeping {
+    private func keeping(_ store: SQLiteEventStore, settings: Settings = Settings()) -> ExpiryScheduler {
         let versioned = VersionedSettings(settings: settings, version: settings.version)
-        return DeadlineKeeping(
+        return ExpiryScheduler(
             store: store, settings: SettingsInForce(versioned), clock: { [clock] in clock.now },
             logger: Logger(label: "test"))
     }
@@ -95,7 +95,7 @@ struct DeadlineTests {
 
     @Test func `what is due is stored in parts, for every driver`() async throws {
         let store = try open()
-        let drivers = (0..<(DeadlineKeeping.driversMax * 2 + 3)).map { DriverID("driver-\($0)") }
+        let drivers = (0..<(ExpiryScheduler.driversMax * 2 + 3)).map { DriverID("driver-\($0)") }
         for driver in drivers { try await begin(store, driver) }
         clock.advance(bySeconds: 1021)
         #expect(try await keeping(store).storeWhatIsDue() == [])

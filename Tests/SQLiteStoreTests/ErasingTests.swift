@@ -350,9 +350,10 @@ struct ErasingTests {
 
     @Test func `Apple's notices end, delete and note, once each`() async throws {
         let fixture = try await AccountFixture()
-        func take(_ kind: AppleNotice.Kind, _ jti: String, subject: String = "001.a") async throws {
+        func take(_ kind: AppleServerNotification.Kind, _ jti: String, subject: String = "001.a") async throws {
             try await fixture.own.take(
-                AppleNotice(kind: kind, subject: subject, jti: jti, happenedAtSeconds: nil), from: .at(start))
+                AppleServerNotification(kind: kind, subject: subject, jti: jti, happenedAtSeconds: nil),
+                from: .at(start))
         }
         func forwards() async throws -> Bool? {
             try await fixture.store.read { db in

@@ -29,7 +29,7 @@ struct JourneyFixtureTests {
         settings.gracePeriodSeconds = fixture.gracePeriodSeconds
         settings.hardTimeoutSeconds = fixture.hardTimeoutSeconds
         let inForce = SettingsInForce(VersionedSettings(settings: settings, version: settings.version))
-        let keeping = DeadlineKeeping(
+        let keeping = ExpiryScheduler(
             store: store, settings: inForce, clock: { fixture.now }, logger: Logger(label: "test"))
         for index in order {
             let event = fixture.events[index]

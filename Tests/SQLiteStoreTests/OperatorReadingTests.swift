@@ -32,7 +32,7 @@ import Testing
         try await self.store(.enteredChargerIntentZone, of: "a", minutesAgo: 30, in: store)
         try await self.store(.anchorDwellComplete, of: "b", minutesAgo: 20, in: store)
         try await self.store(.diagnostic("teleport_detected"), of: "b", minutesAgo: 10, in: store)
-        let picture = OperatorPicture(reader: store, drivers: DriverCounts(reader: store, keptPerDuration: 0))
+        let picture = DashboardSnapshot(reader: store, drivers: DriverCounts(reader: store, keptPerDuration: 0))
         let first = try await picture.current(at: now)
         #expect(first.drivers == [.nearCharger: 1, .idle: 1])
         #expect(first.tallies.count == 3 && first.tallies.allSatisfy { $0.count == 1 })
@@ -43,7 +43,7 @@ import Testing
         #expect(first.tallies.contains { $0.name == "diagnostic" })
 
         try await self.store(.anchorDwellComplete, of: "a", minutesAgo: 0, in: store)
-        let later = now.advanced(byMilliseconds: OperatorPicture.refreshMilliseconds)
+        let later = now.advanced(byMilliseconds: DashboardSnapshot.refreshMilliseconds)
         let second = try await picture.current(at: later)
         #expect(second.drivers == [.anchored: 1, .idle: 1])
         #expect(second.tallies.map(\.count).reduce(0, +) == 4)

@@ -44,7 +44,7 @@ struct RememberedDriverTests {
         for event in events.prefix(4) { _ = try await state(after: event, store) }
         let result: Result<Void, StoreFailure> = await withCheckedContinuation { continuation in
             let change = PendingChange(
-                leavesNoTrace: false,
+                purgesWAL: false,
                 { db in try db.execute(sql: "UPDATE driver SET driver_id = 'nobody'") }, telling: continuation)
             store.writer.add(.change(change))
         }
@@ -88,7 +88,7 @@ extension SQLiteEventStore {
     fileprivate func execute(_ sql: String) async throws {
         let result: Result<Void, StoreFailure> = await withCheckedContinuation { continuation in
             writer.add(
-                .change(PendingChange(leavesNoTrace: false, { try $0.execute(sql: sql) }, telling: continuation)))
+                .change(PendingChange(purgesWAL: false, { try $0.execute(sql: sql) }, telling: continuation)))
         }
         try result.get()
     }

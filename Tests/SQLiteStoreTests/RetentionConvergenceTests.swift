@@ -55,7 +55,7 @@ private final class RetentionRound {
     private let folder: ScratchFolder
     private let store: SQLiteEventStore
     /// By journey: what came in at the floor or above it, in the order of arrival.
-    private var counting: [[PlacedEvent]]
+    private var counting: [[OrderedEvent]]
 
     init(seeds: Range<UInt64>, turnCount: Int) throws {
         journeys = seeds.map { DeliveredJourney(seed: $0, turnCount: turnCount) }
@@ -63,7 +63,7 @@ private final class RetentionRound {
         random = SeededRandom(seed: seeds.lowerBound)
         folder = try ScratchFolder(inMemory: true)
         store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
-        counting = [[PlacedEvent]](repeating: [], count: journeys.count)
+        counting = [[OrderedEvent]](repeating: [], count: journeys.count)
     }
 
     private static func receivedAt(turn: Int) -> Moment {
@@ -112,7 +112,7 @@ private final class RetentionRound {
 
     private func storeWhatIsDue(at now: Moment) async throws {
         let settings = VersionedSettings(settings: Settings(), version: Settings().version)
-        let keeping = DeadlineKeeping(
+        let keeping = ExpiryScheduler(
             store: store, settings: SettingsInForce(settings), clock: { now }, logger: Logger(label: "test"))
         if let failure = try await keeping.storeWhatIsDue().first { throw failure }
     }

@@ -217,7 +217,7 @@ private final class RestartedDatabase {
 
     func storeWhatIsDue(at now: Moment) async throws {
         let settings = VersionedSettings(settings: Settings(), version: Settings().version)
-        let keeping = DeadlineKeeping(
+        let keeping = ExpiryScheduler(
             store: store, settings: SettingsInForce(settings), clock: { now }, logger: Logger(label: "test"))
         let failures = try await keeping.storeWhatIsDue()
         if let failure = failures.first { throw failure }

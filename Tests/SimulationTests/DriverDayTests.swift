@@ -115,12 +115,12 @@ struct DriverDayTests {
 }
 
 extension Drive {
-    var placed: [PlacedEvent] { events.map { $0.placed(by: Settings()) } }
+    var placed: [OrderedEvent] { events.map { $0.placed(by: Settings()) } }
 }
 
 extension ScriptedEvent {
-    func placed(by settings: Settings) -> PlacedEvent {
-        PlacedEvent(
+    func placed(by settings: Settings) -> OrderedEvent {
+        OrderedEvent(
             name: name, sessionID: sessionID, chargerID: chargerID,
             occurredAt: Moment(millisecondsSinceEpoch: offsetMilliseconds), sequence: sequence, eventID: id,
             idempotencyKey: id, origin: .client, previousState: previousState, isWholeSecond: isWholeSecond,

@@ -13,7 +13,7 @@ final class ScriptedServer: Transport {
     typealias Refusal = @Sendable (_ requestNumber: Int) -> HTTPExchange.Outcome?
 
     fileprivate struct Driver {
-        var events: [PlacedEvent] = []
+        var events: [OrderedEvent] = []
         var clockMemory = ClockMemory()
     }
 
@@ -121,7 +121,7 @@ extension ScriptedServer.Driver {
             receivedAt: now, memory: clockMemory)
         clockMemory = clock.memory
         events.append(
-            PlacedEvent(
+            OrderedEvent(
                 name: submission.name, sessionID: submission.sessionID, chargerID: submission.chargerID,
                 occurredAt: clock.corrected, sequence: submission.sequence, eventID: submission.eventID,
                 idempotencyKey: submission.idempotencyKey, origin: .client,

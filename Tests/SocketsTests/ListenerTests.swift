@@ -39,7 +39,7 @@ extension SocketsSuite {
         @Test func `over the limit the handler is asked to turn away, and later there is room again`() async throws {
             struct Limited: ConnectionHandler {
                 func serve(_ connection: Connection) async { await Echo().serve(connection) }
-                func turnAway(_ connection: Connection, _ reason: TurnedAway) async {
+                func reject(_ connection: Connection, _ reason: TurnedAway) async {
                     try? await connection.write(Array("\(reason)".utf8))
                 }
             }
@@ -141,7 +141,7 @@ extension SocketsSuite {
 
         @Test func `groups that share a census share its limits, and drain each for itself`() async throws {
             let loops = try EventLoopGroup(count: 2)
-            let census = ConnectionCensus(ConnectionLimits(connectionsMax: 2))
+            let census = ConnectionLimiter(ConnectionLimits(connectionsMax: 2))
             let one = try await ListenerGroup.listen(on: Self.anyPort, loops: loops, census: census, handler: Echo())
             let other = try await ListenerGroup.listen(on: Self.anyPort, loops: loops, census: census, handler: Echo())
             let first = try await exchange(one.address, loops)

@@ -134,7 +134,7 @@ extension EventStoreContract {
     private static func compare(
         _ events: [EventSubmission], of driver: DriverID, in store: any EventStore, _ what: String
     ) async throws {
-        let placed = events.map(PlacedEvent.init(sample:)).sorted()
+        let placed = events.map(OrderedEvent.init(sample:)).sorted()
         let steps = Fold.replay(placed)
         for (event, step) in zip(placed, steps) {
             guard let submission = events.first(where: { $0.idempotencyKey == event.idempotencyKey }) else { continue }
@@ -154,7 +154,7 @@ extension EventSubmission {
     }
 }
 
-extension PlacedEvent {
+extension OrderedEvent {
     /// A sample event has no send time, hence no correction.
     fileprivate init(sample submission: EventSubmission) {
         self.init(

@@ -8,7 +8,7 @@ import Synchronization
 
 package final class MemoryEventStore: EventStore {
     fileprivate struct Stored {
-        var placed: PlacedEvent
+        var placed: OrderedEvent
         var submission: EventSubmission
         var verdict: Verdict
     }
@@ -111,7 +111,7 @@ extension MemoryEventStore.Driver {
             occurredAt: submission.occurredAt, sentAt: submission.sentAt, timestamp: submission.timestamp,
             receivedAt: request.receivedAt, memory: clockMemory)
         clockMemory = clock.memory
-        let placed = PlacedEvent(
+        let placed = OrderedEvent(
             name: submission.name, sessionID: submission.sessionID, chargerID: submission.chargerID,
             occurredAt: clock.corrected, sequence: submission.sequence, eventID: submission.eventID,
             idempotencyKey: submission.idempotencyKey, origin: .client,

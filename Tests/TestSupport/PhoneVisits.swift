@@ -5,7 +5,7 @@ package import JourneyModel
 
 package struct PhoneVisits: Sendable {
     /// In the order in which things happened.
-    package private(set) var events: [PlacedEvent] = []
+    package private(set) var events: [OrderedEvent] = []
     /// Places in `events` of those that end a journey. They are the visits, and nothing else tells of them.
     package private(set) var ends: [Int] = []
 
@@ -99,7 +99,7 @@ package struct PhoneVisits: Sendable {
     private mutating func add(_ name: EventName, _ session: String?, to destination: JourneyState) {
         let key = "\(sessionPrefix)k\(events.count)"
         events.append(
-            PlacedEvent(
+            OrderedEvent(
                 name: name, sessionID: session, chargerID: nil,
                 occurredAt: start.advanced(byMilliseconds: seconds * 1000), sequence: nil, eventID: key,
                 idempotencyKey: key, origin: .client, previousState: state, isWholeSecond: true,
@@ -110,14 +110,14 @@ package struct PhoneVisits: Sendable {
 
 extension PhoneVisits {
     /// What is left of them on the server: one or two events are lost for good, if any can be.
-    package func withLosses(_ random: inout SeededRandom) -> [PlacedEvent] {
+    package func withLosses(_ random: inout SeededRandom) -> [OrderedEvent] {
         let lost = Set(droppable.shuffled(using: &random).prefix(Int.random(in: 1...2, using: &random)))
         return events.indices.filter { !lost.contains($0) }.map { events[$0] }
     }
 
     /// For each visit how it ended, after all of `events`; nil for an end that was rejected.
     package static func outcomes(
-        of visits: PhoneVisits, in ordered: [PlacedEvent]
+        of visits: PhoneVisits, in ordered: [OrderedEvent]
     ) -> [Journey.Ending?] {
         let keys = visits.ends.map { visits.events[$0].idempotencyKey }
         var outcomes: [String: Journey.Ending] = [:]

@@ -28,10 +28,10 @@ package enum RandomJourney {
     package static func events(
         from start: Moment, countMax: Int = 40, sessionPrefix: String = "s", wholeSeconds: Bool = true,
         _ random: inout SeededRandom
-    ) -> [PlacedEvent] {
+    ) -> [OrderedEvent] {
         let isWhole = wholeSeconds && random.chance(1, in: 3)
         let givesEvidence = random.chance(1, in: 2)
-        var (events, milliseconds, session, likely): ([PlacedEvent], Int64, Int, Int) = ([], 0, 1, 0)
+        var (events, milliseconds, session, likely): ([OrderedEvent], Int64, Int, Int) = ([], 0, 1, 0)
         for index in 0..<Int.random(in: 1...countMax, using: &random) {
             milliseconds += steps.randomPick(&random)
             if isWhole { milliseconds -= milliseconds % 1000 }
@@ -45,7 +45,7 @@ package enum RandomJourney {
                 !givesEvidence || random.chance(1, in: 4)
                 ? nil : random.chance(1, in: 6) ? JourneyState.allCases.randomPick(&random) : sources[name]
             events.append(
-                PlacedEvent(
+                OrderedEvent(
                     name: name, sessionID: needsSession ? "\(sessionPrefix)\(ofAnother ? 9 : session)" : nil,
                     chargerID: random.chance(1, in: 2) ? "c\(Int.random(in: 1...3, using: &random))" : nil,
                     occurredAt: start.advanced(byMilliseconds: milliseconds),

@@ -92,7 +92,7 @@ struct Layer: Sendable {
 
     /// A claim charged, and its event recorded as stored, in the process.
     static func admission() -> Layer {
-        let admission = InProcessAdmission(limits: RateLimits(sessionEvents: 100_000, preSessionEvents: 100_000))
+        let admission = LocalRateLimiter(limits: RateLimits(sessionEvents: 100_000, preSessionEvents: 100_000))
         let rounds = 8
         let claims = (0..<rounds).map { round in
             (0..<4000).map { number in

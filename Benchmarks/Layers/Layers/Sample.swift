@@ -41,8 +41,8 @@ enum Sample {
         (.visitVerifiedByWeb, true),
     ]
 
-    static let journey: [PlacedEvent] = names.enumerated().map { index, event in
-        PlacedEvent(
+    static let journey: [OrderedEvent] = names.enumerated().map { index, event in
+        OrderedEvent(
             name: event.name, sessionID: event.hasSession ? "s-5b1f7c0e" : nil, chargerID: "charger-017",
             occurredAt: Moment(millisecondsSinceEpoch: 1_800_000_000_000), sequence: nil, eventID: "event-\(index)",
             idempotencyKey: "event-\(index)", origin: .client, gracePeriodSeconds: 900, hardTimeoutSeconds: 3600)

@@ -36,8 +36,8 @@ public struct EventDraft: Hashable, Sendable {
     /// the fold's order exactly when they are in the order in which they were made.
     ///
     /// - Parameter eventID: breaks ties of the order, which drafts of one engine never need.
-    public func placed(by settings: Settings, eventID: String = "") -> PlacedEvent {
-        PlacedEvent(
+    public func placed(by settings: Settings, eventID: String = "") -> OrderedEvent {
+        OrderedEvent(
             name: name, sessionID: sessionID, chargerID: chargerID, occurredAt: occurredAt, sequence: sequence,
             eventID: eventID, idempotencyKey: eventID, origin: .client,
             previousState: previousState,

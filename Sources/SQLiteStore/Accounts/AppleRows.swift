@@ -93,7 +93,7 @@ enum AppleRows {
 
     /// Answers the driver who was deleted by it, if one was.
     static func take(
-        _ notice: AppleNotice, _ erasing: Erasing, from origin: RequestOrigin, _ db: Database
+        _ notice: AppleServerNotification, _ erasing: Erasing, from origin: RequestOrigin, _ db: Database
     ) throws -> DriverID? {
         try db.execute(
             sql: "INSERT INTO apple_notice (jti_digest, taken_at_ms) VALUES (?, ?) ON CONFLICT DO NOTHING",
@@ -136,7 +136,7 @@ enum AppleRows {
     }
 }
 
-extension AppleNotice.Kind {
+extension AppleServerNotification.Kind {
     fileprivate var word: String {
         switch self {
         case .consentRevoked: "consent_revoked"

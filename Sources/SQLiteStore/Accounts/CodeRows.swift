@@ -18,7 +18,7 @@ enum CodeRows {
         var prefix: [UInt8]
         var now: Moment
 
-        init(_ new: NewCode, _ digests: KeyedDigests) {
+        init(_ new: NewCode, _ digests: KeyedHashes) {
             let networks = AddressNetworks(new.origin.address)
             phone = digests.phone(new.number)
             address = digests.network(networks.address)
@@ -34,7 +34,7 @@ enum CodeRows {
     }
 
     static func issue(
-        _ new: NewCode, limits: CodeSendLimits, _ digests: KeyedDigests, _ db: Database
+        _ new: NewCode, limits: CodeSendLimits, _ digests: KeyedHashes, _ db: Database
     ) throws -> CodeIssue {
         let send = Send(new, digests)
         try prune("one_time_code_send", before: Moment(millisecondsSinceEpoch: send.begin), db)

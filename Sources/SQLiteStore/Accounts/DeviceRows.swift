@@ -7,7 +7,7 @@ import JourneyModel
 
 enum DeviceRows {
     static func put(
-        _ device: Device, of caller: Caller, from origin: RequestOrigin, _ digests: KeyedDigests, _ db: Database
+        _ device: Device, of caller: Caller, from origin: RequestOrigin, _ digests: KeyedHashes, _ db: Database
     ) throws -> DevicePut {
         var session: SignInSessionRow?
         if let sid = caller.signInSession {

@@ -51,7 +51,7 @@ package struct DriverRecords: RecordsReader {
 
     /// When this driver was deleted last; nil when that is not known under this key.
     package func erasedAt(
-        _ driver: DriverID, _ digests: KeyedDigests
+        _ driver: DriverID, _ digests: KeyedHashes
     ) throws(RecordsUnreadable) -> Moment? {
         try RecordsFile.read(queue) { db in try DriverRows.erasedAt(driver, digests, db) }
     }

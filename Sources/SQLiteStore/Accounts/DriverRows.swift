@@ -21,7 +21,7 @@ enum DriverRows {
 
     /// The caller's row, made when another service's driver is seen first. Not for one whose erasure is so fresh that
     /// this may be a request from before it.
-    static func rowOrNew(of caller: Caller, at now: Moment, _ digests: KeyedDigests, _ db: Database) throws -> Int64 {
+    static func rowOrNew(of caller: Caller, at now: Moment, _ digests: KeyedHashes, _ db: Database) throws -> Int64 {
         if let row = try row(of: caller.driver, db) { return row }
         let erasedAt = try erasedAt(caller.driver, digests, db)
         guard caller.signInSession == nil, !(erasedAt.map { AccountRules.isSettling(erasedAt: $0, at: now) } ?? false)
@@ -29,7 +29,7 @@ enum DriverRows {
         return try add(caller.driver, at: now, db)
     }
 
-    static func erasedAt(_ driver: DriverID, _ digests: KeyedDigests, _ db: Database) throws -> Moment? {
+    static func erasedAt(_ driver: DriverID, _ digests: KeyedHashes, _ db: Database) throws -> Moment? {
         try Int64.fetchOne(
             db, sql: "SELECT erased_at_ms FROM erased_driver WHERE driver_digest = ?",
             arguments: [digests.driver(driver).data]
@@ -62,7 +62,7 @@ enum DriverRows {
     }
 
     static func change(
-        _ change: ProfileChange, of caller: Caller, from origin: RequestOrigin, _ digests: KeyedDigests, _ db: Database
+        _ change: ProfileChange, of caller: Caller, from origin: RequestOrigin, _ digests: KeyedHashes, _ db: Database
     ) throws -> User {
         let driver = try rowOrNew(of: caller, at: origin.at, digests, db)
         if try user(driver, db) == nil {

@@ -10,7 +10,7 @@ struct Erasing: Sendable {
     /// Takes the place of the driver's id and begins the names that take the place of its sessions and events. Random:
     /// no two erasures share it, and no client has used it.
     var pseudonym: String
-    var digests: KeyedDigests
+    var digests: KeyedHashes
     /// `dwell driver erase`, which gets a line of the audit of its own.
     var isByOperator = false
 

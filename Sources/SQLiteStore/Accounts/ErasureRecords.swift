@@ -7,7 +7,7 @@ package import JourneyModel
 
 /// One deletion. As text: the time, 64 hexadecimal digits, and the receipt or `-`, with a space between them.
 package struct RecordedErasure: Hashable, Sendable {
-    /// HMAC of the driver's id (KeyedDigests), 32 bytes.
+    /// HMAC of the driver's id (KeyedHashes), 32 bytes.
     package var digest: [UInt8]
     package var at: Moment
     /// Nil when two deletions were recorded in one millisecond: which receipt is whose cannot be told.

@@ -14,7 +14,7 @@ struct GuessRows {
     let site: [UInt8]
     let now: Moment
 
-    init(_ number: PhoneNumber, from origin: RequestOrigin, _ digests: KeyedDigests) {
+    init(_ number: PhoneNumber, from origin: RequestOrigin, _ digests: KeyedHashes) {
         let networks = AddressNetworks(origin.address)
         phone = digests.phone(number)
         address = digests.network(networks.address)

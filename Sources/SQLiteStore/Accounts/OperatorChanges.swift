@@ -22,7 +22,7 @@ extension SQLiteAccounts {
     package func eraseByOperator(_ driver: DriverID, receipt: ErasureReceipt) async throws(AccountFailure) -> Bool {
         let erasing = Erasing(
             receipt: receipt, pseudonym: Accounts.pseudonym(), digests: digests, isByOperator: true)
-        return try await change(leavesNoTrace: true) { db in
+        return try await change(purgesWAL: true) { db in
             guard try DriverRows.row(of: driver, db) != nil else { return false }
             try erasing.erase(driver, db)
             return true
@@ -56,7 +56,7 @@ package struct MissingErasures: Sendable {
     /// Nothing is stored of their drivers; only their tokens are to be refused.
     package var withoutDriver: [RecordedErasure] = []
 
-    init(_ erasures: [RecordedErasure], _ digests: KeyedDigests, _ db: Database) throws {
+    init(_ erasures: [RecordedErasure], _ digests: KeyedHashes, _ db: Database) throws {
         var missing: [[UInt8]: RecordedErasure] = [:]
         let known = try ErasureRecords.all(db).reduce(into: [[UInt8]: Moment]()) { $0[$1.digest] = $1.at }
         for erasure in erasures where known[erasure.digest].map({ $0 < erasure.at }) ?? true {

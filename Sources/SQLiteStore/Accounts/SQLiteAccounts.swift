@@ -8,19 +8,19 @@ package import JourneyModel
 
 package struct SQLiteAccounts: Sendable {
     let store: SQLiteEventStore
-    let digests: KeyedDigests
+    let digests: KeyedHashes
 
     /// `digests` are the ones that the store was opened with.
-    package init(store: SQLiteEventStore, digests: KeyedDigests) {
+    package init(store: SQLiteEventStore, digests: KeyedHashes) {
         self.store = store
         self.digests = digests
     }
 
     func change<Outcome: Sendable>(
-        leavesNoTrace: Bool = false, _ change: @escaping @Sendable (Database) throws -> Outcome
+        purgesWAL: Bool = false, _ change: @escaping @Sendable (Database) throws -> Outcome
     ) async throws(AccountFailure) -> Outcome {
         do throws(StoreFailure) {
-            return try await store.change(leavesNoTrace: leavesNoTrace, change)
+            return try await store.change(purgesWAL: purgesWAL, change)
         } catch {
             throw AccountFailure(error)
         }
@@ -150,7 +150,7 @@ extension SQLiteAccounts: AccountRecordStore {
     package func erase(
         _ driver: DriverID, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin
     ) async throws(AccountFailure) {
-        try await change(leavesNoTrace: true) { [digests] db in
+        try await change(purgesWAL: true) { [digests] db in
             try Erasing(receipt: receipt, pseudonym: pseudonym, digests: digests).erase(driver, db)
         }
     }
@@ -176,10 +176,10 @@ extension SQLiteAccounts: AccountRecordStore {
     }
 
     package func take(
-        _ notice: AppleNotice, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin
+        _ notice: AppleServerNotification, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin
     ) async throws(AccountFailure) -> DriverID? {
         let erasing = Erasing(receipt: receipt, pseudonym: pseudonym, digests: digests)
-        return try await change(leavesNoTrace: notice.kind == .accountDeleted) { db in
+        return try await change(purgesWAL: notice.kind == .accountDeleted) { db in
             try AppleRows.take(notice, erasing, from: origin, db)
         }
     }
@@ -217,7 +217,7 @@ extension SQLiteAccounts: SignInStandings {
         }
     }
 
-    package func revocations(after id: Int64?) async throws(AccountFailure) -> RevocationNews {
+    package func revocations(after id: Int64?) async throws(AccountFailure) -> RecentRevocations {
         try await read { db in try RevocationRows.news(after: id, db) }
     }
 }

@@ -109,14 +109,14 @@ enum RevocationRows {
             arguments: [now.advanced(byMilliseconds: -keptMilliseconds).millisecondsSinceEpoch])
     }
 
-    static func news(after id: Int64?, _ db: Database) throws -> RevocationNews {
+    static func news(after id: Int64?, _ db: Database) throws -> RecentRevocations {
         let last = try Int64.fetchOne(db, sql: "SELECT seq FROM sqlite_sequence WHERE name = 'revocation'") ?? 0
-        guard let id else { return RevocationNews(last: last, sids: [], concernsAll: true) }
-        guard last != id else { return RevocationNews(last: last, sids: [], concernsAll: false) }
+        guard let id else { return RecentRevocations(last: last, sids: [], concernsAll: true) }
+        guard last != id else { return RecentRevocations(last: last, sids: [], concernsAll: false) }
         let sids = try Optional<String>.fetchAll(
             db, sql: "SELECT sid FROM revocation WHERE id > ? ORDER BY id LIMIT ?", arguments: [id, newsMax])
         // Numbers have no gaps but those of rows that were let go.
         let concernsAll = Int64(sids.count) != last - id || sids.contains(nil)
-        return RevocationNews(last: last, sids: concernsAll ? [] : sids.compactMap { $0 }, concernsAll: concernsAll)
+        return RecentRevocations(last: last, sids: concernsAll ? [] : sids.compactMap { $0 }, concernsAll: concernsAll)
     }
 }

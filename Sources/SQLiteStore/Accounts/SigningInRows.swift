@@ -80,7 +80,7 @@ enum SigningInRows {
     // MARK: One-time codes
 
     static func signIn(
-        _ number: PhoneNumber, guess digest: [UInt8], _ new: NewSignIn, _ digests: KeyedDigests, _ db: Database
+        _ number: PhoneNumber, guess digest: [UInt8], _ new: NewSignIn, _ digests: KeyedHashes, _ db: Database
     ) throws -> SignInOutcome {
         let known = try Int64.fetchOne(
             db, sql: "SELECT driver FROM phone_identity WHERE phone = ?", arguments: [number.e164])

@@ -11,7 +11,7 @@ extension SQLiteEventStore: RetentionStore {
 
     package func delete(_ events: ArraySlice<AgedEvent>) async throws(StoreFailure) -> Int {
         let events = Array(events)
-        return try await change { db in try FloorRaising.delete(events, db) }
+        return try await change { db in try RetentionHorizon.delete(events, db) }
     }
 
     package func agedSessions(

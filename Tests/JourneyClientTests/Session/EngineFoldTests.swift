@@ -59,7 +59,7 @@ struct EngineFoldTests {
 private struct RandomDrive {
     var random: SeededRandom
     var phone: Phone
-    private(set) var placed: [PlacedEvent] = []
+    private(set) var placed: [OrderedEvent] = []
     private(set) var folded = Journey()
     /// Where the last step led, by the fold of what was sent and by what the engine told the app.
     private(set) var taken: [JourneyState] = []

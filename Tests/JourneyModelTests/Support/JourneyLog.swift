@@ -5,7 +5,7 @@ import JourneyModel
 /// passes is stored as an expiry, by the fold or by the worker. The model against which the real store is built.
 struct JourneyLog {
     struct Point {
-        var event: PlacedEvent
+        var event: OrderedEvent
         var verdict: Verdict
         var journey: Journey
         /// Ascending in the order of arrival.
@@ -22,7 +22,7 @@ struct JourneyLog {
     private var arrivals = 0
 
     /// Stores the event, unless its key is there already.
-    mutating func append(_ event: PlacedEvent) {
+    mutating func append(_ event: OrderedEvent) {
         if points.contains(where: { $0.event.origin == .client && $0.event.idempotencyKey == event.idempotencyKey }) {
             return
         }
@@ -67,7 +67,7 @@ struct JourneyLog {
         }
     }
 
-    private mutating func insert(_ expiry: PlacedEvent, after journey: Journey, at index: Int) {
+    private mutating func insert(_ expiry: OrderedEvent, after journey: Journey, at index: Int) {
         points.insert(Point(event: expiry, verdict: .applied, journey: journey), at: index)
     }
 }

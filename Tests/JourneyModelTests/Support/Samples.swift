@@ -7,13 +7,13 @@ extension Moment {
     }
 }
 
-extension PlacedEvent {
+extension OrderedEvent {
     static func client(
         _ name: EventName, at occurredAt: Moment = .at(0), session: String? = nil, charger: String? = nil,
         sequence: Int64? = nil, id: String = "e1", key: String? = nil, was previousState: JourneyState? = nil,
         isWholeSecond: Bool = false, graceSeconds: Int = 900, hardSeconds: Int = 3600
-    ) -> PlacedEvent {
-        PlacedEvent(
+    ) -> OrderedEvent {
+        OrderedEvent(
             name: name, sessionID: session, chargerID: charger, occurredAt: occurredAt, sequence: sequence,
             eventID: id, idempotencyKey: key ?? id, origin: .client, previousState: previousState,
             isWholeSecond: isWholeSecond, gracePeriodSeconds: graceSeconds,

@@ -17,9 +17,9 @@ struct AccountFixture {
 
     let folder: ScratchFolder
     let store: SQLiteEventStore
-    let digests: KeyedDigests
+    let digests: KeyedHashes
     let accounts: SQLiteAccounts
-    let memory: SignInMemory
+    let memory: SessionStatusCache
     let verifier: AccessTokenVerifier
     let signIns: SignIns
     let sessions: TokenSessions
@@ -35,14 +35,14 @@ struct AccountFixture {
     ) async throws {
         self.folder = try folder ?? ScratchFolder(inMemory: true)
         let key = try SigningKey(secret: Secret(secret))
-        digests = KeyedDigests(signingKey: key)
+        digests = KeyedHashes(signingKey: key)
         store = try SQLiteEventStore(path: self.folder.file("db"), nowMilliseconds: 0, digests: digests)
         accounts = SQLiteAccounts(store: store, digests: digests)
-        memory = SignInMemory(store: accounts)
+        memory = SessionStatusCache(store: accounts)
         await memory.catchUp()
         verifier = AccessTokenVerifier(
             key: key, scope: Self.scope, trustExternal: true, signInSessions: memory)
-        let mint = TokenMint(
+        let mint = SessionTokenIssuer(
             issuer: await AccessTokenIssuer(key: key, scope: Self.scope), lifetimes: TokenLifetimes(),
             derived: DerivedTokens(signingKey: key))
         self.exchange = exchange

@@ -21,7 +21,7 @@ struct DeliveredJourney: Sendable, CustomStringConvertible {
 
     let seed: UInt64
     /// Sorted.
-    let events: [PlacedEvent]
+    let events: [OrderedEvent]
     /// For each turn, the places in `events` that are delivered in it, one after the other.
     let turns: [[Int]]
 
@@ -84,7 +84,7 @@ struct DeliveredJourney: Sendable, CustomStringConvertible {
     }
 
     /// - Parameter arrived: in the order of arrival.
-    static func expected(of arrived: [PlacedEvent]) -> Expected {
+    static func expected(of arrived: [OrderedEvent]) -> Expected {
         let events = Fold.inOrder(arrived)
         var expected = Expected()
         var journey = Journey()
@@ -115,7 +115,7 @@ extension DeliveredJourney.Point {
     }
 
     fileprivate static func expiry(_ deadline: (name: EventName, at: Moment), _ journey: Journey) -> Self {
-        let event = PlacedEvent.expiry(deadline.name, at: deadline.at, sessionID: journey.sessionID)
+        let event = OrderedEvent.expiry(deadline.name, at: deadline.at, sessionID: journey.sessionID)
         return Self(
             key: event.idempotencyKey, name: event.name, at: event.occurredAt, verdict: .applied, state: .sessionEnded)
     }

@@ -1,0 +1,101 @@
+// How requests went in the last minutes, for the operator's page: statuses and a histogram of durations, a bucket for
+// each ten seconds. Bounded whatever clients send: a status is one of 500, a duration falls in one of 64 ranges.
+
+import HTTP1
+package import HTTPServer
+import Synchronization
+
+package final class RequestStatistics: RequestObserver {
+    package static let bucketSeconds: Int64 = 10
+    /// Five minutes.
+    static let bucketCount = 30
+
+    private struct Bucket: Sendable {
+        /// Ten-second spans since 1970; a bucket of another turn is empty.
+        var span: Int64 = -1
+        /// At a status less 100.
+        var statuses = [UInt32](repeating: 0, count: 500)
+        var durations = [Int](repeating: 0, count: 64)
+    }
+
+    private let buckets = Mutex([Bucket](repeating: Bucket(), count: bucketCount))
+    /// Seconds since 1970.
+    private let clock: @Sendable () -> Int64
+
+    package init(clock: @escaping @Sendable () -> Int64) {
+        self.clock = clock
+    }
+
+    package func answered(_ request: AnsweredRequest) {
+        let span = clock() / Self.bucketSeconds
+        // A stream's duration is how long somebody listened.
+        let range = request.isStream ? nil : Self.range(microseconds: request.durationNanoseconds / 1000)
+        buckets.withLock { buckets in
+            let place = Int(((span % Int64(Self.bucketCount)) + Int64(Self.bucketCount)) % Int64(Self.bucketCount))
+            if buckets[place].span != span { buckets[place] = Bucket(span: span) }
+            let status = request.status.code - 100
+            if buckets[place].statuses.indices.contains(status) { buckets[place].statuses[status] &+= 1 }
+            if let range { buckets[place].durations[range] += 1 }
+        }
+    }
+
+    /// Two ranges for each power of two: no figure is more than half too high.
+    static func range(microseconds: UInt64) -> Int {
+        guard microseconds > 1 else { return 0 }
+        let power = 63 - microseconds.leadingZeroBitCount
+        let upperHalf = (microseconds >> UInt64(power - 1)) & 1
+        return min(2 * power + Int(upperHalf), 63)
+    }
+
+    /// The longest duration that falls in a range.
+    static func microseconds(ofRange range: Int) -> Int64 {
+        guard range > 1 else { return 1 }
+        let (power, upperHalf) = (range / 2, range % 2)
+        return upperHalf == 1 ? (1 << (power + 1)) - 1 : (1 << power) + (1 << (power - 1)) - 1
+    }
+
+    struct Sum: Hashable {
+        var seconds: Int64 = 0
+        var statuses: [Int: Int] = [:]
+        var count = 0
+        var p50Microseconds: Int64?
+        var p90Microseconds: Int64?
+        var p99Microseconds: Int64?
+    }
+
+    /// Of the last five minutes.
+    func sum() -> Sum {
+        let now = clock() / Self.bucketSeconds
+        let recent = buckets.withLock { $0 }.filter { $0.span > now - Int64(Self.bucketCount) && $0.span <= now }
+        var durations = [Int](repeating: 0, count: 64)
+        var sum = Sum()
+        for bucket in recent {
+            for (status, count) in bucket.statuses.enumerated() where count > 0 {
+                sum.statuses[status + 100, default: 0] += Int(count)
+            }
+            for (range, count) in bucket.durations.enumerated() { durations[range] += count }
+        }
+        sum.seconds = Int64(Self.bucketCount) * Self.bucketSeconds
+        sum.count = sum.statuses.values.reduce(0, +)
+        sum.p50Microseconds = Self.quantile(0.5, of: durations)
+        sum.p90Microseconds = Self.quantile(0.9, of: durations)
+        sum.p99Microseconds = Self.quantile(0.99, of: durations)
+        return sum
+    }
+
+    private static func quantile(_ part: Double, of durations: [Int]) -> Int64? {
+        let count = durations.reduce(0, +)
+        guard count > 0 else { return nil }
+        var left = Int((Double(count) * part).rounded(.up))
+        for (range, count) in durations.enumerated() {
+            left -= count
+            if left <= 0 { return microseconds(ofRange: range) }
+        }
+        return nil
+    }
+}
+
+extension AnsweredRequest {
+    /// By its route: nothing else takes as long as somebody likes.
+    fileprivate var isStream: Bool { routeTemplate?.hasSuffix("/stream") ?? false }
+}

@@ -1,8 +1,0 @@
-// A switch of the whole library that Swift cannot turn: sqlite3_config takes variable arguments.
-
-#include "CJoinedWrites.h"
-#include <sqlite3.h>
-
-int dwell_stop_memory_statistics(void) {
-    return sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
-}

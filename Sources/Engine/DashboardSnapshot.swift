@@ -1,0 +1,152 @@
+// What the operator's page shows of all drivers together: how many are in which state, and what was stored in the last
+// hour, minute by minute. The store is asked only while somebody looks, however many look, for what is new since the
+// last time.
+
+package import JourneyModel
+
+/// The port behind which the figures lie.
+package protocol OperatorReader: Sendable {
+    /// How many drivers stand in which state; a state without drivers has no member. Deadlines that have passed and
+    /// whose expiry is not stored yet still count where they were.
+    func driverCounts() async throws(StoreFailure) -> [JourneyState: Int]
+
+    /// What was stored behind that number, counted; nil: since that time, as far back as a bounded look reaches.
+    func tallies(after id: Int64?, since start: Moment) async throws(StoreFailure) -> EventTallies
+
+    /// What the database takes on disk, in bytes, the WAL included.
+    func storageBytes() async throws(StoreFailure) -> Int64
+
+    /// The versions of the settings that events were stored under, the newest first, at most `limit`.
+    func settingsVersions(limit: Int) async throws(StoreFailure) -> [SettingsVersionUse]
+
+    /// When that version came into force last; nil: it is not in the history.
+    func inForceSince(_ version: String) async throws(StoreFailure) -> Moment?
+
+    /// One session of any driver's with its events, the first `limit`; nil when there is none.
+    func operatorTimeline(of sessionID: String, limit: Int) async throws(StoreFailure) -> OperatorTimeline?
+}
+
+/// Events of one minute that are alike.
+package struct EventTally: Hashable, Sendable {
+    /// Minutes since 1970 in which the server received them.
+    package var minute: Int64
+    /// Canonical; every diagnostic is `diagnostic`, so that clients cannot make the list grow.
+    package var name: String
+    package var verdict: Verdict
+    /// Right after the event.
+    package var state: JourneyState
+    package var count: Int
+
+    package init(minute: Int64, name: String, verdict: Verdict, state: JourneyState, count: Int) {
+        self.minute = minute
+        self.name = name
+        self.verdict = verdict
+        self.state = state
+        self.count = count
+    }
+}
+
+package struct EventTallies: Hashable, Sendable {
+    /// The number of the newest event that was counted.
+    package var last: Int64
+    package var tallies: [EventTally]
+    /// False: there was more in the time that was asked for than one look counts, and the older part is not in it.
+    package var isWhole: Bool
+
+    package init(last: Int64, tallies: [EventTally], isWhole: Bool) {
+        self.last = last
+        self.tallies = tallies
+        self.isWhole = isWhole
+    }
+}
+
+package struct SettingsVersionUse: Hashable, Sendable {
+    package var version: String
+    /// The body of `GET /native/config` under it.
+    package var settings: String
+    package var firstUsedAt: Moment
+
+    package init(version: String, settings: String, firstUsedAt: Moment) {
+        self.version = version
+        self.settings = settings
+        self.firstUsedAt = firstUsedAt
+    }
+}
+
+package struct OperatorTimeline: Hashable, Sendable {
+    package var driver: DriverID
+    package var timeline: SessionTimeline
+
+    package init(driver: DriverID, timeline: SessionTimeline) {
+        self.driver = driver
+        self.timeline = timeline
+    }
+}
+
+/// The last hour, kept up to date while it is asked for.
+package actor DashboardSnapshot {
+    package struct Picture: Sendable {
+        package var asOf: Moment
+        package var drivers: [JourneyState: Int]
+        /// Of the last hour, this minute included.
+        package var tallies: [EventTally]
+        package var isWhole: Bool
+        package var storageBytes: Int64
+    }
+
+    package static let minutes: Int64 = 60
+    /// Whoever asks sooner is shown what the one before was.
+    package static let refreshMilliseconds: Int64 = 1000
+
+    private struct Key: Hashable {
+        var minute: Int64
+        var name: String
+        var verdict: Verdict
+        var state: JourneyState
+    }
+
+    private let reader: any OperatorReader
+    private let drivers: DriverCounts
+    private var last: Int64?
+    private var counts: [Key: Int] = [:]
+    private var isWhole = true
+    private var picture: Picture?
+
+    package init(reader: any OperatorReader, drivers: DriverCounts) {
+        self.reader = reader
+        self.drivers = drivers
+    }
+
+    package func current(at now: Moment) async throws(StoreFailure) -> Picture {
+        if let picture, now < picture.asOf.advanced(byMilliseconds: Self.refreshMilliseconds), now >= picture.asOf {
+            return picture
+        }
+        let first = Self.minute(now) - Self.minutes + 1
+        // Nobody looked for so long that counting on would be counting all: begin anew.
+        if let picture, Self.minute(picture.asOf) < first { (last, counts, isWhole) = (nil, [:], true) }
+        let before = last
+        let new = try await reader.tallies(after: before, since: Moment(millisecondsSinceEpoch: first * 60_000))
+        // Another call may have counted the same meanwhile: the actor is open while it waits.
+        if last == before { add(new, from: first) }
+        let made = Picture(
+            asOf: now, drivers: try await drivers.current(),
+            tallies: counts.map { key, count in
+                EventTally(
+                    minute: key.minute, name: key.name, verdict: key.verdict, state: key.state, count: count)
+            }, isWhole: isWhole, storageBytes: try await reader.storageBytes())
+        picture = made
+        return made
+    }
+
+    private func add(_ new: EventTallies, from first: Int64) {
+        last = new.last
+        isWhole = isWhole && new.isWhole
+        for tally in new.tallies {
+            let key = Key(minute: tally.minute, name: tally.name, verdict: tally.verdict, state: tally.state)
+            counts[key, default: 0] += tally.count
+        }
+        counts = counts.filter { $0.key.minute >= first }
+    }
+
+    private static func minute(_ moment: Moment) -> Int64 { moment.millisecondsSinceEpoch / 60_000 }
+}

@@ -1,0 +1,124 @@
+// The limiter of one process: the algorithm of contract, section 4, in memory. It serves alone when there is no
+// Redis, and beside it otherwise, where it counts along so that it is warm when Redis stops answering.
+// Refuses to know Redis, and what became of an event other than what it is told.
+
+package import JourneyModel
+
+/// An exact sliding window log per driver and class, in bounded memory. Safe from any thread, never suspends.
+///
+/// Forgetting errs towards the driver only: a window that was evicted starts empty, and a known key that was
+/// evicted is charged again (the store finds the repeat, and the charge is refunded).
+package final class LocalRateLimiter: Admission {
+    /// The bounds of the memory, together.
+    package struct Capacity: Sendable {
+        /// Windows used within a window's length that are kept. 20 000 drivers at once is many times what
+        /// one database writer serves; the worst case, all of them full and as many again on their way out, is
+        /// 2 * 20 000 * 60 charges of 16 bytes.
+        package var windowsMax = 20_000
+        /// Keys of stored events that are kept, up to their age. A retry queue repeats within minutes.
+        package var knownKeysMax = 65_536
+        /// Long enough for a phone that comes back after half a day.
+        package var knownKeyAgeMilliseconds: Int64 = 12 * 3_600_000
+
+        package init() {}
+    }
+
+    package let limits: RateLimits
+    private let clock: @Sendable () -> Int64
+    private let shards: [SlidingWindowShard]
+
+    /// - Parameter clock: milliseconds that do not go back, from any origin.
+    package init(
+        limits: RateLimits, capacity: Capacity = Capacity(),
+        clock: @escaping @Sendable () -> Int64 = LocalRateLimiter.monotonicMilliseconds
+    ) {
+        self.limits = limits
+        self.clock = clock
+        shards = (0..<Self.shardCount).map { _ in
+            SlidingWindowShard(
+                limits: limits, windowsMax: capacity.windowsMax / Self.shardCount,
+                knownKeysMax: capacity.knownKeysMax / Self.shardCount,
+                knownKeyAgeMilliseconds: capacity.knownKeyAgeMilliseconds)
+        }
+    }
+
+    /// Milliseconds since the process began to ask; a change of the wall clock does not show in it.
+    package static let monotonicMilliseconds: @Sendable () -> Int64 = {
+        let (seconds, attoseconds) = (ContinuousClock.now - origin).components
+        return seconds &* 1000 &+ attoseconds / 1_000_000_000_000_000
+    }
+
+    private static let origin = ContinuousClock.now
+    /// So that loops seldom wait for each other's lock.
+    private static let shardCount = 8
+
+    package nonisolated(nonsending) func admit(_ claim: AdmissionClaim) async -> AdmissionDecision { decide(claim) }
+
+    package nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision] {
+        claims.map(decide)
+    }
+
+    /// `admit` for whoever cannot or need not suspend.
+    package func decide(_ claim: AdmissionClaim) -> AdmissionDecision {
+        if limits.isOff(claim.limitClass) { return limits.unlimited }
+        let claim = HashedClaim(claim)
+        return shard(of: claim).decide(claim, at: clock())
+    }
+
+    package func standing(of driver: DriverID, in limitClass: RateLimitClass) -> Quota {
+        if limits.isOff(limitClass) { return limits.unlimited.quota }
+        let claim = HashedClaim(AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: ""))
+        return shard(of: claim).standing(claim, at: clock())
+    }
+
+    package func recordStored(_ claim: AdmissionClaim, isRepeat: Bool = false) {
+        if limits.isOff(claim.limitClass) { return }
+        let claim = HashedClaim(claim)
+        shard(of: claim).recordStored(claim, at: clock())
+    }
+
+    package func forceCharge(_ claim: AdmissionClaim) {
+        if limits.isOff(claim.limitClass) { return }
+        let claim = HashedClaim(claim.afterwards)
+        shard(of: claim).charge(claim, at: clock())
+    }
+
+    package func refund(_ claim: AdmissionClaim) {
+        if limits.isOff(claim.limitClass) { return }
+        let claim = HashedClaim(claim)
+        shard(of: claim).refund(claim, at: clock())
+    }
+
+    /// Now, on this limiter's clock.
+    package func now() -> Int64 { clock() }
+
+    /// Counts along with a decision made elsewhere, and corrects it where this process knows better because the
+    /// other one has forgotten: a Redis that was restarted empty, flushed, or away for a while.
+    ///
+    /// - Parameter askedAt: this limiter's time before the other one was asked. Charges are kept under that
+    ///   time, so that they never leave this window later than they leave the other one.
+    package func reconcile(
+        _ claim: AdmissionClaim, with decision: AdmissionDecision, askedAt: Int64
+    ) -> CountedAlong {
+        if limits.isOff(claim.limitClass) { return CountedAlong(decision: decision, chargeStands: false) }
+        let claim = HashedClaim(claim)
+        return shard(of: claim).reconcile(claim, with: decision, askedAt: askedAt, at: clock())
+    }
+
+    private func shard(of claim: HashedClaim) -> SlidingWindowShard {
+        // Not the bits by which a table finds its place.
+        shards[Int(UInt(bitPattern: claim.driver.hash.bits) >> 32 % UInt(shards.count))]
+    }
+}
+
+/// A decision made elsewhere, after this process had its say.
+package struct CountedAlong: Hashable, Sendable {
+    package var decision: AdmissionDecision
+    /// False when the other one charged the claim and has to take that back.
+    package var chargeStands: Bool
+
+    package init(decision: AdmissionDecision, chargeStands: Bool) {
+        self.decision = decision
+        self.chargeStands = chargeStands
+    }
+}

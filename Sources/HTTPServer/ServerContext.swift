@@ -1,0 +1,48 @@
+// What the connections of a server share, and the seam to Sockets.
+
+internal import HTTP1
+internal import Logging
+internal import Sockets
+
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Darwin)
+    internal import Darwin
+#endif
+
+struct ServerContext: ConnectionHandler {
+    let configuration: ServerConfiguration
+    let router: Router
+    let refusals: RefusalRenderer
+    let observer: any RequestObserver
+    let logger: Logger
+    let bufferBudget: BufferBudget
+    let metrics: RequestMetrics
+    /// One for each loop, at the loop's index.
+    let clocks: [LoopClock]
+
+    func serve(_ connection: Connection) async {
+        await HTTP1Connection(connection, self).serve()
+    }
+
+    func reject(_ connection: Connection, _ reason: TurnedAway) async {
+        await HTTP1Connection(connection, self).reject()
+    }
+}
+
+/// The wall clock of one loop. Safe to share: each loop uses its own, by its index.
+final class LoopClock: @unchecked Sendable {
+    private var date = HTTPDate()
+
+    /// Whole milliseconds since 1970.
+    static var nowMilliseconds: Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return Int64(time.tv_sec) &* 1000 &+ Int64(time.tv_nsec / 1_000_000)
+    }
+
+    /// The Date field of that moment.
+    func dateText(_ milliseconds: Int64) -> String {
+        date.text(milliseconds)
+    }
+}

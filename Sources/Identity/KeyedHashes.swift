@@ -1,0 +1,89 @@
+// Digests of what has few values (phone numbers, six digits, addresses) or must not be found again by whoever holds the
+// database alone: HMAC-SHA256 under keys that are derived from the signing key and never stored. Each purpose has its
+// own key, so that no digest says anything about one of another purpose.
+
+package import Crypto
+import Foundation
+package import JourneyModel
+import Telemetry
+
+package struct KeyedHashes: Sendable {
+    private let phoneKey: SymmetricKey
+    private let codeKey: SymmetricKey
+    private let addressKey: SymmetricKey
+    private let driverKey: SymmetricKey
+    private let logKey: SymmetricKey
+    private let settingKey: SymmetricKey
+
+    /// From the signing key and not from `DATA_KEY`: a tombstone has to last as long as the tokens that it refuses,
+    /// and those end with the signing key.
+    package init(signingKey: SigningKey) {
+        self.init(secret: signingKey.secretBytes.reveal())
+    }
+
+    package init(secret: SymmetricKey) {
+        // RFC 5869; `info` names the purpose.
+        func key(_ purpose: String) -> SymmetricKey {
+            HKDF<SHA256>.deriveKey(
+                inputKeyMaterial: secret, info: Data("dwell \(purpose) v1".utf8), outputByteCount: 32)
+        }
+        phoneKey = key("phone number")
+        codeKey = key("one-time code")
+        addressKey = key("client address")
+        driverKey = key("erased driver")
+        logKey = key("driver in the log")
+        settingKey = key("secret setting")
+    }
+
+    /// 32 bytes each.
+    package func phone(_ number: PhoneNumber) -> [UInt8] { Self.digest(number.e164, phoneKey) }
+
+    /// Of a code for that number: the same digits for another number are another digest.
+    package func code(_ code: String, for number: PhoneNumber) -> [UInt8] {
+        // No number has a colon.
+        Self.digest("\(number.e164):\(code)", codeKey)
+    }
+
+    /// IPv6 by its /64 network, which is one household's or one attacker's.
+    package func address(_ address: String) -> [UInt8] { network(AddressGroup.name(of: address)) }
+
+    /// Of a name in `AddressNetworks`.
+    package func network(_ name: String) -> [UInt8] { Self.digest(name, addressKey) }
+
+    /// Of the digits that it has in common with many.
+    package func prefix(of number: PhoneNumber) -> [UInt8] { Self.digest(number.prefix + "...", phoneKey) }
+
+    /// The driver in log lines: 16 hexadecimal digits, the same for as long as the signing key is. Only who has both that
+    /// key and the driver's id can make it again; no table leads back, and no other digest of the driver equals it.
+    package func logName(_ driverID: String) -> String {
+        Self.hexadecimal(Self.digest(driverID, logKey).prefix(8))
+    }
+
+    /// Of a secret setting, to find out whether two servers have the same: 16 hexadecimal digits; empty for an empty one.
+    package func settingName(_ secret: String, of name: String) -> String {
+        secret.isEmpty ? "" : Self.hexadecimal(Self.digest("\(name)=\(secret)", settingKey).prefix(8))
+    }
+
+    package func driver(_ driver: DriverID) -> [UInt8] { Self.digest(driver.rawValue, driverKey) }
+
+    private static func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
+        bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
+
+    private static func digest(_ text: String, _ key: SymmetricKey) -> [UInt8] {
+        Array(HMAC<SHA256>.authenticationCode(for: Data(text.utf8), using: key))
+    }
+}
+
+extension [UInt8] {
+    /// In a time that depends on the lengths alone.
+    package func equalsInConstantTime(_ other: [UInt8]) -> Bool {
+        guard count == other.count else { return false }
+        return zip(self, other).reduce(0 as UInt8) { $0 | ($1.0 ^ $1.1) } == 0
+    }
+}
+
+/// SHA-256 of a value that nobody can guess: a refresh token, a nonce. 32 bytes.
+package func plainDigest(_ text: String) -> [UInt8] {
+    Array(SHA256.hash(data: Data(text.utf8)))
+}

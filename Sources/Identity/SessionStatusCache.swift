@@ -1,0 +1,155 @@
+// The memory of which tokens may still be used, asked for every request (contract, section 6: a revoked session or a
+// deleted driver is refused at once). It asks the store once per session and remembers the answer until the store's
+// feed of revocations says otherwise: this process's own before whoever revoked is answered, another's when it is
+// polled. Bounded; it refuses to know why a session ended.
+
+package import JourneyModel
+import Synchronization
+
+/// What the memory asks of the store.
+package protocol SignInStandings: Sendable {
+    func standing(ofSession sid: String, of driver: DriverID) async throws(AccountFailure) -> SignInStanding
+    /// Of the tokens without `sid`.
+    func standing(ofTokensOf driver: DriverID) async throws(AccountFailure) -> SignInStanding
+
+    /// What was revoked after that number; from now on for nil.
+    func revocations(after id: Int64?) async throws(AccountFailure) -> RecentRevocations
+}
+
+package enum SignInStanding: Hashable, Sendable {
+    case live
+    /// Live, if issued after that second.
+    case erased(atSeconds: Int64)
+    /// Unknown, ended, or another driver's.
+    case revoked
+}
+
+package struct RecentRevocations: Hashable, Sendable {
+    /// The last one's number, to ask after next.
+    package var last: Int64
+    /// The sessions that ended.
+    package var sids: [String]
+    /// Whoever was deleted, or more than can be told: forget all.
+    package var concernsAll: Bool
+
+    package init(last: Int64, sids: [String], concernsAll: Bool) {
+        self.last = last
+        self.sids = sids
+        self.concernsAll = concernsAll
+    }
+}
+
+package final class SessionStatusCache: SignInSessions {
+    private enum Key: Hashable {
+        case session(String)
+        case tokensOf(DriverID)
+
+        init(_ caller: Caller) {
+            self = caller.signInSession.map(Key.session) ?? .tokensOf(caller.driver)
+        }
+    }
+
+    private struct Known {
+        /// Whose the session was said to be.
+        var driver: DriverID
+        var standing: SignInStanding
+    }
+
+    private struct State {
+        var known: TwoGenerationCache<Key, Known>
+        /// Nil until the feed was read once: nothing is remembered before.
+        var lastRevocation: Int64?
+    }
+
+    private let store: any SignInStandings
+    private let pollMilliseconds: Int
+    private let state: Mutex<State>
+    /// Goes up with everything that is forgotten, under the lock of `state`. What was read before may be older than a
+    /// revocation.
+    private let epoch = Atomic<Int>(0)
+
+    /// Another process's revocations are heard of within `pollMilliseconds`, and what a read takes.
+    package init(store: any SignInStandings, rememberedMax: Int = 65_536, pollMilliseconds: Int = 200) {
+        self.store = store
+        state = Mutex(State(known: TwoGenerationCache(countMax: rememberedMax)))
+        self.pollMilliseconds = pollMilliseconds
+    }
+
+    package func admit(_ caller: Caller, issuedAt: Double) async throws(TokenRefusal) {
+        let key = Key(caller)
+        let (known, epoch) = state.withLock { state in
+            (state.known.find(key), self.epoch.load(ordering: .relaxed))
+        }
+        if let known, known.driver == caller.driver { return try Self.admit(known.standing, issuedAt: issuedAt) }
+        let standing: SignInStanding
+        do throws(AccountFailure) {
+            standing =
+                if let sid = caller.signInSession {
+                    try await store.standing(ofSession: sid, of: caller.driver)
+                } else { try await store.standing(ofTokensOf: caller.driver) }
+        } catch {
+            throw .undecided
+        }
+        state.withLock { state in
+            guard self.epoch.load(ordering: .relaxed) == epoch, state.lastRevocation != nil else { return }
+            state.known.insert(Known(driver: caller.driver, standing: standing), for: key)
+        }
+        try Self.admit(standing, issuedAt: issuedAt)
+    }
+
+    package func admitAtOnce(_ caller: Caller, issuedAt: Double) throws(TokenRefusal) -> Bool {
+        let key = Key(caller)
+        let known = state.withLock { $0.known.find(key) }
+        guard let known, known.driver == caller.driver else { return false }
+        try Self.admit(known.standing, issuedAt: issuedAt)
+        return true
+    }
+
+    /// Nothing is forgotten without a count.
+    package var revocationEpoch: Int? { epoch.load(ordering: .acquiring) }
+
+    private static func admit(_ standing: SignInStanding, issuedAt: Double) throws(TokenRefusal) {
+        switch standing {
+        case .live: return
+        case .erased(let second):
+            guard !AccountRules.isErased(issuedAt: issuedAt, erasedAtSeconds: second) else { throw .revoked }
+        case .revoked: throw .revoked
+        }
+    }
+
+    /// Takes in what was revoked up to now, by whichever process. Called after every revocation of this one, before it
+    /// is answered, and by the poll. When the feed cannot be read all is forgotten: what is asked of a store that
+    /// cannot answer is `undecided`, and never what was true a while ago.
+    package func catchUp() async {
+        let last = state.withLock { $0.lastRevocation }
+        do throws(AccountFailure) {
+            let news = try await store.revocations(after: last)
+            state.withLock { state in
+                state.lastRevocation = max(state.lastRevocation ?? news.last, news.last)
+                // What was read before the feed was may be older than its first number.
+                if news.concernsAll || last == nil { return forgetAll(&state) }
+                guard !news.sids.isEmpty else { return }
+                epoch.wrappingAdd(1, ordering: .releasing)
+                for sid in news.sids { state.known.remove(.session(sid)) }
+            }
+        } catch {
+            state.withLock { forgetAll(&$0) }
+        }
+    }
+
+    /// Polls until the task is cancelled.
+    package func run() async {
+        while !Task.isCancelled {
+            await catchUp()
+            try? await Task.sleep(for: .milliseconds(pollMilliseconds))
+        }
+    }
+
+    /// How many are remembered now.
+    var count: Int { state.withLock { $0.known.count } }
+
+    private func forgetAll(_ state: inout State) {
+        epoch.wrappingAdd(1, ordering: .releasing)
+        state.known.removeAll()
+    }
+}

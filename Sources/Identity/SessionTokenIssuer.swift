@@ -1,0 +1,137 @@
+// What tokens a sign-in gives: identifiers, secrets and their times. It refuses to know who may have them.
+
+import JourneyModel
+import Telemetry
+
+/// How long tokens are good.
+package struct TokenLifetimes: Hashable, Sendable {
+    package var accessSeconds: Int64
+    package var refreshSeconds: Int64
+    /// Of an access token from the v1 routes of signing in.
+    package var v1AccessSeconds: Int64
+    /// Of a single token.
+    package var legacySeconds: Int64
+
+    package init(
+        accessSeconds: Int64 = 3600, v1AccessSeconds: Int64 = 86_400, refreshDays: Int64 = 60, legacyDays: Int64 = 30
+    ) {
+        self.accessSeconds = accessSeconds
+        self.v1AccessSeconds = v1AccessSeconds
+        refreshSeconds = refreshDays * 86_400
+        legacySeconds = legacyDays * 86_400
+    }
+
+    /// How long after its expiry a single token can still be renewed (contract, section 6).
+    static let legacyRenewalSeconds: Int64 = 30 * 86_400
+
+    func accessSeconds(for client: PairClient) -> Int64 {
+        switch client {
+        case .current: accessSeconds
+        case .v1: v1AccessSeconds
+        }
+    }
+}
+
+/// Whose token pair it is: how long its access token is good depends on what the app can do when it expires.
+package enum PairClient: Hashable, Sendable {
+    /// Renews its pair whenever it needs to.
+    case current
+    /// A shipped v1 app: its web view signs in and renews, its native half posts events with the access token that it
+    /// was handed, also while the web view sleeps.
+    case v1
+}
+
+package struct SessionTokenIssuer: Sendable {
+    private let issuer: AccessTokenIssuer
+    private let lifetimes: TokenLifetimes
+    let derived: DerivedTokens
+
+    package init(issuer: AccessTokenIssuer, lifetimes: TokenLifetimes, derived: DerivedTokens) {
+        self.issuer = issuer
+        self.lifetimes = lifetimes
+        self.derived = derived
+    }
+
+    func newSignIn(
+        _ kind: SignInKind, by method: SignInMethod, sid: String = RandomID.text(prefix: "sid_"),
+        refreshToken: RefreshToken?, from origin: RequestOrigin
+    ) -> NewSignIn {
+        NewSignIn(
+            sid: sid, kind: kind, method: method,
+            clientName: AccountRules.clientName(origin.userAgent),
+            expiresAt: kind == .pair ? refreshExpiry(at: origin.at) : legacyExpiry(at: origin.at),
+            refreshToken: refreshToken.map { newRefreshToken($0, at: origin.at) },
+            newDriver: DriverID(RandomID.text(prefix: "drv_")), origin: origin)
+    }
+
+    func newRefreshToken(_ token: RefreshToken, at now: Moment) -> NewRefreshToken {
+        NewRefreshToken(digest: token.digest, expiresAt: refreshExpiry(at: now))
+    }
+
+    /// Not before any access token that comes with it.
+    private func refreshExpiry(at now: Moment) -> Moment {
+        let seconds = max(lifetimes.refreshSeconds, lifetimes.accessSeconds, lifetimes.v1AccessSeconds)
+        return now.advanced(byMilliseconds: seconds * 1000)
+    }
+
+    func legacyExpiry(at now: Moment) -> Moment {
+        now.advanced(byMilliseconds: (lifetimes.legacySeconds + TokenLifetimes.legacyRenewalSeconds) * 1000)
+    }
+
+    func pair(
+        of user: User, sid: String, refreshToken: RefreshToken, for client: PairClient, at now: Moment
+    ) async throws(AccountFailure) -> TokenPair {
+        let seconds = lifetimes.accessSeconds(for: client)
+        let access = try await accessToken(of: user, sid: sid, seconds: seconds, at: now)
+        return TokenPair(
+            accessToken: access, refreshToken: refreshToken.text, expiresInSeconds: seconds, user: user)
+    }
+
+    func singleToken(of user: User, sid: String, at now: Moment) async throws(AccountFailure) -> SingleToken {
+        SingleToken(
+            token: try await accessToken(of: user, sid: sid, seconds: lifetimes.legacySeconds, at: now), user: user)
+    }
+
+    private func accessToken(
+        of user: User, sid: String, seconds: Int64, at now: Moment
+    ) async throws(AccountFailure) -> Secret<String> {
+        do {
+            return Secret(
+                try await issuer.mint(
+                    driver: user.id, sid: sid, role: user.role, ttlSeconds: seconds,
+                    now: now.millisecondsSinceEpoch / 1000))
+        } catch {
+            throw .unknown("no access token could be signed")
+        }
+    }
+}
+
+/// 256 bits in base64url. The text goes to the client, the digest to the store.
+package struct RefreshToken: Sendable {
+    let text: Secret<String>
+    let digest: [UInt8]
+
+    /// Random.
+    init() { self.init(bytes: (0..<32).map { _ in UInt8.random(in: 0 ... .max) }) }
+
+    init(bytes: [UInt8]) {
+        let text = Base64URL.text(of: bytes)
+        self.text = Secret(text)
+        digest = plainDigest(text)
+    }
+}
+
+package enum RandomID {
+    /// 130 random bits in the 32 letters of RFC 4648, section 6, in lower case: 26 of them.
+    package static func text(prefix: String) -> String {
+        text(prefix: prefix, bytes: (0..<26).map { _ in UInt8.random(in: 0 ... .max) })
+    }
+
+    /// Of five bits of each of the first 26 bytes.
+    static func text(prefix: String, bytes: [UInt8]) -> String {
+        let letters = Array("abcdefghijklmnopqrstuvwxyz234567".unicodeScalars)
+        var text = prefix
+        for byte in bytes.prefix(26) { text.unicodeScalars.append(letters[Int(byte & 31)]) }
+        return text
+    }
+}

@@ -1,0 +1,276 @@
+// The port `Admission` over Redis: windows that all processes share, decided by one script in one round trip
+// (contract, section 4). The window of the process counts along, and decides whenever Redis does not.
+//
+// What may go wrong and what then: no connection, breaker open, too many calls waiting - the process decides at
+// once. No answer in time, connection lost, error reply, odd reply - the process decides then. A Redis that has
+// forgotten (restarted empty, flushed, failed over) - the process corrects it. Nothing is ever thrown.
+
+package import Engine
+package import JourneyModel
+package import Logging
+package import Sockets
+internal import Synchronization
+
+package final class RedisRateLimiter: Admission {
+    package let limits: RateLimits
+    private let timeoutMilliseconds: Int
+    private let fallback: LocalRateLimiter
+    private let health: RedisHealth
+    /// One per loop, at the loop's index.
+    private let links: [RedisLink]
+    private let turn = Atomic<Int>(0)
+    private let callsMade = Atomic<Int64>(0)
+
+    /// How long a repeated key stays known after the last repeat of its driver: a phone's queue tries again within
+    /// minutes. Not longer, because the keys of a driver who is deleted while Redis is away end by this.
+    private static let storedSeconds = 3600
+
+    /// Drivers whose keys are to be deleted as soon as Redis answers, at most so many; beyond, and after a restart, the
+    /// keys end by `storedSeconds`.
+    private static let forgottenMax = 10_000
+    private let forgotten = Mutex<Set<DriverID>>([])
+
+    /// Connects only once `run()` is called; until then the process decides.
+    ///
+    /// - Parameters:
+    ///   - timeoutMilliseconds: how long a request may wait for Redis; at least 1.
+    ///   - fallback: the window of this process, for the same limits; used by nobody else.
+    package init(
+        endpoint: RedisEndpoint, timeoutMilliseconds: Int = 50, fallback: LocalRateLimiter, loops: EventLoopGroup,
+        logger: Logger
+    ) {
+        limits = fallback.limits
+        self.timeoutMilliseconds = max(timeoutMilliseconds, 1)
+        self.fallback = fallback
+        let health = RedisHealth(logger: logger, now: LocalRateLimiter.monotonicMilliseconds)
+        self.health = health
+        links = loops.loops.map {
+            RedisLink(on: $0, endpoint, timeoutMilliseconds: max(timeoutMilliseconds, 1), health)
+        }
+    }
+
+    /// Keeps one connection per loop until the task is cancelled; ends before the loops shut down. Call it once.
+    package func run() async {
+        await withTaskGroup { group in
+            for link in links { group.addTask(executorPreference: link.loop) { await link.run() } }
+            group.addTask { await self.forgetWhenRedisAnswers() }
+        }
+    }
+
+    package nonisolated(nonsending) func admit(_ claim: AdmissionClaim) async -> AdmissionDecision {
+        await admit([claim]).first ?? fallback.decide(claim)
+    }
+
+    package nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision] {
+        let limited = claims.filter { !limits.isOff($0.limitClass) }
+        let askedAt = fallback.now()
+        var answers = await ask(limited)[...]
+        return claims.map { claim in
+            if limits.isOff(claim.limitClass) { return limits.unlimited }
+            guard let answer = answers.popFirst() ?? nil else {
+                health.decisionsInProcess.add(1, ordering: .relaxed)
+                return fallback.decide(claim)
+            }
+            return settled(claim, answer.decision, askedAt: askedAt)
+        }
+    }
+
+    /// By the window of the process, which counts along: no request waits on Redis only to be refused.
+    package func standing(of driver: DriverID, in limitClass: RateLimitClass) -> Quota {
+        fallback.standing(of: driver, in: limitClass)
+    }
+
+    /// A new event's key is in Redis already, with the charge, as long as the window is; after that this process knows
+    /// it, and should it have forgotten, the store does. To tell Redis of each would double its commands for a repeat
+    /// that hardly ever comes. One that came comes again: the queue of a phone that does not hear the answers.
+    package func recordStored(_ claim: AdmissionClaim, isRepeat: Bool) {
+        if limits.isOff(claim.limitClass) { return }
+        fallback.recordStored(claim)
+        guard isRepeat else { return }
+        post(AdmissionScript.recordStored(claim, forSeconds: Self.storedSeconds))
+    }
+
+    package func forceCharge(_ claim: AdmissionClaim) {
+        if limits.isOff(claim.limitClass) { return }
+        fallback.forceCharge(claim)
+        post(AdmissionScript.forceCharge(claim, limits))
+    }
+
+    package func refund(_ claim: AdmissionClaim) {
+        if limits.isOff(claim.limitClass) { return }
+        fallback.refund(claim)
+        post(RedisCommands("ZREM", RedisKeys.window(of: claim), claim.idempotencyKey))
+    }
+
+    /// Deletes every key that names the driver. Waits for Redis no longer than a request does; when it does not answer,
+    /// tries again once a second.
+    package func forget(_ driver: DriverID) async {
+        forgotten.withLock { if $0.count < Self.forgottenMax { _ = $0.insert(driver) } }
+        await forgetNow(driver)
+    }
+
+    private func forgetWhenRedisAnswers() async {
+        while !Task.isCancelled {
+            try? await Task.sleep(for: .seconds(1))
+            for driver in forgotten.withLock({ $0 }) {
+                guard await forgetNow(driver) else { break }
+            }
+        }
+    }
+
+    /// False when Redis did not answer.
+    @discardableResult
+    private func forgetNow(_ driver: DriverID) async -> Bool {
+        guard health.permitsRequests, let serving = serving() else { return false }
+        var commands = RedisCommands()
+        commands.append(["DEL"] + RedisKeys.all(of: driver))
+        let replies = await serving.pipeline.call(commands, until: .inMilliseconds(timeoutMilliseconds))
+        guard case .integer(_)? = replies?.first else { return false }
+        forgotten.withLock { _ = $0.remove(driver) }
+        return true
+    }
+
+    /// The driver's keys that are in Redis now, for a command that looks for what a deletion left.
+    package static func keys(
+        of driver: DriverID, at endpoint: RedisEndpoint, on loop: EventLoop
+    ) async throws -> [String] {
+        let connection = try await RedisConnection.open(endpoint, on: loop, timeoutMilliseconds: 1000)
+        defer { connection.connection.close() }
+        let keys = RedisKeys.all(of: driver)
+        var commands = RedisCommands()
+        for key in keys { commands.append(["EXISTS", key]) }
+        let replies = try await RedisConnection.converse(connection.connection, commands, until: .inSeconds(5))
+        return zip(keys, replies).filter { $0.1 != .integer(0) }.map(\.0)
+    }
+
+    /// For `/readyz` and `/metrics`; counts since the start.
+    package var standing: RedisStanding {
+        RedisStanding(
+            connections: health.connections, breaker: health.state,
+            decisionsByRedis: health.decisionsByRedis.load(ordering: .relaxed),
+            decisionsInProcess: health.decisionsInProcess.load(ordering: .relaxed),
+            decisionsCorrected: health.decisionsCorrected.load(ordering: .relaxed),
+            timeouts: health.timeouts.load(ordering: .relaxed),
+            errorReplies: health.errorReplies.load(ordering: .relaxed))
+    }
+
+    // MARK: - Asking
+
+    /// One answer per claim, nil or missing at the end where Redis gave none.
+    private nonisolated(nonsending) func ask(_ claims: [AdmissionClaim]) async -> [AdmissionScript.Answer?] {
+        guard !claims.isEmpty, health.permitsRequests, let serving = serving() else { return [] }
+        let deadline = Deadline.inMilliseconds(timeoutMilliseconds)
+        let first = callsMade.wrappingAdd(Int64(claims.count), ordering: .relaxed).oldValue
+        let calls = Calls(claims: claims, first: first)
+        let commands = commands(calls, claims.indices, digest: serving.scriptDigest)
+        guard var replies = await serving.pipeline.call(commands, until: deadline) else { return [] }
+        if replies.contains(where: \.isForWantOfTheScript) {
+            await repeatWithScript(calls, serving, &replies, until: deadline)
+        }
+        // Cut short by a client that went away: says nothing about Redis.
+        if Task.isCancelled { return [] }
+
+        let answers = replies.indices.map { place in
+            AdmissionScript.answer(replies[place], to: calls.number(place), claims[place].limitClass, limits)
+        }
+        if let text = replies.lazy.compactMap(\.errorText).first {
+            health.recordFailure(RedisFailure(errorText: text))
+        } else if answers.contains(nil) {
+            // Not what the script answers, so replies and calls may be out of step: this connection is done.
+            serving.pipeline.end()
+            health.recordFailure(.unexpectedReply)
+            return []
+        } else if answers.count == claims.count {
+            health.recordSuccess()
+        }
+        return answers
+    }
+
+    /// Claims that are asked about together; their calls are numbered one after another.
+    private struct Calls {
+        var claims: [AdmissionClaim]
+        var first: Int64
+
+        func number(_ place: Int) -> Int64 { first + Int64(place) }
+    }
+
+    /// The script was flushed, or Redis restarted behind a proxy: asks again where it was missing, with the script.
+    private nonisolated(nonsending) func repeatWithScript(
+        _ calls: Calls, _ serving: RedisLink.Serving, _ replies: inout [RedisReply], until deadline: Deadline
+    ) async {
+        let missing = replies.indices.filter { replies[$0].isForWantOfTheScript }
+        // The first command brings the script along; Redis keeps it for the others.
+        var again = commands(calls, missing.prefix(1), digest: nil)
+        again.append(commands(calls, missing.dropFirst(), digest: serving.scriptDigest))
+        guard let repeated = await serving.pipeline.call(again, until: deadline) else { return }
+        for (place, reply) in zip(missing, repeated) { replies[place] = reply }
+    }
+
+    /// - Parameter digest: of the script that Redis has; nil brings the script along.
+    private func commands(_ calls: Calls, _ places: some Sequence<Int>, digest: String?) -> RedisCommands {
+        var commands = RedisCommands()
+        for place in places {
+            commands.begin(2 + AdmissionScript.argumentCount)
+            commands.add(digest == nil ? "EVAL" : "EVALSHA")
+            commands.add(digest ?? AdmissionScript.source)
+            AdmissionScript.addArguments(
+                for: calls.claims[place], number: calls.number(place), limits: limits, to: &commands)
+        }
+        return commands
+    }
+
+    /// The decision after this process had its say.
+    private func settled(
+        _ claim: AdmissionClaim, _ decision: AdmissionDecision, askedAt: Int64
+    ) -> AdmissionDecision {
+        health.decisionsByRedis.add(1, ordering: .relaxed)
+        let counted = fallback.reconcile(claim, with: decision, askedAt: askedAt)
+        if counted.decision.verdict != decision.verdict { health.decisionsCorrected.add(1, ordering: .relaxed) }
+        if decision.verdict == .admitted && !counted.chargeStands {
+            post(RedisCommands("ZREM", RedisKeys.window(of: claim), claim.idempotencyKey))
+        }
+        return counted.decision
+    }
+
+    /// Without waiting; dropped when there is no connection or too many wait: it saves a little, and is no truth.
+    private func post(_ commands: RedisCommands) {
+        guard health.permitsRequests, let serving = serving() else { return }
+        serving.pipeline.post(commands, until: .inMilliseconds(timeoutMilliseconds))
+    }
+
+    /// The connection of the loop that this runs on, else any that serves.
+    private func serving() -> RedisLink.Serving? {
+        if let loop = EventLoop.current, links.indices.contains(loop.index), links[loop.index].loop === loop,
+            let serving = links[loop.index].serving
+        {
+            return serving
+        }
+        let start = UInt(bitPattern: turn.wrappingAdd(1, ordering: .relaxed).oldValue)
+        for offset in links.indices {
+            let place = Int((start &+ UInt(offset)) % UInt(links.count))
+            if let serving = links[place].serving { return serving }
+        }
+        return nil
+    }
+}
+
+extension RedisReply {
+    fileprivate var isForWantOfTheScript: Bool { errorText?.hasPrefix("NOSCRIPT") == true }
+}
+
+/// How the process stands with its Redis.
+package struct RedisStanding: Hashable, Sendable {
+    /// Connections that have proved themselves; at most one per loop.
+    package var connections: Int
+    package var breaker: CircuitBreaker.State
+    package var decisionsByRedis: Int
+    /// Redis was not asked, or did not answer as it should.
+    package var decisionsInProcess: Int
+    /// Of those by Redis, the ones in which this process knew better.
+    package var decisionsCorrected: Int
+    /// Connections given up because a call or a probe was not answered in time.
+    package var timeouts: Int
+    package var errorReplies: Int
+
+    package var isConnected: Bool { connections > 0 }
+}

@@ -1,0 +1,177 @@
+// The tables that hold what repeats from event to event (kinds, places, settings), with a memory of the row numbers
+// that were seen. Text goes in, a row number comes out; a text that is new gets a row.
+//
+// The memory may hold rows of the transaction under way, so whoever rolls back calls `forget()`. And it remembers
+// ASCII only, and is asked for ASCII only (Texts.swift says why).
+
+import Engine
+import JourneyModel
+
+final class InternTables {
+    /// Per table. Far more than an installation has kinds or settings; places beyond it are read again.
+    private static let rememberedMax = 10_000
+
+    private struct Kind: Hashable {
+        var name: EventName
+        var hasSession: Bool
+        var spelling: String
+        var schemaVersion: String
+        var source: String
+        var appState: String?
+
+        init(_ submission: EventSubmission) {
+            name = submission.name
+            hasSession = submission.sessionID != nil
+            spelling = submission.spelling
+            schemaVersion = submission.schemaVersion
+            source = submission.source
+            appState = submission.appState
+        }
+
+        var isASCII: Bool {
+            name.canonical.isASCII && spelling.isASCII && schemaVersion.isASCII && source.isASCII
+                && appState?.isASCII ?? true
+        }
+
+        /// For a kind that is ASCII.
+        func isThat(of submission: EventSubmission) -> Bool {
+            name == submission.name && hasSession == (submission.sessionID != nil)
+                && submission.spelling.hasSameBytes(asASCII: spelling)
+                && submission.schemaVersion.hasSameBytes(asASCII: schemaVersion)
+                && submission.source.hasSameBytes(asASCII: source) && isAppState(submission.appState)
+        }
+
+        private func isAppState(_ other: String?) -> Bool {
+            guard let appState, let other else { return appState == nil && other == nil }
+            return other.hasSameBytes(asASCII: appState)
+        }
+    }
+
+    private var kinds: [Kind: Int64] = [:]
+    /// The last one of each name: to compare is quicker than to hash, and nearly all events of a name are of one kind.
+    private var lastKinds: [(kind: Kind, id: Int64)?] = []
+    private var places: [String: Int64] = [:]
+    private var settings: [String: Int64] = [:]
+    private var lastSettings: (version: String, id: Int64)?
+
+    private let findKind: PreparedStatement
+    private let addKind: PreparedStatement
+    private let findPlace: PreparedStatement
+    private let addPlace: PreparedStatement
+    private let findSettings: PreparedStatement
+    private let addSettings: PreparedStatement
+
+    init(on connection: OpaquePointer) throws(SQLiteError) {
+        findKind = try PreparedStatement(
+            """
+            SELECT id FROM event_kind WHERE name = ?1 AND has_session = ?2 AND spelling = ?3 AND schema_version = ?4
+            AND source = ?5 AND origin = ?6 AND app_state IS ?7
+            """, on: connection)
+        addKind = try PreparedStatement(
+            """
+            INSERT INTO event_kind
+            (name, has_session, spelling, schema_version, source, origin, app_state, lifecycle_rank)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+            """, on: connection)
+        findPlace = try PreparedStatement("SELECT id FROM place WHERE place_id = ?1", on: connection)
+        addPlace = try PreparedStatement("INSERT INTO place (place_id) VALUES (?1)", on: connection)
+        findSettings = try PreparedStatement("SELECT id FROM settings_version WHERE version = ?1", on: connection)
+        addSettings = try PreparedStatement(
+            """
+            INSERT INTO settings_version
+            (version, grace_period_seconds, hard_timeout_seconds, settings, first_used_at_ms)
+            VALUES (?1, ?2, ?3, ?4, ?5)
+            """, on: connection)
+    }
+
+    func forget() {
+        kinds.removeAll(keepingCapacity: true)
+        lastKinds.removeAll(keepingCapacity: true)
+        places.removeAll(keepingCapacity: true)
+        settings.removeAll(keepingCapacity: true)
+        lastSettings = nil
+    }
+
+    func kind(of submission: EventSubmission, origin: OrderedEvent.Origin) throws(SQLiteError) -> Int64 {
+        if let id = lastRemembered(submission) { return id }
+        let kind = Kind(submission)
+        let isASCII = kind.isASCII
+        if isASCII, let id = remembered(kind) { return id }
+        func bind(_ bindings: borrowing Bindings) throws(SQLiteError) {
+            try bindings.set(1, kind.name.canonical)
+            try bindings.set(2, kind.hasSession ? 1 : 0)
+            try bindings.set(3, kind.spelling)
+            try bindings.set(4, kind.schemaVersion)
+            try bindings.set(5, kind.source)
+            try bindings.set(6, Int64(origin.rawValue))
+            try bindings.set(7, kind.appState)
+        }
+        let found = try findKind.first(bind) { row in row.integer(0) }
+        let id =
+            if let found { found } else {
+                try addKind.inserted { (bindings) throws(SQLiteError) in
+                    try bind(bindings)
+                    try bindings.set(8, Int64(kind.name.lifecycleRank))
+                }
+            }
+        if isASCII { Self.remember(id, as: kind, in: &kinds) }
+        return id
+    }
+
+    private func lastRemembered(_ submission: EventSubmission) -> Int64? {
+        let place = Int(submission.name.lifecycleRank)
+        guard place < lastKinds.count, let last = lastKinds[place], last.kind.isThat(of: submission) else { return nil }
+        return last.id
+    }
+
+    private func remembered(_ kind: Kind) -> Int64? {
+        guard let id = kinds[kind] else { return nil }
+        let place = Int(kind.name.lifecycleRank)
+        while place >= lastKinds.count { lastKinds.append(nil) }
+        lastKinds[place] = (kind, id)
+        return id
+    }
+
+    func place(_ placeID: String?) throws(SQLiteError) -> Int64? {
+        guard let placeID else { return nil }
+        let isASCII = placeID.isASCII
+        if isASCII, let id = places[placeID] { return id }
+        func bind(_ bindings: borrowing Bindings) throws(SQLiteError) { try bindings.set(1, placeID) }
+        let found = try findPlace.first(bind) { row in row.integer(0) }
+        let id = if let found { found } else { try addPlace.inserted(bind) }
+        if isASCII { Self.remember(id, as: placeID, in: &places) }
+        return id
+    }
+
+    func settingsVersion(_ versioned: VersionedSettings, at now: Moment) throws(SQLiteError) -> Int64 {
+        if let last = lastSettings, versioned.version.hasSameBytes(asASCII: last.version) { return last.id }
+        let isASCII = versioned.version.isASCII
+        if isASCII, let id = settings[versioned.version] {
+            lastSettings = (versioned.version, id)
+            return id
+        }
+        let found = try findSettings.first { (bindings) throws(SQLiteError) in
+            try bindings.set(1, versioned.version)
+        } read: { row in
+            row.integer(0)
+        }
+        let id =
+            if let found { found } else {
+                try addSettings.inserted { (bindings) throws(SQLiteError) in
+                    try bindings.set(1, versioned.version)
+                    try bindings.set(2, Int64(versioned.settings.gracePeriodSeconds))
+                    try bindings.set(3, Int64(versioned.settings.hardTimeoutSeconds))
+                    try bindings.set(4, String(decoding: versioned.settings.wireJSON, as: UTF8.self))
+                    try bindings.set(5, now.millisecondsSinceEpoch)
+                }
+            }
+        if isASCII { Self.remember(id, as: versioned.version, in: &settings) }
+        return id
+    }
+
+    /// Starts over when it is full: what is in use comes back with its next event.
+    private static func remember<Key: Hashable>(_ id: Int64, as key: Key, in memory: inout [Key: Int64]) {
+        if memory.count >= rememberedMax { memory.removeAll(keepingCapacity: true) }
+        memory[key] = id
+    }
+}

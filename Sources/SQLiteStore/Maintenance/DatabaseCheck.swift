@@ -1,0 +1,221 @@
+// `dwell check`: is the file whole, and is every stored verdict and journey what the events make of it? Each driver's
+// events are folded anew from the first one, or from the floor that retention left, and compared with what is stored,
+// the driver's row last. Reads only; each driver is one snapshot, so that it may run beside a server.
+
+import Foundation
+import GRDB
+import JourneyModel
+
+package struct DatabaseCheck: Sendable {
+    package struct Report: Hashable, Sendable {
+        package var drivers = 0
+        package var events = 0
+        /// The first ones, each in a sentence; empty when all is well.
+        package var problems: [String] = []
+    }
+
+    /// More say nothing new.
+    package static let problemsMax = 20
+
+    private let queue: DatabaseQueue
+
+    package init(path: String) throws(MaintenanceRefusal) {
+        do {
+            guard DatabaseCopy.exists(path) else { throw MaintenanceRefusal("\(path) is not there") }
+            var configuration = Configuration()
+            configuration.readonly = true
+            configuration.label = "dwell.check"
+            configuration.busyMode = .timeout(DatabaseOpening.busyTimeoutSeconds)
+            queue = try DatabaseQueue(path: path, configuration: configuration)
+        } catch {
+            throw MaintenanceRefusal(path, error)
+        }
+    }
+
+    package func close() {
+        try? queue.close()
+    }
+
+    package func run(_ progress: (MaintenanceProgress) -> Void) throws(MaintenanceRefusal) -> Report {
+        do {
+            var report = Report()
+            let total = try queue.read { db in
+                try MigrationRun().requireDwell(db)
+                if let problem = try DatabaseCopy.integrityProblem(db) { report.problems.append(problem) }
+                return try Int.fetchOne(db, sql: "SELECT count(*) FROM event") ?? 0
+            }
+            var last: Int64 = 0
+            while report.problems.count < Self.problemsMax,
+                let driver = try queue.read({ db in
+                    try Int64.fetchOne(
+                        db, sql: "SELECT id FROM driver WHERE id > ? ORDER BY id LIMIT 1", arguments: [last])
+                })
+            {
+                try queue.read { db in
+                    var fold = CheckedFold(driver: driver)
+                    report.events += try fold.run(db)
+                    report.problems += fold.problems
+                }
+                report.drivers += 1
+                last = driver
+                progress(MaintenanceProgress(done: min(report.events, total), total: total))
+            }
+            report.problems = Array(report.problems.prefix(Self.problemsMax))
+            return report
+        } catch {
+            throw MaintenanceRefusal("the database cannot be read", error)
+        }
+    }
+}
+
+/// The events of one driver, folded anew.
+private struct CheckedFold {
+    let driver: Int64
+    var problems: [String] = []
+    private var journey = Journey()
+    private var previous: (id: Int64, event: OrderedEvent)?
+    /// The last events, if they share a second, and the journey before them.
+    private var second: [(id: Int64, event: OrderedEvent)] = []
+    private var journeyBeforeSecond = Journey()
+
+    init(driver: Int64) {
+        self.driver = driver
+    }
+
+    /// Answers how many events there were.
+    mutating func run(_ db: Database) throws -> Int {
+        let floor = try beginAtFloor(db)
+        let cursor = try Row.fetchCursor(db, sql: Self.eventsSQL, arguments: [driver, floor])
+        var count = 0
+        while let row = try cursor.next() {
+            count += 1
+            guard problems.count < DatabaseCheck.problemsMax else { break }
+            try take(row)
+        }
+        compareSecond()
+        if problems.isEmpty { try compareHead(db) }
+        return count
+    }
+
+    /// The floor, in milliseconds; events below it count for nothing, and nobody can tell any more what they made.
+    private mutating func beginAtFloor(_ db: Database) throws -> Int64 {
+        let floor = try Int64.fetchOne(db, sql: "SELECT floor_at_ms FROM driver WHERE id = ?", arguments: [driver])
+        let base = try Row.fetchOne(db, sql: Self.baseSQL, arguments: [driver])
+        if (floor == nil) != (base == nil) {
+            problems.append("driver \(driver): it has a floor and no journey there, or a journey and no floor")
+        }
+        if let base { journey = try StoredEvents.journey(base, 0) }
+        return floor ?? .min
+    }
+
+    private mutating func take(_ row: Row) throws {
+        let id: Int64 = row[0]
+        let event = try Self.event(row)
+        if let previous, !previous.event.sharesSecond(with: event) {
+            if !(previous.event < event) { note(id, "does not come after event \(previous.id)") }
+            compareSecond()
+        }
+        var untilThen = journey
+        if let missing = untilThen.takeDeadline(before: event) {
+            note(id, "comes after a deadline (\(missing.name.canonical)) whose expiry is not stored")
+        }
+        if event.isWholeSecond {
+            if second.isEmpty { journeyBeforeSecond = untilThen }
+            // One more than are put in order is enough to see where those that are not begin.
+            if second.count <= OrderWithinSecond.searchedMax { second.append((id, event)) }
+        }
+        let verdict = journey.apply(event)
+        let stored = try StoredEvents.verdict(row, 12)
+        if verdict != stored { note(id, "is stored as \(Self.text(stored)), the fold says \(Self.text(verdict))") }
+        let after = try StoredEvents.journey(row, 15)
+        if journey != after {
+            note(id, "is stored with \(after.state) after it, the fold says \(journey.state) or other deadlines")
+            // What follows is judged from what is stored, lest one divergence is told again with every event.
+            journey = after
+        }
+        previous = (id, event)
+    }
+
+    /// Whether events of one second stand in the order that the fold finds for them.
+    private mutating func compareSecond() {
+        defer { second.removeAll(keepingCapacity: true) }
+        guard second.count > 1 else { return }
+        let searched = second.prefix(OrderWithinSecond.searchedMax)
+        let arrived = searched.sorted { $0.id < $1.id }
+        let order = OrderWithinSecond.order(of: arrived.map(\.event), from: journeyBeforeSecond)
+        guard order.map({ arrived[$0].id }) != searched.map(\.id), let first = searched.first else { return }
+        note(first.id, "and those of its second are not in the order of the fold")
+    }
+
+    private mutating func compareHead(_ db: Database) throws {
+        let row = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT head_event, state, (SELECT session_id FROM session WHERE session.id = driver.session),
+                    (SELECT place_id FROM place WHERE place.id = target_charger),
+                    (SELECT place_id FROM place WHERE place.id = next_target_charger),
+                    grace_deadline_ms, hard_deadline_ms, ended_by,
+                    (SELECT session_id FROM session WHERE session.id = driver.previous_session), rules
+                FROM driver WHERE id = ?
+                """, arguments: [driver])
+        guard let row else { return }
+        let head: Int64? = row[0]
+        if head != previous?.id {
+            problems.append("driver \(driver): its row does not name its last event")
+        }
+        if row[9] as Int64 != Fold.rulesVersion {
+            problems.append("driver \(driver): folded by an older release; dwell refold, or the server, folds it again")
+        }
+        if try StoredEvents.journey(row, 1) != journey {
+            problems.append("driver \(driver): its row does not say what its events make of it")
+        }
+    }
+
+    private mutating func note(_ event: Int64, _ what: String) {
+        problems.append("driver \(driver), event \(event): \(what)")
+    }
+
+    private static func text(_ verdict: Verdict) -> String {
+        verdict.transition.rawValue + (verdict.reason.map { " (\($0.rawValue))" } ?? "")
+            + (verdict.implied.isEmpty ? "" : " after " + verdict.implied.names.joined(separator: ", "))
+    }
+
+    private static func event(_ row: Row) throws -> OrderedEvent {
+        guard let origin = UInt8(exactly: row[9] as Int64).flatMap(OrderedEvent.Origin.init(rawValue:)) else {
+            throw SQLiteError.unreadable("origin")
+        }
+        return OrderedEvent(
+            name: try StoredEvents.name(row, 3), sessionID: row[5], chargerID: row[6],
+            occurredAt: Moment(millisecondsSinceEpoch: row[7]), sequence: row[8], eventID: row[1],
+            idempotencyKey: row[2], origin: origin,
+            previousState: (row[23] as Int64?).flatMap(JourneyState.init(code:)), isWholeSecond: row[24] != nil,
+            gracePeriodSeconds: row[10], hardTimeoutSeconds: row[11])
+    }
+
+    private static let baseSQL = """
+        SELECT state, (SELECT session_id FROM session WHERE session.id = journey_base.session),
+            (SELECT place_id FROM place WHERE place.id = target_charger),
+            (SELECT place_id FROM place WHERE place.id = next_target_charger), grace_deadline_ms, hard_deadline_ms,
+            ended_by, (SELECT session_id FROM session WHERE session.id = journey_base.previous_session)
+        FROM journey_base WHERE driver = ?
+        """
+
+    /// In the contract's order.
+    private static let eventsSQL = """
+        SELECT event.id, coalesce(event_id, idempotency_key), idempotency_key, name, has_session,
+            (SELECT session_id FROM session WHERE session.id = event.session),
+            (SELECT place_id FROM place WHERE place.id = event.charger),
+            corrected_at_ms, sequence, origin, grace_period_seconds, hard_timeout_seconds,
+            transition, reason, implied,
+            after_state, (SELECT session_id FROM session WHERE session.id = after_session),
+            (SELECT place_id FROM place WHERE place.id = after_target_charger),
+            (SELECT place_id FROM place WHERE place.id = after_next_target_charger),
+            after_grace_deadline_ms, after_hard_deadline_ms, after_ended_by,
+            (SELECT session_id FROM session WHERE session.id = after_previous_session), previous_state, second_place
+        FROM event
+        CROSS JOIN event_kind ON event_kind.id = event.kind
+        CROSS JOIN settings_version ON settings_version.id = event.settings_version
+        WHERE event.driver = ? AND corrected_at_ms >= ?
+        ORDER BY \(FoldOrder.ascending)
+        """
+}

@@ -1,0 +1,95 @@
+// What a database holds, in the figures by which an operator recognises it before one database replaces another.
+
+import Foundation
+import GRDB
+package import JourneyModel
+
+package struct DatabaseContents: Hashable, Sendable {
+    package var events: Int
+    package var drivers: Int
+    /// Nil without an event.
+    package var lastReceivedAt: Moment?
+
+    /// Reads the file at `path`, which may be in use. Throws `MigrationRefusal` for a file that is no database of
+    /// Dwell's, or SQLite's error.
+    init(path: String) throws {
+        let queue = try RecordsFile.connect(path)
+        defer { try? queue.close() }
+        self = try queue.read { db in
+            try MigrationRun().requireDwell(db)
+            let last = try Int64.fetchOne(db, sql: "SELECT received_at_ms FROM event ORDER BY id DESC LIMIT 1")
+            return DatabaseContents(
+                events: try Int.fetchOne(db, sql: "SELECT count(*) FROM event") ?? 0,
+                drivers: try Int.fetchOne(db, sql: "SELECT count(*) FROM driver") ?? 0,
+                lastReceivedAt: last.map(Moment.init(millisecondsSinceEpoch:)))
+        }
+    }
+
+    init(events: Int, drivers: Int, lastReceivedAt: Moment?) {
+        self.events = events
+        self.drivers = drivers
+        self.lastReceivedAt = lastReceivedAt
+    }
+}
+
+/// What a restore would do.
+package struct RestorePlan: Sendable {
+    package enum Current: Sendable {
+        case missing
+        /// Damaged; why, in SQLite's words.
+        case unreadable(String)
+        /// A database, and none of Dwell's; why.
+        case foreign(String)
+        case holds(DatabaseContents)
+    }
+
+    package var backup: DatabaseContents
+    package var current: Current
+    /// Deletions of drivers that the database has and the backup has not: they would be undone.
+    package var undoneErasures = 0
+
+    /// Why the operator has to agree first; nil when the backup holds at least as much as the database.
+    package var loss: String? {
+        switch current {
+        case .missing, .unreadable: return nil
+        case .foreign(let reason): return "The database that would be replaced is not Dwell's (\(reason))."
+        case .holds(let now):
+            let losses = [(now.events - backup.events, "event"), (now.drivers - backup.drivers, "driver")]
+                .filter { $0.0 > 0 }.map { count, noun in "\(count) \(noun)\(count == 1 ? "" : "s")" }
+            return losses.isEmpty ? nil : "The backup has \(losses.joined(separator: " and ")) fewer than the database."
+        }
+    }
+}
+
+extension DatabaseBackup {
+    /// Looks at the backup and at the database that it would replace. Changes nothing.
+    ///
+    /// - Throws: when `file` is no backup of Dwell's, or somebody has the database open.
+    package static func planRestore(of file: String, to path: String) throws(MaintenanceRefusal) -> RestorePlan {
+        do {
+            guard DatabaseCopy.exists(file) else { throw MaintenanceRefusal("\(file) is not there") }
+            guard !sameFile(path, file) else { throw MaintenanceRefusal("\(file) is the database itself") }
+            let backup = try DatabaseContents(path: file)
+            var plan = RestorePlan(backup: backup, current: try current(path))
+            if case .holds = plan.current {
+                plan.undoneErasures = try ErasureRecords.count(in: path, missingFrom: file)
+            }
+            return plan
+        } catch {
+            throw MaintenanceRefusal(file, error)
+        }
+    }
+
+    private static func current(_ path: String) throws -> RestorePlan.Current {
+        guard DatabaseCopy.exists(path) else { return .missing }
+        guard try !DatabaseFiles.isInUse(path) else { throw MaintenanceRefusal.inUse(path) }
+        do {
+            return .holds(try DatabaseContents(path: path))
+        } catch let refusal as MigrationRefusal {
+            // Of another version is still Dwell's; how much it holds is not known.
+            return refusal.isOfAnotherVersion ? .unreadable("\(refusal)") : .foreign("\(refusal)")
+        } catch {
+            return .unreadable(MaintenanceRefusal(path, error).description)
+        }
+    }
+}

@@ -1,0 +1,152 @@
+// What a backup and a restore have in common: a copy of a database as one file that is proved to be whole, and is on
+// disk when it gets its name.
+
+import Foundation
+import GRDB
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#else
+    import Darwin
+#endif
+
+/// Why a copy was not made, or must not be used, in a sentence for the operator.
+package struct MaintenanceRefusal: Error, Hashable, Sendable, CustomStringConvertible {
+    package var description: String
+
+    init(_ description: String) {
+        self.description = description
+    }
+
+    static func inUse(_ path: String) -> MaintenanceRefusal {
+        MaintenanceRefusal("\(path) is in use: stop the server first")
+    }
+
+    /// What the system call before this said about the file.
+    init(errnoAt path: String) {
+        description = "\(path): \(String(cString: strerror(errno)))"
+    }
+
+    init(_ doing: String, _ error: any Error) {
+        if let refusal = error as? MaintenanceRefusal {
+            self = refusal
+        } else if let error = error as? DatabaseError {
+            description = "\(doing): \(error.message ?? "SQLite error \(error.resultCode.rawValue)")"
+        } else {
+            description = "\(doing): \(error)"
+        }
+    }
+}
+
+/// How far a copy or a check is: pages of a file, or events.
+package struct MaintenanceProgress: Hashable, Sendable {
+    package var done: Int
+    package var total: Int
+}
+
+enum DatabaseCopy {
+    /// Rows of each table but SQLite's own.
+    typealias RowCounts = [String: Int]
+
+    /// 256 pages of 4 KiB: progress is told for each MiB.
+    private static let pagesPerStep: CInt = 256
+
+    /// Copies what one snapshot of `source` holds to `path`, which must not be there; all that was committed before
+    /// the call is in it, however much is written meanwhile. Answers the rows of that snapshot.
+    static func copy(
+        _ source: DatabaseQueue, to path: String, _ progress: (MaintenanceProgress) -> Void
+    ) throws -> RowCounts {
+        let copy = try DatabaseQueue(path: path)
+        defer { try? copy.close() }
+        return try copy.writeWithoutTransaction { destination in
+            try source.read { db in
+                // The first read fixes the snapshot; a backup outside of a transaction would begin anew with every
+                // commit of the server.
+                let counts = try rowCounts(db)
+                try withoutActuallyEscaping(progress) { progress in
+                    try db.backup(to: destination, pagesPerStep: pagesPerStep) {
+                        progress(MaintenanceProgress(done: $0.completedPageCount, total: $0.totalPageCount))
+                    }
+                }
+                return counts
+            }
+        }
+    }
+
+    static func rowCounts(_ db: Database) throws -> RowCounts {
+        let tables = try String.fetchAll(
+            db, sql: "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
+        var counts: RowCounts = [:]
+        for table in tables {
+            counts[table] = try Int.fetchOne(db, sql: "SELECT count(*) FROM \"\(table)\"") ?? 0
+        }
+        return counts
+    }
+
+    /// Makes the copy one file without a WAL and finds it whole, or throws.
+    static func verify(_ path: String, expecting counts: RowCounts? = nil) throws {
+        let queue = try DatabaseQueue(path: path)
+        defer { try? queue.close() }
+        try queue.writeWithoutTransaction { db in
+            try db.execute(sql: "PRAGMA journal_mode = DELETE")
+            try MigrationRun().requireDwell(db)
+            if let problem = try integrityProblem(db) { throw MaintenanceRefusal("\(path) is damaged: \(problem)") }
+            if let counts, try rowCounts(db) != counts {
+                throw MaintenanceRefusal("\(path) does not have the rows of what it was copied from")
+            }
+        }
+    }
+
+    /// The first thing that is wrong; nil when nothing is.
+    static func integrityProblem(_ db: Database) throws -> String? {
+        let found = try String.fetchOne(db, sql: "PRAGMA integrity_check(1)") ?? "no answer"
+        if found != "ok" { return found }
+        guard let row = try Row.fetchOne(db, sql: "PRAGMA foreign_key_check") else { return nil }
+        let table: String = row[0]
+        let parent: String = row[2]
+        return "a row of \(table) names one of \(parent) that is not there"
+    }
+
+    /// Nobody but the owner may read it: it holds everything.
+    static func secure(_ path: String) throws {
+        guard chmod(path, 0o600) == 0 else { throw MaintenanceRefusal(errnoAt: path) }
+    }
+
+    /// The copy belongs to whom the other file belongs, so that the server can still open what root restored.
+    static func giveOwner(of path: String, to copy: String) throws {
+        var status = stat()
+        guard stat(path, &status) == 0 else { throw MaintenanceRefusal(errnoAt: path) }
+        guard status.st_uid != geteuid() || status.st_gid != getegid() else { return }
+        guard chown(copy, status.st_uid, status.st_gid) == 0 else {
+            throw MaintenanceRefusal("\(path) belongs to somebody else: run this as its owner, or as root")
+        }
+    }
+
+    /// On disk when this returns: a file, or a folder with its names.
+    static func sync(_ path: String) throws {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw MaintenanceRefusal(errnoAt: path) }
+        defer { close(descriptor) }
+        guard fsync(descriptor) == 0 else { throw MaintenanceRefusal(errnoAt: path) }
+    }
+
+    static func folder(of path: String) -> String {
+        URL(fileURLWithPath: path).deletingLastPathComponent().path
+    }
+
+    /// `from` takes the place of whatever is at `to`, at once.
+    static func move(_ from: String, to: String) throws {
+        guard rename(from, to) == 0 else { throw MaintenanceRefusal(errnoAt: to) }
+        try sync(folder(of: to))
+    }
+
+    static func exists(_ path: String) -> Bool {
+        FileManager.default.fileExists(atPath: path)
+    }
+
+    static func remove(_ path: String) {
+        for suffix in ["", "-journal", "-wal", "-shm"] { _ = unlink(path + suffix) }
+    }
+}

@@ -1,0 +1,61 @@
+// The files of a database that SQLite cannot open: damaged, or moved away without its WAL.
+
+import Foundation
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#else
+    import Darwin
+#endif
+
+enum DatabaseFiles {
+    /// What SQLite reads a database through when it finds it beside it; the shared memory is made anew from the WAL.
+    private static let logs = ["-wal", "-journal"]
+
+    /// Where SQLite locks (sqlite.org/fileformat2.html, "The WAL-Index"; `PENDING_BYTE` in its os.h): whoever has the
+    /// database open in WAL mode holds a lock on the one file and on the other.
+    private static let locks = (database: (start: 0x4000_0000, length: 512), sharedMemory: (start: 120, length: 9))
+
+    /// Puts `new` in the place of the database at `path`, whether or not there is one. What is there of it, logs
+    /// included, is kept under the name of `old`. Answers what it is called now; nil when there was nothing.
+    static func takePlace(of path: String, _ new: String, keepingAt old: String) throws -> String? {
+        if try isInUse(path) { throw MaintenanceRefusal.inUse(path) }
+        var kept: String?
+        for suffix in logs where DatabaseCopy.exists(path + suffix) {
+            try DatabaseCopy.move(path + suffix, to: old + suffix)
+            kept = old + suffix
+        }
+        _ = unlink(path + "-shm")
+        if DatabaseCopy.exists(path) {
+            try FileManager.default.linkItem(atPath: path, toPath: old)
+            kept = old
+        }
+        try DatabaseCopy.move(new, to: path)
+        return kept
+    }
+
+    /// Whether another process has the database open.
+    static func isInUse(_ path: String) throws -> Bool {
+        try isLocked(path, locks.database) || isLocked(path + "-shm", locks.sharedMemory)
+    }
+
+    private static func isLocked(_ path: String, _ range: (start: Int, length: Int)) throws -> Bool {
+        let descriptor = open(path, O_RDWR | O_CLOEXEC)
+        if descriptor < 0 {
+            if errno == ENOENT { return false }
+            throw MaintenanceRefusal(errnoAt: path)
+        }
+        defer { close(descriptor) }
+        var lock = flock()
+        lock.l_type = Int16(F_WRLCK)
+        lock.l_whence = Int16(SEEK_SET)
+        lock.l_start = off_t(range.start)
+        lock.l_len = off_t(range.length)
+        guard fcntl(descriptor, F_GETLK, &lock) == 0 else {
+            throw MaintenanceRefusal(errnoAt: path)
+        }
+        return lock.l_type != Int16(F_UNLCK)
+    }
+}

@@ -1,0 +1,51 @@
+// When `dwell backup` last succeeded. The command writes the row beside a running server; metrics and the operator's
+// page read it.
+
+package import Engine
+import Foundation
+import GRDB
+package import JourneyModel
+
+package struct LastBackup: Hashable, Sendable {
+    package var completedAt: Moment
+    /// Size of the copy.
+    package var bytes: Int64
+}
+
+extension SQLiteEventStore {
+    /// Nil when `dwell backup` never succeeded on this database.
+    package func lastBackup() async throws(StoreFailure) -> LastBackup? {
+        try await read { db in
+            try Row.fetchOne(db, sql: "SELECT completed_at_ms, bytes FROM last_backup").map { row in
+                LastBackup(completedAt: Moment(millisecondsSinceEpoch: row[0]), bytes: row[1])
+            }
+        }
+    }
+}
+
+extension DatabaseBackup {
+    /// Records in the database at `path` that `file` is a verified copy of it. A separate step: a backup that cannot be
+    /// recorded (a read-only database, a schema older than this binary) is still good.
+    package static func record(_ file: String, of path: String, at now: Moment) throws(MaintenanceRefusal) {
+        do {
+            let attributes = try FileManager.default.attributesOfItem(atPath: file)
+            let bytes = (attributes[.size] as? NSNumber)?.int64Value ?? 0
+            var configuration = Configuration()
+            configuration.label = "dwell.backup.record"
+            configuration.busyMode = .timeout(DatabaseOpening.busyTimeoutSeconds)
+            // The server copies the WAL at its own pace.
+            configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA wal_autocheckpoint = 0") }
+            let queue = try DatabaseQueue(path: path, configuration: configuration)
+            defer { try? queue.close() }
+            try queue.write { db in
+                try db.execute(
+                    sql: """
+                        INSERT INTO last_backup (id, completed_at_ms, bytes) VALUES (1, ?1, ?2)
+                        ON CONFLICT (id) DO UPDATE SET completed_at_ms = ?1, bytes = ?2
+                        """, arguments: [now.millisecondsSinceEpoch, bytes])
+            }
+        } catch {
+            throw MaintenanceRefusal(path, error)
+        }
+    }
+}

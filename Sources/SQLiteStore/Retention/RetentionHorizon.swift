@@ -1,0 +1,77 @@
+// One step of retention inside the writer's transaction: the floors of the drivers first, then the rows.
+//
+// A floor is a millisecond in a driver's order: the fold begins there, from the journey that the events below it made
+// (`journey_base`), and never reads below it again. So what is deleted below it cannot change what stays above it.
+
+import Engine
+import GRDB
+import JourneyModel
+
+enum RetentionHorizon {
+    /// Answers how many events are gone.
+    static func delete(_ events: [AgedEvent], _ db: Database) throws -> Int {
+        var highest: [Int64: Moment] = [:]
+        for event in events {
+            highest[event.driver] = max(highest[event.driver] ?? event.correctedAt, event.correctedAt)
+        }
+        let floors = try highest.reduce(into: [Int64: Moment]()) { floors, driver in
+            floors[driver.key] = try raise(driver.key, above: driver.value, db)
+        }
+        let statement = try db.cachedStatement(sql: "DELETE FROM event WHERE id = ?")
+        var count = 0
+        for event in events {
+            guard let floor = floors[event.driver], event.correctedAt < floor else { continue }
+            try statement.execute(arguments: [event.id])
+            count += db.changesCount
+        }
+        return count
+    }
+
+    /// Lets that driver's fold begin right above that moment; at a deadline that has passed before it, if its expiry is
+    /// not stored yet. Answers the floor as it is then; nil for no driver, or none with events below.
+    private static func raise(_ driver: Int64, above moment: Moment, _ db: Database) throws -> Moment? {
+        let find = try db.cachedStatement(
+            sql: "SELECT floor_at_ms, next_deadline_ms, head_corrected_at_ms FROM driver WHERE id = ?")
+        guard let row = try Row.fetchOne(find, arguments: [driver]) else { return nil }
+        let old = StoredEvents.moment(row[0])
+        var floor = moment.advanced(byMilliseconds: 1)
+        if let deadline = StoredEvents.moment(row[1]) { floor = min(floor, deadline) }
+        if let old, old >= floor { return old }
+        try keepBase(driver, from: old, to: floor, db)
+        // No event of the order is left to be the last.
+        let losesHead = StoredEvents.moment(row[2]).map { $0 < floor } ?? false
+        let update = try db.cachedStatement(
+            sql: """
+                UPDATE driver SET floor_at_ms = ?2, head_event = iif(?3, NULL, head_event),
+                    head_corrected_at_ms = iif(?3, NULL, head_corrected_at_ms)
+                WHERE id = ?1
+                """)
+        try update.execute(arguments: [driver, floor.millisecondsSinceEpoch, losesHead])
+        return floor
+    }
+
+    /// The journey after the last event between the two floors; the old base when there is none; IDLE at the begin.
+    private static func keepBase(_ driver: Int64, from old: Moment?, to floor: Moment, _ db: Database) throws {
+        let keep = try db.cachedStatement(
+            sql: """
+                INSERT INTO journey_base (driver, state, session, target_charger, next_target_charger,
+                    grace_deadline_ms, hard_deadline_ms, ended_by, previous_session)
+                SELECT driver, after_state, after_session, after_target_charger, after_next_target_charger,
+                    after_grace_deadline_ms, after_hard_deadline_ms, after_ended_by, after_previous_session
+                FROM event CROSS JOIN event_kind ON event_kind.id = event.kind
+                WHERE driver = ?1 AND corrected_at_ms >= ?2 AND corrected_at_ms < ?3
+                ORDER BY \(FoldOrder.descending)
+                LIMIT 1
+                ON CONFLICT (driver) DO UPDATE SET state = excluded.state, session = excluded.session,
+                    target_charger = excluded.target_charger, next_target_charger = excluded.next_target_charger,
+                    grace_deadline_ms = excluded.grace_deadline_ms, hard_deadline_ms = excluded.hard_deadline_ms,
+                    ended_by = excluded.ended_by, previous_session = excluded.previous_session
+                """)
+        try keep.execute(
+            arguments: [driver, old?.millisecondsSinceEpoch ?? .min, floor.millisecondsSinceEpoch])
+        guard db.changesCount == 0 else { return }
+        let begin = try db.cachedStatement(
+            sql: "INSERT INTO journey_base (driver, state) VALUES (?, ?) ON CONFLICT DO NOTHING")
+        try begin.execute(arguments: [driver, JourneyState.idle.code])
+    }
+}

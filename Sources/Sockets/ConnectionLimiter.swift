@@ -1,0 +1,101 @@
+internal import Synchronization
+
+/// How many connections there may be.
+package struct ConnectionLimits: Hashable, Sendable {
+    /// In all; at least 1.
+    package var connectionsMax: Int
+    /// From one address: an IPv4 number, or a /64 of IPv6, which is what one host gets. Unix sockets have none.
+    /// 0 turns the limit off (behind a proxy all connections have the proxy's address).
+    package var connectionsPerAddressMax: Int
+
+    package init(connectionsMax: Int = 10_000, connectionsPerAddressMax: Int = 0) {
+        self.connectionsMax = max(1, connectionsMax)
+        self.connectionsPerAddressMax = max(0, connectionsPerAddressMax)
+    }
+}
+
+/// How many connections there are, and were.
+package struct ConnectionCounts: Hashable, Sendable {
+    /// Now, those that are being turned away included.
+    package var open = 0
+    /// Since the start.
+    package var served = 0
+    package var turnedAway = 0
+}
+
+/// Counts the connections of all loops, and of all listeners that share it.
+package final class ConnectionLimiter: Sendable {
+    enum Admission: Equatable {
+        case served
+        case turnedAway(TurnedAway)
+        /// Too many are being turned away already; nothing was counted.
+        case closedAtOnce
+    }
+
+    private struct Counts {
+        var served = 0
+        var turnedAway = 0
+        var byAddress: [[UInt8]: Int] = [:]
+        var ever = ConnectionCounts()
+    }
+    private let limits: ConnectionLimits
+    private let counts = Mutex(Counts())
+    /// Telling a client that it is turned away costs a descriptor too; beyond so many at once they are just closed.
+    private static let turnedAwayMax = 64
+
+    package init(_ limits: ConnectionLimits) {
+        self.limits = limits
+    }
+
+    package var connections: ConnectionCounts {
+        counts.withLock { counts in
+            var connections = counts.ever
+            connections.open = counts.served + counts.turnedAway
+            return connections
+        }
+    }
+
+    func enter(_ endpoint: Endpoint) -> Admission {
+        let address = countedAddress(endpoint)
+        return counts.withLock { counts in
+            guard let reason = objection(address, counts) else {
+                counts.served += 1
+                counts.ever.served += 1
+                if let address { counts.byAddress[address, default: 0] += 1 }
+                return .served
+            }
+            counts.ever.turnedAway += 1
+            if counts.turnedAway >= ConnectionLimiter.turnedAwayMax { return .closedAtOnce }
+            counts.turnedAway += 1
+            return .turnedAway(reason)
+        }
+    }
+
+    /// Once for every `enter` that counted, with what it answered.
+    func leave(_ endpoint: Endpoint, _ admission: Admission) {
+        let address = countedAddress(endpoint)
+        counts.withLock { counts in
+            switch admission {
+            case .closedAtOnce: break
+            case .turnedAway: counts.turnedAway -= 1
+            case .served:
+                counts.served -= 1
+                guard let address, let count = counts.byAddress[address] else { return }
+                counts.byAddress[address] = count > 1 ? count - 1 : nil
+            }
+        }
+    }
+
+    private func objection(_ address: [UInt8]?, _ counts: Counts) -> TurnedAway? {
+        if counts.served >= limits.connectionsMax { return .connectionsMax }
+        guard let address else { return nil }
+        let count = counts.byAddress[address, default: 0]
+        return count >= limits.connectionsPerAddressMax ? .connectionsPerAddressMax : nil
+    }
+
+    /// nil when addresses are not counted.
+    private func countedAddress(_ endpoint: Endpoint) -> [UInt8]? {
+        if limits.connectionsPerAddressMax == 0 { return nil }
+        return IPAddress(endpoint).map { Array($0.bytes.prefix(8)) }
+    }
+}

@@ -1,0 +1,90 @@
+// One direction of a connection: may the call be tried, and who waits for it.
+
+/// How a wait ended.
+enum Wake {
+    case ready, timedOut, cancelled, draining, closed
+}
+
+/// Safe to share: everything is touched only on `loop`; the one door from elsewhere, a cancellation, goes through
+/// `loop.execute`.
+final class ReadinessWaiter: @unchecked Sendable {
+    /// Set by every edge, cleared when the kernel said that there is nothing more.
+    var mayProceed = true
+
+    private let loop: EventLoop
+    private var waiter: UnsafeContinuation<Wake, Never>?
+    private var timer: LoopTimer?
+    private var endsOnDrain = false
+    /// Counts waits, so that a cancellation that comes late does not end the next one.
+    private var number: UInt64 = 0
+    /// The wait that was cancelled; the handler may run before there is a waiter.
+    private var cancelled: UInt64 = 0
+
+    init(_ loop: EventLoop) {
+        self.loop = loop
+    }
+
+    var isTaken: Bool { waiter != nil }
+
+    /// Returns when `wake` is called or the deadline has passed. Nobody else may be waiting.
+    nonisolated(nonsending) func wait(until deadline: Deadline, endsOnDrain: Bool) async -> Wake {
+        number &+= 1
+        let number = number
+        self.endsOnDrain = endsOnDrain
+        return await withTaskCancellationHandler {
+            await withUnsafeContinuation { continuation in
+                if cancelled == number { return continuation.resume(returning: .cancelled) }
+                waiter = continuation
+                if deadline != .never { startTimer(deadline) }
+            }
+        } onCancel: {
+            loop.execute { self.cancel(number) }
+        }
+    }
+
+    /// The wait that is under way goes on with these; nothing happens without one.
+    func waitOn(until deadline: Deadline, endsOnDrain: Bool) {
+        if waiter == nil { return }
+        self.endsOnDrain = endsOnDrain
+        if deadline != .never {
+            startTimer(deadline)
+        } else if let timer {
+            loop.stop(timer)
+        }
+    }
+
+    private func cancel(_ number: UInt64) {
+        cancelled = number
+        if self.number == number { wake(.cancelled) }
+    }
+
+    /// Ends the wait, if there is one.
+    func wake(_ wake: Wake) {
+        guard let waiter else { return }
+        self.waiter = nil
+        if let timer { loop.stop(timer) }
+        waiter.resume(returning: wake)
+    }
+
+    func becameReady() {
+        mayProceed = true
+        wake(.ready)
+    }
+
+    func drainBegan() {
+        if endsOnDrain { wake(.draining) }
+    }
+
+    /// The connection is closed.
+    func end() {
+        wake(.closed)
+        if let timer { loop.remove(timer) }
+        timer = nil
+    }
+
+    private func startTimer(_ deadline: Deadline) {
+        let timer = timer ?? LoopTimer { [weak self] in self?.wake(.timedOut) }
+        self.timer = timer
+        loop.start(timer, deadline)
+    }
+}

@@ -1,0 +1,362 @@
+// The limiter of one process against contract, section 4, and the promises of the port `Admission`. The clock
+// is set by hand. The last test compares random traces with a reference that is too simple to be wrong.
+
+import Engine
+import JourneyModel
+import Synchronization
+import TestSupport
+import Testing
+
+private final class HandClock: Sendable {
+    private let milliseconds = Mutex<Int64>(0)
+
+    var now: Int64 {
+        get { milliseconds.withLock { $0 } }
+        set { milliseconds.withLock { $0 = newValue } }
+    }
+
+    func advance(byMilliseconds step: Int64) { milliseconds.withLock { $0 += step } }
+}
+
+private func claim(_ key: String, of driver: String = "ann", _ limitClass: RateLimitClass = .sessionEvents)
+    -> AdmissionClaim
+{
+    AdmissionClaim(driver: DriverID(driver), limitClass: limitClass, idempotencyKey: key)
+}
+
+struct LocalRateLimiterTests {
+    private let clock = HandClock()
+
+    private func admission(_ limits: RateLimits, _ capacity: LocalRateLimiter.Capacity = .init())
+        -> LocalRateLimiter
+    {
+        LocalRateLimiter(limits: limits, capacity: capacity, clock: { [clock] in clock.now })
+    }
+
+    @Test func standingChargesNothing() async {
+        let admission = LocalRateLimiter(limits: RateLimits(sessionEvents: 2), clock: { 1000 })
+        let driver = DriverID("d")
+        _ = await admission.admit(AdmissionClaim(driver: driver, limitClass: .sessionEvents, idempotencyKey: "k"))
+        for _ in 0..<5 { #expect(admission.standing(of: driver, in: .sessionEvents).remaining == 1) }
+        #expect(admission.standing(of: DriverID("other"), in: .sessionEvents).remaining == 2)
+        #expect(admission.standing(of: driver, in: .preSessionEvents).remaining == 30)
+    }
+
+    @Test func sixtyPerMinuteAndTheNextOneWaitsForTheOldest() async {
+        let admission = admission(RateLimits())
+        for number in 0..<60 {
+            let decision = await admission.admit(claim("k\(number)"))
+            #expect(decision.verdict == .admitted)
+            #expect(decision.quota.remaining == 59 - number)
+            clock.advance(byMilliseconds: 100)
+        }
+        let refused = await admission.admit(claim("one more"))
+        #expect(refused.verdict == .refused)
+        #expect(refused.quota == Quota(limit: 60, windowSeconds: 60, remaining: 0, resetMilliseconds: 54_000))
+
+        clock.advance(byMilliseconds: 53_999)
+        #expect(await admission.admit(claim("one more")).verdict == .refused)
+        clock.advance(byMilliseconds: 1)
+        #expect(await admission.admit(claim("one more")).verdict == .admitted)
+        #expect(await admission.admit(claim("and another")).verdict == .refused)
+    }
+
+    @Test func classesAndDriversHaveWindowsOfTheirOwn() async {
+        let admission = admission(RateLimits(sessionEvents: 1, preSessionEvents: 1))
+        #expect(await admission.admit(claim("a")).verdict == .admitted)
+        #expect(await admission.admit(claim("b")).verdict == .refused)
+        #expect(await admission.admit(claim("b", .preSessionEvents)).verdict == .admitted)
+        #expect(await admission.admit(claim("b", of: "bob")).verdict == .admitted)
+    }
+
+    @Test func keyInTheWindowIsKnownAndCostsNothingMore() async {
+        let admission = admission(RateLimits(sessionEvents: 2))
+        #expect(await admission.admit(claim("a")).verdict == .admitted)
+        for _ in 0..<5 {
+            let again = await admission.admit(claim("a"))
+            #expect(again.verdict == .known)
+            #expect(again.quota.remaining == 1)
+        }
+        #expect(await admission.admit(claim("b")).verdict == .admitted)
+        #expect(await admission.admit(claim("a")).verdict == .known, "also in a full window")
+    }
+
+    @Test func storedKeyStaysKnownAfterItsChargeHasLeft() async {
+        let admission = admission(RateLimits(sessionEvents: 1))
+        #expect(await admission.admit(claim("a")).verdict == .admitted)
+        admission.recordStored(claim("a"))
+        clock.advance(byMilliseconds: 3_600_000)
+        let later = await admission.admit(claim("a"))
+        #expect(later.verdict == .known)
+        #expect(later.quota == Quota(limit: 1, windowSeconds: 60, remaining: 1, resetMilliseconds: 0))
+        #expect(await admission.admit(claim("b")).verdict == .admitted)
+        #expect(await admission.admit(claim("a")).verdict == .known)
+        #expect(await admission.admit(claim("a", of: "bob")).verdict == .admitted, "keys are scoped to the driver")
+    }
+
+    @Test(arguments: [true, false]) func refundLeavesWhatWasChargedAfterwards(comesFirst: Bool) async {
+        let admission = admission(RateLimits(sessionEvents: 2))
+        #expect(await admission.admit(claim("a")).verdict == .admitted)
+        if comesFirst { admission.refund(claim("a")) }
+        admission.forceCharge(claim("a"))
+        if !comesFirst { admission.refund(claim("a")) }
+        #expect(await admission.admit(claim("b")).quota.remaining == 0)
+        #expect(await admission.admit(claim("c")).verdict == .refused)
+        admission.forceCharge(claim("b"))
+        #expect(await admission.admit(claim("c")).quota.remaining == 0, "beyond the limit too")
+        clock.advance(byMilliseconds: 60_000)
+        #expect(await admission.admit(claim("d")).quota.remaining == 1)
+    }
+
+    @Test func refundMakesRoom() async {
+        let admission = admission(RateLimits(sessionEvents: 1))
+        #expect(await admission.admit(claim("a")).verdict == .admitted)
+        #expect(await admission.admit(claim("b")).verdict == .refused)
+        admission.refund(claim("a"))
+        admission.refund(claim("a"))
+        #expect(await admission.admit(claim("b")).verdict == .admitted)
+    }
+
+    @Test func refusedClaimIsNotCharged() async {
+        let admission = admission(RateLimits(sessionEvents: 1, windowSeconds: 1))
+        #expect(await admission.admit(claim("a")).verdict == .admitted)
+        clock.now = 999
+        #expect(await admission.admit(claim("b")).verdict == .refused)
+        clock.now = 1000
+        #expect(await admission.admit(claim("c")).verdict == .admitted)
+        #expect(await admission.admit(claim("d")).quota.resetMilliseconds == 1000)
+    }
+
+    @Test func batchTakesWhatIsLeftInOrder() async {
+        let admission = admission(RateLimits(sessionEvents: 3))
+        let verdicts = await admission.admit(["a", "b", "a", "c", "d", "a"].map { claim($0) }).map(\.verdict)
+        #expect(verdicts == [.admitted, .admitted, .known, .admitted, .refused, .known])
+    }
+
+    @Test(arguments: [0, -1]) func limitThatIsOffAdmitsAlways(limit: Int) async {
+        let admission = admission(RateLimits(sessionEvents: limit, preSessionEvents: 1))
+        for number in 0..<100 {
+            let decision = await admission.admit(claim("k\(number % 3)"))
+            #expect(decision.verdict == .admitted)
+            #expect(decision.quota == Quota(limit: 0, windowSeconds: 60, remaining: 0, resetMilliseconds: 0))
+        }
+        #expect(await admission.admit(claim("p", .preSessionEvents)).quota.remaining == 0)
+    }
+
+    @Test(arguments: [Int.min, -5, 0, Int.max]) func oddWindowLengthsDoNotTrap(windowSeconds: Int) async {
+        let admission = admission(RateLimits(sessionEvents: 1, windowSeconds: windowSeconds))
+        clock.now = 1_800_000_000_000
+        #expect(await admission.admit(claim("a")).verdict == .admitted)
+        #expect(await admission.admit(claim("b")).verdict == .refused)
+    }
+
+    @Test func clockThatGoesBackForgetsNothing() async {
+        let admission = admission(RateLimits(sessionEvents: 1))
+        clock.now = 1_000_000
+        #expect(await admission.admit(claim("a")).verdict == .admitted)
+        clock.now = 0
+        let decision = await admission.admit(claim("b"))
+        #expect(decision.verdict == .refused)
+        #expect(decision.quota.resetMilliseconds == 60_000)
+    }
+
+    /// Thousands of drivers through room for a few: nobody is refused who was not charged to the limit, and one
+    /// who comes all the time is never forgotten.
+    @Test func evictionErrsTowardsTheDriver() async {
+        var capacity = LocalRateLimiter.Capacity()
+        capacity.windowsMax = 80
+        capacity.knownKeysMax = 80
+        let admission = admission(RateLimits(sessionEvents: 1), capacity)
+        #expect(await admission.admit(claim("a", of: "regular")).verdict == .admitted)
+        for number in 0..<2000 {
+            #expect(await admission.admit(claim("a", of: "driver \(number)")).verdict == .admitted)
+            admission.recordStored(claim("a", of: "driver \(number)"))
+            #expect(await admission.admit(claim("b", of: "regular")).verdict == .refused)
+        }
+        #expect(await admission.admit(claim("b", of: "driver 0")).verdict == .admitted)
+    }
+
+    @Test func concurrentClaimsNeverExceedTheLimit() async {
+        let admission = admission(RateLimits(sessionEvents: 50))
+        let admitted = await withTaskGroup(of: Int.self) { group in
+            for task in 0..<8 {
+                group.addTask {
+                    var admitted = 0
+                    for number in 0..<100 where admission.decide(claim("\(task)/\(number)")).verdict == .admitted {
+                        admitted += 1
+                    }
+                    return admitted
+                }
+            }
+            return await group.reduce(0, +)
+        }
+        #expect(admitted == 50)
+    }
+}
+
+/// Counting along with a decision made elsewhere: what the process does with Redis's answers.
+struct CountingAlongTests {
+    private let clock = HandClock()
+
+    private func admission(_ limits: RateLimits) -> LocalRateLimiter {
+        LocalRateLimiter(limits: limits, clock: { [clock] in clock.now })
+    }
+
+    private func elsewhere(_ verdict: AdmissionDecision.Verdict, remaining: Int, resetMilliseconds: Int64 = 60_000)
+        -> AdmissionDecision
+    {
+        AdmissionDecision(
+            verdict: verdict,
+            quota: Quota(limit: 2, windowSeconds: 60, remaining: remaining, resetMilliseconds: resetMilliseconds))
+    }
+
+    @Test func whatTheOtherOneChargedIsChargedHere() {
+        let admission = admission(RateLimits(sessionEvents: 2))
+        let first = admission.reconcile(claim("a"), with: elsewhere(.admitted, remaining: 1), askedAt: 0)
+        #expect(first == CountedAlong(decision: elsewhere(.admitted, remaining: 1), chargeStands: true))
+        _ = admission.reconcile(claim("b"), with: elsewhere(.admitted, remaining: 0), askedAt: 0)
+        #expect(admission.decide(claim("c")).verdict == .refused)
+        #expect(admission.decide(claim("a")).verdict == .known)
+    }
+
+    @Test func chargesAreKeptUnderTheTimeOfAsking() {
+        let admission = admission(RateLimits(sessionEvents: 1))
+        clock.now = 50
+        _ = admission.reconcile(claim("a"), with: elsewhere(.admitted, remaining: 0), askedAt: 10)
+        clock.now = 60_009
+        #expect(admission.decide(claim("b")).verdict == .refused)
+        clock.now = 60_010
+        #expect(admission.decide(claim("b")).verdict == .admitted)
+    }
+
+    /// A Redis that was restarted empty admits a driver whose window is full here: it is put right.
+    @Test func forgottenChargesAreRemembered() {
+        let admission = admission(RateLimits(sessionEvents: 2))
+        _ = admission.decide(claim("a"))
+        _ = admission.decide(claim("b"))
+        clock.now = 5000
+        let third = admission.reconcile(claim("c"), with: elsewhere(.admitted, remaining: 1), askedAt: 5000)
+        #expect(third.decision.verdict == .refused)
+        #expect(third.decision.quota == Quota(limit: 2, windowSeconds: 60, remaining: 0, resetMilliseconds: 55_000))
+        #expect(!third.chargeStands)
+    }
+
+    @Test func forgottenChargesShowInTheFigures() {
+        let admission = admission(RateLimits(sessionEvents: 3))
+        _ = admission.decide(claim("a"))
+        clock.now = 5000
+        let second = admission.reconcile(claim("b"), with: elsewhere(.admitted, remaining: 2), askedAt: 5000)
+        #expect(second.decision.verdict == .admitted)
+        #expect(second.decision.quota.remaining == 1)
+        #expect(second.decision.quota.resetMilliseconds == 55_000)
+    }
+
+    /// Near the end of a charge's time the two clocks may differ, and then the other one is right.
+    @Test func chargesAboutToLeaveDoNotOverrule() {
+        let admission = admission(RateLimits(sessionEvents: 1))
+        _ = admission.decide(claim("a"))
+        clock.now = 59_500
+        let next = admission.reconcile(claim("b"), with: elsewhere(.admitted, remaining: 0), askedAt: 59_500)
+        #expect(next.decision.verdict == .admitted)
+        #expect(next.chargeStands)
+        #expect(admission.decide(claim("c")).verdict == .refused)
+        #expect(admission.decide(claim("a")).verdict == .refused, "never more keys than the limit")
+    }
+
+    /// Charged here while the other one was away, then charged there: known, and the charge there is the only one.
+    @Test func keyChargedHereBeforeIsKnown() {
+        let admission = admission(RateLimits(sessionEvents: 2))
+        _ = admission.decide(claim("a"))
+        let again = admission.reconcile(claim("a"), with: elsewhere(.admitted, remaining: 1), askedAt: 0)
+        #expect(again == CountedAlong(decision: elsewhere(.known, remaining: 1), chargeStands: true))
+    }
+
+    @Test func keyStoredHereBeforeIsKnownAndTheChargeThereIsTakenBack() {
+        let admission = admission(RateLimits(sessionEvents: 2))
+        admission.recordStored(claim("a"))
+        let again = admission.reconcile(claim("a"), with: elsewhere(.admitted, remaining: 1), askedAt: 0)
+        #expect(again.decision == elsewhere(.known, remaining: 2, resetMilliseconds: 0))
+        #expect(!again.chargeStands)
+        #expect(
+            admission.reconcile(claim("a"), with: elsewhere(.refused, remaining: 0), askedAt: 0).decision.verdict
+                == .known)
+    }
+}
+
+/// The algorithm in the fewest words: every charge ever made, filtered anew for each question.
+private struct Reference {
+    let limits: RateLimits
+    var charges: [(claim: AdmissionClaim, time: Int64)] = []
+    var stored: Set<String> = []
+
+    mutating func admit(_ claim: AdmissionClaim, at now: Int64) -> AdmissionDecision {
+        let limit = limits.limit(of: claim.limitClass)
+        var window = charges.filter {
+            $0.claim.driver == claim.driver && $0.claim.limitClass == claim.limitClass
+                && now - $0.time < Int64(limits.windowSeconds) * 1000
+        }
+        let verdict: AdmissionDecision.Verdict
+        if stored.contains("\(claim.driver) \(claim.idempotencyKey)") || window.contains(where: { $0.claim == claim }) {
+            verdict = .known
+        } else if window.count >= limit {
+            verdict = .refused
+        } else {
+            verdict = .admitted
+            charges.append((claim, now))
+            window.append((claim, now))
+        }
+        let reset = window.map { $0.time + Int64(limits.windowSeconds) * 1000 - now }.min() ?? 0
+        return AdmissionDecision(
+            verdict: verdict,
+            quota: Quota(
+                limit: limit, windowSeconds: limits.windowSeconds, remaining: limit - window.count,
+                resetMilliseconds: reset))
+    }
+
+    mutating func recordStored(_ claim: AdmissionClaim) { stored.insert("\(claim.driver) \(claim.idempotencyKey)") }
+
+    /// Only the latest charge can be alive.
+    mutating func refund(_ claim: AdmissionClaim) {
+        if let place = charges.lastIndex(where: { $0.claim == claim }) { charges.remove(at: place) }
+    }
+}
+
+struct LocalRateLimiterPropertyTests {
+    @Test func randomTracesAgreeWithTheReference() async {
+        var seeds = SystemRandomNumberGenerator()
+        for _ in 0..<60 {
+            let seed = seeds.next()
+            await compareTrace(seed)
+        }
+    }
+
+    private func compareTrace(_ seed: UInt64) async {
+        var random = SeededRandom(seed: seed)
+        let clock = HandClock()
+        let limits = RateLimits(
+            sessionEvents: .random(in: 1...6, using: &random), preSessionEvents: .random(in: 1...3, using: &random),
+            windowSeconds: .random(in: 1...3, using: &random))
+        let admission = LocalRateLimiter(limits: limits, clock: { clock.now })
+        var reference = Reference(limits: limits)
+        for step in 0..<400 {
+            clock.advance(byMilliseconds: .random(in: 0...1, using: &random) * .random(in: 0...900, using: &random))
+            let claim = AdmissionClaim(
+                driver: DriverID("driver \(Int.random(in: 0...1, using: &random))"),
+                limitClass: Bool.random(using: &random) ? .sessionEvents : .preSessionEvents,
+                idempotencyKey: "key \(Int.random(in: 0...40, using: &random))")
+            switch Int.random(in: 0..<20, using: &random) {
+            case 0:
+                admission.recordStored(claim)
+                reference.recordStored(claim)
+            case 1, 2:
+                admission.refund(claim)
+                reference.refund(claim)
+            default:
+                let expected = reference.admit(claim, at: clock.now)
+                let answer = await admission.admit(claim)
+                #expect(answer == expected, "seed \(seed), step \(step)")
+                if answer != expected { return }
+            }
+        }
+    }
+}

@@ -1,0 +1,252 @@
+// The memory of which tokens may be used: what it must not go on believing, whatever happens between a read and its
+// answer. The store is a script, so that every interleaving can be had.
+
+import JourneyModel
+import Synchronization
+import Testing
+
+@testable import Identity
+
+struct SessionStatusCacheTests {
+    private let caller = Caller(driver: DriverID("d"), signInSession: "s-1")
+
+    private func refusal(_ memory: SessionStatusCache, _ caller: Caller, issuedAt: Double = 100) async -> TokenRefusal?
+    {
+        do throws(TokenRefusal) {
+            try await memory.admit(caller, issuedAt: issuedAt)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test func `a session is asked about once`() async {
+        let store = ScriptedStandings(live: ["s-1"])
+        let memory = SessionStatusCache(store: store)
+        await memory.catchUp()
+        for _ in 0..<10 { #expect(await refusal(memory, caller) == nil) }
+        for _ in 0..<10 {
+            #expect(await refusal(memory, Caller(driver: DriverID("d"), signInSession: "s-9")) == .revoked)
+        }
+        #expect(store.asked == 2)
+    }
+
+    @Test func `at once it says what it remembers, and never what ended`() async throws {
+        let store = ScriptedStandings(live: ["s-1"])
+        let memory = SessionStatusCache(store: store)
+        await memory.catchUp()
+        #expect(try !memory.admitAtOnce(caller, issuedAt: 100))
+        #expect(await refusal(memory, caller) == nil)
+        #expect(try memory.admitAtOnce(caller, issuedAt: 100))
+        #expect(try !memory.admitAtOnce(Caller(driver: DriverID("other"), signInSession: "s-1"), issuedAt: 100))
+        store.end("s-1")
+        await memory.catchUp()
+        #expect(try !memory.admitAtOnce(caller, issuedAt: 100))
+        #expect(await refusal(memory, caller) == .revoked)
+        #expect(throws: TokenRefusal.revoked) { try memory.admitAtOnce(caller, issuedAt: 100) }
+        #expect(store.asked == 2)
+    }
+
+    @Test func `what ended is refused as soon as the feed was read, by whomever it was ended`() async {
+        let store = ScriptedStandings(live: ["s-1", "s-2"])
+        let memory = SessionStatusCache(store: store)
+        await memory.catchUp()
+        #expect(await refusal(memory, caller) == nil)
+        #expect(await refusal(memory, Caller(driver: DriverID("d"), signInSession: "s-2")) == nil)
+        store.end("s-1")
+        await memory.catchUp()
+        #expect(await refusal(memory, caller) == .revoked)
+        #expect(await refusal(memory, Caller(driver: DriverID("d"), signInSession: "s-2")) == nil)
+        #expect(store.asked == 3)
+    }
+
+    /// The read begins, the session ends and the feed is read, then the read answers what it saw.
+    @Test func `an answer from before a revocation is not remembered`() async {
+        let store = ScriptedStandings(live: ["s-1"])
+        let memory = SessionStatusCache(store: store)
+        await memory.catchUp()
+        store.beforeAnswering {
+            store.end("s-1")
+            await memory.catchUp()
+        }
+        // This request was there before the session ended, and is answered as it was then.
+        #expect(await refusal(memory, caller) == nil)
+        #expect(await refusal(memory, caller) == .revoked)
+        #expect(memory.count == 1)
+    }
+
+    @Test func `an answer from before the feed was first read is not remembered either`() async {
+        let store = ScriptedStandings(live: ["s-1"])
+        let memory = SessionStatusCache(store: store)
+        store.beforeAnswering {
+            store.end("s-1")
+            await memory.catchUp()
+        }
+        #expect(await refusal(memory, caller) == nil)
+        #expect(await refusal(memory, caller) == .revoked)
+        let unread = SessionStatusCache(store: ScriptedStandings(live: ["s-1"]))
+        #expect(await refusal(unread, caller) == nil)
+        #expect(unread.count == 0)
+    }
+
+    @Test func `the count of revocationEpoch goes up with all that is forgotten, and with nothing else`() async {
+        let store = ScriptedStandings(live: ["s-1", "s-2"])
+        let memory = SessionStatusCache(store: store)
+        await memory.catchUp()
+        var known = memory.revocationEpoch
+        func hasGoneUp() -> Bool {
+            defer { known = memory.revocationEpoch }
+            return memory.revocationEpoch != known
+        }
+        #expect(await refusal(memory, caller) == nil)
+        await memory.catchUp()
+        #expect(!hasGoneUp())
+        store.end("s-2")
+        await memory.catchUp()
+        #expect(hasGoneUp())
+        store.erase(DriverID("external"), atSeconds: 100)
+        await memory.catchUp()
+        #expect(hasGoneUp())
+        store.isReadable = false
+        await memory.catchUp()
+        #expect(hasGoneUp())
+    }
+
+    @Test func `a session of another driver is refused, also when it is remembered`() async {
+        let memory = SessionStatusCache(store: ScriptedStandings(live: ["s-1"]))
+        await memory.catchUp()
+        #expect(await refusal(memory, caller) == nil)
+        #expect(await refusal(memory, Caller(driver: DriverID("other"), signInSession: "s-1")) == .revoked)
+        #expect(await refusal(memory, caller) == nil)
+    }
+
+    @Test func `tokens without a session are good from a clock's lead after the deletion on`() async {
+        let store = ScriptedStandings(live: [])
+        let memory = SessionStatusCache(store: store)
+        await memory.catchUp()
+        let external = Caller(driver: DriverID("external"))
+        #expect(await refusal(memory, external, issuedAt: 100) == nil)
+        store.erase(external.driver, atSeconds: 100)
+        await memory.catchUp()
+        // 60 s: as far ahead as another issuer's clock may be.
+        for issuedAt in [0, 99.5, 100, 100.999, 158, 160, 160.999] {
+            #expect(await refusal(memory, external, issuedAt: issuedAt) == .revoked, "\(issuedAt)")
+        }
+        #expect(await refusal(memory, external, issuedAt: 161) == nil)
+        #expect(store.asked == 2)
+    }
+
+    @Test func `a store that cannot be read decides nothing, and nothing old is believed meanwhile`() async {
+        let store = ScriptedStandings(live: ["s-1"])
+        let memory = SessionStatusCache(store: store)
+        await memory.catchUp()
+        #expect(await refusal(memory, caller) == nil)
+        store.isReadable = false
+        #expect(await refusal(memory, caller) == nil)
+        await memory.catchUp()
+        #expect(await refusal(memory, caller) == .undecided)
+        store.isReadable = true
+        #expect(await refusal(memory, caller) == nil)
+    }
+
+    @Test func `it is bounded, and keeps what is used`() async {
+        let store = ScriptedStandings(live: Set((0..<1000).map { "s-\($0)" }))
+        let memory = SessionStatusCache(store: store, rememberedMax: 100)
+        await memory.catchUp()
+        for number in 0..<1000 {
+            #expect(await refusal(memory, Caller(driver: DriverID("d"), signInSession: "s-\(number)")) == nil)
+            #expect(await refusal(memory, Caller(driver: DriverID("d"), signInSession: "s-0")) == nil)
+            #expect(memory.count <= 101)
+        }
+        #expect(store.asked == 1000)
+    }
+
+    /// Readers and a revoker at once, many times: once the revoker was answered nobody is admitted.
+    @Test func `nobody is admitted after whoever revoked was answered`() async {
+        for round in 0..<200 {
+            let store = ScriptedStandings(live: ["s-1"])
+            let memory = SessionStatusCache(store: store)
+            await memory.catchUp()
+            await withTaskGroup(of: Void.self) { group in
+                for _ in 0..<8 {
+                    group.addTask { for _ in 0..<20 { _ = await refusal(memory, caller) } }
+                }
+                group.addTask {
+                    store.end("s-1")
+                    await memory.catchUp()
+                    #expect(await refusal(memory, caller) == .revoked, "round \(round)")
+                }
+            }
+            #expect(await refusal(memory, caller) == .revoked, "round \(round)")
+        }
+    }
+}
+
+/// A store in memory. `beforeAnswering` runs once, between the next read of a standing and its answer.
+final class ScriptedStandings: SignInStandings {
+    private struct State {
+        var live: Set<String>
+        var erased: [DriverID: Int64] = [:]
+        /// Nil: a driver was deleted.
+        var feed: [String?] = []
+        var asked = 0
+        var isReadable = true
+        var meanwhile: (@Sendable () async -> Void)?
+    }
+
+    private let state: Mutex<State>
+
+    init(live: Set<String>) { state = Mutex(State(live: live)) }
+
+    var asked: Int { state.withLock { $0.asked } }
+    var isReadable: Bool {
+        get { state.withLock { $0.isReadable } }
+        set { state.withLock { $0.isReadable = newValue } }
+    }
+
+    func beforeAnswering(_ meanwhile: @escaping @Sendable () async -> Void) {
+        state.withLock { $0.meanwhile = meanwhile }
+    }
+
+    func end(_ sid: String) {
+        state.withLock { state in
+            state.live.remove(sid)
+            state.feed.append(sid)
+        }
+    }
+
+    func erase(_ driver: DriverID, atSeconds second: Int64) {
+        state.withLock { state in
+            state.erased[driver] = second
+            state.feed.append(nil)
+        }
+    }
+
+    func standing(ofSession sid: String, of driver: DriverID) async throws(AccountFailure) -> SignInStanding {
+        try await answer { $0.live.contains(sid) && driver == DriverID("d") ? .live : .revoked }
+    }
+
+    func standing(ofTokensOf driver: DriverID) async throws(AccountFailure) -> SignInStanding {
+        try await answer { state in state.erased[driver].map { .erased(atSeconds: $0) } ?? .live }
+    }
+
+    private func answer(
+        _ standing: @Sendable (State) -> SignInStanding
+    ) async throws(AccountFailure) -> SignInStanding {
+        let (isReadable, standing, meanwhile) = state.withLock { state in
+            state.asked += 1
+            defer { state.meanwhile = nil }
+            return (state.isReadable, standing(state), state.meanwhile)
+        }
+        await meanwhile?()
+        guard isReadable else { throw .unavailable("scripted") }
+        return standing
+    }
+
+    func revocations(after id: Int64?) async throws(AccountFailure) -> RecentRevocations {
+        let (isReadable, feed) = state.withLock { ($0.isReadable, $0.feed) }
+        guard isReadable else { throw .unavailable("scripted") }
+        let news = feed.dropFirst(Int(id ?? Int64(feed.count)))
+        return RecentRevocations(last: Int64(feed.count), sids: news.compactMap { $0 }, concernsAll: news.contains(nil))
+    }
+}

@@ -1,0 +1,267 @@
+// The whole way through a real Redis: what it decides, and that it shows in Redis. How it fails is in
+// `RedisFaultTests` and `RedisOutageTests`.
+
+import Engine
+import JourneyModel
+import Logging
+import Sockets
+import Testing
+
+@testable import RedisAdmission
+
+func claim(_ key: String, of driver: String = "ann", _ limitClass: RateLimitClass = .sessionEvents) -> AdmissionClaim {
+    AdmissionClaim(driver: DriverID(driver), limitClass: limitClass, idempotencyKey: key)
+}
+
+/// An admission of its own with its connections up, for the time of the body.
+func withAdmission<Answer>(
+    _ server: RedisServer, _ endpoint: RedisEndpoint? = nil, _ limits: RateLimits = RateLimits(),
+    timeoutMilliseconds: Int = 2000, _ body: (RedisRateLimiter) async throws -> Answer
+) async throws -> Answer {
+    let admission = RedisRateLimiter(
+        endpoint: try endpoint ?? server.endpoint, timeoutMilliseconds: timeoutMilliseconds,
+        fallback: LocalRateLimiter(limits: limits), loops: server.loops,
+        logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+    let running = Task { await admission.run() }
+    do {
+        try #require(await eventually { admission.standing.connections == server.loops.loops.count })
+        let answer = try await body(admission)
+        running.cancel()
+        await running.value
+        return answer
+    } catch {
+        running.cancel()
+        await running.value
+        throw error
+    }
+}
+
+extension WithRedis {
+    struct RedisRateLimiterTests {
+        @Test func decisionsAreMadeInRedisAndSharedByProcesses() async throws {
+            try await RedisServer.with { server in
+                try await withAdmission(server, nil, RateLimits(sessionEvents: 2)) { one in
+                    try await withAdmission(server, nil, RateLimits(sessionEvents: 2)) { other in
+                        #expect(await one.admit(claim("a")).quota.remaining == 1)
+                        #expect(await other.admit(claim("b")).quota.remaining == 0)
+                        let refused = await one.admit(claim("c"))
+                        #expect(refused.verdict == .refused)
+                        #expect((1...60_000).contains(refused.quota.resetMilliseconds))
+                        #expect(await other.admit(claim("a")).verdict == .known)
+                        #expect(one.standing.decisionsByRedis == 2)
+                        #expect(one.standing.decisionsInProcess == 0)
+                    }
+                }
+            }
+        }
+
+        /// Half of the commands, and what would be a day of keys in Redis's memory.
+        @Test func keyOfANewEventCostsRedisNothingBesideItsCharge() async throws {
+            try await RedisServer.with { server in
+                try await withAdmission(server) { admission in
+                    #expect(await admission.admit(claim("a")).verdict == .admitted)
+                    admission.recordStored(claim("a"), isRepeat: false)
+                    #expect(await admission.admit(claim("a")).verdict == .known)
+                    // Its charge has left the window: this process knows.
+                    try await server.command("DEL", RedisKeys.window(of: claim("a")))
+                    #expect(await admission.admit(claim("a")).verdict == .known)
+                    #expect(admission.standing.decisionsCorrected == 1)
+                    #expect(try await server.command("EXISTS", RedisKeys.stored(claim("a"))) == .integer(0))
+                }
+            }
+        }
+
+        @Test func refundAndRepeatedKeyReachRedis() async throws {
+            try await RedisServer.with { server in
+                try await withAdmission(server, nil, RateLimits(sessionEvents: 1)) { admission in
+                    #expect(await admission.admit(claim("a")).verdict == .admitted)
+                    admission.refund(claim("a"))
+                    admission.recordStored(claim("s"), isRepeat: true)
+                    let window = RedisKeys.window(of: claim("a"))
+                    let stored = RedisKeys.stored(claim("s"))
+                    #expect(await eventually { (try? await server.command("ZCARD", window)) == .integer(0) })
+                    #expect(await eventually { (try? await server.command("EXISTS", stored)) == .integer(1) })
+                    let known = await admission.admit(claim("s"))
+                    #expect(known.verdict == .known)
+                    #expect(known.quota.remaining == 1)
+                    #expect(await admission.admit(claim("b")).verdict == .admitted)
+                }
+            }
+        }
+
+        @Test func everyKeyOfADriverWhoIsDeletedGoes() async throws {
+            try await RedisServer.with { server in
+                try await withAdmission(server) { admission in
+                    for driver in ["ann", "bob"] {
+                        _ = await admission.admit(claim("a", of: driver))
+                        _ = await admission.admit(claim("b", of: driver, .preSessionEvents))
+                        admission.recordStored(claim("someone@mail.example", of: driver), isRepeat: true)
+                    }
+                    let keys = RedisKeys.all(of: DriverID("ann"))
+                    let others = RedisKeys.all(of: DriverID("bob"))
+                    #expect(await eventually { await count(keys + others, server) == 6 })
+                    await admission.forget(DriverID("ann"))
+                    #expect(await count(keys, server) == 0)
+                    #expect(await count(others, server) == 3)
+                }
+            }
+        }
+
+        @Test func keysOfADriverWhoWasDeletedWhileRedisWasAwayGoWhenItIsBack() async throws {
+            try await RedisServer.with { server in
+                let keys = RedisKeys.all(of: DriverID("ann"))
+                for key in keys { try await server.command("ZADD", key, "1", "k") }
+                let admission = RedisRateLimiter(
+                    endpoint: try server.endpoint, timeoutMilliseconds: 2000,
+                    fallback: LocalRateLimiter(limits: RateLimits()), loops: server.loops,
+                    logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+                // Not connected yet.
+                await admission.forget(DriverID("ann"))
+                #expect(await count(keys, server) == 3)
+                let running = Task { await admission.run() }
+                #expect(await eventually { await count(keys, server) == 0 })
+                running.cancel()
+                await running.value
+            }
+        }
+
+        private func count(_ keys: [String], _ server: RedisServer) async -> Int64 {
+            var count: Int64 = 0
+            for key in keys {
+                if case .integer(let there)? = try? await server.command("EXISTS", key) { count += there }
+            }
+            return count
+        }
+
+        @Test func storedKeysHaveABoundAndAnEnd() async throws {
+            try await RedisServer.with { server in
+                try await withAdmission(server) { admission in
+                    for number in 0..<1100 { admission.recordStored(claim("k\(number)"), isRepeat: true) }
+                    let stored = RedisKeys.stored(claim("k"))
+                    #expect(await eventually { (try? await server.command("ZSCORE", stored, "k1099")) != .null })
+                    #expect(try await server.command("ZCARD", stored) == .integer(1000))
+                    guard case .integer(let seconds) = try await server.command("TTL", stored) else {
+                        throw CancellationError()
+                    }
+                    #expect((3500...3600).contains(seconds))
+                }
+            }
+        }
+
+        @Test func whatIsChargedAfterwardsReachesRedis() async throws {
+            try await RedisServer.with { server in
+                try await withAdmission(server, nil, RateLimits(sessionEvents: 2)) { admission in
+                    #expect(await admission.admit(claim("a")).verdict == .admitted)
+                    admission.forceCharge(claim("a"))
+                    admission.refund(claim("a"))
+                    let window = RedisKeys.window(of: claim("a"))
+                    #expect(
+                        await eventually {
+                            (try? await server.command("ZRANGE", window, "0", "-1")) == .array([.string("\0a")])
+                        })
+                    let life = try await server.command("PTTL", window)
+                    #expect(life != .integer(-1))
+                    #expect(await admission.admit(claim("b")).quota.remaining == 0)
+                    #expect(await admission.admit(claim("c")).verdict == .refused)
+                }
+            }
+        }
+
+        @Test func batchIsDecidedInOrder() async throws {
+            try await RedisServer.with { server in
+                try await withAdmission(server, nil, RateLimits(sessionEvents: 3, preSessionEvents: 0)) { admission in
+                    let claims =
+                        ["a", "b", "a", "c", "d"].map { claim($0) } + [
+                            claim("p", .preSessionEvents), claim("x", of: "bob"),
+                        ]
+                    let decisions = await admission.admit(claims)
+                    #expect(
+                        decisions.map(\.verdict) == [
+                            .admitted, .admitted, .known, .admitted, .refused, .admitted, .admitted,
+                        ])
+                    #expect(decisions.map(\.quota.remaining) == [2, 1, 1, 0, 0, 0, 2])
+                    #expect(admission.standing.decisionsByRedis == 6)
+                }
+            }
+        }
+
+        @Test func largestBatchIsOneRoundTrip() async throws {
+            try await RedisServer.with { server in
+                try await withAdmission(server) { admission in
+                    let decisions = await admission.admit((0..<500).map { claim("k\($0)") })
+                    #expect(decisions.map(\.verdict).filter { $0 == .admitted }.count == 60)
+                    #expect(decisions.prefix(60).allSatisfy { $0.verdict == .admitted })
+                }
+            }
+        }
+
+        @Test func limitThatIsOffIsNotKeptInRedis() async throws {
+            try await RedisServer.with { server in
+                try await withAdmission(server, nil, RateLimits(sessionEvents: 0)) { admission in
+                    #expect(await admission.admit(claim("a")).verdict == .admitted)
+                    admission.recordStored(claim("a"), isRepeat: true)
+                    admission.refund(claim("a"))
+                    #expect(await admission.admit(claim("p", .preSessionEvents)).verdict == .admitted)
+                    let keys = try await server.command("KEYS", "dwell:{[^%]*")
+                    #expect(keys == .array([.string("dwell:{ann}:presession")]))
+                }
+            }
+        }
+
+        /// NOSCRIPT: the decision is made by EVAL in the same call.
+        @Test func flushedScriptIsBroughtAlong() async throws {
+            try await RedisServer.with { server in
+                try await withAdmission(server, nil, RateLimits(sessionEvents: 10)) { admission in
+                    for number in 0..<5 {
+                        try await server.command("SCRIPT", "FLUSH")
+                        let decisions = await admission.admit([claim("a\(number)"), claim("b\(number)")])
+                        #expect(decisions.map(\.quota.remaining) == [9 - 2 * number, 8 - 2 * number])
+                    }
+                    #expect(admission.standing.decisionsByRedis == 10)
+                    #expect(admission.standing.decisionsInProcess == 0)
+                }
+            }
+        }
+
+        @Test func userPasswordAndDatabaseAreUsed() async throws {
+            try await RedisServer.with { server in
+                try await server.command("ACL", "SETUSER", "dwell", "on", ">s3cret", "~dwell:*", "+@all")
+                let endpoint = try RedisEndpoint(parsing: "unix://dwell:s3cret@\(server.socketPath)?db=3")
+                try await withAdmission(server, endpoint) { admission in
+                    #expect(await admission.admit(claim("a")).verdict == .admitted)
+                    #expect(admission.standing.decisionsByRedis == 1)
+                    guard case .string(let clients) = try await server.command("CLIENT", "LIST"),
+                        case .string(let keyspace) = try await server.command("INFO", "keyspace")
+                    else {
+                        Issue.record("CLIENT LIST and INFO answer a text")
+                        return
+                    }
+                    let ours = clients.split(separator: "\n").filter { $0.contains("user=dwell") }
+                    #expect(ours.count == 2)
+                    #expect(ours.allSatisfy { $0.contains(" db=3 ") })
+                    #expect(keyspace.contains("db3:"))
+                }
+            }
+        }
+
+        @Test func manyCallersAtOnceEachGetTheirOwnAnswer() async throws {
+            try await RedisServer.with { server in
+                try await withAdmission(server, nil, RateLimits(sessionEvents: 20)) { admission in
+                    await withTaskGroup { group in
+                        for task in 0..<64 {
+                            let loop = server.loops.next()
+                            group.addTask(executorPreference: loop) {
+                                for number in 0..<25 {
+                                    let decision = await admission.admit(claim("k\(number)", of: "driver \(task)"))
+                                    #expect(decision.verdict == (number < 20 ? .admitted : .refused))
+                                    #expect(decision.quota.remaining == max(19 - number, 0))
+                                }
+                            }
+                        }
+                    }
+                    #expect(admission.standing.decisionsByRedis == 64 * 25)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,333 @@
+// Backup, restore and check on real files: what they refuse, and what they find. Beside a running server they are shown
+// by Tests/Integration/care.bats.
+
+import Engine
+import Foundation
+import GRDB
+import JourneyModel
+import TestSupport
+import Testing
+
+@testable import Identity
+@testable import SQLiteStore
+
+struct MaintenanceTests {
+    private let folder: ScratchFolder
+    private let path: String
+
+    init() throws {
+        folder = try ScratchFolder(inMemory: true)
+        path = folder.file("db")
+    }
+
+    /// Two drivers' whole journeys.
+    private func fill() async throws {
+        let store = try SQLiteEventStore(path: path, nowMilliseconds: 0)
+        for name in ["a", "b"] {
+            for event in SampleJourney.whole(prefix: name, session: "session-\(name)") {
+                _ = try await store.append(.sample(event, of: DriverID(name)))
+            }
+        }
+        await store.close()
+    }
+
+    private func problems(_ file: String? = nil) throws -> [String] {
+        let check = try DatabaseCheck(path: file ?? path)
+        defer { check.close() }
+        return try check.run { _ in }.problems
+    }
+
+    /// Behind everybody's back, foreign keys or not.
+    private func doctor(_ sql: String) throws {
+        var configuration = Configuration()
+        configuration.foreignKeysEnabled = false
+        let queue = try DatabaseQueue(path: path, configuration: configuration)
+        defer { try? queue.close() }
+        try queue.write { db in
+            try db.execute(sql: sql)
+            try #require(db.changesCount > 0)
+        }
+    }
+
+    // MARK: Check
+
+    @Test func `check counts what it folded and finds nothing in what the store wrote`() async throws {
+        try await fill()
+        let check = try DatabaseCheck(path: path)
+        #expect(try check.run { _ in } == DatabaseCheck.Report(drivers: 2, events: 16, problems: []))
+        check.close()
+    }
+
+    @Test(arguments: [
+        ("UPDATE event SET after_state = 2 WHERE idempotency_key = 'a4'", "is stored with anchored after it"),
+        ("UPDATE event SET transition = 0 WHERE idempotency_key = 'a1'", "is stored as none, the fold says applied"),
+        ("UPDATE event SET transition = 2, reason = 1 WHERE idempotency_key = 'b5'", "rejected (not_at_merchant)"),
+        ("UPDATE event SET after_hard_deadline_ms = 7 WHERE idempotency_key = 'a3'", "or other deadlines"),
+        ("UPDATE driver SET state = 0 WHERE driver_id = 'b'", "does not say what its events make of it"),
+        ("UPDATE driver SET head_event = 1 WHERE driver_id = 'b'", "does not name its last event"),
+        ("UPDATE driver SET floor_at_ms = 1 WHERE driver_id = 'b'", "it has a floor and no journey there"),
+        ("INSERT INTO journey_base (driver, state) VALUES (1, 3)", "a journey and no floor"),
+        ("UPDATE event SET driver = 77 WHERE idempotency_key = 'a1'", "a row of event names one of driver"),
+        ("DELETE FROM session WHERE session_id = 'session-a'", "a row of event names one of session"),
+    ])
+    func `check finds a doctored row`(_ sql: String, _ told: String) async throws {
+        try await fill()
+        try doctor(sql)
+        let problems = try problems()
+        #expect(problems.contains { $0.contains(told) }, "\(problems)")
+    }
+
+    @Test func `check finds a missing expiry, and events out of what the floor made`() async throws {
+        let store = try SQLiteEventStore(path: path, nowMilliseconds: 0)
+        let events = SampleJourney.whole(prefix: "a", session: "s")
+        for event in events.prefix(4) { _ = try await store.append(.sample(event, of: DriverID("a"))) }
+        let late = EventSubmission.sample(.diagnostic("d"), key: "d", at: .sample.advanced(bySeconds: 9000))
+        _ = try await store.append(
+            .sample(late, of: DriverID("a"), receivedAt: .sample.advanced(bySeconds: 9000)))
+        let aged = try await store.agedEvents(
+            AgedEventsRequest(
+                receivedBefore: .sample.advanced(bySeconds: 8000), forwarded: .max, unforwardedBefore: .sample,
+                after: 0, limit: 2))
+        #expect(try await store.delete(aged.events[...]) == 2)
+        await store.close()
+        #expect(try problems() == [])
+        try doctor("UPDATE journey_base SET state = 0")
+        #expect(try problems().contains { $0.contains("is stored as applied, the fold says rejected") })
+        try doctor("UPDATE journey_base SET state = 1")
+        #expect(try problems() == [])
+        try doctor("DELETE FROM event WHERE idempotency_key LIKE '\u{A7}%'")
+        #expect(try problems().contains { $0.contains("whose expiry is not stored") })
+    }
+
+    @Test func `check finds nothing wrong with drivers who were erased, before retention and after`() async throws {
+        let fixture = try await AccountFixture()
+        let start = AccountFixture.start
+        for number in 0..<5 {
+            let driver = DriverID("driver-\(number)")
+            var random = SeededRandom(seed: UInt64(number))
+            let events =
+                SampleJourney.whole(prefix: "w", session: "session-\(number)", from: start)
+                + SampleJourney.random(count: 60, prefix: "r\(number)", from: start, using: &random)
+            for (index, event) in events.enumerated() {
+                _ = try await fixture.store.append(
+                    .sample(event, of: driver, receivedAt: start.advanced(bySeconds: 7200 + index)))
+            }
+            if number < 4 { _ = try await fixture.own.erase(Caller(driver: driver), from: .at(start)) }
+        }
+        let file = fixture.folder.file("db")
+        #expect(try problems(file) == [])
+        let cut = start.advanced(bySeconds: 7200 + 40)
+        let aged = try await fixture.store.agedEvents(
+            AgedEventsRequest(
+                receivedBefore: cut, forwarded: .max, unforwardedBefore: cut, after: 0, limit: 1000))
+        #expect(aged.events.count >= 40)
+        #expect(try await fixture.store.delete(aged.events[...]) == aged.events.count)
+        #expect(try problems(file) == [])
+        // And one who is erased with a floor.
+        let receipt = try await fixture.own.erase(Caller(driver: DriverID("driver-4")), from: .at(start))
+        #expect(try problems(file) == [])
+        #expect(try ErasureScan(path: file).leftovers(ofReceipt: receipt.id) == [])
+        await fixture.close()
+    }
+
+    // MARK: Backup and restore
+
+    @Test func `a backup has every row, is the owner's alone, and is not replaced unasked`() async throws {
+        try await fill()
+        let file = folder.file("backup")
+        var last: MaintenanceProgress?
+        try DatabaseBackup.make(of: path, to: file, replacing: false) { last = $0 }
+        #expect(last?.total ?? 0 > 0)
+        #expect(try problems(file) == [])
+        let mode = try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions] as? Int
+        #expect(mode == 0o600)
+        #expect(throws: MaintenanceRefusal("\(file) is there already; --force replaces it")) {
+            try DatabaseBackup.make(of: path, to: file, replacing: false) { _ in }
+        }
+        try DatabaseBackup.make(of: path, to: file, replacing: true) { _ in }
+        #expect(throws: MaintenanceRefusal("\(path) is the database itself")) {
+            try DatabaseBackup.make(of: path, to: path, replacing: true) { _ in }
+        }
+        #expect(!DatabaseCopy.exists(file + ".partial"))
+    }
+
+    @Test func `a database whose rows name nothing is not backed up, and what was there stays`() async throws {
+        try await fill()
+        let file = folder.file("backup")
+        try Data("the old one".utf8).write(to: URL(fileURLWithPath: file))
+        try doctor("DELETE FROM session WHERE session_id = 'session-a'")
+        #expect(throws: MaintenanceRefusal.self) {
+            try DatabaseBackup.make(of: path, to: file, replacing: true) { _ in }
+        }
+        #expect(try String(contentsOfFile: file, encoding: .utf8) == "the old one")
+        #expect(!DatabaseCopy.exists(file + ".partial"))
+    }
+
+    @Test func `a restore puts the backup in place and keeps what was there`() async throws {
+        try await fill()
+        let file = folder.file("backup")
+        try DatabaseBackup.make(of: path, to: file, replacing: false) { _ in }
+        try doctor("DELETE FROM event WHERE idempotency_key = 'a7'")
+        let old = try DatabaseBackup.restore(file, to: path, stamp: "then") { _ in }
+        #expect(old == "\(path).before-restore-then")
+        let store = try SQLiteEventStore(path: path, nowMilliseconds: 0)
+        #expect(try await store.eventCount() == 16)
+        await store.close()
+        let before = try DatabaseQueue(path: try #require(old))
+        #expect(try await before.read { db in try Int.fetchOne(db, sql: "SELECT count(*) FROM event") } == 15)
+    }
+
+    /// The database was moved away by hand, its WAL was not: SQLite would read the backup through it.
+    @Test func `a restore sets aside the WAL of a database that is gone`() async throws {
+        try await fill()
+        let file = folder.file("backup")
+        try DatabaseBackup.make(of: path, to: file, replacing: false) { _ in }
+        let store = try SQLiteEventStore(path: path, nowMilliseconds: 0)
+        for event in SampleJourney.whole(prefix: "c", session: "session-c") {
+            _ = try await store.append(.sample(event, of: DriverID("c")))
+        }
+        let elsewhere = folder.file("elsewhere")
+        try FileManager.default.copyItem(atPath: path + "-wal", toPath: elsewhere + "-wal")
+        await store.close()
+        let old = try DatabaseBackup.restore(file, to: elsewhere, stamp: "then") { _ in }
+        #expect(old == "\(elsewhere).before-restore-then-wal")
+        #expect(try problems(elsewhere) == [])
+        let restored = try SQLiteEventStore(path: elsewhere, nowMilliseconds: 0)
+        #expect(try await restored.eventCount() == 16)
+        await restored.close()
+    }
+
+    @Test(arguments: [0, 4096]) func `a restore takes the place of a damaged database`(from start: Int) async throws {
+        try await fill()
+        let file = folder.file("backup")
+        try DatabaseBackup.make(of: path, to: file, replacing: false) { _ in }
+        var bytes = try Data(contentsOf: URL(fileURLWithPath: path))
+        for index in bytes.indices.dropFirst(start).prefix(8192) { bytes[index] = 0x5A }
+        try bytes.write(to: URL(fileURLWithPath: path))
+        let old = try DatabaseBackup.restore(file, to: path, stamp: "then") { _ in }
+        #expect(old == "\(path).before-restore-then")
+        #expect(try Data(contentsOf: URL(fileURLWithPath: "\(path).before-restore-then")).count == bytes.count)
+        #expect(try problems() == [])
+    }
+
+    @Test func `a store that was closed has all of its database in one file`() async throws {
+        try await fill()
+        let copy = folder.file("copy")
+        try FileManager.default.copyItem(atPath: path, toPath: copy)
+        let store = try SQLiteEventStore(path: copy, nowMilliseconds: 0)
+        #expect(try await store.eventCount() == 16)
+        await store.close()
+    }
+
+    /// A zero-byte file is an empty database to SQLite.
+    @Test(arguments: ["zero bytes", "another program's", "a record without migrations", "another schema_migration"])
+    func `a restore refuses what is no backup, and a start what is no database of Dwell's`(_ kind: String) async throws
+    {
+        try await fill()
+        let file = folder.file("foreign")
+        #expect(FileManager.default.createFile(atPath: file, contents: nil))
+        let statements = [
+            "another program's": ["CREATE TABLE note (text TEXT)", "INSERT INTO note VALUES ('x')"],
+            "a record without migrations": [
+                "CREATE TABLE event (id INTEGER PRIMARY KEY)",
+                """
+                CREATE TABLE schema_migration (
+                    number INTEGER PRIMARY KEY, name TEXT, sha256 TEXT, applied_at_ms INTEGER)
+                """,
+            ],
+            "another schema_migration": ["CREATE TABLE schema_migration (version TEXT)"],
+        ]
+        if let statements = statements[kind] {
+            let queue = try DatabaseQueue(path: file)
+            try await queue.write { db in for sql in statements { try db.execute(sql: sql) } }
+            try queue.close()
+        }
+        func expectRefusal(_ attempt: () throws -> Void) {
+            let refusal = #expect(throws: MaintenanceRefusal.self) { try attempt() }
+            let told = refusal?.description ?? ""
+            #expect(told.contains("not a Dwell database"), "\(told)")
+        }
+        expectRefusal { _ = try DatabaseBackup.planRestore(of: file, to: path) }
+        expectRefusal { _ = try DatabaseBackup.restore(file, to: path, stamp: "x") { _ in } }
+        expectRefusal { try DatabaseBackup.make(of: file, to: folder.file("copy"), replacing: false) { _ in } }
+        expectRefusal { _ = try DatabaseCheck(path: file).run { _ in } }
+        #expect(throws: MigrationRefusal.self) { try DatabaseOpening.status(path: file) }
+        #expect(throws: RecordsUnreadable.self) { try AuditRecords(path: file) }
+        #expect(!DatabaseCopy.exists("\(path).before-restore-x"))
+        #expect(try problems() == [])
+        if kind == "zero bytes" {
+            // A new database begins as one.
+            let store = try SQLiteEventStore(path: file, nowMilliseconds: 0)
+            await store.close()
+        } else {
+            let bytes = try Data(contentsOf: URL(fileURLWithPath: file))
+            #expect(throws: MigrationRefusal.notDwell) { try SQLiteEventStore(path: file, nowMilliseconds: 0) }
+            let tables = try await DatabaseQueue(path: file).read { db in
+                try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema")
+            }
+            #expect(!tables.contains("driver"))
+            #expect(!bytes.isEmpty)
+        }
+    }
+
+    @Test func `a restore says what both hold, and what would be lost`() async throws {
+        try await fill()
+        let file = folder.file("backup")
+        try DatabaseBackup.make(of: path, to: file, replacing: false) { _ in }
+        #expect(try DatabaseBackup.planRestore(of: file, to: path).loss == nil)
+        #expect(try DatabaseBackup.planRestore(of: file, to: folder.file("none")).loss == nil)
+        let store = try SQLiteEventStore(path: path, nowMilliseconds: 0)
+        for event in SampleJourney.whole(prefix: "c", session: "session-c") {
+            _ = try await store.append(.sample(event, of: DriverID("c")))
+        }
+        await store.close()
+        let plan = try DatabaseBackup.planRestore(of: file, to: path)
+        #expect(plan.backup.events == 16 && plan.backup.drivers == 2)
+        guard case .holds(let now) = plan.current else {
+            Issue.record("\(plan.current)")
+            return
+        }
+        #expect(now.events == 24 && now.drivers == 3)
+        #expect(plan.loss == "The backup has 8 events and 1 driver fewer than the database.")
+    }
+
+    @Test func `the last backup is recorded in the database that it is of, beside a server`() async throws {
+        try await fill()
+        let file = folder.file("backup")
+        let store = try SQLiteEventStore(path: path, nowMilliseconds: 0)
+        #expect(try await store.lastBackup() == nil)
+        for moment in [Moment(millisecondsSinceEpoch: 5), Moment(millisecondsSinceEpoch: 9)] {
+            try DatabaseBackup.make(of: path, to: file, replacing: true) { _ in }
+            try DatabaseBackup.record(file, of: path, at: moment)
+            let last = try #require(try await store.lastBackup())
+            #expect(last.completedAt == moment && last.bytes > 0)
+        }
+        await store.close()
+        #expect(throws: MaintenanceRefusal.self) {
+            try DatabaseBackup.record(folder.file("none"), of: path, at: Moment(millisecondsSinceEpoch: 1))
+        }
+    }
+
+    @Test func `a restore refuses a broken file, and a database that is in use`() async throws {
+        try await fill()
+        let file = folder.file("backup")
+        try DatabaseBackup.make(of: path, to: file, replacing: false) { _ in }
+        var bytes = try Data(contentsOf: URL(fileURLWithPath: file))
+        // The middle of the file: pages of tables and indexes.
+        for index in bytes.indices.dropFirst(bytes.count / 3).prefix(8192) { bytes[index] = 0x5A }
+        let broken = folder.file("broken")
+        try bytes.write(to: URL(fileURLWithPath: broken))
+        #expect(throws: MaintenanceRefusal.self) { try DatabaseBackup.restore(broken, to: path, stamp: "x") { _ in } }
+        try bytes.prefix(8192).write(to: URL(fileURLWithPath: broken))
+        #expect(throws: MaintenanceRefusal.self) { try DatabaseBackup.restore(broken, to: path, stamp: "x") { _ in } }
+
+        let store = try SQLiteEventStore(path: path, nowMilliseconds: 0)
+        #expect(throws: MaintenanceRefusal("\(path) is in use: stop the server first")) {
+            try DatabaseBackup.restore(file, to: path, stamp: "x") { _ in }
+        }
+        #expect(try await store.eventCount() == 16)
+        await store.close()
+        #expect(!DatabaseCopy.exists("\(path).before-restore-x"))
+        #expect(!DatabaseCopy.exists("\(path).restoring"))
+    }
+}
