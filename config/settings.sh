@@ -1,4 +1,4 @@
-# The settings and secrets of dwell.service, for whoever runs a command of `dwell` by hand: backup, check, explain, token.
+# The settings and secrets of dwell.service, for running a command of `dwell` by hand: backup, check, explain, token.
 # As root, who alone may read them:
 #
 #   install -m 0644 config/settings.sh /etc/dwell/settings.sh

@@ -40,7 +40,7 @@ def perf_works():
 
 
 def with_perf(bench, load, seconds):
-    """By DWARF: the C libraries keep no frame pointers, and whoever called SQLite or malloc would be missing."""
+    """By DWARF: the C libraries keep no frame pointers, and the callers of SQLite and malloc would be missing."""
     with Dwell().start(bench.fresh_folder("profile"), bench.token) as running:
         sampling = subprocess.Popen(
             ["perf", "record", "-e", "cpu-clock", "-F", "499", "--call-graph", "dwarf,16384", "-o", OUT / "perf.data",

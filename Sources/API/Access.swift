@@ -82,14 +82,14 @@ struct Access: Sendable {
         }
     }
 
-    /// Whoever runs the server: `OPS_TOKEN`, or an access token of the role `ops`.
+    /// Operators: `OPS_TOKEN`, or an access token of the role `ops`.
     func operatorOnly(_ handler: @escaping OpenHandler) -> RequestHandler {
         anyone { request throws(ProblemAnswer) in
             try await guesses.judged(request, token: "ops_token") { () throws(ProblemAnswer) in
                 if hasOperatorToken(request) { return }
                 let caller = try await caller(of: request)
                 guard caller.role == Self.operatorRole else {
-                    throw ProblemAnswer(.forbidden, "This is for whoever runs the server.")
+                    throw ProblemAnswer(.forbidden, "Operator access required.")
                 }
             }
             return try await handler(request)
@@ -105,7 +105,7 @@ struct Access: Sendable {
     private func hasOperatorToken(_ request: Request) -> Bool { operatorToken?.isShown(by: request) ?? false }
 
     /// 401 and nothing else: shipped clients take 401 and 403 as "sign in again" (contract, section 3), and
-    /// why a token was refused is nothing to tell whoever sent it.
+    /// the client does not learn why its token was refused.
     private nonisolated(nonsending) func caller(of request: Request) async throws(ProblemAnswer) -> Caller {
         if let caller = try callerAtOnce(of: request) { return caller }
         guard let token = BearerToken.read(from: request.fields) else {
@@ -121,7 +121,7 @@ struct Access: Sendable {
         }
     }
 
-    /// nil when memory is not enough to say who it is.
+    /// nil on a cache miss.
     private func callerAtOnce(of request: Request) throws(ProblemAnswer) -> Caller? {
         guard let value = request.fields.only("Authorization") else { return nil }
         do throws(TokenRefusal) {

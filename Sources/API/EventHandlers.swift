@@ -42,7 +42,7 @@ struct EventHandlers: Sendable {
         return response
     }
 
-    /// What the client is told. What it may not hear goes to the log, for whoever runs the server.
+    /// What the client is told. What it may not learn goes to the log, for the operator.
     func outcome(of ingested: Ingested, _ request: Request) -> Result<Acknowledgement, ProblemAnswer> {
         switch ingested.answer {
         case .acknowledged(let acknowledgement): return .success(acknowledgement)

@@ -1,4 +1,4 @@
-// What whoever runs the server asks of it (contract, section 7): /readyz and /metrics. Wiring decides on which
+// What operators ask of the server (contract, section 7): /readyz and /metrics. Wiring decides on which
 // listener each of them is.
 
 import HTTP1
@@ -9,7 +9,7 @@ package import Telemetry
 package struct OperatorRoutes: Sendable {
     private let readiness: Readiness
     private let metricsText: @Sendable () async -> String
-    /// Nil: whoever reaches the listener may read.
+    /// Nil: anybody who reaches the listener may read.
     private let metricsToken: Secret<String>?
     private let guesses: OperatorGuesses
 

@@ -58,12 +58,12 @@ extension ProblemAnswer {
                 "Another export of this account is under way. Read it to its end or close it, then try again.",
                 retryAfterSeconds: Int(min(max(seconds, 1), 3600)))
         case .invalid(let errors): self.init(.invalid(InvalidFields(errors)))
-        case .notFound: self.init(.notFound, "There is no such thing of this driver's.")
+        case .notFound: self.init(.notFound, "Resource not found.")
         case .unavailable, .cancelled:
             self.init(
                 .storeUnavailable, "Nothing was done. Send the request again later.",
                 retryAfterSeconds: storeRetryAfterSeconds)
-        case .unknown: self.init(.internalError, "It may or may not have been done. Ask, or send it again.")
+        case .unknown: self.init(.internalError, "The outcome is unknown. Check, or send the request again.")
         }
     }
 

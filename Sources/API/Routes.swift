@@ -9,7 +9,7 @@ package import Identity
 package import JourneyModel
 package import Logging
 
-/// Everything the routes need, filled in by whoever wires the server.
+/// Everything the routes need, filled in by the wiring.
 package struct API: Sendable {
     private let access: Access
     private let addressLimit: AddressLimit
@@ -113,7 +113,7 @@ package struct API: Sendable {
             account(.put, "/api/drivers/profile", limit: .account, signIn.accounts.legacyChange, form: .legacy),
             account(.post, "/api/push/register-token", limit: .devices, signIn.devices.legacyPut, form: .legacy),
 
-            // Whoever runs the server.
+            // Operators.
             operatorOnly("/ops/picture", operation.one),
             operatorOnly("/ops/stream", operation.stream),
             operatorOnly("/ops/settings", operation.versions),

@@ -1,4 +1,4 @@
-// The handlers of signing in, and what whoever wires the server fills them with.
+// The handlers of signing in, and what the wiring fills them with.
 
 import HTTP1
 import HTTPServer

@@ -36,7 +36,7 @@ enum Variables {
     }
 
     static let logLevel = Variable<Logger.Level>.words(
-        "LOG_LEVEL", .process, default: .info, "What is less grave is not logged.")
+        "LOG_LEVEL", .process, default: .info, "Minimum log level.")
 
     static let logFormat = Variable<LogFormat?>.words(
         "LOG_FORMAT", .process, unset: "text at a terminal, else json",

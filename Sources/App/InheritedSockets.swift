@@ -1,4 +1,4 @@
-// Sockets that listen already and were handed to this process by whoever started it, in the way of systemd's socket
+// Sockets that listen already and were handed to this process by its parent, in the way of systemd's socket
 // activation (sd_listen_fds(3)). Such a socket outlives the process: while one server ends and the next one starts,
 // the kernel lets clients wait instead of refusing them.
 

@@ -1,4 +1,4 @@
-// The variables of whoever runs the server: who may look, and where analytics go (contract, sections 7 and 8). Part of
+// The operator's variables: who may look, and where analytics go (contract, sections 7 and 8). Part of
 // the table in Configuration.swift.
 
 import Telemetry

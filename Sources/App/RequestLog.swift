@@ -1,4 +1,4 @@
-// One line per answered request. Those that went well are for whoever debugs; a refused one can be found by the
+// One line per answered request. Those that went well are for debugging; a refused one can be found by the
 // request id that its client was told, and one that the server is to blame for is a warning. It gets no path and no
 // query, so there is none to leak. Lines about refusals are bounded: see RefusalLineLimiter.
 

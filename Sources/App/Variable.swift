@@ -31,7 +31,7 @@ enum VariableSection: String, CaseIterable, Sendable {
     case apple = "Sign in with Apple"
     case codes = "One-time codes"
     case limits = "Limits"
-    case operation = "Whoever runs it"
+    case operation = "Operations"
     case engine = "The session engine on the phone: GET /native/config answers exactly these"
 }
 

@@ -228,7 +228,7 @@ struct UnusableDatabase: Error, CustomStringConvertible {
 }
 
 extension Configuration.HTTP {
-    /// Sockets that whoever started the process handed over stand for all that is set.
+    /// Sockets that the parent process handed over replace all that is set.
     private var addresses: [SocketAddress] {
         let inherited = InheritedSockets.ofThisProcess
         if !inherited.isEmpty { return inherited.map(SocketAddress.inherited) }

@@ -95,7 +95,7 @@ package actor DashboardSnapshot {
     }
 
     package static let minutes: Int64 = 60
-    /// Whoever asks sooner is shown what the one before was.
+    /// A caller that asks sooner gets the previous snapshot.
     package static let refreshMilliseconds: Int64 = 1000
 
     private struct Key: Hashable {

@@ -1,6 +1,6 @@
 // The server keeps time too (contract, section 1): a session past its grace or hard deadline ends with a stored event
 // of source `server`, also when no client ever sends again. Here is when to ask for it; which deadlines are due, and
-// that each is stored once, is read from committed rows by whoever fills the port. Nothing is remembered between two
+// that each is stored once, is read from committed rows by the store. Nothing is remembered between two
 // rounds, so that a restart, a second instance or a jump of the clock needs no care.
 
 package import CoreMetrics
@@ -8,7 +8,7 @@ package import JourneyModel
 package import Logging
 internal import Telemetry
 
-/// The port behind which deadlines lie. Whoever fills it also stores, in the transaction of an append, the expiry of
+/// The port behind which deadlines lie. Its implementation also stores, in the transaction of an append, the expiry of
 /// a deadline that lies before the appended event.
 package protocol DeadlineStore: Sendable {
     /// The earliest deadline that runs in the journey of any driver, passed or not; nil when none runs.

@@ -1,4 +1,4 @@
-// Stored events in the order of their commits, for whoever has to follow them from outside the database. The event
+// Stored events in the order of their commits, for consumers outside the database. The event
 // table is the outbox: a consumer keeps the number of the last event that it has dealt with, in the database too, and
 // reads what lies behind it.
 

@@ -1,6 +1,6 @@
 package import JourneyModel
 
-/// The port behind which events become durable. Whoever fills it passes `EventStoreContract` in TestSupport.
+/// The port behind which events become durable. Each implementation passes `EventStoreContract` in TestSupport.
 package protocol EventStore: Sendable {
     /// Makes one event durable, or finds it already stored, or refuses it. Returns only after the
     /// transaction that stored it is on disk. A refused event leaves no trace, and neither does it touch the

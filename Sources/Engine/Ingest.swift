@@ -46,14 +46,14 @@ package struct Ingest: Sendable {
         return Ingested(answer: answer, limitClass: claim.limitClass, quota: quota)
     }
 
-    /// The same for a batch, in order: each event is charged and answered as if it had come alone. Whoever finds no room
+    /// The same for a batch, in order: each event is charged and answered as if it had come alone. One that finds no room
     /// asks again when others of the batch have been refused, or were repeats, and gave theirs back.
     package func ingest(
         _ submissions: [EventSubmission], of driver: DriverID, receivedAt: Moment
     ) async -> [Ingested] {
         var round = await oneRound(submissions, of: driver, receivedAt: receivedAt)
         var answers = round.ingested
-        // Whoever gave a charge back was answered: each round has fewer to ask.
+        // An event that gave a charge back has its answer: each round has fewer to ask.
         while round.gaveBack {
             let refused = answers.indices.filter { answers[$0].answer == .rateLimited }
             if refused.isEmpty { break }
@@ -69,7 +69,7 @@ package struct Ingest: Sendable {
         return answers
     }
 
-    /// Whoever finds no room is answered `.rateLimited`, and the store is not asked. `gaveBack`: somebody's charge.
+    /// One that finds no room gets `.rateLimited`, and the store is not asked. `gaveBack`: somebody's charge.
     private func oneRound(
         _ submissions: [EventSubmission], of driver: DriverID, receivedAt: Moment
     ) async -> (ingested: [Ingested], gaveBack: Bool) {

@@ -58,7 +58,7 @@ package final class LocalRateLimiter: Admission {
         claims.map(decide)
     }
 
-    /// `admit` for whoever cannot or need not suspend.
+    /// `admit` for callers that cannot or need not suspend.
     package func decide(_ claim: AdmissionClaim) -> AdmissionDecision {
         if limits.isOff(claim.limitClass) { return limits.unlimited }
         let claim = HashedClaim(claim)

@@ -1,5 +1,5 @@
 // A WAL that has grown behind a long reader is cut to nothing once nothing is written for a while. Otherwise it is begun
-// anew where it stands, and whoever follows the WAL from outside is not disturbed. One that grows beyond all
+// anew where it stands, and a program that follows the WAL from outside is not disturbed. One that grows beyond all
 // measure is told, since somebody holds it.
 
 package import Logging

@@ -1,4 +1,4 @@
-/// A request up to its empty line, checked: whoever gets one need not doubt its form again.
+/// A request up to its empty line, checked: its users need not check its form again.
 package struct RequestHead: Hashable, Sendable {
     package var method: Method
     /// Decoded once and in its only form (see RequestTarget): starts with "/", or is "*" for `OPTIONS *`.

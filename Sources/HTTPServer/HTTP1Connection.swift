@@ -148,7 +148,7 @@ final class HTTP1Connection: @unchecked Sendable, ServesWhileWaiting {
         do throws(TransportError) {
             try await flush()
         } catch {
-            // Whoever writes is told; closing tells who only waits: it cancels the task.
+            // A writer gets the error; closing cancels the task, which reaches a waiter.
             connection.close()
             throw error
         }

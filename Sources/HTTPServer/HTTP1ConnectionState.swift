@@ -4,7 +4,7 @@
 //
 // What it has made and not written, and what the budget counts of it, is dealt with in HTTP1ConnectionState+Output.swift.
 //
-// A value with all that changes from request to request, so that whoever owns it checks once for a batch of requests
+// A value with all that changes from request to request, so that its owner checks once for a batch of requests
 // that nobody else is at it, and not once for each of its parts.
 
 internal import HTTP1

@@ -44,7 +44,7 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
         (networks.map { "\($0.number.text)/\($0.prefixBits)" } + (unixSocket ? ["unix"] : [])).joined(separator: ",")
     }
 
-    /// Each an address, a network such as `10.0.0.0/8` or `fd00::/8`, or `unix` for whoever connects to the Unix
+    /// Each an address, a network such as `10.0.0.0/8` or `fd00::/8`, or `unix` for clients of the Unix
     /// socket. nil when one of them is neither.
     package init?(_ list: [String]) {
         for text in list {

@@ -16,7 +16,7 @@ package protocol SignInSessions: Sendable {
     /// The same when memory is enough to say it; false when it is not. Does not wait.
     func admitAtOnce(_ caller: Caller, issuedAt: Double) throws(TokenRefusal) -> Bool
 
-    /// Goes up, never from below 0, before anything that was admitted at once may not be any more: whoever was, at this
+    /// Revocation epoch: incremented, never from below 0, before any admitted token becomes invalid: one admitted at this
     /// count, need not be asked about until it changes. nil: ask every time.
     var revocationEpoch: Int? { get }
 }

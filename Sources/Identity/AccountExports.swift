@@ -37,7 +37,7 @@ final class ExportPlaces: Sendable {
     }
 }
 
-/// A driver's place, given back when nobody holds it any more: whoever stops reading does not say so.
+/// A driver's place, given back when nobody holds it any more: a reader that stops does not say so.
 final class ExportPlace: Sendable {
     private let giveBack: @Sendable () -> Void
 

@@ -95,7 +95,7 @@ package protocol AccountKeeping: Sendable {
 }
 
 package protocol DeviceKeeping: Sendable {
-    /// PUT /native/devices/{token}; true when it is new to this driver. The push token moves here from whoever had it.
+    /// PUT /native/devices/{token}; true when it is new to this driver. The push token moves here from the driver who had it.
     func put(_ device: Device, of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> Bool
 
     /// DELETE /native/devices/{token}: no error when it is not there, or another driver's, which stays.

@@ -6,7 +6,7 @@ import JourneyModel
 
 struct AppleClaims {
     static let issuers = ["https://appleid.apple.com", "https://account.apple.com"]
-    /// Apple's clock, and that of whoever fetched the token, may be ahead of ours by this much.
+    /// Apple's clock, and the phone's, may be ahead of ours by this much.
     static let aheadSecondsMax = 300.0
     /// Apple's `sub` has 44 characters.
     static let subjectLengthMax = 255

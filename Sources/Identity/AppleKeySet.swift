@@ -1,10 +1,10 @@
-// Apple's keys, remembered. Who signs in must not wait for Apple, and whoever makes up key names must not have the server
+// A cache of Apple's keys. A sign-in must not wait for Apple, and made-up key ids must not have the server
 // ask Apple each time: so there is one fetch at a time, and one a minute for names that are not in the set. It refuses to
 // know HTTP; the time is told by a clock that is passed in.
 
 package import JourneyModel
 
-/// The port by which the key set is read. Bounded in time and size by whoever fills it, which also logs what went wrong.
+/// The port by which the key set is read. The implementation bounds time and size and logs what went wrong.
 package protocol AppleKeySetSource: Sendable {
     /// Nil when there is no answer, or none with status 200.
     func fetch() async -> FetchedKeySet?
@@ -59,7 +59,7 @@ package actor AppleKeySet {
             refreshWhenStale(at: now)
             return key
         }
-        // Whoever comes while a fetch is under way may wait for it.
+        // Callers that come while a fetch is under way may wait for it.
         if flight == nil, let seconds = secondsToWait(hasKeys: hadKeys, at: now) {
             throw refusal(hasKeys: hadKeys, retryAfterSeconds: seconds)
         }

@@ -1,4 +1,4 @@
-// What has to be stored and read again, but not by whoever holds the database alone: sealed with a key that is derived
+// Values that are stored and read again, but not readable from the database alone: encrypted with a key that is derived
 // from DATA_KEY. It refuses to know where sealed bytes are kept.
 
 import Crypto
@@ -18,7 +18,7 @@ package struct FieldEncryption: Sendable {
                 outputByteCount: 32))
     }
 
-    /// Opens only together with the same `owner`: so it is of no use in another's row. Each time other bytes.
+    /// Opens only together with the same `owner`: so it is of no use in another's row. Output differs on every call (random nonce).
     package func seal(_ secret: Secret<String>, of owner: [UInt8]) -> [UInt8]? {
         // A nonce is random each time; 2^32 sealings under one key are far away.
         let box = try? AES.GCM.seal(Data(secret.reveal().utf8), using: key.reveal(), authenticating: Data(owner))

@@ -1,4 +1,4 @@
-// Digests of what has few values (phone numbers, six digits, addresses) or must not be found again by whoever holds the
+// Digests of what has few values (phone numbers, six digits, addresses) or must not be found again by somebody who has the
 // database alone: HMAC-SHA256 under keys that are derived from the signing key and never stored. Each purpose has its
 // own key, so that no digest says anything about one of another purpose.
 

@@ -1,6 +1,6 @@
 // The memory of which tokens may still be used, asked for every request (contract, section 6: a revoked session or a
 // deleted driver is refused at once). It asks the store once per session and remembers the answer until the store's
-// feed of revocations says otherwise: this process's own before whoever revoked is answered, another's when it is
+// feed of revocations says otherwise: this process's own before the revocation is answered, another's when it is
 // polled. Bounded; it refuses to know why a session ended.
 
 package import JourneyModel
@@ -29,7 +29,7 @@ package struct RecentRevocations: Hashable, Sendable {
     package var last: Int64
     /// The sessions that ended.
     package var sids: [String]
-    /// Whoever was deleted, or more than can be told: forget all.
+    /// A driver was deleted, or the feed has a gap: forget all.
     package var concernsAll: Bool
 
     package init(last: Int64, sids: [String], concernsAll: Bool) {

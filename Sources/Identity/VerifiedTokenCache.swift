@@ -1,6 +1,6 @@
 // The memory of tokens that were verified: digest of the token to who it is. Bounded, in two generations: what is
 // used stays, what is not goes with the older generation, and no single call has more to do than any other. It
-// refuses to know the time; whoever asks compares the expiry.
+// does not know the time; the caller compares the expiry.
 
 import Crypto
 import Synchronization

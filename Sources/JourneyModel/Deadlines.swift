@@ -3,7 +3,7 @@
 
 extension Journey {
     /// The running deadline that passes first, grace first on a tie, under the name of the event that reports
-    /// it; nil when none runs. Whoever stores the expiry adds `sessionID`, which stays when the session ends.
+    /// it; nil when none runs. The store adds `sessionID`, which stays when the session ends.
     public var nextDeadline: (name: EventName, at: Moment)? {
         switch (graceDeadline, hardDeadline) {
         case (nil, nil): nil

@@ -1,4 +1,4 @@
-// One-time codes for whoever develops: `OTP_DELIVERY=log`.
+// One-time codes for development: `OTP_DELIVERY=log`.
 
 package import Identity
 package import Logging

@@ -128,7 +128,7 @@ extension RedisEndpoint: CustomReflectable {
     package var customMirror: Mirror { Mirror(self, children: ["endpoint": description]) }
 }
 
-/// What is wrong with a `REDIS_URL`; each description is one sentence for whoever configures it.
+/// What is wrong with a `REDIS_URL`; each description is one sentence for the operator.
 package enum RedisEndpointError: Error, Hashable, Sendable, CustomStringConvertible {
     case noScheme, unknownScheme, tls, fragment, malformedCredentials, malformedHost, malformedPort, noPath,
         malformedDatabase

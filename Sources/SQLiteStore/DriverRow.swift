@@ -4,7 +4,7 @@
 import Engine
 import JourneyModel
 
-/// A class, so that it is found once for each event and changed where it stands. Whoever changes it and then throws has
+/// A class, so that it is found once for each event and changed where it stands. A caller that changes it and then throws has
 /// the whole table forget.
 final class DriverRow {
     /// The last event in the contract's order.

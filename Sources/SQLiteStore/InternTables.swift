@@ -1,7 +1,7 @@
 // The tables that hold what repeats from event to event (kinds, places, settings), with a memory of the row numbers
 // that were seen. Text goes in, a row number comes out; a text that is new gets a row.
 //
-// The memory may hold rows of the transaction under way, so whoever rolls back calls `forget()`. And it remembers
+// The memory may hold rows of the transaction under way, so call `forget()` after a rollback. And it remembers
 // ASCII only, and is asked for ASCII only (Texts.swift says why).
 
 import Engine

@@ -1,4 +1,4 @@
-// One wait for a read, which ends once: with what was read, or with the cancellation of whoever waits.
+// One wait for a read, which ends once: with what was read, or with the cancellation of the waiter.
 
 import Engine
 import Synchronization

@@ -1,4 +1,4 @@
-// All that is stored about an event, for whoever has to explain what became of it.
+// All that is stored about an event, for `dwell explain`.
 
 package import JourneyModel
 

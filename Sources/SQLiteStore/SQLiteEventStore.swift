@@ -140,7 +140,7 @@ package final class SQLiteEventStore: EventStore {
             await withCheckedContinuation { continuation in
                 guard wait.begin(continuation) else { return }
                 pool.asyncRead { db in
-                    // Whoever asked is gone: the connection is for the next one.
+                    // The caller is gone; the connection is free for the next one.
                     if wait.isOver { return }
                     do {
                         wait.end(.success(try value(db.get())))

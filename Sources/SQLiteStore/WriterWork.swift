@@ -1,10 +1,10 @@
-// The kinds of work that the writer does, each with whoever waits for it. Continuations are resumed exactly once, on
+// The kinds of work that the writer does, each with its waiter. Continuations are resumed exactly once, on
 // the writer's queue, after the transaction is over; nothing ties them to the cancellation of the waiting task.
 
 import Engine
 import GRDB
 
-/// Whoever appends waits unchecked: a checked continuation is an object more for each event. It is resumed once, since
+/// An append waits on an unchecked continuation: a checked continuation is an object more for each event. It is resumed once, since
 /// `Writer.add` fails what it does not put in line, and whatever is taken from the line is told or failed.
 ///
 /// What is large and seldom is `indirect`, so that an append moves as two words.
@@ -33,7 +33,7 @@ enum WriterWork: QueuedWork {
         if case .change(let change) = self { change.purgesWAL } else { false }
     }
 
-    /// Tells whoever waits that nothing of it happened, or that nobody knows.
+    /// Fails the waiter: nothing was stored, or the outcome is unknown.
     func fail(_ failure: StoreFailure) {
         switch self {
         case .append(_, let waiting): waiting.resume(returning: .failure(failure))

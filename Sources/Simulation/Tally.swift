@@ -1,4 +1,4 @@
-// What a run counts. Drivers report as they go; whoever shows progress looks when it likes.
+// What a run counts. Drivers report as they go; the progress display reads it at any time.
 
 import Synchronization
 

@@ -12,7 +12,7 @@
 #endif
 
 /// A connected stream socket. One task may read while another one writes; every call may come from any task and hops
-/// to the connection's loop when it is not there. It stays registered with its loop until `close()`, which whoever
+/// to the connection's loop when it is not there. It stays registered with its loop until `close()`, which the owner
 /// made it must call (an accepted one is closed when its handler returns).
 ///
 /// The calls of the hot path are `nonisolated(nonsending)`: a task that is on the loop already stays there without
@@ -331,7 +331,7 @@ package final class Connection: @unchecked Sendable, ReadinessReceiver, TickEndR
         reading.drainBegan()
     }
 
-    /// Closes the socket; whoever waits on it gets `.closed`. A second call does nothing.
+    /// Closes the socket; a waiter gets `.closed`. A second call does nothing.
     package func close() {
         loop.execute { self.closeNow() }
     }

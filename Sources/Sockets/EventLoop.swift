@@ -16,7 +16,7 @@ internal import Dispatch
 /// What is told when its descriptor is ready. Called on the loop.
 protocol ReadinessReceiver: AnyObject {
     func becameReady(_ readiness: Readiness)
-    /// The loop shuts down: close the descriptor, wake whoever waits.
+    /// The loop shuts down: close the descriptor, wake the waiter.
     func loopShutsDown()
 }
 
@@ -279,7 +279,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     // MARK: - The end
 
-    /// Closes every descriptor of this loop and the loop's own, waking whoever waits with `.closed`. Tasks that
+    /// Closes every descriptor of this loop and the loop's own, waking each waiter with `.closed`. Tasks that
     /// prefer the loop still run on it to their end. A second call does nothing.
     package func shutdown() async {
         execute { self.shutDownNow() }

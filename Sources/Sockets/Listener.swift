@@ -56,7 +56,7 @@ final class Listener: @unchecked Sendable, ReadinessReceiver {
     }
 
     /// On the loop. What the kernel has accepted already is taken first: closing would reset it. Of a shared socket it
-    /// is left to whoever serves next.
+    /// is left to the next server.
     func stop() {
         if descriptor < 0 { return }
         if token != nil, !isShared { for _ in 0..<Listener.acceptedAtStopMax where acceptOne() != .took { break } }

@@ -149,7 +149,7 @@ package final class ListenerGroup: Sendable {
     /// Lets the connections come to an end (`Connection.isDraining`), stops listening, and closes those that are left at
     /// the deadline. Returns how many were left. Handlers that still run then find their connection closed.
     ///
-    /// The connections are told first: whoever is refused may count on it that the others know. One that is let in
+    /// The connections are told first, so a refused client can rely on the others knowing. One that is let in
     /// between the two is told as it comes (`ConnectionRegistry.insert`).
     @discardableResult
     package func drain(until deadline: Deadline) async -> Int {

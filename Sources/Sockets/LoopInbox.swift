@@ -19,7 +19,7 @@ final class LoopInbox: Sendable {
     enum Taker {
         /// The loop comes to it.
         case loop
-        /// The loop has ended: whoever put this in has to see that it runs.
+        /// The loop has ended: the caller has to run the job elsewhere.
         case ended
     }
 
@@ -38,7 +38,7 @@ final class LoopInbox: Sendable {
         put { $0.calls.append(call) }
     }
 
-    /// Under the lock the poller is not closed, and a wake goes to whoever sleeps now.
+    /// Under the lock the poller is not closed, and a wake reaches the current sleeper.
     private func put(_ change: (inout Contents) -> Void) -> Taker {
         contents.withLock { contents in
             let wasEmpty = contents.isEmpty

@@ -76,7 +76,7 @@ struct Poller: @unchecked Sendable {
     /// Waits until something is ready, `wake` is called, or so many milliseconds have passed (-1: without limit), and
     /// says how many events there are to take.
     ///
-    /// - Parameter givesWay: lends the processor to whoever wants it before it waits at all.
+    /// - Parameter givesWay: yields the processor once before it waits.
     func wait(_ milliseconds: Int32, givesWay: Bool) -> Int {
         if givesWay, milliseconds != 0 { sched_yield() }
         return max(0, Int(epoll_wait(descriptor, events, Int32(Poller.eventsMax), milliseconds)))

@@ -10,7 +10,7 @@ package enum SocketAddress: Hashable, Sendable, CustomStringConvertible {
     case ip(host: String, port: Int)
     /// A Unix socket's file; at most 107 bytes.
     case unix(path: String)
-    /// Only for listening: a socket that listens already, opened by whoever started this process.
+    /// Only for listening: a socket that listens already, opened by the process that started this one.
     case inherited(descriptor: Int32)
 
     package var description: String {

@@ -1,4 +1,4 @@
-// What counts as a failed event, for whoever is woken by it.
+// What counts as a failed event, for alerts.
 
 import JourneyModel
 import Telemetry

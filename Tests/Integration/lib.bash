@@ -57,7 +57,7 @@ launch_server() {
 }
 
 # launch_prepared ARGUMENT...: dwell in the background, with what prepare_server made. The folder is the server's,
-# lest it reads the .env of whoever runs the tests. Descriptor 3 is bats' own: whoever keeps it open keeps bats waiting.
+# so that it does not read the tester's .env. Descriptor 3 is bats' own: whoever keeps it open keeps bats waiting.
 launch_prepared() {
     keep_log
     (

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# What whoever runs the server looks at (contract, section 7): /readyz, /metrics, and the trace in the log.
+# What operators look at (contract, section 7): /readyz, /metrics, and the trace in the log.
 
 load lib.bash
 

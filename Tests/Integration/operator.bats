@@ -41,7 +41,7 @@ as_operator() {
     expect_status 200
 }
 
-@test "its figures are for whoever runs the server" {
+@test "its figures are for operators" {
     local path
     for path in picture stream settings config history drivers drivers/d sessions sessions/s events refusals; do
         token=

@@ -1,4 +1,4 @@
-// The WAL is copied beside the writer: it does not grow without end, nothing of it is lost, and whoever wants to cut it,
+// The WAL is copied beside the writer: it does not grow without end, nothing of it is lost, and an operation that wants to truncate it,
 // or to close the store, does not wait until all of it is copied.
 
 import Engine

@@ -82,7 +82,7 @@ enum FaultyFileSystem {
         var files: [UInt: FaultScript] = [:]
         /// By the original methods.
         var faultyMethods: [UInt: UInt] = [:]
-        /// By the file. Not by its methods: whoever stands before this has put its own in their place.
+        /// By the file. Not by its methods: a layer above this one replaces them.
         var originalMethods: [UInt: UInt] = [:]
     }
 

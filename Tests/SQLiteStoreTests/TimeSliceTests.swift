@@ -1,4 +1,4 @@
-// A transaction takes up work for so long; whoever's batch takes longer goes on behind the others.
+// A transaction accepts work for a limited time; the rest of a longer batch is requeued last.
 
 import Engine
 import GRDB

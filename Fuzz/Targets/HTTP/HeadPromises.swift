@@ -1,4 +1,4 @@
-// What RequestHead promises to whoever gets one, judged from the head alone. Framing is derived a second time from
+// What RequestHead promises to its users, judged from the head alone. Framing is derived a second time from
 // the field values, because two readings of it are what request smuggling is made of (RFC 9112 section 11.2).
 
 import HTTP1

@@ -25,7 +25,7 @@ public struct JSONError: Error, Hashable, Sendable {
         self.offset = offset
     }
 
-    /// A sentence for whoever sent the text.
+    /// A sentence for the client.
     public var detail: String {
         let what =
             switch reason {

@@ -6,7 +6,7 @@ import JourneyModel
 
 enum AuditRows {
     /// Lines that come in numbers, and for how long they are kept: what was refused to nobody who is known, and a
-    /// phone's hourly renewals. Receipts of deletions stay, whoever they are of.
+    /// phone's hourly renewals. Receipts of deletions stay.
     private static let passing: [(condition: String, keptDays: Int64)] = [
         ("driver IS NULL AND action <> 'erased'", 30), ("action = 'refresh' AND outcome = 'done'", 90),
     ]

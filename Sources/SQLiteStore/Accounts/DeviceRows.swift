@@ -1,4 +1,4 @@
-// Devices and their push tokens. A push token is one device's, and so in one place only: with whoever signed in on that
+// Devices and their push tokens. A push token is one device's, and so in one place only: with the driver who signed in on that
 // phone last.
 
 import GRDB

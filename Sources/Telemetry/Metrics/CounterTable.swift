@@ -1,4 +1,4 @@
-// A fixed number of counters of one family, known by place: whoever counts on a hot path has no label to build and no
+// A fixed number of counters of one family, known by index: counting on a hot path has no label to build and no
 // name to look up. A counter is made when its place is counted for the first time, so that a backend sees only what
 // happens.
 

@@ -131,7 +131,7 @@ package final class PrometheusMetrics: MetricsFactory {
         return series
     }
 
-    /// The series of these labels, made when it is new. Nil over the bound: whoever asked counts for nobody.
+    /// The series of these labels, made when it is new. Returns nil over the bound; the caller's counts are dropped.
     private func series(
         _ name: String, _ dimensions: [(String, String)], _ make: (_ bounds: [Int64]) -> Series
     ) -> Series? {
