@@ -1,11 +1,11 @@
-// The few classes of bytes that the parsers of this module share.
+// The ASCII byte classes that the parsers of this module share.
 
 extension UInt8 {
     var isASCIIDigit: Bool { self &- 0x30 < 10 }
 
     var isASCIILetter: Bool { (self | 0x20) &- 0x61 < 26 }
 
-    /// Space to tilde: what event ids and idempotency keys are made of.
+    /// Space to tilde: the bytes allowed in event ids and idempotency keys.
     var isPrintableASCII: Bool { self &- 0x20 < 95 }
 }
 

@@ -1,14 +1,14 @@
 // What is remembered of a driver's clocks between events, and which correction it supports (contract, section 3,
-// "Clocks"). Pure and small: it goes in the driver's row.
+// "Clocks"). Pure and small: it is stored in the driver's row.
 
 /// The clocks that a driver's events have shown so far, in the order of their arrival.
 public struct ClockMemory: Hashable, Sendable {
-    /// A skew that only a `timestamp` said and no other event confirmed.
+    /// A skew that only a `timestamp` showed and no other event confirmed.
     public struct LoneSkew: Hashable, Sendable {
         public var skewMilliseconds: Int64
-        /// When the first event with it was received.
+        /// When the first event with this skew was received.
         public var receivedAt: Moment
-        /// Events with this skew, to the two seconds that whole-second stamps differ by. Counts to 2.
+        /// Events with this skew, within the two seconds by which whole-second stamps differ. Counts to 2.
         public var count: UInt8
 
         public init(skewMilliseconds: Int64, receivedAt: Moment, count: UInt8) {
@@ -18,11 +18,11 @@ public struct ClockMemory: Hashable, Sendable {
         }
     }
 
-    /// The last correction that was believed and not zero.
+    /// The last correction that was accepted and not zero.
     public var lastCorrectionMilliseconds: Int64?
-    /// An event had a clock that is right to the tolerance.
+    /// Whether some event had a clock that is right within the tolerance.
     public var sawRightClock: Bool
-    /// The oldest first, at most `loneSkewsMax`.
+    /// Oldest first, at most `loneSkewsMax`.
     public var loneSkews: [LoneSkew]
 
     public static let loneSkewsMax = 4
@@ -37,19 +37,19 @@ public struct ClockMemory: Hashable, Sendable {
 
     /// Lone skews older than this support nothing.
     static let recentMilliseconds: Int64 = 60 * 60 * 1000
-    /// Of two stamps in whole seconds, with a little delay.
+    /// The largest difference of two stamps in whole seconds, with a little delay.
     static let sameSkewMilliseconds: Int64 = 2 * 1000
 
-    /// The correction for an event with that skew, and why; remembers the event.
+    /// Returns the correction for an event with this skew, and the rule; remembers the event.
     ///
     /// - Parameters:
-    ///   - isOfThisAttempt: the send time is `X-Sent-At`, else `timestamp`, which a retry may repeat.
+    ///   - isOfThisAttempt: the send time is `X-Sent-At`; otherwise `timestamp`, which a retry may repeat.
     ///   - sentAfterMilliseconds: send time minus `occurred_at`, by the phone's clock.
     mutating func correction(
         forSkew skew: Int64, isOfThisAttempt: Bool, sentAfterMilliseconds: Int64, receivedAt: Moment
     ) -> (milliseconds: Int64, rule: ClockRule) {
-        // Before the tolerance: a clock that is off by about five minutes would otherwise be corrected for one delivery
-        // and not for the next, and its events change places.
+        // Checked before the tolerance: otherwise a clock that is off by about five minutes is corrected for one
+        // delivery and not for the next, and its events change places.
         if let last = lastCorrectionMilliseconds, last != 0,
             Self.distance(skew, last) <= ClockCorrection.reuseMilliseconds
         {
@@ -60,7 +60,8 @@ public struct ClockMemory: Hashable, Sendable {
             return (0, .rightClock)
         }
         if isOfThisAttempt { return (believe(skew), .sentAt) }
-        // A `timestamp` of the event's own moment says nothing about the attempt; one that is younger was made to send.
+        // A `timestamp` equal to the event's own moment says nothing about the attempt; one that is later was made
+        // at sending.
         if !knowsAClock, sentAfterMilliseconds > ClockCorrection.reuseMilliseconds {
             return (believe(skew), .firstEvents)
         }
@@ -77,12 +78,12 @@ public struct ClockMemory: Hashable, Sendable {
         return correction
     }
 
-    /// The correction that this skew and remembered ones agree on: the smaller, which has less delay in it.
+    /// The correction that this skew and remembered ones agree on: the smaller one, which contains less delay.
     ///
-    /// Agreement means that the phone's clock went on as the server's did. Two events received more than a minute apart
-    /// with one skew show it, since two late attempts would have to be late by the same time. What comes in one burst
-    /// shows it only by stamps that are the same, from three events on, and not against a clock that is known: two
-    /// events of one second that waited together look the same.
+    /// Agreement means that the phone's clock advanced as the server's did. Two events received more than a minute
+    /// apart with one skew show it, since two late attempts would have to be late by the same time. Events of one
+    /// burst show it only if their stamps are identical, from three events on, and only while no clock is known:
+    /// two events of one second that waited together look the same.
     private func agreed(_ skew: Int64, receivedAt: Moment) -> Int64? {
         for lone in loneSkews where Self.isRecent(lone, at: receivedAt) {
             let difference = Self.distance(skew, lone.skewMilliseconds)
@@ -111,13 +112,13 @@ public struct ClockMemory: Hashable, Sendable {
         distance(now.millisecondsSinceEpoch, lone.receivedAt.millisecondsSinceEpoch) <= recentMilliseconds
     }
 
-    /// Delay only adds to a skew: of the clocks that are known, the one that leaves the least of it.
+    /// Delay only adds to a skew: returns the known clock that leaves the smallest delay.
     private func lastClock(before skew: Int64) -> Int64 {
         let known = [sawRightClock ? 0 : nil, lastCorrectionMilliseconds].compactMap(\.self)
         return known.filter { $0 <= skew }.max() ?? 0
     }
 
-    /// Exact for any two, since a difference of two `Int64` fits a `UInt64`.
+    /// Exact for any two values, since the difference of two `Int64` fits a `UInt64`.
     private static func distance(_ one: Int64, _ other: Int64) -> UInt64 {
         UInt64(bitPattern: max(one, other) &- min(one, other))
     }

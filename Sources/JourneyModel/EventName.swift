@@ -1,8 +1,8 @@
-// The names of events: one table that knows both spellings, who needs a session, and the rank that orders
-// events of one millisecond (contract, section 1). It knows nothing of states; those are in Transition.swift.
+// The names of events: one table of both spellings, of the events that require a session, and of the rank that
+// orders events of one millisecond (contract, section 1). States are in Transition.swift.
 
-/// What happened, in the one canonical form that is stored. `exitedChargerAnchorZone` is two events here,
-/// because with and without a session it means two things (contract, section 1).
+/// What happened, in the one canonical form that is stored. `exitedChargerAnchorZone` is two cases here, because it
+/// means two things with and without a session (contract, section 1).
 public enum EventName: Hashable, Sendable {
     case chargerTargeted
     case enteredChargerIntentZone
@@ -26,7 +26,7 @@ public enum EventName: Hashable, Sendable {
 }
 
 extension EventName {
-    /// Every name that the contract lists, lowest lifecycle rank first; diagnostics come after all of them.
+    /// Every name that the contract lists, lowest lifecycle rank first; diagnostics rank after all of them.
     public static let listed: [EventName] = [
         .chargerTargeted, .enteredChargerIntentZone, .exitedChargerIntentZone, .anchorDwellComplete, .anchorLost,
         .activationRejected, .exclusiveActivatedByWeb, .departedCharger, .enteredMerchantZone, .visitVerifiedByWeb,
@@ -71,16 +71,16 @@ extension EventName {
         }
     }
 
-    /// The name as it is stored and forwarded. `anchorLost` and `departedCharger` share theirs.
+    /// The name as stored and forwarded. `anchorLost` and `departedCharger` share one.
     public var canonical: String { row.canonical }
 
-    /// The spelling of shipped v1 clients; a diagnostic has only the one it came with.
+    /// The spelling of shipped v1 clients; for a diagnostic, the spelling it arrived with.
     public var v1Spelling: String { row.v1Spelling }
 
-    /// Whether an event of this name without a `session_id` is refused.
+    /// Whether an event of this name is rejected without a `session_id`.
     public var requiresSession: Bool { row.requiresSession }
 
-    /// Orders events of one millisecond that no `sequence` tells apart: 0 to 14, diagnostics 15.
+    /// Orders events of one millisecond that no `sequence` distinguishes: 0 to 14, diagnostics 15.
     public var lifecycleRank: UInt8 { row.lifecycleRank }
 
     /// `native_session_<canonical>` for an event with a `session_id`, `native_presession_<canonical>` without.

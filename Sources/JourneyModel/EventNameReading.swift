@@ -1,18 +1,18 @@
-// From a spelling to an EventName: at the door, where a wrong one is a field error, and from a stored row,
-// where whatever was stored reads back. It knows neither routes nor rows.
+// From a spelling to an EventName: from a request, where a wrong one is a field error, and from a stored row, where
+// every stored name reads back. It knows neither routes nor rows.
 
 extension EventName {
-    /// Reads the member `event` of a submission, in either spelling; case counts.
+    /// Reads the member `event` of a submission, in either spelling; case-sensitive.
     ///
-    /// - Parameter pointer: of the object that the event is, for example `/events/3`; empty for a single event.
-    /// - Throws: a `FieldError` at `/event` when `spelling` is no name, at `/session_id` when the event needs a
-    ///   session and has none, or has one and must not (`anchor_lost`).
+    /// - Parameter pointer: JSON Pointer to the event object, for example `/events/3`; empty for a single event.
+    /// - Throws: a `FieldError` at `/event` when `spelling` is not a name, at `/session_id` when the event requires
+    ///   a session and has none, or must not have one and has (`anchor_lost`).
     public init(spelling: String, hasSession: Bool, at pointer: String = "") throws(FieldError) {
         var spelling = spelling
         self = try spelling.withUTF8 { Self.reading($0, hasSession: hasSession, at: pointer) }.get().name
     }
 
-    /// The same for the UTF-8 of a spelling, with the spelling itself.
+    /// The same for the UTF-8 of a spelling; also returns the spelling.
     static func reading(
         _ spelling: UnsafeBufferPointer<UInt8>, hasSession: Bool, at pointer: String = ""
     ) -> Result<(name: EventName, spelling: String), FieldError> {
@@ -24,7 +24,7 @@ extension EventName {
         }
         var name = named
         if name == .anchorLost && hasSession {
-            // `exitedChargerAnchorZone` is the one spelling that the session decides.
+            // Only `exitedChargerAnchorZone` takes its meaning from the session.
             guard text == name.canonical else {
                 return .failure(
                     FieldError(pointer: pointer + "/session_id", detail: "must be absent from anchor_lost"))
@@ -37,8 +37,8 @@ extension EventName {
         return .success((name, text))
     }
 
-    /// Reads back a stored row. For every event that `init(spelling:hasSession:at:)` accepted this answers an
-    /// equal one from its `canonical` and whether it had a session. Nil for what could never be stored.
+    /// Reads back a stored row. For every event that `init(spelling:hasSession:at:)` accepted, its `canonical` and
+    /// whether it had a session give an equal name. Nil for a name that cannot have been stored.
     public init?(canonical: String, hasSession: Bool) {
         guard Self.isName(canonical) else { return nil }
         self = Self.byCanonicalName[canonical] ?? .diagnostic(canonical)
@@ -56,7 +56,8 @@ extension EventName {
         return bytes.allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || $0 == UInt8(ascii: "_") }
     }
 
-    /// Any name, and the spelling as a String; of a listed one that is the table's own. Nil for what is no name.
+    /// Any valid name, and its spelling as a String (for a listed name the table's own String). Nil if it is not a
+    /// name.
     private static func named(_ spelling: UnsafeBufferPointer<UInt8>) -> (EventName, String)? {
         for row in spellings where row.length == spelling.count && row.text.utf8.elementsEqual(spelling) {
             return (row.name, row.text)
@@ -66,8 +67,9 @@ extension EventName {
         return (.diagnostic(text), text)
     }
 
-    /// Both spellings of every listed name, and one that the app's source documents use besides. The shared `exitedChargerAnchorZone` leads to `anchorLost`, the one of the
-    /// two without a session, because it comes first.
+    /// Both spellings of every listed name, and one more that the app's source documents use. The shared
+    /// `exitedChargerAnchorZone` maps to `anchorLost`, the one of the two without a session, because it comes
+    /// first.
     private static let spellings =
         listed.map { (text: $0.canonical, length: $0.canonical.utf8.count, name: $0) }
         + listed.map { (text: $0.v1Spelling, length: $0.v1Spelling.utf8.count, name: $0) }

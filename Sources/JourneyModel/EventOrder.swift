@@ -1,12 +1,13 @@
-// The contract's total order of a driver's events (section 1, "The order"). It compares what is stored and
-// knows nothing of arrival.
+// The contract's total order of a driver's events (section 1, "The order"). Compares stored members only, never the
+// order of arrival.
 
 import Foundation
 
 extension OrderedEvent: Comparable {
-    /// Corrected time; the server's expiries after every client event of their millisecond; `sequence`, an
-    /// absent one before every present one; events with a fraction of a second before those without; lifecycle rank;
-    /// event_id as bytes; idempotency key as bytes. The last three say nothing of two events that `sharesSecond`.
+    /// Compares by corrected time; the server's expiries after every client event of their millisecond; `sequence`,
+    /// an absent one before every present one; events with a fraction of a second before those without; lifecycle
+    /// rank; event_id as bytes; idempotency key as bytes. The last three do not decide between two events that
+    /// `sharesSecond`.
     ///
     /// Two stored events of one driver never tie: their idempotency keys differ.
     public static func < (earlier: OrderedEvent, later: OrderedEvent) -> Bool {
@@ -17,8 +18,8 @@ extension OrderedEvent: Comparable {
         return earlier.precedesByRank(later)
     }
 
-    /// Whether both came without a fraction of a second, at one time and with one sequence: then the journey before
-    /// them decides which is first.
+    /// Whether both events came without a fraction of a second, at one time and with one sequence. The journey
+    /// before them then decides which is first.
     public func sharesSecond(with other: OrderedEvent) -> Bool {
         isWholeSecond && other.isWholeSecond && occurredAt == other.occurredAt && origin == other.origin
             && sequence == other.sequence
@@ -35,8 +36,8 @@ extension OrderedEvent: Comparable {
         return earlier.idempotencyKey.utf8.lexicographicallyPrecedes(later.idempotencyKey.utf8)
     }
 
-    /// To compare sequences only where both events have one would not be transitive: A(1) < B(2), and C without
-    /// one could be pushed between them by its rank from either side.
+    /// Comparing sequences only where both events have one would not be transitive: A(1) < B(2), and an event C
+    /// without one could be placed between them by its rank from either side.
     private static func precedes(_ earlier: Int64?, _ later: Int64?) -> Bool {
         guard let later else { return false }
         guard let earlier else { return true }
@@ -44,7 +45,7 @@ extension OrderedEvent: Comparable {
     }
 }
 
-/// Equal to the byte. `==` on String finds canonically equivalent texts equal, which a database does not.
+/// Byte equality. `==` on String treats canonically equivalent texts as equal, which a database does not.
 package func haveSameBytes(_ one: String, _ other: String) -> Bool {
     guard one.utf8.count == other.utf8.count else { return false }
     var (one, other) = (one, other)

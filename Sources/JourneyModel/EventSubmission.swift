@@ -1,8 +1,8 @@
-/// One event as a client sent it, decoded and valid in itself. Whether its key was used before, and whose
-/// its session is, only the store knows.
+/// One event as a client sent it, decoded and valid in itself. Only the store knows whether its key was used before
+/// and which driver its session belongs to.
 public struct EventSubmission: Hashable, Sendable {
     public var name: EventName
-    /// The client's own spelling of the name, kept beside the canonical one.
+    /// The client's own spelling of the name, stored in addition to the canonical one.
     public var spelling: String
     public var schemaVersion: String
     /// 1 to 128 printable ASCII characters.
@@ -14,7 +14,7 @@ public struct EventSubmission: Hashable, Sendable {
     public var merchantID: String?
     /// As sent, uncorrected.
     public var occurredAt: Moment
-    /// `occurred_at` to the letter, with its offset and its digits.
+    /// `occurred_at` exactly as sent, with its offset and its digits.
     public var occurredAtText: String
     /// The header `X-Sent-At`, by the phone's clock at this attempt.
     public var sentAt: Moment?
@@ -23,9 +23,9 @@ public struct EventSubmission: Hashable, Sendable {
     public var source: String
     public var appState: String?
     public var sequence: Int64?
-    /// A JSON object, compact, members in the order they were sent; at most 8 KiB of UTF-8.
+    /// A JSON object, compact, members in the order sent; at most 8 KiB of UTF-8.
     public var metadata: String?
-    /// `metadata.previous_state`, where that is a state's name: in which state the client was before the event.
+    /// `metadata.previous_state` if it is the name of a state: the client's state before the event.
     public var previousState: JourneyState?
     /// Equal for two submissions exactly when their parsed members without `timestamp` are equal. A repeat may also
     /// differ in `app_state` and `schema_version`: see `canonicalForm(appState:schemaVersion:)`. Canonical JSON in

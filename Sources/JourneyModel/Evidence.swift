@@ -1,9 +1,9 @@
-// What a phone's word about its own state adds to the table of transitions (contract, section 1, "What is implied").
-// Shipped clients say in `metadata.previous_state` from which state they made a transition. Where the server is behind
-// that state, events are missing, and the way there is proven. It knows no order and no deadlines.
+// How a phone's report of its own state extends the table of transitions (contract, section 1, "What is implied").
+// Shipped clients send in `metadata.previous_state` the state from which they made a transition. If the server is
+// behind that state, events are missing, and the steps to it are proven. Knows no order and no deadlines.
 
 extension Journey {
-    /// What an event does here: the missing steps that it proves, then its own transition.
+    /// The effect of an event in this journey: the missing steps that it proves, then its own transition.
     struct Course: Hashable {
         var implied: ImpliedSteps
         var transition: Transition
@@ -21,7 +21,8 @@ extension Journey {
             if let eventSessionID = event.sessionID, !haveSameBytes(eventSessionID, sessionID) {
                 return courseOfOtherSession(event)
             }
-            // Whoever ends a session names it; without a name it is a journey before its session that is ended.
+            // An event that ends a session names it; without a session id it ends a journey that has no session
+            // yet.
             if event.sessionID == nil, event.name == .webRequestedEnd { return Course(.rejected(.noSuchTransition)) }
         } else if isOver(event.sessionID) {
             return Course(direct)
@@ -29,19 +30,19 @@ extension Journey {
         return provenCourse(of: event) ?? Course(direct)
     }
 
-    /// Nil when the event gives no evidence, or says nothing that is not known.
+    /// Nil when the event gives no evidence, or none that is new.
     private func provenCourse(of event: OrderedEvent) -> Course? {
         guard let evidence = event.evidence, evidence != state else { return nil }
         if evidence == .sessionEnded {
-            // The end was lost, and nobody can say which it was: the next journey begins with a reset.
+            // The end was lost, and its kind cannot be known: the next journey begins with a reset.
             return state == .idle ? nil : Course(Transition(from: evidence, on: event.name))
         }
         guard let path = ImpliedSteps.path(from: state, to: evidence) else { return nil }
         return Course(Transition(from: evidence, on: event.name), after: path)
     }
 
-    /// A session in progress is closed by the beginning of another one, and by what only happens within another one.
-    /// The end of another session ends nothing: it may be yesterday's timer.
+    /// A session in progress is closed when another one begins, and by an event that only happens within another
+    /// one. The end of another session ends nothing: it may be an old timer.
     private func courseOfOtherSession(_ event: OrderedEvent) -> Course {
         guard !isOver(event.sessionID) else { return Course(.rejected(.noSuchTransition)) }
         switch event.name {
@@ -64,7 +65,7 @@ extension Journey {
             after: ImpliedSteps.path(from: .sessionEnded, to: evidence) ?? [])
     }
 
-    /// A session that has ended is not begun again by what a phone says of it.
+    /// An ended session is not restarted by a phone's report.
     private func isOver(_ eventSessionID: String?) -> Bool {
         guard let eventSessionID else { return false }
         return haveSameBytes(eventSessionID, previousSessionID)
@@ -73,8 +74,8 @@ extension Journey {
 }
 
 extension OrderedEvent {
-    /// `previousState` where the table has a transition of this event from it; within a session only for an event that
-    /// names one.
+    /// `previousState` if the table has a transition of this event from it; a state within a session counts only
+    /// for an event that names a session.
     var evidence: JourneyState? {
         guard let previousState, case .to = Transition(from: previousState, on: name) else { return nil }
         return previousState.hasSessionInProgress && sessionID == nil ? nil : previousState

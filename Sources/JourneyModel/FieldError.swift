@@ -1,5 +1,5 @@
-/// One thing wrong with one member of a request body or one header: the wire's
-/// `{"pointer":"/occurred_at","detail":"..."}` (contract, section 5).
+/// One error in one member of a request body or one header: the wire's `{"pointer":"/occurred_at","detail":"..."}`
+/// (contract, section 5).
 public struct FieldError: Error, Hashable, Sendable {
     /// A JSON Pointer (RFC 6901) into the body; for a header its field name, for example `Idempotency-Key`.
     public var pointer: String

@@ -1,19 +1,20 @@
-// The fold: a journey is what its events make of it, one after another in the contract's order (EventOrder.swift).
-// It asks no clock and stores nothing; deadlines pass because an event, or `now`, lies after them.
+// The fold: a journey is the result of its events, applied one after another in the contract's order
+// (EventOrder.swift). It reads no clock and stores nothing; a deadline passes because an event, or `now`, lies
+// after it.
 //
-// A deadline has a place in the same order as the events: that of the expiry which the server stores for it.
-// Whether that expiry is stored already or not therefore changes no verdict and no state, and a stored expiry
-// whose deadline was moved or cleared by a late event finds nothing to end.
+// A deadline has a place in the same order as the events: that of the expiry that the server stores for it. Whether
+// that expiry is already stored therefore changes no verdict and no state, and a stored expiry whose deadline was
+// moved or cleared by a late event has no effect.
 
 extension Journey {
-    /// Takes one event at its place in the order: first the deadlines that lie before it, then the event.
+    /// Applies one event at its place in the order: first the deadlines before it, then the event.
     ///
     /// An event of `origin` server ends the session exactly when it is the expiry of a deadline that is running
     /// now, at that millisecond and for that session. Otherwise its verdict is `.none`.
     ///
-    /// The journey afterwards and the verdict depend on nothing but this journey and the event. So when a refold
-    /// arrives at the journey that was stored after the same event before, all that follows stays as it was, and
-    /// the refold may stop there.
+    /// The resulting journey and the verdict depend only on this journey and the event. So a refold may stop as
+    /// soon as it reaches the journey that was stored after the same event before: everything that follows is
+    /// unchanged.
     public mutating func apply(_ event: OrderedEvent) -> Verdict {
         while takeDeadline(before: event) != nil {}
         switch event.origin {
@@ -22,7 +23,7 @@ extension Journey {
         }
     }
 
-    /// The expiry of this journey's running deadline, if it is the one; ends the session.
+    /// Ends the session if the event is the expiry of this journey's running deadline.
     private mutating func applyExpiry(_ event: OrderedEvent) -> Verdict {
         guard let deadline = nextDeadline, deadline.name == event.name, deadline.at == event.occurredAt,
             haveSameBytes(event.sessionID, sessionID)
@@ -46,7 +47,7 @@ extension Journey {
         }
     }
 
-    /// An implied step happened at the time of the event that proves it: that is the latest it can have happened, so a
+    /// An implied step is dated at the event that proves it. That is the latest time it can have happened, so a
     /// deadline that it starts never passes too early.
     private mutating func take(_ step: EventName, provedBy event: OrderedEvent) {
         switch step {
@@ -61,7 +62,7 @@ extension Journey {
         }
     }
 
-    /// What a transition sets beside the state, by where it leads.
+    /// Sets the members that change with the state, by destination.
     private mutating func move(to destination: JourneyState, by name: EventName, on event: OrderedEvent) {
         switch (name, destination) {
         case (.reset, _):
@@ -83,8 +84,8 @@ extension Journey {
         state = destination
     }
 
-    /// chargerTargeted names this journey's charger while none is reached yet, and the next journey's after the
-    /// end. One without a `charger_id` names nothing.
+    /// chargerTargeted names this journey's charger before one is reached, and the next journey's charger after the
+    /// end. One without a `charger_id` has no effect.
     private mutating func setTarget(_ event: OrderedEvent) {
         guard event.name == .chargerTargeted, let chargerID = event.chargerID else { return }
         switch state {
@@ -94,7 +95,7 @@ extension Journey {
         }
     }
 
-    /// No deadline runs in an ended session; its id stays until the reset.
+    /// No deadline runs in an ended session; its id remains until the reset.
     mutating func end(by name: EventName) {
         state = .sessionEnded
         graceDeadline = nil
@@ -108,23 +109,23 @@ extension Journey {
             }
     }
 
-    /// To a fresh journey, from SESSION_ENDED or from one that is given up.
+    /// Starts a fresh journey, from SESSION_ENDED or from a journey that is abandoned.
     private mutating func reset() {
         self = Journey(targetChargerID: nextTargetChargerID, previousSessionID: sessionID ?? previousSessionID)
     }
 }
 
-/// Folding more than one event.
+/// Folds more than one event.
 public enum Fold {
-    /// Another number whenever the same events may fold to another journey than with the release before: then stored
-    /// journeys are folded again. 1 knew neither evidence nor an order within a second.
+    /// Changes whenever the same events may fold to a different journey than in the release before; stored journeys
+    /// are then refolded. Version 1 had neither evidence nor an order within a second.
     public static let rulesVersion: Int64 = 2
 
-    /// A driver's events in the order in which the fold takes them.
+    /// Returns a driver's events in the order in which the fold applies them.
     ///
-    /// - Parameter events: in the order of arrival.
+    /// - Parameter events: in order of arrival.
     public static func inOrder(_ events: [OrderedEvent], from start: Journey = Journey()) -> [OrderedEvent] {
-        // Sorted by the order of arrival where `<` does not decide: places within a second come from that.
+        // Where `<` does not decide, events are sorted by arrival; the order within a second is derived from that.
         let sorted = events.indices.sorted { one, other in
             if events[one].sharesSecond(with: events[other]) { return one < other }
             return events[one] < events[other]
@@ -149,8 +150,8 @@ public enum Fold {
         return ordered
     }
 
-    /// The verdict and the journey after each of `events`, which are in the order of the fold (`inOrder`), starting from
-    /// the journey after the event before the first of them.
+    /// Returns the verdict on and the journey after each of `events`, which must be in the order of the fold
+    /// (`inOrder`), starting from the journey before the first of them.
     public static func replay(
         _ events: some Sequence<OrderedEvent>, from start: Journey = Journey()
     ) -> [(verdict: Verdict, journey: Journey)] {

@@ -8,10 +8,10 @@ public struct DriverID: Hashable, Sendable, CustomStringConvertible {
 
     public var description: String { rawValue }
 
-    /// Begins the id of every driver of `dwell simulate`. A person's id is `drv_...`, or what a holder of the signing key
-    /// puts into a token, so no client can choose it.
+    /// Prefix of the id of every driver of `dwell simulate`. A person's id is `drv_...`, or whatever a holder of
+    /// the signing key puts into a token, so no client can choose it.
     public static let simulatedPrefix = "simulated-"
 
-    /// A driver of `dwell simulate`, who is in no figure and goes to no analytics.
+    /// A driver of `dwell simulate`: left out of all metrics and never sent to analytics.
     public var isSimulated: Bool { rawValue.utf8.starts(with: Self.simulatedPrefix.utf8) }
 }

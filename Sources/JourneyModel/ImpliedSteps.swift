@@ -1,9 +1,9 @@
-// Steps of a journey that nobody reported and that a later event proves (contract, section 1, "What is implied").
-// Which steps an event implies is decided in Evidence.swift and Transition.swift.
+// Steps of a journey that were not reported and that a later event proves (contract, section 1, "What is implied").
+// Evidence.swift and Transition.swift decide which steps an event implies.
 
 /// A set of implied steps. A verdict implies each step at most once, and always in the order of `inOrder`.
 ///
-/// The bits are stored in databases: one that was given once is never given to another step.
+/// The bits are stored in databases: a bit is never reused for another step.
 public struct ImpliedSteps: OptionSet, Hashable, Sendable {
     public var rawValue: UInt8
 
@@ -11,7 +11,7 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
         self.rawValue = rawValue
     }
 
-    /// SESSION_ENDED is left, or a journey in progress is given up for the next one.
+    /// SESSION_ENDED is left, or a journey in progress is abandoned for the next one.
     public static let reset = ImpliedSteps(rawValue: 1)
     public static let enteredChargerIntentZone = ImpliedSteps(rawValue: 2)
     public static let anchorDwellComplete = ImpliedSteps(rawValue: 4)
@@ -21,13 +21,13 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
     public static let departedCharger = ImpliedSteps(rawValue: 64)
     public static let enteredMerchantZone = ImpliedSteps(rawValue: 128)
 
-    /// From IDLE to AT_MERCHANT, by the event that leads from each state to the next.
+    /// From IDLE to AT_MERCHANT: each state and the event that leads from it to the next.
     private static let forward: [(from: JourneyState, step: ImpliedSteps)] = [
         (.idle, .enteredChargerIntentZone), (.nearCharger, .anchorDwellComplete),
         (.anchored, .exclusiveActivatedByWeb), (.sessionActive, .departedCharger), (.inTransit, .enteredMerchantZone),
     ]
 
-    /// No path needs another order: exits come after the way in, and before a session.
+    /// One order serves every path: exits come after the way in, and before a session.
     private static let steps: [(step: ImpliedSteps, name: EventName)] = [
         (.reset, .reset), (.enteredChargerIntentZone, .enteredChargerIntentZone),
         (.anchorDwellComplete, .anchorDwellComplete), (.anchorLost, .anchorLost),
@@ -37,12 +37,12 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
 
     public var count: Int { rawValue.nonzeroBitCount }
 
-    /// The events that the steps stand for, first step first.
+    /// The events of the steps, first step first.
     public var inOrder: [EventName] {
         isEmpty ? [] : Self.steps.filter { contains($0.step) }.map(\.name)
     }
 
-    /// Calls `body` with each step, first step first, without asking for memory.
+    /// Calls `body` with each step, first step first, without allocating.
     func forEachInOrder(_ body: (EventName) -> Void) {
         for (step, name) in Self.steps where contains(step) { body(name) }
     }
@@ -50,10 +50,11 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
     /// Canonical names, first step first: the wire's `implied`.
     public var names: [String] { inOrder.map(\.canonical) }
 
-    /// Reads the wire's `implied`. Names of another release are left out.
+    /// Reads the wire's `implied`. Names unknown to this release are ignored.
     ///
-    /// `exitedChargerAnchorZone` is the anchor lost after a dwell or before the exit from the intent zone, the departure
-    /// beside other steps of a session. Where it is the only step, `state`, in which the driver is now, has to tell.
+    /// `exitedChargerAnchorZone` is the lost anchor after a dwell or before the exit from the intent zone, and the
+    /// departure alongside other steps of a session. If it is the only step, `state`, the driver's state now,
+    /// decides.
     public init(names: [String], state: JourneyState) {
         self = []
         for name in names where name != EventName.anchorLost.canonical {
@@ -66,8 +67,9 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
         insert(isDeparture ? .departedCharger : .anchorLost)
     }
 
-    /// The shortest way between two states by what phones report; nil when there is none. From SESSION_ENDED it begins
-    /// with the reset; to SESSION_ENDED none leads, because why a session ended is never implied.
+    /// The shortest path between two states through events that phones report; nil when there is none. From
+    /// SESSION_ENDED it begins with the reset; no path leads to SESSION_ENDED, because the reason for a session's
+    /// end is never implied.
     static func path(from start: JourneyState, to end: JourneyState) -> ImpliedSteps? {
         switch (start, end) {
         case (_, _) where start == end: return []

@@ -1,4 +1,4 @@
-/// What the fold knows of a driver after an event: all that the next event's verdict depends on.
+/// A driver's state in the fold after an event: everything that the next event's verdict depends on.
 public struct Journey: Hashable, Sendable {
     /// Why a session, or a journey before its session, is over. Raw values are the wire's spelling.
     public enum Ending: String, Hashable, Sendable, CaseIterable {
@@ -8,12 +8,12 @@ public struct Journey: Hashable, Sendable {
         case requested
         /// Another session of the same driver began.
         case superseded
-        /// The phone went on to its next journey without saying how this one ended.
+        /// The phone started its next journey without reporting how this one ended.
         case reset
     }
 
     public var state: JourneyState
-    /// The session in progress, or in SESSION_ENDED the one that ended; nil before a session began.
+    /// The session in progress, or in SESSION_ENDED the one that ended; nil before a session begins.
     public var sessionID: String?
     /// The charger of this journey (`charger_id` of the latest chargerTargeted, or of the event that entered the zone).
     public var targetChargerID: String?
@@ -23,10 +23,11 @@ public struct Journey: Hashable, Sendable {
     public var graceDeadline: Moment?
     /// Runs in SESSION_ACTIVE, IN_TRANSIT and AT_MERCHANT.
     public var hardDeadline: Moment?
-    /// Why it ended, in SESSION_ENDED only; nil there for a journey whose end was deleted for its age before this
-    /// was kept. Never `superseded` or `reset`: what ends a session so leaves SESSION_ENDED at once.
+    /// Why the session ended; set in SESSION_ENDED only. Nil there for a journey whose end was deleted by retention
+    /// before this member existed. Never `superseded` or `reset`: a session that ends so leaves SESSION_ENDED at
+    /// once.
     public var endedBy: Ending?
-    /// The driver's session before `sessionID`: it is over, and no event of it starts it again or moves another.
+    /// The driver's session before `sessionID`: it is over, and none of its events restarts it or moves another.
     public var previousSessionID: String?
 
     public init(
@@ -44,7 +45,7 @@ public struct Journey: Hashable, Sendable {
         self.previousSessionID = previousSessionID
     }
 
-    /// Equal to the byte, so that a refold stops exactly where the stored journey is the same.
+    /// Byte equality, so that a refold stops exactly where the stored journey is the same.
     public static func == (one: Journey, other: Journey) -> Bool {
         one.state == other.state && one.graceDeadline == other.graceDeadline && one.hardDeadline == other.hardDeadline
             && one.endedBy == other.endedBy && haveSameBytes(one.sessionID, other.sessionID)
@@ -55,8 +56,8 @@ public struct Journey: Hashable, Sendable {
 }
 
 extension Journey {
-    /// Why the session in progress of this journey is over in the journey after the next event, which left it without
-    /// passing through SESSION_ENDED. Nil when it is not over, or ended like any other.
+    /// Why the session in progress of this journey is over in `next`, the journey after the next event, which left
+    /// it without passing through SESSION_ENDED. Nil when it is not over, or ended like any other.
     public func closing(by next: Journey) -> Ending? {
         guard state.hasSessionInProgress, !haveSameBytes(sessionID, next.sessionID) else { return nil }
         return next.sessionID == nil ? .reset : .superseded

@@ -1,29 +1,29 @@
-// The order of events that came with one time in whole seconds and one sequence, or none (contract, section 1, "The
-// order"): one after the other, whichever is legal after those before it. Clients that send whole seconds send what
-// happened within one in any order, and nothing but the journey tells which came first.
+// The order of events that came with the same time in whole seconds and the same sequence, or none (contract,
+// section 1, "The order"): each next event is one that is legal after those before it. Clients with whole-second
+// times send the events of one second in any order, and only the journey shows which came first.
 
 /// Finds the order of events that all `sharesSecond` with each other.
 public enum OrderWithinSecond {
-    /// So many events of one second, the first to arrive, are put in order; any more follow them in the order of
-    /// arrival. A phone has a handful, and the work grows with the cube.
+    /// At most this many events of one second, the first to arrive, are ordered; the rest follow in order of
+    /// arrival. A phone sends a handful, and the work grows with the cube.
     public static let searchedMax = 32
 
-    /// The order of `events`, as indexes into it.
+    /// Returns the order of `events`, as indexes into it.
     ///
-    /// Each time the next one is taken from the first of these that has any:
+    /// Each next event is taken from the first nonempty group:
     ///
-    /// 1. what moves the state. Of several the one after which the fewest of the rest are out of reach, implied steps
-    ///    counted in; then one that is legal as it is, by the table and by its evidence, before one with implied steps, of
-    ///    those the fewest first; then the one after which the most of the rest are legal without implied steps; then one
-    ///    that does not end the journey, and of ends the lowest lifecycle rank; then the first to arrive.
-    /// 2. what moves nothing, by lifecycle rank and ids.
-    /// 3. what is rejected, by lifecycle rank and ids.
+    /// 1. events that move the state. Of several, the one that leaves the fewest of the rest out of reach, counting
+    ///    implied steps; then one that is legal directly, by the table and by its evidence, before one with implied
+    ///    steps, fewest first; then the one after which the most of the rest are legal without implied steps; then
+    ///    one that does not end the journey, and among ends the lowest lifecycle rank; then the first to arrive.
+    /// 2. events that move nothing, by lifecycle rank and ids.
+    /// 3. rejected events, by lifecycle rank and ids.
     ///
-    /// Events that are the same to the fold stand in the order of their ids.
+    /// Events that are the same to the fold are in the order of their ids.
     ///
     /// - Parameters:
-    ///   - events: in the order of arrival.
-    ///   - journey: before the first of them, deadlines that lie before them taken.
+    ///   - events: in order of arrival.
+    ///   - journey: before the first of them, with the deadlines before them applied.
     public static func order(of events: [OrderedEvent], from journey: Journey) -> [Int] {
         guard events.count > 1 else { return Array(events.indices) }
         var journey = journey
@@ -48,7 +48,8 @@ public enum OrderWithinSecond {
                 (best, fit) = (place, other)
             }
         }
-        // Of several that are the same to the fold, it does not matter which: so it is always the same one.
+        // Among several that are the same to the fold any would do; always choosing the same one makes the order
+        // deterministic.
         let chosen = left[best].event
         for place in left.indices where left[place].event.isSame(asFact: chosen) {
             if left[place].event.precedesByRank(left[best].event) { best = place }
@@ -57,11 +58,12 @@ public enum OrderWithinSecond {
     }
 }
 
-/// An event that has no place yet.
+/// An event that is not placed yet.
 private struct Candidate {
     let index: Int
     let event: OrderedEvent
-    /// From where its transition leads without implied steps, and where to; both empty for what moves nothing.
+    /// The states from which its transition leads without implied steps, and where to; both empty for an event that
+    /// moves nothing.
     let sources: StateSet
     let destination: StateSet
 
@@ -105,8 +107,8 @@ private struct StateSet: OptionSet {
         rawValue = 1 << bit
     }
 
-    /// With all that implied steps lead to from one of them, but for those that begin with a reset: what would need one
-    /// is of another journey.
+    /// Adds every state that implied steps reach from one of these, except through a reset: an event that needs a
+    /// reset belongs to another journey.
     var withImpliedSteps: StateSet {
         JourneyState.allCases.reduce(into: self) { all, start in
             if contains(StateSet(start)) { all.formUnion(Self.reached(from: start)) }
@@ -123,7 +125,7 @@ private struct StateSet: OptionSet {
     }
 }
 
-/// How well an event comes next.
+/// How well an event fits as the next one.
 private struct Fit {
     private enum Kind: Int {
         case legal
@@ -134,10 +136,10 @@ private struct Fit {
 
     private let kind: Kind
     private let impliedCount: Int
-    /// Of the others, how many nothing leads to any more, with implied steps and without.
+    /// How many of the others can no longer be reached, with implied steps and without.
     private let outOfReach: Int
     private let illegal: Int
-    /// 0 for what does not end the journey, else its lifecycle rank.
+    /// 0 for an event that does not end the journey, otherwise its lifecycle rank.
     private let endRank: UInt8
 
     init(_ candidate: Candidate, among left: [Candidate], in journey: Journey) {
@@ -153,7 +155,7 @@ private struct Fit {
             self.init(isHere ? .legal : .staysWhereItIs)
         case .to(let destination, let further):
             let implied = course.implied.union(further)
-            // What the table itself implies for a phone in this very state is nothing that is missing.
+            // Steps that the table itself implies for a phone in exactly this state are not missing.
             let isExact = event.evidence.map { $0 == journey.state } ?? implied.isEmpty
             let start = StateSet(destination)
             self.init(
@@ -172,7 +174,7 @@ private struct Fit {
         self.endRank = endRank
     }
 
-    /// How many of the others begin in no state that the others lead to from `start`.
+    /// How many of the others start in no state that the others reach from `start`.
     private static func count(
         notFrom start: StateSet, after candidate: Candidate, _ left: [Candidate], implying: Bool
     ) -> Int {
@@ -189,7 +191,7 @@ private struct Fit {
 
     private var moves: Bool { kind == .legal || kind == .legalByImplication }
 
-    /// `isEarlierById`: by rank and ids. Equal otherwise, the first to arrive stays the first.
+    /// `isEarlierById`: by rank and ids. On a tie the first to arrive stays first.
     func precedes(_ other: Fit, isEarlierById: Bool) -> Bool {
         guard moves, other.moves else {
             return kind != other.kind ? kind.rawValue < other.kind.rawValue : isEarlierById
@@ -203,7 +205,7 @@ private struct Fit {
 }
 
 extension OrderedEvent {
-    /// Whether the fold cannot tell them apart.
+    /// Whether the fold treats both alike.
     fileprivate func isSame(asFact other: OrderedEvent) -> Bool {
         name == other.name && previousState == other.previousState && gracePeriodSeconds == other.gracePeriodSeconds
             && hardTimeoutSeconds == other.hardTimeoutSeconds && haveSameBytes(sessionID, other.sessionID)

@@ -1,10 +1,10 @@
-/// A stored event as the fold sees it: its meaning, its place in the order, and the durations that were in
-/// force when it was stored. `<` is the contract's order (`EventOrder.swift`) but for events of one whole second, whose
-/// order depends on the journey before them (`OrderWithinSecond.swift`).
+/// A stored event as the fold sees it: its meaning, its place in the order, and the durations in force when it was
+/// stored. `<` is the contract's order (`EventOrder.swift`), except for events of one whole second, whose order
+/// depends on the journey before them (`OrderWithinSecond.swift`).
 public struct OrderedEvent: Hashable, Sendable {
     public enum Origin: UInt8, Hashable, Sendable {
         case client = 0
-        /// An expiry that the server stored itself; comes after every client event of its millisecond.
+        /// An expiry stored by the server; comes after every client event of its millisecond.
         case server = 1
     }
 
@@ -17,10 +17,10 @@ public struct OrderedEvent: Hashable, Sendable {
     public var eventID: String
     public var idempotencyKey: String
     public var origin: Origin
-    /// The state in which the client says that it was before the event; nil when it says nothing.
+    /// The state that the client reports it was in before the event; nil when not reported.
     public var previousState: JourneyState?
-    /// `occurred_at` came without a fraction of a second: among the events of its millisecond the fold finds its place
-    /// by what is legal (OrderWithinSecond.swift).
+    /// `occurred_at` came without a fraction of a second: the fold places it among the events of its millisecond by
+    /// what is legal (OrderWithinSecond.swift).
     public var isWholeSecond: Bool
     /// `gracePeriodSeconds` and `hardTimeoutSeconds` of the settings stored with this event.
     public var gracePeriodSeconds: Int

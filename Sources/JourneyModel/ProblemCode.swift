@@ -1,5 +1,5 @@
-// The stable codes of section 5 of the contract, in one list with what each promises. Which error of the program
-// becomes which code is decided in API; the sentence for the person is written there too.
+// The stable codes of section 5 of the contract, in one list with what each promises. API maps the program's errors
+// to these codes and writes the sentence for the person.
 
 /// The member `code` of a problem. A client may switch over these; none is ever renamed.
 public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
@@ -19,25 +19,25 @@ public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
     case idempotencyKeyReused = "idempotency_key_reused"
     case rateLimited = "rate_limited"
     case headerFieldsTooLarge = "header_fields_too_large"
-    /// May or may not have been stored: send the same key again.
+    /// May or may not have been stored: retry with the same key.
     case internalError = "internal_error"
     case notImplemented = "not_implemented"
-    /// The server is starting, draining or full: not stored, send again.
+    /// The server is starting, draining or full: not stored, retry.
     case serviceUnavailable = "service_unavailable"
-    /// The database does not take writes: not stored, send again.
+    /// The database accepts no writes: not stored, retry.
     case storeUnavailable = "store_unavailable"
-    /// Something that the server calls does not answer, Apple's key set for example.
+    /// A service that the server calls does not respond, for example Apple's key set.
     case upstreamUnavailable = "upstream_unavailable"
     case httpVersionNotSupported = "http_version_not_supported"
 
     /// The HTTP status, 400 to 599.
     public var status: Int { meaning.status }
 
-    /// A short name for a person, the same for every occurrence (RFC 9457, section 3.1.3).
+    /// A short name for people, the same for every occurrence (RFC 9457, section 3.1.3).
     public var title: String { meaning.title }
 
-    /// Whether the same request can succeed later: after `Retry-After` with 429 and 503, at any time with 408,
-    /// and with 500 under the same key, which finds out whether the event was stored.
+    /// Whether the same request can succeed later: after `Retry-After` with 429 and 503, at any time with 408, and
+    /// with 500 under the same key, which shows whether the event was stored.
     public var isRetryable: Bool {
         switch status {
         case 408, 429, 500, 503: true
@@ -45,7 +45,7 @@ public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// RFC 9457, section 3.1.1: names the kind of problem and is not meant to be fetched.
+    /// RFC 9457, section 3.1.1: identifies the kind of problem and is not meant to be fetched.
     public var typeURI: String { "urn:dwell:problem:" + rawValue }
 
     private var meaning: (status: Int, title: String) {

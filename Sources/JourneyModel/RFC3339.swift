@@ -1,21 +1,21 @@
-// Times as RFC 3339 writes them (section 5.6), to and from a Moment. No time zone database and no formatter:
-// the offset in the text is all that counts. Years 0000 to 9999 of the proleptic Gregorian calendar.
+// Parses and formats times as of RFC 3339, section 5.6, to and from a Moment. No time zone database and no
+// formatter: only the offset in the text counts. Years 0000 to 9999 of the proleptic Gregorian calendar.
 
 import GregorianCalendar
 
 public enum RFC3339 {
-    /// 0000-01-01T00:00:00.000Z and 9999-12-31T23:59:59.999Z, the first and the last that can be written.
+    /// 0000-01-01T00:00:00.000Z and 9999-12-31T23:59:59.999Z, the first and the last moment that can be written.
     static let earliest = Moment(millisecondsSinceEpoch: -62_167_219_200_000)
     static let latest = Moment(millisecondsSinceEpoch: 253_402_300_799_999)
 
-    /// The moment of a `date-time`, its fraction cut off to milliseconds, however many digits it has.
+    /// Parses a `date-time`. Its fraction, of any number of digits, is truncated to milliseconds.
     ///
     /// Strict: the offset is required (`Z`, `z` or `±hh:mm`, `-00:00` too), the separator is `T` or `t`, every
-    /// field has all its digits and a value that exists. Nil for anything else, and for an instant that lies,
-    /// in UTC, outside the years 0000 to 9999.
+    /// field has all its digits and a valid value. Nil for anything else, and for an instant that lies, in UTC,
+    /// outside the years 0000 to 9999.
     ///
-    /// A leap second (`:60`, only where UTC has 23:59 on the last day of a month) counts as the last millisecond
-    /// of its minute. Moment has no place for it, and so it stays before the midnight that follows.
+    /// A leap second (`:60`, only where UTC has 23:59 on the last day of a month) becomes the last millisecond of
+    /// its minute. Moment cannot represent it, and this keeps it before the midnight that follows.
     public static func moment(from utf8: UnsafeBufferPointer<UInt8>) -> Moment? {
         var scanner = RFC3339Scanner(utf8)
         guard let date = scanner.date(), scanner.take("T", or: "t"), let time = scanner.time(),
@@ -39,8 +39,8 @@ public enum RFC3339 {
         return text.withUTF8 { moment(from: $0) }
     }
 
-    /// `2026-11-16T20:00:00.250Z`: in UTC, always with three digits of fraction. A moment outside the years 0000
-    /// to 9999 is written as the first or the last millisecond of them.
+    /// `2026-11-16T20:00:00.250Z`: in UTC, always with three digits of fraction. A moment outside the years 0000 to
+    /// 9999 is clamped to their first or last millisecond.
     public static func text(of moment: Moment) -> String {
         let milliseconds = Int(min(max(moment, earliest), latest).millisecondsSinceEpoch)
         let millisecondOfDay = (milliseconds % 86_400_000 + 86_400_000) % 86_400_000
@@ -71,7 +71,7 @@ public enum RFC3339 {
     }
 }
 
-/// The fields of a `date-time`, each with exactly its digits.
+/// Reads the fields of a `date-time`, each with exactly its digits.
 private struct RFC3339Scanner {
     private let bytes: UnsafeBufferPointer<UInt8>
     private var position = 0
@@ -82,7 +82,7 @@ private struct RFC3339Scanner {
 
     var isAtEnd: Bool { position == bytes.count }
 
-    /// `full-date`, a day that exists.
+    /// `full-date`, a valid day.
     mutating func date() -> GregorianDate? {
         guard let year = number(digits: 4), take("-"), let month = number(digits: 2), (1...12).contains(month),
             take("-"), let day = number(digits: 2), day >= 1,
@@ -91,7 +91,7 @@ private struct RFC3339Scanner {
         return GregorianDate(year: year, month: month, day: day)
     }
 
-    /// `partial-time`; second 60 is left to the caller to judge.
+    /// `partial-time`; the caller checks second 60.
     mutating func time() -> (hour: Int, minute: Int, second: Int, millisecond: Int)? {
         guard let hour = number(digits: 2), hour <= 23, take(":"), let minute = number(digits: 2), minute <= 59,
             take(":"), let second = number(digits: 2), second <= 60
@@ -119,7 +119,7 @@ private struct RFC3339Scanner {
         return true
     }
 
-    /// At least one digit; those past the third are passed over.
+    /// At least one digit; digits past the third are skipped.
     private mutating func fraction() -> Int? {
         var (millisecond, weight) = (0, 100)
         let start = position

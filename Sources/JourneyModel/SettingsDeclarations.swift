@@ -1,10 +1,10 @@
-// The eight settings as data: what each is called on the wire and in the environment, its default, and what is
-// allowed (contract, section 2). Everything that reads, checks, documents or writes settings goes by this list.
+// The eight settings as data: their names on the wire and in the environment, their defaults, and their ranges
+// (contract, section 2). All code that reads, checks, documents or writes settings uses this list.
 
 extension Settings {
     /// One row of the contract's table.
     public struct Declaration: Sendable {
-        /// Where the value lives, and with that whether it is a whole number.
+        /// The member that holds the value; its type says whether it is a whole number.
         public enum Value: Sendable {
             case integer(any WritableKeyPath<Settings, Int> & Sendable)
             case decimal(any WritableKeyPath<Settings, Double> & Sendable)
@@ -15,13 +15,12 @@ extension Settings {
         /// The environment variable.
         public let variable: String
         public let value: Value
-        /// A value is above 0 and at most this.
+        /// The largest value; a value is above 0.
         public let valueMax: Double
-        /// What the bound of another setting adds, for example `<= NATIVE_CHARGER_INTENT_RADIUS_M`.
+        /// The bound set by another setting, for example `<= NATIVE_CHARGER_INTENT_RADIUS_M`.
         public let alsoAtMost: String?
 
-        /// The range as a person reads it: `0 < x <= 100, and <= NATIVE_CHARGER_INTENT_RADIUS_M`, with `n` for
-        /// a whole number.
+        /// The range as text: `0 < x <= 100, and <= NATIVE_CHARGER_INTENT_RADIUS_M`, with `n` for a whole number.
         public var allowed: String {
             let letter =
                 switch value {
@@ -32,7 +31,7 @@ extension Settings {
             return alsoAtMost.map { "\(range), and <= \($0)" } ?? range
         }
 
-        /// As the wire and an environment file write it, for example `400` or `1.5`.
+        /// The value as written on the wire and in an environment file, for example `400` or `1.5`.
         public func text(in settings: Settings) -> String {
             switch value {
             case .integer(let path): String(settings[keyPath: path])
@@ -40,7 +39,7 @@ extension Settings {
             }
         }
 
-        /// The default, written likewise.
+        /// The default, in the same notation.
         public var defaultText: String { text(in: Settings()) }
 
         fileprivate init(

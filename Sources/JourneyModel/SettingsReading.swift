@@ -1,13 +1,13 @@
-// Settings from the texts of environment variables. Where the texts come from is not known here.
+// Settings from the texts of environment variables. The source of the texts is the caller's.
 
-/// A variable that cannot be used: what stops the start, or leaves the old settings in force.
+/// An unusable variable: it stops the start, or on a reload leaves the old settings in force.
 public struct SettingsError: Error, Hashable, Sendable, CustomStringConvertible {
     public var variable: String
-    /// As it was set, or the default where another setting made that too large.
+    /// As it was set, or the default if another setting made that too large.
     public var value: String
     public var allowed: String
 
-    /// One line; a value that would break it is escaped and shortened.
+    /// One line; control characters in the value are escaped, and the value is shortened.
     public var description: String {
         let shown = value.unicodeScalars.prefix(64).map { $0.isControl ? $0.escaped(asASCII: true) : String($0) }
         return "\(variable)=\(shown.joined()) is not allowed; allowed is \(allowed)"
@@ -15,16 +15,16 @@ public struct SettingsError: Error, Hashable, Sendable, CustomStringConvertible 
 }
 
 extension Settings {
-    /// Every variable that is wrong, in the order of the declarations.
+    /// Every invalid variable, in the order of the declarations.
     public struct Invalid: Error, Hashable, Sendable {
         public var errors: [SettingsError]
     }
 
-    /// Reads the eight settings; a variable for which `text` answers nil takes its default.
+    /// Reads the eight settings; a variable for which `text` returns nil takes its default.
     ///
-    /// A number is digits with, for a decimal setting, a fraction: no sign, no exponent, no white space, no unit.
-    /// A `SettingsError` for each variable that is no number or out of its range; where both settings of a pair
-    /// are in range by themselves, also for the one that exceeds the other.
+    /// A number is digits and, for a decimal setting, optionally a fraction: no sign, exponent, white space or
+    /// unit. Throws a `SettingsError` for each variable that is not a number or out of its range; if both settings
+    /// of a pair are in range by themselves, also for the one that exceeds the other.
     public static func make(from text: (_ variable: String) -> String?) throws(Invalid) -> Settings {
         var settings = Settings()
         var errors: [SettingsError] = []
@@ -64,7 +64,7 @@ extension Settings.Declaration {
         }
     }
 
-    /// False when the text is no number of this setting's kind or out of its range; then nothing is set.
+    /// False when the text is not a number of this setting's kind or out of its range; then nothing is set.
     fileprivate func read(_ text: String, into settings: inout Settings) -> Bool {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         let areDigits = parts.allSatisfy { !$0.isEmpty && $0.allSatisfy(\.isASCIIDigit) }

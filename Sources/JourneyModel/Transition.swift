@@ -1,12 +1,11 @@
-// The contract's table of transitions (section 1), to be read beside it. It says where an event of the
-// session in progress leads; what a phone's evidence adds to it is in Evidence.swift; deadlines and targets are the
-// fold's business.
+// The contract's table of transitions (section 1); read the two together. It says where an event of the session in
+// progress leads; a phone's evidence is handled in Evidence.swift, deadlines and targets in the fold.
 
-/// What the table says of one event in one state.
+/// The table's entry for one event in one state.
 enum Transition: Hashable {
-    /// Leads there, after steps that the event itself proves.
+    /// Moves to that state, after steps that the event itself proves.
     case to(JourneyState, implying: ImpliedSteps = [])
-    /// Never moves a state, and never is refused.
+    /// Never moves the state and is never rejected.
     case stays
     case rejected(Verdict.Reason)
 
@@ -42,7 +41,8 @@ enum Transition: Hashable {
             case (.idle, .exclusiveActivatedByWeb), (.nearCharger, .exclusiveActivatedByWeb): .rejected(.notAnchored)
             case (_, .visitVerifiedByWeb): .rejected(.notAtMerchant)
             case (.sessionActive, .enteredMerchantZone): .rejected(.mustDepartFirst)
-            // Event by event instead of `default`, so that a new event must take its place in this table.
+            // Listed event by event instead of `default`, so that a new event must be given its place in this
+            // table.
             case (_, .enteredChargerIntentZone), (_, .exitedChargerIntentZone), (_, .anchorDwellComplete),
                 (_, .anchorLost), (_, .exclusiveActivatedByWeb), (_, .departedCharger), (_, .enteredMerchantZone),
                 (_, .gracePeriodExpired), (_, .hardTimeoutExpired), (_, .webRequestedEnd), (_, .reset):

@@ -1,13 +1,13 @@
-/// What the fold says of one event at its place in the order. A late event can change the verdicts of
-/// events after it.
+/// The fold's result for one event at its place in the order. A late event can change the verdicts of events after
+/// it.
 public struct Verdict: Hashable, Sendable {
     /// Raw values are the wire's spelling.
     public enum Transition: String, Hashable, Sendable, CaseIterable {
         /// The table moved the state.
         case applied
-        /// The event never moves a state here, and that is as it should be.
+        /// The event never moves a state here, as expected.
         case none
-        /// The table has no such move from this state; the event is stored, the state stays.
+        /// The table has no such move from this state; the event is stored, the state unchanged.
         case rejected
     }
 
@@ -22,7 +22,7 @@ public struct Verdict: Hashable, Sendable {
     public var transition: Transition
     /// Present exactly when `transition` is `.rejected`.
     public var reason: Reason?
-    /// Steps before the event that nobody reported: the wire's `implied`. Empty unless `transition` is `.applied`.
+    /// Unreported steps before the event: the wire's `implied`. Empty unless `transition` is `.applied`.
     public var implied: ImpliedSteps
 
     public init(_ transition: Transition, reason: Reason? = nil, implied: ImpliedSteps = []) {

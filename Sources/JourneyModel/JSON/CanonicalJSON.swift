@@ -1,6 +1,6 @@
-// One text for all ways of writing the same JSON value: members sorted by the bytes of their names, numbers by
-// their value, strings by their characters. ASCII only. What was written once is compared by its digest for as long as
-// the event is kept, so not a byte of it may ever change.
+// One text for every way of writing the same JSON value: members sorted by the bytes of their names, numbers by
+// their value, strings by their characters. ASCII only. Digests of this text are compared for as long as the event
+// is kept, so its bytes must never change.
 
 extension JSONWriter {
     static func canonical(reservingBytes capacity: Int) -> JSONWriter {
@@ -37,9 +37,9 @@ extension JSONWriter {
         one.name.utf8.lexicographicallyPrecedes(other.name.utf8)
     }
 
-    /// The digits without zeros at their ends and the power of ten that they count: `-12.50e1` is `-125e0`.
-    /// Exact, unlike a detour over Double. `text` is a JSON number; one whose exponent has more than 9 digits
-    /// stays as it is.
+    /// Writes the digits without leading and trailing zeros, and their power of ten: `-12.50e1` is `-125e0`. Exact,
+    /// unlike a conversion through Double. `text` is a JSON number; one whose exponent has more than 10 characters
+    /// is written unchanged.
     private mutating func canonicalNumber(_ text: UnsafeBufferPointer<UInt8>) {
         guard let number = DecimalNumber(text) else {
             for byte in text { self.byte(byte) }
@@ -53,17 +53,18 @@ extension JSONWriter {
     }
 }
 
-/// A JSON number taken apart, its digits left where they are.
+/// A JSON number split into sign, digits and exponent; the digits are not copied.
 struct DecimalNumber {
     private(set) var isNegative = false
-    /// From the first digit that is no zero to the last, perhaps with the point between them; nil for zero.
+    /// Range of the text from the first nonzero digit to the last, possibly with the point between them; nil for
+    /// zero.
     private(set) var digits: ClosedRange<Int>?
-    /// Of ten, for the last of `digits`.
+    /// Power of ten of the last of `digits`.
     private(set) var exponent = 0
 
-    /// Nil when the text's own exponent has more than 9 digits and a sign, or 10.
+    /// Nil when the text's own exponent has more than 10 characters, its sign included.
     init?(_ text: UnsafeBufferPointer<UInt8>) {
-        // Where the exponent counts from: the point, or the end of the digits.
+        // The place from which the exponent counts: the point, or the end of the digits.
         var (point, end) = (Int?.none, text.count)
         reading: for (place, byte) in text.enumerated() {
             switch byte {

@@ -1,4 +1,4 @@
-/// Why a text was refused as JSON, and where. Never repeats what was sent.
+/// Why a text was rejected as JSON, and where. Never repeats what was sent.
 public struct JSONError: Error, Hashable, Sendable {
     public enum Reason: Hashable, Sendable {
         case unexpectedEnd
@@ -10,14 +10,14 @@ public struct JSONError: Error, Hashable, Sendable {
         case invalidNumber
         case numberTooLong
         case invalidUTF8
-        /// A `\u` escape of half a surrogate pair stands for no character.
+        /// A `\u` escape of half a surrogate pair is not a character.
         case loneSurrogate
         case duplicateName
         case tooDeep
     }
 
     public var reason: Reason
-    /// Bytes before the place, from the start of the text.
+    /// Offset in bytes from the start of the text.
     public var offset: Int
 
     public init(_ reason: Reason, offset: Int) {

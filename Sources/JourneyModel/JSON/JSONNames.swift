@@ -1,11 +1,11 @@
-/// The names seen in one object, to notice one that comes twice. Names are the same when their bytes are
-/// (RFC 8259, section 8.3), so Swift's String equality, which knows canonical equivalence, will not do.
+/// The names seen in one object, to detect duplicates. Names are equal when their bytes are (RFC 8259, section
+/// 8.3), so Swift's String equality, which uses canonical equivalence, does not fit.
 ///
 /// A few names are compared one by one; beyond that a hash set keeps an object of many members linear.
 struct JSONNames {
     private static let comparedOneByOneMax = 16
 
-    /// Empty as long as they are few.
+    /// Empty while there are few names.
     private var many: Set<Name> = []
 
     private struct Name: Hashable {
@@ -21,7 +21,7 @@ struct JSONNames {
         }
     }
 
-    /// False when the name is one of `earlier`. Asked for each name of an object once, with all before it.
+    /// False when the name is one of `earlier`. Called once for each name of an object, with all names before it.
     mutating func isNew(_ name: String, after earlier: some Collection<String>) -> Bool {
         if many.isEmpty {
             if earlier.count < Self.comparedOneByOneMax {

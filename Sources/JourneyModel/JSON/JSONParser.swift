@@ -1,31 +1,32 @@
-// A strict RFC 8259 parser: bytes in, a JSONValue or an error with its place out. Linear in the text, recursion
-// bounded by `depthMax`, no Foundation. It knows nothing of what the members mean.
+// A strict RFC 8259 parser: takes bytes, returns a JSONValue or throws an error with its offset. Linear in the
+// text, recursion bounded by `depthMax`, no Foundation. Does not know what the members mean.
 //
-// Two kinds of bad text are kept apart. One that is not JSON ends the parse by throwing. One that is JSON by
-// its grammar but could be read in two ways, or not at all (a name twice, bytes that are no UTF-8, half a
-// surrogate pair, nesting without end, a number of a thousand digits), is noted in `refusal` and read on: the place where it ends is certain,
-// so in a batch it spoils its own event and not the neighbours.
+// Two kinds of bad text are kept apart. Text that is not JSON ends the parse by throwing. Text that is JSON by its
+// grammar but is ambiguous or unreadable (a duplicate name, bytes that are not UTF-8, half a surrogate pair,
+// nesting beyond the limit, a number of a thousand digits) is recorded in `refusal`, and parsing continues: its end
+// is known, so in a batch it fails its own event only.
 
 struct JSONParser {
-    /// Arrays and objects inside each other. Our bodies need 4 and metadata some more; each level costs stack.
+    /// Maximum nesting of arrays and objects. Our bodies need 4 and metadata some more; each level costs stack.
     static let depthMax = 64
-    /// Bytes of one number, its sign, fraction and exponent included. The longest double that anybody writes has 25, an
-    /// Int64 has 20. Code that reads a number may then spend any cost per digit.
+    /// Bytes of one number, including sign, fraction and exponent. The longest double written in practice has 25,
+    /// an Int64 has 20. With this bound, code that reads a number may spend any cost per digit.
     static let numberBytesMax = 64
 
-    /// Valid for as long as the closure that lent it runs; the parser is made and used inside that closure.
+    /// Valid only while the closure that provides it runs; the parser is created and used inside that closure.
     let bytes: UnsafeBufferPointer<UInt8>
     var offset = 0
-    /// The first thing that makes the text unacceptable although its grammar is right.
+    /// The first reason to reject the text although its grammar is right.
     var refusal: JSONError?
-    /// Until there is white space or an escape: what was read since this was set is `compact` as it lies here.
+    /// Set to false by white space or an escape: while it is true, the source bytes read since it was set are
+    /// already the compact form.
     var isCompact = true
 
     init(_ bytes: UnsafeBufferPointer<UInt8>) {
         self.bytes = bytes
     }
 
-    /// The byte at `offset`; nil at the end. The only read of `bytes` at a place that is not known to exist.
+    /// The byte at `offset`; nil at the end. The only read of `bytes` at an unchecked place.
     var current: UInt8? {
         offset < bytes.count ? bytes[offset] : nil
     }
@@ -40,13 +41,13 @@ struct JSONParser {
 
     // MARK: Structure
 
-    /// The byte with which the next value begins, past white space.
+    /// Skips white space and returns the first byte of the next value.
     mutating func startOfValue() -> UInt8? {
         skipWhitespace()
         return current
     }
 
-    /// Any value, inside `depth` arrays and objects.
+    /// Reads any value, inside `depth` arrays and objects.
     mutating func value(depth: Int) throws(JSONError) -> JSONValue {
         switch startOfValue() {
         case UInt8(ascii: "{"): try object(depth: depth)
@@ -62,7 +63,7 @@ struct JSONParser {
     private mutating func object(depth: Int) throws(JSONError) -> JSONValue {
         guard try mayOpen(depth: depth) else { return .null }
         var members: [JSONMember] = []
-        // What most bodies and most metadata have at most: one allocation then holds them.
+        // Most bodies and most metadata have at most this many members: one allocation then holds them.
         members.reserveCapacity(depth == 0 ? 8 : 4)
         var names = JSONNames()
         try list(from: UInt8(ascii: "{"), to: UInt8(ascii: "}")) { parser throws(JSONError) in
@@ -81,13 +82,13 @@ struct JSONParser {
         return .array(elements)
     }
 
-    /// Past the last value there may be white space and nothing else.
+    /// Only white space may follow the last value.
     mutating func end() throws(JSONError) {
         skipWhitespace()
         if offset < bytes.count { throw failure(.trailingBytes) }
     }
 
-    /// A member's name, read up to its value. `earlier`: the names before it in its object.
+    /// Reads a member's name, up to its value. `earlier`: the names before it in its object.
     mutating func name(
         _ names: inout JSONNames, after earlier: some Collection<String>
     ) throws(JSONError) -> String {
@@ -98,20 +99,20 @@ struct JSONParser {
         return name
     }
 
-    /// The place of the quote with which a member's name begins, past white space.
+    /// Skips white space and returns the offset of the quote that begins a member's name.
     mutating func startOfName() throws(JSONError) -> Int {
         skipWhitespace()
         guard current == UInt8(ascii: "\"") else { throw failure(.unexpectedByte) }
         return offset
     }
 
-    /// What parts a name from its value.
+    /// Reads the colon between name and value.
     mutating func endOfName() throws(JSONError) {
         skipWhitespace()
         try take(UInt8(ascii: ":"))
     }
 
-    /// The elements of the array that begins here; `each` reads one.
+    /// Reads the array that begins here; `each` reads one element.
     mutating func elements(_ each: (inout JSONParser) throws(JSONError) -> Void) throws(JSONError) {
         try list(from: UInt8(ascii: "["), to: UInt8(ascii: "]"), each)
     }
@@ -135,7 +136,7 @@ struct JSONParser {
         offset += 1
     }
 
-    /// False when one more level would be too many; then the array or object is refused and passed over.
+    /// False when one more level would exceed the limit; the array or object is then rejected and skipped.
     private mutating func mayOpen(depth: Int) throws(JSONError) -> Bool {
         if depth < Self.depthMax { return true }
         refuse(.tooDeep, at: offset)
@@ -143,7 +144,7 @@ struct JSONParser {
         return false
     }
 
-    /// To the end of an array or object that is refused anyway: brackets are counted, strings passed over.
+    /// Skips to the end of an array or object that is rejected anyway: counts brackets, skips strings.
     private mutating func skipContainer() throws(JSONError) {
         var open = 0
         while let byte = current {
@@ -195,8 +196,8 @@ struct JSONParser {
         String(decoding: try numberText(), as: UTF8.self)
     }
 
-    /// RFC 8259, section 6: `[ minus ] int [ frac ] [ exp ]`. One that is too long is refused and passed over; no reader
-    /// gets to see its digits.
+    /// RFC 8259, section 6: `[ minus ] int [ frac ] [ exp ]`. One that is too long is rejected and skipped; no
+    /// reader sees its digits.
     mutating func numberText() throws(JSONError) -> UnsafeBufferPointer<UInt8> {
         let start = offset
         skip(UInt8(ascii: "-"))

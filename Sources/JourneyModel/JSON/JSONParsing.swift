@@ -1,16 +1,16 @@
-// The JSON door: what other modules call.
+// The JSON entry points that other modules call.
 
 extension JSONValue {
-    /// Reads one JSON text, white space around it allowed and nothing else.
+    /// Reads one JSON text; only white space may surround it.
     ///
-    /// Refused beyond what RFC 8259 demands, because two readers could understand it differently: member names
-    /// that appear twice in an object, invalid UTF-8 (a byte order mark too), escapes of half a surrogate pair,
-    /// more than 64 arrays and objects inside each other, a number of more than 64 characters.
+    /// Rejects more than RFC 8259 does, because two readers could understand it differently: duplicate member names
+    /// in an object, invalid UTF-8 (a byte order mark too), escapes of half a surrogate pair, more than 64 nested
+    /// arrays and objects, a number of more than 64 characters.
     public static func parse(_ text: [UInt8]) throws(JSONError) -> JSONValue {
         try text.withUnsafeBufferPointer { bytes throws(JSONError) in try parse(bytes) }
     }
 
-    /// The same; `text` is read during the call only.
+    /// The same; `text` is read only during the call.
     public static func parse(_ text: UnsafeRawBufferPointer) throws(JSONError) -> JSONValue {
         try text.withMemoryRebound(to: UInt8.self) { bytes throws(JSONError) in try parse(bytes) }
     }

@@ -1,10 +1,11 @@
-// The parser's part for strings: RFC 8259, section 7, from the quote that opens to the one that closes.
+// The string part of the parser: RFC 8259, section 7, from the opening quote to the closing one.
 
-/// A string of the text, found.
+/// A string found in the text.
 enum JSONText {
-    /// Space to tilde, and what lies between the quotes: no escape is in it. Valid as long as the parser's bytes are.
+    /// Only bytes from space to tilde, without an escape: the bytes between the quotes. Valid as long as the
+    /// parser's bytes are.
     case printable(UnsafeBufferPointer<UInt8>)
-    /// Any other.
+    /// Any other string, unescaped.
     case made(String)
 
     var string: String {
@@ -27,7 +28,7 @@ extension JSONParser {
         try text().string
     }
 
-    /// From quote to quote. Most strings are the bytes between them; only one with an escape is put together.
+    /// Reads from quote to quote. Most strings are the bytes between them; only one with an escape is assembled.
     mutating func text() throws(JSONError) -> JSONText {
         let start = offset + 1
         let plain = PlainText(of: bytes, from: start)
@@ -40,7 +41,7 @@ extension JSONParser {
         return plain.isPrintableASCII ? .printable(inside) : .made(text(of: inside, at: start))
     }
 
-    /// The rest of a string that began at `start` and has its first escape at `offset`.
+    /// Reads the rest of a string that began at `start` and has its first escape at `offset`.
     private mutating func escapedString(from start: Int) throws(JSONError) -> String {
         isCompact = false
         var unescaped = Array(bytes[start..<offset])
@@ -61,7 +62,7 @@ extension JSONParser {
         throw failure(.unexpectedEnd)
     }
 
-    /// The character that the escape at `offset` stands for.
+    /// Reads the escape at `offset` and returns its character.
     private mutating func escape() throws(JSONError) -> Unicode.Scalar {
         offset += 1
         guard let byte = current else { throw failure(.unexpectedEnd) }
@@ -80,7 +81,7 @@ extension JSONParser {
         return scalar
     }
 
-    /// `uXXXX`, or for a character beyond U+FFFF `uXXXX\uXXXX`. Half a pair reads as U+FFFD and is refused.
+    /// `uXXXX`, or for a character beyond U+FFFF `uXXXX\uXXXX`. Half a pair reads as U+FFFD and is rejected.
     private mutating func unicodeEscape() throws(JSONError) -> Unicode.Scalar {
         let start = offset - 1
         let first = try fourHexDigits()
@@ -99,7 +100,7 @@ extension JSONParser {
         return "\u{FFFD}"
     }
 
-    /// The `u` at `offset` and its four digits.
+    /// Reads the `u` at `offset` and its four digits.
     private mutating func fourHexDigits() throws(JSONError) -> UInt32 {
         offset += 1
         var number: UInt32 = 0

@@ -1,14 +1,14 @@
-// A JSON document as a value (RFC 8259). What the parser accepts can be held here and nothing is lost but
-// white space and the way strings were escaped: members keep their order, numbers their text.
+// A JSON document as a value (RFC 8259). It holds everything that the parser accepts and loses only white space and
+// the way strings were escaped: members keep their order, numbers their text.
 
 public enum JSONValue: Hashable, Sendable {
     case null
     case bool(Bool)
-    /// The number's text, `-?int frac? exp?`, exactly as it was sent: no value is rounded that nobody asked for.
+    /// The number's text, `-?int frac? exp?`, exactly as sent: no value is rounded implicitly.
     case number(String)
     case string(String)
     case array([JSONValue])
-    /// In the order sent; the parser refuses two members of one name.
+    /// In the order sent; the parser rejects duplicate names.
     case object([JSONMember])
 }
 
@@ -23,7 +23,7 @@ public struct JSONMember: Hashable, Sendable {
 }
 
 extension JSONValue {
-    /// The member of that name; nil when there is none or this is no object. Looks at every member.
+    /// The member of that name; nil when there is none or this is not an object. Linear in the number of members.
     public subscript(name: String) -> JSONValue? {
         guard case .object(let members) = self else { return nil }
         return members.first { haveSameBytes($0.name, name) }?.value

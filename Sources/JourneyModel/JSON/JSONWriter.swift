@@ -1,9 +1,8 @@
-// Compact JSON, straight to bytes. It writes what it is told in the order it is told; balanced begins and ends
-// are the caller's business.
+// Writes compact JSON, straight to bytes, in the order of the calls; the caller must balance begin and end.
 
 public struct JSONWriter: Sendable {
     public private(set) var bytes: [UInt8] = []
-    /// Every character beyond ASCII as a `\u` escape.
+    /// Writes every non-ASCII character as a `\u` escape.
     private let escapesNonASCII: Bool
     private var needsComma = false
 
@@ -16,7 +15,7 @@ public struct JSONWriter: Sendable {
         bytes.reserveCapacity(capacity)
     }
 
-    /// What was written since the last call, for a document that goes out in pieces; the next piece goes on behind it.
+    /// Returns what was written since the last call, for a document sent in pieces; the next piece continues it.
     package mutating func takeBytes() -> [UInt8] {
         let taken = bytes
         bytes = []
@@ -28,7 +27,7 @@ public struct JSONWriter: Sendable {
     public mutating func beginArray() { open(UInt8(ascii: "[")) }
     public mutating func endArray() { close(UInt8(ascii: "]")) }
 
-    /// The name of the member whose value is written next.
+    /// Writes the name of the member whose value is written next.
     public mutating func name(_ name: String) {
         string(name)
         bytes.append(UInt8(ascii: ":"))
@@ -54,7 +53,7 @@ public struct JSONWriter: Sendable {
         raw("null")
     }
 
-    /// One value that is JSON already: a number's text, or compact JSON from a writer.
+    /// Writes one value that is JSON already: a number's text, or compact JSON from a writer.
     public mutating func raw(_ json: String) {
         separate()
         unescaped(json)
@@ -80,23 +79,23 @@ public struct JSONWriter: Sendable {
         }
     }
 
-    /// Text that is part of the JSON as it stands, its commas included.
+    /// Writes text that is part of the JSON as it is, commas included.
     mutating func verbatim(_ json: StaticString) {
         json.withUTF8Buffer { bytes.append(contentsOf: $0) }
     }
 
-    /// Text that needs no escape.
+    /// Writes text that needs no escape.
     mutating func unescaped(_ text: String) {
         bytes.append(contentsOf: text.utf8)
     }
 
-    /// The characters of a string whose quotes are written with `verbatim`.
+    /// Writes the characters of a string whose quotes are written with `verbatim`.
     mutating func characters(_ text: String) {
         var text = text
         text.withUTF8 { escapesNonASCII ? appendEscapingNonASCII($0) : appendEscaping($0) }
     }
 
-    /// Decimal digits, with a minus where it needs one.
+    /// Writes decimal digits, with a minus sign if negative.
     mutating func digits(_ number: Int64) {
         if number < 0 { bytes.append(UInt8(ascii: "-")) }
         var rest = number.magnitude
@@ -106,7 +105,7 @@ public struct JSONWriter: Sendable {
             rest /= 10
             last += 1
         } while rest > 0
-        // The lowest digit came first. `bytes[first...].reverse()` would copy them.
+        // The digits are in reverse order. `bytes[first...].reverse()` would copy them.
         while first < last {
             bytes.swapAt(first, last)
             first += 1
@@ -118,7 +117,7 @@ public struct JSONWriter: Sendable {
         bytes.append(byte)
     }
 
-    /// Before every value and every name, unless it is the first.
+    /// Called before every value and every name; writes a comma unless it is the first.
     mutating func separate() {
         if needsComma { bytes.append(UInt8(ascii: ",")) }
         needsComma = true
@@ -140,7 +139,7 @@ public struct JSONWriter: Sendable {
         appendEscaping(text, after: PlainText(of: text))
     }
 
-    /// `plain` is how `text` begins.
+    /// `plain` describes the beginning of `text`.
     private mutating func appendEscaping(_ text: UnsafeBufferPointer<UInt8>, after plain: PlainText) {
         var (start, end) = (0, plain.end)
         while true {
@@ -165,7 +164,8 @@ public struct JSONWriter: Sendable {
         }
     }
 
-    /// A byte that RFC 8259, section 7, has escaped: the quote, the backslash and the control characters.
+    /// Writes a byte that RFC 8259, section 7, requires to be escaped: the quote, the backslash and the control
+    /// characters.
     private mutating func appendEscape(_ byte: UInt8) {
         let letter: Unicode.Scalar
         switch byte {

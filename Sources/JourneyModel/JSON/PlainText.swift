@@ -1,11 +1,11 @@
-// The part of a JSON string that is what it says: where it ends, found eight bytes at a time.
+// The leading part of a JSON string that needs no unescaping: its end, found eight bytes at a time.
 
-/// How far a text goes on without a quote, a backslash or a control character: the bytes with which a string ends, an
-/// escape begins, or that must be escaped (RFC 8259, section 7).
+/// How far a text continues without a quote, a backslash or a control character: the bytes that end a string, begin
+/// an escape, or must be escaped (RFC 8259, section 7).
 struct PlainText {
-    /// The place of the first such byte; that after the last byte when there is none.
+    /// Offset of the first such byte; the end of the text when there is none.
     var end: Int
-    /// Whether all before `end` is space to tilde.
+    /// Whether all bytes before `end` are space to tilde.
     var isPrintableASCII: Bool
 
     init(of bytes: UnsafeBufferPointer<UInt8>, from start: Int = 0) {
@@ -36,7 +36,7 @@ struct PlainText {
     }
 }
 
-/// Eight bytes of a text, the first the lowest. What is found of a byte is told in its high bit.
+/// Eight bytes of a text, the first one lowest. Results are reported in the high bit of each byte.
 private struct Eight {
     static let ones: UInt64 = 0x0101_0101_0101_0101
     static let highBits: UInt64 = 0x8080_8080_8080_8080
@@ -47,14 +47,14 @@ private struct Eight {
         self.bytes = bytes
     }
 
-    /// Right up to the first byte that is one; above it a borrow may have made others.
+    /// Exact up to the first stop byte; above it a borrow may have set others.
     var stops: UInt64 {
         let control = (bytes &- 0x20 &* Self.ones) & ~bytes
         return (control | Self.zeros(in: bytes ^ 0x22 &* Self.ones) | Self.zeros(in: bytes ^ 0x5C &* Self.ones))
             & Self.highBits
     }
 
-    /// DEL and what is not ASCII. Above a 0xFF a carry may make another, which then tells nothing new.
+    /// DEL and non-ASCII bytes. Above a 0xFF a carry may set another one, which then adds no information.
     var beyondPrintable: UInt64 { bytes | (bytes &+ Self.ones) }
 
     private static func zeros(in bytes: UInt64) -> UInt64 {

@@ -1,15 +1,16 @@
-// The envelope of a batch, `{"events":[...]}` (contract, section 3). One bad event never sinks its neighbours: what
-// is wrong with one, duplicate member names and the like included, is that event's own result.
+// The envelope of a batch, `{"events":[...]}` (contract, section 3). A bad event never fails its neighbours: its
+// errors, duplicate member names included, are that event's own result.
 
 public enum EventBatch {
     public static let eventsMax = 500
 
-    /// One result per event, in order, 1 to 500. An event's pointers are those of the single call, `/occurred_at`:
-    /// each result is what the single call would have answered, and its place says which event is meant.
+    /// Returns one result per event, in order, 1 to 500. An event's pointers are those of the single call,
+    /// `/occurred_at`: each result is what the single call would return, and its position identifies the event.
     ///
     /// - Parameter sentAt: the header `X-Sent-At`, the send time of all of them. `Idempotency-Key` has no meaning
     ///   for a batch.
-    /// - Throws: when nothing can be said of single events: the body is no JSON, or no envelope of 1 to 500.
+    /// - Throws: when no result can be given for single events: the body is not JSON, or not an envelope of 1 to
+    ///   500.
     public static func decode(
         _ body: [UInt8], sentAt: String? = nil
     ) throws(BodyRefusal) -> [Result<EventSubmission, BodyRefusal>] {
@@ -31,8 +32,8 @@ public enum EventBatch {
 }
 
 extension JSONParser {
-    /// The whole text as an envelope: the elements of the root's array `events`, each with its own refusal; nil
-    /// when the root is no object or has no such array.
+    /// Reads the whole text as an envelope: the elements of the root's array `events`, each with its own refusal;
+    /// nil when the root is not an object or has no such array.
     fileprivate mutating func batchEvents(
         _ headers: EventHeaders
     ) throws(JSONError) -> [Result<EventSubmission, BodyRefusal>]? {
@@ -64,7 +65,7 @@ extension JSONParser {
         try elements { parser throws(JSONError) in
             parser.refusal = nil
             let members = try EventMembers(&parser, depth: 2)
-            // One more than allowed is enough to refuse the batch; a megabyte of commas shall not become a list.
+            // One more than allowed is enough to reject the batch; a megabyte of commas must not become a list.
             guard results.count <= EventBatch.eventsMax else { return }
             if let refusal = parser.refusal {
                 results.append(.failure(.malformedJSON(refusal)))

@@ -1,21 +1,22 @@
-// What makes two submissions the same event under one idempotency key (contract, section 3, "A repeat is a repeat").
+// Decides whether two submissions are the same event under one idempotency key (contract, section 3, "A repeat is a
+// repeat").
 
 extension EventSubmission {
-    /// Canonical JSON of what was understood, not of how it was written: both spellings of an event are the same,
-    /// so are two notations of one millisecond, a default and its absence, `null` and absence, `1.0` and `1`, and
-    /// any order of members. Left out are `timestamp` and `X-Sent-At`, which change with each attempt, and unknown
-    /// members, of which nothing is understood. `session_id` present or absent tells the two events apart that
-    /// share the name exitedChargerAnchorZone.
+    /// Canonical JSON of the event's meaning, not of its notation. These are the same: both spellings of an event,
+    /// two notations of one millisecond, a default and its absence, `null` and absence, `1.0` and `1`, and any
+    /// order of members. Left out are `timestamp` and `X-Sent-At`, which change with each attempt, and unknown
+    /// members. Whether `session_id` is present distinguishes the two events that share the name
+    /// exitedChargerAnchorZone.
     ///
-    /// `app_state` and `schema_version` are in it although a repeat may differ in them: digests of this form are
+    /// `app_state` and `schema_version` are included although a repeat may differ in them: digests of this form are
     /// stored, and it must not change. `canonicalForm(appState:schemaVersion:)` compares without them.
     func canonicalForm(metadata: JSONValue?) -> [UInt8] {
         canonicalForm(metadata: metadata, appState: appState, schemaVersion: schemaVersion)
     }
 
-    /// The canonical form of this event with the two members of a stored event that a repeat may differ in: `self` is
-    /// a repeat of that event exactly when this equals its canonical form. Parses `metadata` again, so it is for the
-    /// rare case in which the forms as sent differ.
+    /// The canonical form of this event with those two members of a stored event in which a repeat may differ:
+    /// `self` is a repeat of that event exactly when this equals its canonical form. Parses `metadata` again, so it
+    /// is for the rare case in which the forms as sent differ.
     ///
     /// - Returns: nil when `metadata` is not JSON, which no decoded submission has.
     package func canonicalForm(appState: String?, schemaVersion: String) -> [UInt8]? {
@@ -49,7 +50,7 @@ extension EventSubmission {
 }
 
 extension JSONWriter {
-    /// A member whose name stands in what goes before its text; nothing at all where there is no text.
+    /// Writes a member whose name is part of `before`; writes nothing when there is no text.
     fileprivate mutating func text(_ before: StaticString, _ text: String?, _ after: StaticString) {
         guard let text else { return }
         verbatim(before)

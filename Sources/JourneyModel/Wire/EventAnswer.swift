@@ -1,21 +1,21 @@
-// What an event is answered with (contract, section 3), straight to bytes. The members' order is fixed.
+// The response to an event (contract, section 3), written straight to bytes. The order of members is fixed.
 
-/// The answer of 200 to one event.
+/// The 200 response to one event.
 public struct EventAnswer: Hashable, Sendable {
     /// Raw values are the wire's spelling.
     public enum Status: String, Hashable, Sendable, CaseIterable {
         case ok
-        /// The event was stored before; the verdict is the one that stands now.
+        /// The event was already stored; the verdict is the current one.
         case alreadyProcessed = "already_processed"
     }
 
     public var status: Status
     public var eventID: String
-    /// The driver's state now, passed deadlines included.
+    /// The driver's state now, with passed deadlines applied.
     public var state: JourneyState
-    /// Why it ended, in SESSION_ENDED.
+    /// Why the session ended, in SESSION_ENDED.
     public var endedBy: Journey.Ending?
-    /// On this event at its place in the order.
+    /// The verdict on this event at its place in the order.
     public var verdict: Verdict
 
     public init(
@@ -28,8 +28,8 @@ public struct EventAnswer: Hashable, Sendable {
         self.verdict = verdict
     }
 
-    /// `{"status":"ok","event_id":"...","session":{"state":"...","transition":"..."}}`, in `session` a `reason` only
-    /// with a rejection, `implied` only where something was, and `ended_by` only in SESSION_ENDED.
+    /// `{"status":"ok","event_id":"...","session":{"state":"...","transition":"..."}}`; in `session`, `reason` only
+    /// with a rejection, `implied` only when not empty, and `ended_by` only in SESSION_ENDED.
     public func encoded() -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 256)
         write(to: &writer, statusCode: nil)
@@ -72,7 +72,7 @@ public struct EventAnswer: Hashable, Sendable {
     }
 }
 
-/// What became of one event of a batch: what the single call would have answered.
+/// The result of one event of a batch: what the single call would return.
 public enum BatchResult: Hashable, Sendable {
     case answer(EventAnswer)
     case problem(Problem)
@@ -96,7 +96,7 @@ public enum BatchResult: Hashable, Sendable {
 }
 
 extension JSONWriter {
-    /// `"implied":["..."]`, where a verdict implies steps; nothing otherwise.
+    /// Writes `"implied":["..."]` if the verdict implies steps; otherwise nothing.
     public mutating func implied(_ verdict: Verdict) {
         guard !verdict.implied.isEmpty else { return }
         name("implied")

@@ -1,19 +1,19 @@
-// The door for one event (contract, section 3): its JSON in, an EventSubmission or all that is wrong with it out.
+// Decodes one event (contract, section 3): takes its JSON, returns an EventSubmission or throws all its errors.
 
-/// The routes by which an event comes. All lead to the same handler.
+/// The routes that accept events. All lead to the same handler.
 public enum EventRoute: Hashable, Sendable, CaseIterable {
     /// `POST /native/events` and its batch.
     case native
     /// `POST /v1/native/session-events`: `session_id` required.
     case v1Session
-    /// `POST /v1/native/pre-session-events`: `session_id` refused.
+    /// `POST /v1/native/pre-session-events`: `session_id` rejected.
     case v1PreSession
 
     var requiresTimestamp: Bool { self != .native }
 }
 
-/// The header fields that say something about an event; nil where the request has none. White space around a
-/// value is gone already.
+/// The header fields that concern an event; nil where the request has none. Surrounding white space is already
+/// removed.
 public struct EventHeaders: Hashable, Sendable {
     public var idempotencyKey: String?
     public var sentAt: String?
@@ -28,7 +28,7 @@ public struct EventHeaders: Hashable, Sendable {
 }
 
 extension EventSubmission {
-    /// `metadata` as compact JSON.
+    /// Bound of `metadata` as compact JSON.
     public static let metadataBytesMax = 8 * 1024
 
     /// Decodes the body of a request that carries one event.
@@ -53,8 +53,8 @@ extension EventSubmission {
         }
     }
 
-    /// Decodes one event while what it was parsed from is lent. Pointers begin at the event, also where it came in
-    /// a batch.
+    /// Decodes one event; the parser's bytes must be valid during the call. Pointers begin at the event, also in a
+    /// batch.
     init(_ members: EventMembers, route: EventRoute, headers: EventHeaders) throws(InvalidFields) {
         var reader = EventReader(members, route: route, headers: headers)
         self = try reader.submission()

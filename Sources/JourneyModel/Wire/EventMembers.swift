@@ -1,13 +1,13 @@
-// The members of one event, each put in its place as the parser comes to it. It knows their names and what JSON they
-// are, not what they mean.
+// The members of one event, each stored by name as the parser reads it. Knows their names and JSON types, not their
+// meaning.
 
-/// The members of an event by their names (contract, section 3, the table of fields), in the order of the table.
+/// The names of an event's members (contract, section 3, the table of fields), in the order of the table.
 enum EventMemberName: Int {
     case schemaVersion, eventID, idempotencyKey, sessionID, chargerID, merchantID, event, occurredAt, timestamp,
         source, appState, sequence, metadata
 
     init?(_ utf8: UnsafeBufferPointer<UInt8>) {
-        // Few names share their length, and those that do their first letter hardly ever.
+        // Few names share their length, and those that do rarely share their first letter.
         let candidate: EventMemberName
         switch (utf8.count, utf8.first) {
         case (14, _): candidate = .schemaVersion
@@ -71,27 +71,27 @@ enum EventMemberName: Int {
     }
 }
 
-/// What a member of an event is. What points into the event's text is valid as long as the parser's bytes are.
+/// The value of one member. Pointers into the event's text are valid as long as the parser's bytes are.
 enum EventMember {
-    /// Not there, or `null`, which is the same.
+    /// Missing or `null`, which are equivalent.
     case absent
     case text(JSONText)
     case number(UnsafeBufferPointer<UInt8>)
-    /// With its text where that is compact JSON already.
+    /// With its source bytes if they are compact JSON already.
     case object(JSONValue, compact: UnsafeBufferPointer<UInt8>?)
     /// Any other value.
     case other
 }
 
-/// The members of an event with a name that is known; the others are passed over.
+/// The event's members with a known name; others are skipped.
 struct EventMembers {
-    /// False when the event is no object.
+    /// False when the event is not an object.
     private(set) var isObject = true
     private var values: [EventMember]
-    /// A bit for each name that was there, to notice one that comes twice.
+    /// One bit per name seen, to detect duplicates.
     private var seen: UInt16 = 0
 
-    /// The event that begins here, inside `depth` arrays and objects, read to its end.
+    /// Reads the event that begins here, inside `depth` arrays and objects, to its end.
     init(_ parser: inout JSONParser, depth: Int) throws(JSONError) {
         values = []
         guard parser.startOfValue() == UInt8(ascii: "{") else {
@@ -139,7 +139,7 @@ extension EventMemberName {
 }
 
 extension JSONParser {
-    /// The value of one member, without making a text of it that may not be asked for.
+    /// Reads the value of one member, without creating a String that may not be needed.
     fileprivate mutating func eventMember(depth: Int) throws(JSONError) -> EventMember {
         switch startOfValue() {
         case UInt8(ascii: "\""): return .text(try text())

@@ -1,8 +1,8 @@
-// One event from its members to an EventSubmission (contract, section 3, the table of fields and "Field errors are
-// 400, all of them at once"). It knows routes only by what they demand of an event; whose the session is and whether
-// the key was used before is the store's business.
+// From the members of one event to an EventSubmission (contract, section 3, the table of fields and "Field errors
+// are 400, all of them at once"). Of a route it knows only what the route requires of an event; the store checks
+// the session's owner and repeated keys.
 
-/// The decoding of one event, field by field, in the order of the contract's table.
+/// Decodes one event, field by field, in the order of the contract's table.
 struct EventReader {
     private let members: EventMembers
     private let route: EventRoute
@@ -46,7 +46,7 @@ struct EventReader {
 
     // MARK: Names and keys
 
-    /// `1.0`; a newer minor version only adds members, which pass.
+    /// `1.0`; a newer minor version only adds members, which are ignored.
     private mutating func schemaVersion() -> String {
         let version = text(.schemaVersion, "must be 1.0 or another version 1") { version in
             let minor = version.utf8.dropFirst(2)
@@ -56,11 +56,11 @@ struct EventReader {
         return version ?? "1.0"
     }
 
-    /// event_id and the idempotency key stand in for each other; the header may carry the key too.
+    /// event_id and the idempotency key default to each other; the header may also carry the key.
     private mutating func keys() -> (eventID: String?, idempotencyKey: String?) {
         let eventID = key(.eventID)
         let inBody = key(.idempotencyKey)
-        // Quotes may be the header's own notation or part of the key: the body tells, where it has one.
+        // Quotes may be the header's notation or part of the key: if the body has a key, it decides.
         let inHeader = headers.idempotencyKey.map { $0 == inBody ? $0 : Self.unquoted($0) }
         if let inHeader {
             if !Self.isKey(inHeader) {
@@ -136,7 +136,7 @@ struct EventReader {
         return nil
     }
 
-    /// Set per attempt in the header; `timestamp` is when the event was first put in the queue's request.
+    /// The header is set per attempt; `timestamp` is when the event was first put into the queue's request.
     private mutating func sendTimes() -> (sentAt: Moment?, timestamp: Moment?) {
         if route.requiresTimestamp { require(.timestamp) }
         let timestamp = moment(.timestamp)
@@ -146,7 +146,7 @@ struct EventReader {
         return (sentAt, timestamp)
     }
 
-    /// The text is stored as sent, so its fraction may not go on for kilobytes.
+    /// The text is stored as sent, so its length is bounded: a fraction could have kilobytes.
     private static func moment(of text: UnsafeBufferPointer<UInt8>) -> Moment? {
         text.count <= 64 ? RFC3339.moment(from: text) : nil
     }
@@ -190,7 +190,7 @@ struct EventReader {
 }
 
 extension JSONValue {
-    /// Of `metadata`: the state in which the client says that it was. Anything but a state's name says nothing.
+    /// In `metadata`: the state that the client reports it was in. Anything but the name of a state is ignored.
     fileprivate var previousState: JourneyState? {
         guard case .string(let text)? = self["previous_state"] else { return nil }
         return JourneyState(rawValue: text)
@@ -205,7 +205,8 @@ extension EventReader {
         boundedText(name, MemberReader.textRule(charactersMax: 128)) { MemberReader.isText($0, charactersMax: 128) }
     }
 
-    /// The same or a stricter form: any 1 to 128 printable ASCII characters have it, of others `isValid` tells.
+    /// The same or a stricter form. Any 1 to 128 printable ASCII characters are accepted directly; other values are
+    /// checked with `isValid`.
     private mutating func boundedText(
         _ name: EventMemberName, _ rule: @autoclosure () -> String, where isValid: (String) -> Bool
     ) -> String? {
@@ -215,7 +216,7 @@ extension EventReader {
         return text(name, rule(), where: isValid)
     }
 
-    /// An optional string that `isValid` accepts; `rule` is what the client is told when it does not.
+    /// An optional string that `isValid` accepts; `rule` is the error text if it does not.
     private mutating func text(
         _ name: EventMemberName, _ rule: @autoclosure () -> String, where isValid: (String) -> Bool
     ) -> String? {

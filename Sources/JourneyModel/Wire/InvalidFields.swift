@@ -1,5 +1,5 @@
-/// Everything that is wrong with the members of one body, at most one error for each pointer, in the order of
-/// the contract's tables. Never empty.
+/// All errors in the members of one body, at most one for each pointer, in the order of the contract's tables.
+/// Never empty.
 public struct InvalidFields: Error, Hashable, Sendable {
     public var errors: [FieldError]
 
@@ -8,7 +8,7 @@ public struct InvalidFields: Error, Hashable, Sendable {
     }
 }
 
-/// Why a request body was refused before anything was done about it. Both are 400; a retry can never work.
+/// Why a request body was rejected before anything was done with it. Both cases are 400; a retry never succeeds.
 public enum BodyRefusal: Error, Hashable, Sendable {
     /// `malformed_json`
     case malformedJSON(JSONError)

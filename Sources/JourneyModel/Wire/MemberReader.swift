@@ -1,13 +1,13 @@
-// Reads the members of one JSON object and collects all that is wrong with them, so that a client hears of every
-// mistake at once. It knows the forms that members share, not what they mean.
+// Reads the members of one JSON object and collects all errors, so that a client gets them all at once. Knows the
+// forms that members share, not their meaning.
 
 public struct MemberReader: Sendable {
     private let members: [JSONMember]
-    /// Of the object within its document, for example `/events/3`; empty for the root.
+    /// JSON Pointer to the object within its document, for example `/events/3`; empty for the root.
     private let pointer: String
     public private(set) var errors: [FieldError] = []
 
-    /// A value that is no object reads as one without members, and is an error at `pointer` itself.
+    /// A value that is not an object reads as one without members, and is an error at `pointer` itself.
     public init(_ value: JSONValue, at pointer: String = "") {
         self.pointer = pointer
         if case .object(let members) = value {
@@ -18,7 +18,7 @@ public struct MemberReader: Sendable {
         }
     }
 
-    /// The member of that name; nil when it is absent or `null`, which are the same.
+    /// The member of that name; nil when it is absent or `null`, which are equivalent.
     public func value(_ name: String) -> JSONValue? {
         guard let value = members.first(where: { haveSameBytes($0.name, name) })?.value, value != .null else {
             return nil
@@ -35,7 +35,7 @@ public struct MemberReader: Sendable {
         "must be a string of 1 to \(charactersMax) characters without control characters"
     }
 
-    /// An optional string that `isValid` accepts; `rule` is what the client is told when it does not.
+    /// An optional string that `isValid` accepts; `rule` is the error text if it does not.
     public mutating func text(
         _ name: String, _ rule: @autoclosure () -> String, where isValid: (String) -> Bool
     ) -> String? {
@@ -45,31 +45,31 @@ public struct MemberReader: Sendable {
         return nil
     }
 
-    /// Notes that a required member is not there.
+    /// Records an error if a required member is missing.
     public mutating func require(_ name: String, _ detail: String = "is required") {
         if value(name) == nil { refuse(name, detail) }
     }
 
-    /// Notes an error of the member of that name.
+    /// Records an error for the member of that name.
     public mutating func refuse(_ name: String, _ detail: @autoclosure () -> String) {
         note(FieldError(pointer: "\(pointer)/\(name)", detail: detail()))
     }
 
-    /// Notes an error unless its place has one already: the first says what to mend first.
+    /// Records an error unless its pointer has one already: the first one is the one to fix first.
     public mutating func note(_ error: FieldError) {
         errors.note(error)
     }
 
     static func isText(_ text: String, charactersMax: Int) -> Bool {
         let scalars = text.unicodeScalars
-        // UTF-8 is never shorter than the number of scalars, so that most texts need no counting.
+        // UTF-8 is never shorter than the number of scalars, so most texts need no counting.
         guard !text.isEmpty, text.utf8.count <= charactersMax || scalars.count <= charactersMax else { return false }
         return !scalars.contains(where: \.isControl)
     }
 }
 
 extension [FieldError] {
-    /// Adds an error unless its place has one already.
+    /// Adds an error unless its pointer has one already.
     mutating func note(_ error: FieldError) {
         if !contains(where: { $0.pointer == error.pointer }) { append(error) }
     }

@@ -3,15 +3,15 @@ public struct Problem: Error, Hashable, Sendable {
     public static let mediaType = "application/problem+json"
 
     public var code: ProblemCode
-    /// A sentence for the client about this occurrence; also sent as `error`, which shipped clients decode. Holds
-    /// no path, no SQL, no stack and nothing of another driver's.
+    /// A sentence for the client about this occurrence; also sent as `error`, which shipped clients decode.
+    /// Contains no path, SQL, stack trace or other driver's data.
     public var detail: String
     public var requestID: String?
-    /// Empty unless the code is `validation_failed`; then it is left out.
+    /// Empty unless the code is `validation_failed`; omitted when empty.
     public var errors: [FieldError]
-    /// The seconds of `Retry-After`, for an answer inside a batch, which has no fields of its own.
+    /// The seconds of `Retry-After`, for a result inside a batch, which has no header fields of its own.
     public var retryAfterSeconds: Int?
-    /// With `"success":false`, which shipped clients of /api/auth decode.
+    /// Adds `"success":false`, which shipped clients of /api/auth decode.
     public var tellsSuccess = false
 
     public init(
@@ -25,7 +25,7 @@ public struct Problem: Error, Hashable, Sendable {
         self.errors = errors
     }
 
-    /// The problem that a refused body is.
+    /// The problem for a rejected body.
     public init(_ refusal: BodyRefusal, requestID: String? = nil) {
         switch refusal {
         case .malformedJSON(let error):

@@ -1,6 +1,6 @@
 extension SessionSubmission {
-    /// What `POST /native/sessions` answers: `{"session_id":"..."}`. Only the name, because on a repeat the first
-    /// registration stands, whatever the others say.
+    /// The response of `POST /native/sessions`: `{"session_id":"..."}`. Only the id, because on a repeat the first
+    /// registration remains, whatever the other members say.
     public var encoded: [UInt8] {
         var writer = JSONWriter(reservingBytes: 160)
         writer.beginObject()

@@ -1,4 +1,4 @@
-/// The body of `POST /native/sessions`: a session made known before its first event.
+/// The body of `POST /native/sessions`: registers a session before its first event.
 public struct SessionSubmission: Hashable, Sendable {
     /// 1 to 128 characters without control characters, as are the other two.
     public var sessionID: String

@@ -1,4 +1,4 @@
-// The answer of `GET /native/config`, and the name under which a set of settings is known.
+// The response of `GET /native/config`, and the version that identifies a set of settings.
 
 extension Settings {
     /// The eight members in the order of the contract, as JSON numbers, `400` and not `400.0`. Equal settings
