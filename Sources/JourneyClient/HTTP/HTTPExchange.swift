@@ -1,6 +1,6 @@
-// One request and what came of it, as values that any HTTP stack can carry.
+// One request and its outcome, as values that any HTTP stack can carry.
 
-/// The words in which this module speaks of HTTP.
+/// The HTTP types of this module.
 public enum HTTPExchange {
     public struct Field: Hashable, Sendable {
         public var name: String
@@ -12,8 +12,8 @@ public enum HTTPExchange {
         }
     }
 
-    /// Send it to the server's base URL, over TLS, with a timeout, and without following redirects: they would carry
-    /// the token elsewhere.
+    /// Send it to the server's base URL, over TLS, with a timeout, and without following redirects: they would
+    /// carry the token elsewhere.
     public struct Request: Hashable, Sendable {
         public var method: String
         /// Begins with `/`.
@@ -32,7 +32,7 @@ public enum HTTPExchange {
     public struct Response: Hashable, Sendable {
         public var status: Int
         public var fields: [Field]
-        /// Without transfer and content codings.
+        /// With transfer and content codings removed.
         public var body: [UInt8]
 
         public init(status: Int, fields: [Field] = [], body: [UInt8] = []) {
@@ -41,7 +41,7 @@ public enum HTTPExchange {
             self.body = body
         }
 
-        /// The first value under that name, whose case does not count; nil when there is none.
+        /// The first value of that field name, compared case-insensitively; nil when there is none.
         public func field(_ name: String) -> String? {
             let name = name.lowercased()
             return fields.first { $0.name.lowercased() == name }?.value
@@ -50,8 +50,8 @@ public enum HTTPExchange {
 
     public enum Outcome: Hashable, Sendable {
         case response(Response)
-        /// No whole answer came: no network, a timeout, a broken connection. Whether the server has the request is
-        /// not known.
+        /// No complete response arrived: no network, a timeout, a broken connection. Whether the server received
+        /// the request is unknown.
         case noResponse
     }
 }

@@ -1,4 +1,4 @@
-// The few questions that this module asks of a JSON value.
+// The few accessors of a JSON value that this module needs.
 
 import JourneyModel
 

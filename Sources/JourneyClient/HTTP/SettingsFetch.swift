@@ -1,13 +1,14 @@
-// `GET /native/config` from the phone's side: ask with the ETag of the copy, and keep the copy when it still holds.
+// `GET /native/config` from the phone's side: a conditional request with the ETag of the copy, which stays in use
+// while it is current.
 
 public import JourneyModel
 
 /// The phone's copy of the settings.
 public struct SettingsCopy: Hashable, Sendable {
     public var settings: Settings
-    /// As the server sent it, with its quotes; nil when it sent none.
+    /// As the server sent it, quotes included; nil when it sent none.
     public var etag: String?
-    /// When the server last said that these settings hold.
+    /// When the server last confirmed these settings.
     public var confirmedAt: Moment
 
     public init(settings: Settings, etag: String?, confirmedAt: Moment) {
@@ -16,23 +17,24 @@ public struct SettingsCopy: Hashable, Sendable {
         self.confirmedAt = confirmedAt
     }
 
-    /// The server's max-age; asking more often is of no use.
+    /// The server's max-age; requesting more often has no use.
     public static let freshSeconds = 86_400
 
-    /// Whether it is time to ask; also when the clock was set back before the last answer.
+    /// Whether it is time to request; also true when the clock was set back to before the last response.
     public func isStale(at now: Moment) -> Bool {
         now < confirmedAt || confirmedAt.advanced(bySeconds: Self.freshSeconds) <= now
     }
 }
 
 public enum SettingsFetch {
-    /// What came of it.
+    /// The result of a request.
     public enum Result: Hashable, Sendable {
-        /// New settings, or the old ones confirmed. Store the copy; tell the engine when the settings changed.
+        /// New settings, or the old ones confirmed. Store the copy; pass the settings to the engine if they
+        /// changed.
         case current(SettingsCopy)
         /// 401 or 403: get a new token.
         case refreshToken
-        /// No answer that could be used: what the phone has stays in force.
+        /// No usable response: the phone's settings stay in force.
         case unavailable
     }
 
@@ -44,7 +46,7 @@ public enum SettingsFetch {
         return HTTPExchange.Request(method: "GET", path: path, fields: fields, body: [])
     }
 
-    /// - Parameter copy: the one that the request was made with.
+    /// - Parameter copy: the copy that the request was made with.
     public static func result(of outcome: HTTPExchange.Outcome, copy: SettingsCopy?, at now: Moment) -> Result {
         guard case .response(let response) = outcome else { return .unavailable }
         switch response.status {
@@ -64,10 +66,10 @@ public enum SettingsFetch {
 }
 
 extension Settings {
-    /// The members of `GET /native/config`; others are passed over.
+    /// Reads the members of `GET /native/config`; ignores others.
     ///
-    /// Nil unless all eight are there and allowed (contract, section 2): an engine does not work with half of a
-    /// server's settings, nor with numbers that make no sense.
+    /// Nil unless all eight are present and in range (contract, section 2): an engine does not work with half of a
+    /// server's settings, nor with invalid values.
     public init?(configJSON json: JSONValue) {
         self.init()
         for declaration in Self.declarations {

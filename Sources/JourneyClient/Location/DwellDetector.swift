@@ -1,18 +1,18 @@
-// Whether the phone has stood at the charger for long enough. It is told fixes in the order in which they were
-// taken and keeps two moments of them; it knows neither states nor events.
+// Whether the phone has stayed at the charger for long enough. Takes fixes in the order in which they were taken
+// and stores two of their times; knows neither states nor events.
 //
-//     fix                                               what it does
-//     accuracy worse than the threshold, or invalid     nothing: it tells nothing
+//     fix                                               effect
+//     accuracy worse than the threshold, or invalid     none: it gives no information
 //     position inside, slow or of unknown speed         begins or continues the dwell
-//     position inside, at or above the speed threshold  ends it: driving through is no dwelling
-//     in the band around the circle                     nothing (LocationFix.isOutside)
+//     position inside, at or above the speed threshold  ends it: driving through is not a dwell
+//     in the band around the circle                     none (LocationFix.isOutside)
 //     outside                                           ends it
 
 public import JourneyModel
 
-/// Counts one stay inside the anchor radius.
+/// Times one stay inside the anchor radius.
 public struct DwellDetector: Hashable, Sendable {
-    /// The first and the last fix of the stay that goes on; nil when none does.
+    /// The first and the last fix of the current stay; nil when there is none.
     struct Stay: Hashable {
         var since: Moment
         var last: Moment
@@ -22,14 +22,14 @@ public struct DwellDetector: Hashable, Sendable {
 
     public init() {}
 
-    /// How much longer than the dwell the receiver may be silent within one stay. A phone at rest reports nothing, so
-    /// the app asks for a fix when the dwell is due (`completesAt`), and that one bridges the silence. A silence of
-    /// more than twice the dwell means that the app did not run; who knows where the phone was.
+    /// How long the receiver may be silent within one stay, in dwells. A phone at rest reports nothing, so the app
+    /// requests a fix when the dwell is due (`completesAt`), and that one bridges the silence. A silence of more
+    /// than twice the dwell means that the app did not run, and that the phone may have been elsewhere.
     static let silenceInDwells = 2
 
-    /// Takes one fix. True when it completes the dwell, once: the next stay begins anew.
+    /// Takes one fix. Returns true once, when it completes the dwell; the next stay starts from zero.
     ///
-    /// Only a fix completes a dwell, never time alone. It has to lie `chargerDwellSeconds` or more after the stay's
+    /// Only a fix completes a dwell, never time alone. It must lie at least `chargerDwellSeconds` after the stay's
     /// first one. A fix taken before the last one is ignored.
     public mutating func take(_ fix: LocationFix, at charger: Coordinate, by settings: Settings) -> Bool {
         guard fix.isUsable(by: settings) else { return false }
@@ -59,12 +59,12 @@ public struct DwellDetector: Hashable, Sendable {
         return true
     }
 
-    /// When a fix inside would complete the stay that goes on; nil when none does.
+    /// When a fix inside would complete the current stay; nil when there is none.
     public func completesAt(by settings: Settings) -> Moment? {
         stay?.since.advanced(bySeconds: settings.chargerDwellSeconds)
     }
 
-    /// Forgets the stay.
+    /// Discards the stay.
     public mutating func reset() {
         stay = nil
     }

@@ -1,6 +1,6 @@
-// The circles that a phone's operating system watches while the app sleeps.
+// The circles that the phone's operating system monitors while the app sleeps.
 
-/// A circle to watch.
+/// A circle to monitor.
 public struct Geofence: Hashable, Sendable {
     /// Raw values are stable, for use in the platform's region identifiers.
     public enum Zone: String, Hashable, Sendable, CaseIterable {
@@ -10,7 +10,7 @@ public struct Geofence: Hashable, Sendable {
     }
 
     public var zone: Zone
-    /// The charger or the merchant that lies in the middle.
+    /// The charger or the merchant at the center.
     public var place: Place
     public var radiusMeters: Double
 
@@ -21,7 +21,7 @@ public struct Geofence: Hashable, Sendable {
     }
 }
 
-/// The operating system saw the phone go into a geofence or out of it.
+/// The operating system detected that the phone entered or left a geofence.
 public struct GeofenceCrossing: Hashable, Sendable {
     public enum Direction: Hashable, Sendable {
         case entered
@@ -30,7 +30,7 @@ public struct GeofenceCrossing: Hashable, Sendable {
 
     public var direction: Direction
     public var zone: Geofence.Zone
-    /// Of the geofence's place. A crossing of a place that is not watched any more says nothing and is ignored.
+    /// Id of the geofence's place. A crossing of a place that is no longer monitored is ignored.
     public var placeID: Identifier
 
     public init(_ direction: Direction, _ zone: Geofence.Zone, of placeID: Identifier) {
@@ -51,7 +51,7 @@ public struct Place: Hashable, Sendable {
     }
 }
 
-/// The id of a session, a charger or a merchant: a text that the server accepts as one (contract, section 3).
+/// The id of a session, a charger or a merchant: a text that the server accepts as an id (contract, section 3).
 public struct Identifier: Hashable, Sendable {
     public let text: String
 

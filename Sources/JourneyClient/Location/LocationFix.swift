@@ -2,18 +2,19 @@
 
 public import JourneyModel
 
-/// A position, how sure the receiver is of it, and when it was taken.
+/// A position, its accuracy, and when it was taken.
 public struct LocationFix: Hashable, Sendable {
     public var coordinate: Coordinate
-    /// Radius of the circle in which the phone is. A negative one, by which platforms mark an invalid fix, and NaN
-    /// make the fix one that nothing is concluded from.
+    /// Radius of the circle that contains the phone. A negative value, by which platforms mark an invalid fix, and
+    /// NaN make the fix unusable.
     public var horizontalAccuracyMeters: Double
     /// Nil when unknown.
     public var speedMetersPerSecond: Double?
     /// When the position was taken, not when it was delivered.
     public var at: Moment
 
-    /// - Parameter speedMetersPerSecond: a negative one, by which platforms mark an unknown speed, and NaN become nil.
+    /// - Parameter speedMetersPerSecond: a negative value, by which platforms mark an unknown speed, and NaN become
+    ///   nil.
     public init(
         coordinate: Coordinate, horizontalAccuracyMeters: Double, speedMetersPerSecond: Double? = nil, at: Moment
     ) {
@@ -23,19 +24,19 @@ public struct LocationFix: Hashable, Sendable {
         self.at = at
     }
 
-    /// Whether anything may be concluded from this fix: its accuracy is known and not worse than the threshold.
+    /// Whether the fix may be used: its accuracy is known and not worse than the threshold.
     public func isUsable(by settings: Settings) -> Bool {
         horizontalAccuracyMeters >= 0 && horizontalAccuracyMeters <= settings.locationAccuracyThresholdMeters
     }
 
-    /// Whether the phone counts as having come in: the reported position lies in the circle, its edge included.
+    /// Whether the phone counts as having entered: the reported position lies in the circle, its edge included.
     public func isInside(_ center: Coordinate, radiusMeters: Double) -> Bool {
         coordinate.distanceMeters(to: center) <= radiusMeters
     }
 
     /// Whether the phone counts as having left: the whole circle of its uncertainty lies outside. Between the two
     /// lies a band as wide as the fix is inaccurate, in which nothing changes, so that noise at the edge of a zone
-    /// does not enter and leave it over and over.
+    /// does not enter and leave it repeatedly.
     public func isOutside(_ center: Coordinate, radiusMeters: Double) -> Bool {
         coordinate.distanceMeters(to: center) > radiusMeters + horizontalAccuracyMeters
     }

@@ -1,18 +1,18 @@
-// How long to wait after a failure. Randomness is passed in.
+// The delay after a failure. Randomness is passed in.
 
 import JourneyModel
 
 enum Backoff {
-    /// 1, 2, 4 s as shipped clients do, then doubled up to a minute (docs/client.md).
+    /// 1, 2, 4 s as in shipped clients, then doubled up to a minute (docs/client.md).
     static let secondsMax = 60
-    /// The most that a server asks for (contract, section 5); more than this a proxy may ask for in vain.
+    /// The longest that the server asks for (contract, section 5); a longer value, from a proxy, is cut to this.
     static let retryAfterSecondsMax = 3600
-    /// No wait is longer than this. One that seems to be was computed before the clock was set back.
+    /// The longest wait. A longer one was computed before the clock was set back.
     static let waitMillisecondsMax = Int64(retryAfterSecondsMax + secondsMax) * 1000
 
-    /// After the `failures`-th failure in a row, from 1 on: 1, 2, 4 ... 60 s or what the server asked for, whichever
-    /// is later, and on top up to half of the former at random, so that phones that failed together do not come back
-    /// together. Never earlier than either.
+    /// Delay after the `failures`-th failure in a row, counted from 1: 1, 2, 4 ... 60 s or what the server asked
+    /// for, whichever is longer, plus up to half of the former at random, so that phones that failed together do
+    /// not return together. Never shorter than either.
     static func milliseconds(
         failures: Int, retryAfterSeconds: Int?, using random: inout some RandomNumberGenerator
     ) -> Int64 {

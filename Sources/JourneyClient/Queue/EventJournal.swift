@@ -1,12 +1,12 @@
-// Where unsent events outlive the app.
+// The storage in which unsent events survive the app.
 
-/// An event whose bytes do not change any more.
+/// An event whose bytes no longer change.
 public struct QueuedEvent: Hashable, Sendable {
-    /// Its idempotency key too.
+    /// Also its idempotency key.
     public let eventID: String
     /// The body of `POST /native/events`, the same at every attempt.
     public let body: [UInt8]
-    /// Whether the table of transitions has a row for it. Of a queue that overflows, those without go first.
+    /// Whether the table of transitions has a row for it. A full queue drops events without one first.
     public let movesState: Bool
 
     public init(eventID: String, body: [UInt8], movesState: Bool) {
@@ -16,22 +16,22 @@ public struct QueuedEvent: Hashable, Sendable {
     }
 }
 
-/// Keeps the queued events of one driver.
+/// Stores the queued events of one driver.
 public protocol EventJournal {
-    /// The events that were appended and not removed, in the order of appending. Called once, first.
+    /// Returns the events that were appended and not removed, in the order of appending. Called once, before the
+    /// others.
     mutating func load() throws(JournalError) -> [QueuedEvent]
 
     /// The event survives a crash once this has returned. After an error it may or may not.
     mutating func append(_ event: QueuedEvent) throws(JournalError)
 
-    /// Ids that are not there are passed over. After a crash or an error the events may come back; sending them once
-    /// more does no harm.
+    /// Unknown ids are ignored. After a crash or an error the events may come back; sending them again is harmless.
     mutating func remove(_ eventIDs: [String]) throws(JournalError)
 }
 
-/// The storage said no.
+/// A storage error.
 public struct JournalError: Error, Hashable, Sendable {
-    /// For a log; holds no content of events.
+    /// For a log; contains no content of events.
     public var detail: String
 
     public init(_ detail: String) {
@@ -39,7 +39,7 @@ public struct JournalError: Error, Hashable, Sendable {
     }
 }
 
-/// Survives nothing. For tests and previews.
+/// Keeps events in memory only. For tests and previews.
 public struct MemoryEventJournal: EventJournal, Sendable {
     public private(set) var events: [QueuedEvent]
 

@@ -1,27 +1,27 @@
-// The durable queue of unsent events. It decides what to send when; the app carries the bytes. No clock, no timer,
-// no network of its own: moments, tokens and randomness are passed in.
+// The durable queue of unsent events. It decides what to send and when; the app carries the bytes. It has no clock,
+// timer or network: moments, tokens and randomness are passed in.
 //
 // A journey is the fold of its events in their own order, not in the order of arrival, so nothing depends on the
-// order of sending. The queue keeps it all the same: it makes the server's state on the way the phone's.
+// order of sending. The queue preserves it nevertheless: then the server's state follows the phone's step by step.
 
 public import JourneyModel
 
-/// One driver's unsent events. Another driver's go into another queue with another journal: a token names whose
-/// events they are.
+/// One driver's unsent events. Another driver's go into another queue with another journal: the access token
+/// determines whose events they are.
 public struct EventQueue<Journal: EventJournal> {
     private struct Entry {
         var event: QueuedEvent
-        /// Answers of 500 to this event alone.
+        /// Number of 500 responses to this event alone.
         var serverErrors = 0
-        /// A batch with this event was refused as a whole.
+        /// A batch with this event was rejected as a whole.
         var goesAlone = false
     }
 
     private enum Credential {
         case accepted
-        /// Refused; a new one was asked for.
+        /// Rejected; a new one was requested.
         case awaitingRefresh
-        /// A new one, not tried yet: when it is refused too, asking again is of no use.
+        /// A new one, not tried yet: if it is rejected too, requesting another has no use.
         case refreshed
         case awaitingSignIn
     }
@@ -31,24 +31,25 @@ public struct EventQueue<Journal: EventJournal> {
     private var credential = Credential.accepted
     private var attempt: Attempt?
     private var attemptNumber = 0
-    /// Attempts in a row after which something was left to be sent again.
+    /// Consecutive attempts that left something to be sent again.
     private var failures = 0
     private var notBefore: Moment?
 
     public let driver: DriverID
     private let source: String
 
-    /// A drive has some ten events: room for weeks without a network.
+    /// A drive has about ten events: room for weeks without a network.
     public static var eventsMax: Int { 1000 }
-    /// What the smaller of the server's limits admits in one window (contract, section 4): more would only be
-    /// answered with 429.
+    /// The number that the smaller of the server's limits admits in one window (contract, section 4): more would
+    /// only get a 429.
     public static var batchEventsMax: Int { 30 }
-    /// An event that makes the server fail this often goes to the end of the queue, so that it cannot hold up others.
+    /// An event that makes the server fail this often moves to the end of the queue, so that it does not block
+    /// others.
     static var serverErrorsMax: Int { 5 }
 
     /// - Parameters:
     ///   - driver: whose events these are.
-    ///   - journal: whose events are taken over.
+    ///   - journal: its events become the queue's first ones.
     ///   - source: the wire's `source`, such as `ios_native`.
     public init(driver: DriverID, journal: Journal, source: String = "ios_native") throws(JournalError) {
         var journal = journal
@@ -61,18 +62,18 @@ public struct EventQueue<Journal: EventJournal> {
     /// Events that the server has not acknowledged.
     public var count: Int { entries.count }
 
-    /// In the order in which they will be sent.
+    /// In the order of sending.
     public var events: [QueuedEvent] { entries.map(\.event) }
 
     // MARK: In
 
-    /// Fixes the body of the event and stores it; once this has returned, the event survives a crash.
+    /// Fixes the event's body and stores it; once this has returned, the event survives a crash.
     ///
-    /// When the queue is full, one event makes room: the oldest of those that move no state, else the oldest. Events
-    /// on their way to the server are spared. The outputs tell which one went.
+    /// When the queue is full, one event is dropped: the oldest of those that move no state, or else the oldest.
+    /// Events that are being sent are kept. The outputs name the dropped one.
     ///
     /// - Parameters:
-    ///   - eventID: 1 to 128 printable ASCII characters, unique for the driver for ever; a random UUID is.
+    ///   - eventID: 1 to 128 printable ASCII characters, unique for the driver forever; a random UUID is.
     ///   - now: becomes the body's `timestamp`.
     public mutating func enqueue(
         _ draft: EventDraft, eventID: String, appState: AppState? = nil, at now: Moment
@@ -107,8 +108,8 @@ public struct EventQueue<Journal: EventJournal> {
 
     // MARK: Out
 
-    /// When to ask for an attempt; a moment that may have passed. Nil while there is nothing to send, an attempt is
-    /// under way, or the queue waits for a token.
+    /// When to ask for an attempt; may be in the past. Nil while there is nothing to send, an attempt is in
+    /// progress, or the queue waits for a token.
     public var nextAttemptAt: Moment? {
         guard canSend else { return nil }
         return notBefore ?? Moment(millisecondsSinceEpoch: .min)
@@ -122,11 +123,11 @@ public struct EventQueue<Journal: EventJournal> {
         }
     }
 
-    /// The next request, if it is time for one. There is one at a time: each has to be reported to
+    /// Returns the next request, if one is due. One is in progress at a time: the outcome of each must be passed to
     /// `handle(_:of:at:using:)`, `noResponse` included.
     ///
-    /// One event goes alone, with the very bytes that were stored; several go as a batch of the very same bytes.
-    /// `X-Sent-At` is `now`, by which the server measures the phone's clock.
+    /// One event is sent alone, with exactly the stored bytes; several are sent as a batch of exactly the same
+    /// bytes. `X-Sent-At` is `now`, from which the server measures the phone's clock.
     public mutating func nextAttempt(at now: Moment, accessToken: String) -> Attempt? {
         guard canSend, !mustWait(at: now), let first = entries.first else { return nil }
         let alone = first.goesAlone || first.serverErrors > 0
@@ -145,17 +146,18 @@ public struct EventQueue<Journal: EventJournal> {
         return notBefore.milliseconds(since: now) <= Backoff.waitMillisecondsMax
     }
 
-    /// The new token has come; the next attempt uses it.
+    /// A new token is available; the next attempt uses it.
     public mutating func tokenRefreshed() {
         if case .awaitingRefresh = credential { credential = .refreshed }
     }
 
-    /// There is no new token to be had: the queue rests until `signedIn`.
+    /// No new token is available: the queue pauses until `signedIn`.
     public mutating func refreshFailed() {
         if case .awaitingRefresh = credential { credential = .awaitingSignIn }
     }
 
-    /// The driver signed in. False, and nothing changes, when it is not the driver whose events these are.
+    /// The driver signed in. Returns false, and changes nothing, for another driver than the one whose events these
+    /// are.
     public mutating func signedIn(as driver: DriverID) -> Bool {
         guard driver == self.driver else { return false }
         credential = .accepted
@@ -164,12 +166,12 @@ public struct EventQueue<Journal: EventJournal> {
 
     // MARK: Outcomes
 
-    /// Takes what came of an attempt. The outcome of any but the last one is ignored.
+    /// Handles the outcome of an attempt. The outcome of any but the last one is ignored.
     ///
-    /// By status: 2xx that names the event takes it out of the queue; 401 and 403 ask for a new token, once; 408, 429,
-    /// 5xx, no answer and an answer that is none of this server's keep it, to be sent again after 1, 2, 4 ... 60 s or
-    /// `Retry-After`, whichever is later, and some randomness; any other status drops it. A batch is judged event by
-    /// event; one that is refused as a whole is sent again as single events.
+    /// By status: 2xx that names the event removes it from the queue; 401 and 403 request a new token, once; 408,
+    /// 429, 5xx, no response and a response that is not this server's keep it, to be sent again after 1, 2, 4 ...
+    /// 60 s or `Retry-After`, whichever is later, plus some randomness; any other status drops it. A batch is
+    /// handled event by event; one that is rejected as a whole is sent again as single events.
     public mutating func handle(
         _ outcome: HTTPExchange.Outcome, of attempt: Attempt, at now: Moment,
         using random: inout some RandomNumberGenerator
@@ -187,7 +189,7 @@ public struct EventQueue<Journal: EventJournal> {
         return outputs
     }
 
-    /// Takes out what is done and marks what made the server fail.
+    /// Removes what is done and marks events on which the server failed.
     private mutating func settle(_ replies: [EventReply], of attempt: Attempt) -> [QueueOutput] {
         var outputs: [QueueOutput] = []
         var done: [String] = []
@@ -227,7 +229,7 @@ public struct EventQueue<Journal: EventJournal> {
         return []
     }
 
-    /// A batch that got somewhere counts as the first failure, however many went before.
+    /// A batch of which some event was settled counts as the first failure, however many preceded it.
     private mutating func pause(
         after replies: [EventReply], _ outcome: HTTPExchange.Outcome, at now: Moment,
         using random: inout some RandomNumberGenerator
@@ -251,7 +253,7 @@ public struct EventQueue<Journal: EventJournal> {
 extension EventQueue: Sendable where Journal: Sendable {}
 
 extension EventName {
-    /// Whether the table of transitions leads anywhere by this event.
+    /// Whether the table of transitions has any transition for this event.
     fileprivate var movesState: Bool {
         switch self {
         case .chargerTargeted, .activationRejected, .sessionRestored, .diagnostic: false

@@ -1,16 +1,16 @@
-// What an answer of the server means for an event in the queue, by its status (contract, sections 3 and 5;
-// docs/client.md, "The short form"). The same rules hold for an answer alone and for one of a batch.
+// What a response of the server means for an event in the queue, by its status (contract, sections 3 and 5;
+// docs/client.md, "The short form"). The same rules apply to a single response and to a result in a batch.
 
 import JourneyModel
 
-/// Why the server will never take an event.
+/// Why the server will never accept an event.
 public struct Refusal: Hashable, Sendable {
     public var status: Int
-    /// The problem's stable code; a newer server may have one that `ProblemCode` does not list. Nil when the answer
-    /// is no problem of this server.
+    /// The problem's stable code; a newer server may have one that `ProblemCode` does not list. Nil when the
+    /// response is not a problem of this server.
     public var code: String?
     public var detail: String?
-    /// Names the request in the server's log.
+    /// Identifies the request in the server's log.
     public var requestID: String?
 
     init(status: Int, body: JSONValue?) {
@@ -22,17 +22,17 @@ public struct Refusal: Hashable, Sendable {
 }
 
 enum EventReply: Hashable {
-    /// On the server's disk; with the answer if this release understands it.
+    /// Durable on the server; with its answer if this release understands it.
     case stored(EventAnswer?)
-    /// Not stored, or nobody knows: send again.
+    /// Not stored, or unknown: send again.
     case again
-    /// 500: the same, and it may be this event that the server fails on.
+    /// 500: the same, but this event may be what the server fails on.
     case serverError
     /// The token is not accepted.
     case unauthorized
     case refused(Refusal)
 
-    /// - Parameter body: of the answer; nil when it is no JSON.
+    /// - Parameter body: of the response; nil when it is not JSON.
     init(status: Int, body: JSONValue?, eventID: String) {
         switch status {
         case 200..<300: self = Self.isAcknowledgement(body, of: eventID) ? .stored(EventAnswer(json: body)) : .again
@@ -43,8 +43,8 @@ enum EventReply: Hashable {
         }
     }
 
-    /// What became of each event of an attempt, in their order. Nil when a batch was refused as a whole, which says
-    /// nothing of its events: they have to be sent alone.
+    /// The reply to each event of an attempt, in their order. Nil when a batch was rejected as a whole, which says
+    /// nothing about its events: they must be sent alone.
     static func all(in outcome: HTTPExchange.Outcome, to eventIDs: [String]) -> [EventReply]? {
         guard case .response(let response) = outcome else { return eventIDs.map { _ in .again } }
         let body = try? JSONValue.parse(response.body)
@@ -67,7 +67,7 @@ enum EventReply: Hashable {
         }
     }
 
-    /// Out of the queue, one way or the other.
+    /// Whether the event leaves the queue, delivered or dropped.
     var isSettled: Bool {
         switch self {
         case .stored, .refused: true
@@ -82,7 +82,7 @@ enum EventReply: Hashable {
         }
     }
 
-    /// An event is only forgotten when the answer names it: a captive portal or a misplaced proxy says 200 too.
+    /// An event is removed only when the response names it: a captive portal or a misplaced proxy also returns 200.
     private static func isAcknowledgement(_ body: JSONValue?, of eventID: String) -> Bool {
         guard let status = body?["status"]?.text, EventAnswer.Status(rawValue: status) != nil else { return false }
         return body?["event_id"]?.text == eventID
@@ -90,7 +90,7 @@ enum EventReply: Hashable {
 }
 
 extension EventAnswer {
-    /// Reads what `encoded` wrote. Nil when a member is missing or has a value that this release does not know.
+    /// Reads what `encoded` writes. Nil when a member is missing or has a value unknown to this release.
     init?(json: JSONValue?) {
         guard let json, let session = json["session"],
             let status = json["status"]?.text.flatMap(Status.init(rawValue:)), let eventID = json["event_id"]?.text,
@@ -114,9 +114,9 @@ extension HTTPExchange.Outcome {
 }
 
 extension HTTPExchange.Response {
-    /// Seconds to wait, as the answer asks: `Retry-After` as a number, else, for a batch whose single events were
-    /// limited, the longest `t` of `RateLimit` among the limits with nothing left. Nil when it asks for nothing; an
-    /// HTTP-date, which this server never sends, is nothing too.
+    /// Seconds to wait as the response demands: `Retry-After` as a number, or, for a batch whose single events were
+    /// limited, the longest `t` of `RateLimit` among the limits with nothing left. Nil when it demands nothing; an
+    /// HTTP-date, which this server never sends, also counts as nothing.
     var retryAfterSeconds: Int? {
         if let seconds = field("Retry-After").flatMap({ Int($0) }) { return seconds }
         return field("RateLimit").flatMap(Self.exhaustedLimitSeconds)

@@ -1,26 +1,26 @@
-// The journal as an append-only file. Its one promise about crashes rests on two rules: a line counts when its line
-// feed is there, and nothing is ever written behind bytes that do not count.
+// The journal as an append-only file. Crash safety rests on two rules: a line is valid once its line feed is
+// written, and nothing is ever written after invalid bytes.
 
 import Foundation
 
 /// One driver's unsent events in one file, which only this value may write.
 ///
-/// Every append and removal is on disk (`fsync`) when the call returns. A line that was torn by a crash is cut off at
-/// the next start; a damaged line in the middle is passed over and counted. What was removed is swept out when the
-/// file consists mostly of it.
+/// Every append and removal is on disk (`fsync`) when the call returns. A line torn by a crash is truncated at the
+/// next start; a damaged line in the middle is skipped and counted. The file is compacted when it consists mostly
+/// of removed events.
 ///
-/// The file has to be readable while the phone is locked, or a geofence that wakes the app cannot use it; the folder
-/// exists already.
+/// The file must be readable while the phone is locked, or a geofence that wakes the app cannot use it; its folder
+/// must exist.
 public struct FileEventJournal: EventJournal, Sendable {
     private let path: String
     private var events: [QueuedEvent] = []
-    /// Bytes of the file that count; nil before it was read.
+    /// Length of the valid part of the file, in bytes; nil before it is read.
     private var goodBytes: UInt64?
     private var lines = 0
-    /// Lines that could not be read when the file was loaded, a torn last one not among them.
+    /// Unreadable lines found when the file was loaded, not counting a torn last one.
     public private(set) var damagedLines = 0
 
-    /// Below this there is nothing to gain from sweeping: some 100 KiB at the usual size of an event.
+    /// Below this compaction gains nothing: about 100 KiB at the usual size of an event.
     private static let sweepLinesMin = 256
 
     public init(path: String) {
@@ -69,7 +69,7 @@ public struct FileEventJournal: EventJournal, Sendable {
 extension FileEventJournal {
     private var url: URL { URL(fileURLWithPath: path) }
 
-    /// Empty when there is no file yet.
+    /// Empty when the file does not exist yet.
     private func read() throws(JournalError) -> [UInt8] {
         guard FileManager.default.fileExists(atPath: path) else { return [] }
         do {
@@ -79,7 +79,7 @@ extension FileEventJournal {
         }
     }
 
-    /// Behind the last byte that counts, whatever an earlier failure has left there.
+    /// Writes after the last valid byte, overwriting what an earlier failure left there.
     private mutating func write(_ line: JournalLine) throws(JournalError) {
         let bytes = line.encoded
         let offset = goodBytes ?? 0
@@ -100,7 +100,7 @@ extension FileEventJournal {
         lines += 1
     }
 
-    /// The live events alone, in a new file that takes the place of the old one at once.
+    /// Writes the live events into a new file that atomically replaces the old one.
     private mutating func sweepIfWorthwhile() throws(JournalError) {
         guard lines >= Self.sweepLinesMin, lines > 4 * events.count else { return }
         let bytes = events.flatMap { JournalLine.add($0).encoded }
@@ -119,7 +119,7 @@ extension FileEventJournal {
         lines = events.count
     }
 
-    /// A new name in a folder is on disk when the folder is.
+    /// A new name in a folder is durable once the folder is synced.
     private func synchronizeFolder() throws {
         let folder = open(url.deletingLastPathComponent().path, O_RDONLY)
         guard folder >= 0 else { throw POSIXError(.EIO) }

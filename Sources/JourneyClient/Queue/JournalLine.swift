@@ -1,4 +1,5 @@
-// The file form of the journal: one JSON object a line, ended by a line feed, which compact JSON never contains.
+// The file format of the journal: one JSON object per line, ended by a line feed, which compact JSON never
+// contains.
 //
 //     {"add":"<event id>","moves_state":true,"body":"<the body, as a JSON string>"}
 //     {"removed":["<event id>"]}
@@ -9,7 +10,7 @@ enum JournalLine: Hashable {
     case add(QueuedEvent)
     case removed([String])
 
-    /// With its line feed.
+    /// Including its line feed.
     var encoded: [UInt8] {
         var writer = JSONWriter()
         writer.beginObject()
@@ -20,7 +21,7 @@ enum JournalLine: Hashable {
             writer.name("moves_state")
             writer.bool(event.movesState)
             writer.name("body")
-            // A body is JSON and so valid UTF-8, which comes back byte for byte.
+            // A body is JSON and therefore valid UTF-8, so it reads back byte for byte.
             writer.string(String(decoding: event.body, as: UTF8.self))
         case .removed(let eventIDs):
             writer.name("removed")
@@ -32,7 +33,7 @@ enum JournalLine: Hashable {
         return writer.bytes + [UInt8(ascii: "\n")]
     }
 
-    /// Nil for a line that no journal wrote.
+    /// Nil for a line that no journal writes.
     init?(_ line: some Collection<UInt8>) {
         guard let json = try? JSONValue.parse(Array(line)) else { return nil }
         if let eventID = json["add"]?.text, let body = json["body"]?.text {

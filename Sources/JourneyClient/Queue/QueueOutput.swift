@@ -1,44 +1,44 @@
-// What the queue tells the app.
+// The queue's outputs to the app.
 
 public import JourneyModel
 
-/// One request to carry out, and the events that it carries.
+/// One request to send, and the events in it.
 public struct Attempt: Hashable, Sendable {
     public let request: HTTPExchange.Request
     /// In the order of the body. More than one: the request is a batch.
     public let eventIDs: [String]
-    /// Tells attempts of one queue apart.
+    /// Distinguishes the attempts of one queue.
     let number: Int
 }
 
-/// What came of an attempt, or of an enqueuing that found the queue full.
+/// The result of an attempt, or of enqueueing into a full queue.
 public enum QueueOutput: Hashable, Sendable {
-    /// The event is on the server's disk and out of the queue. The answer is nil when a newer server's form is not
-    /// understood.
+    /// The event is durable on the server and removed from the queue. The answer is nil when this release does not
+    /// understand a newer server's form.
     case delivered(eventID: String, EventAnswer?)
-    /// Out of the queue and not on the server. For a log: a bug, or weeks without a network.
+    /// Removed from the queue and not on the server. For a log: a bug, or weeks without a network.
     case dropped(QueuedEvent, DropReason)
     /// Ask for an attempt again at that moment.
     case wait(until: Moment)
-    /// Get a new access token, then call `tokenRefreshed`, or `refreshFailed` if there is none to be had.
+    /// Get a new access token, then call `tokenRefreshed`, or `refreshFailed` if none is available.
     case refreshToken
-    /// The new token was refused too. The queue rests until `signedIn`.
+    /// The new token was rejected too. The queue pauses until `signedIn`.
     case signInAgain
-    /// The events are out of this queue, but not out of the journal: they will be sent once more after a restart,
-    /// which does no harm.
+    /// The events are removed from this queue, but not from the journal: they are sent once more after a restart,
+    /// which is harmless.
     case journalFailed(JournalError)
 }
 
 public enum DropReason: Hashable, Sendable {
-    /// No retry can ever work.
+    /// A retry can never succeed.
     case refused(Refusal)
-    /// The queue was full and this was the event that mattered least.
+    /// The queue was full and this was the least important event.
     case overflow
 }
 
-/// Why an event did not get into the queue.
+/// Why an event was not enqueued.
 public enum EnqueueError: Error, Hashable, Sendable {
-    /// The server would refuse it.
+    /// The server would reject it.
     case invalid(BodyRefusal)
     /// The id is in the queue already.
     case duplicateID

@@ -1,42 +1,42 @@
-// What the session engine is told, and what it answers.
+// The inputs and outputs of the session engine.
 
 public import JourneyModel
 
-/// Something that happened.
+/// An input: something that happened.
 public enum EngineInput: Hashable, Sendable {
     /// The driver chose a charger, or arrived at one that the app knows.
     case targeted(Place)
-    /// Fixes that were delivered together, in any order; each counts at the moment at which it was taken.
+    /// Fixes that were delivered together, in any order; each counts at the moment it was taken.
     case fixes([LocationFix])
     case crossed(GeofenceCrossing)
-    /// A timer that the engine set has fired; early or late does no harm.
+    /// A timer set by the engine has fired; firing early or late is harmless.
     case timerFired(EngineTimer)
     /// The web opened the session at that merchant.
     case activated(sessionID: Identifier, merchant: Place)
-    /// The web refused to open one; `reason` is the web's word for why, cut to 128 characters.
+    /// The web refused to open one; `reason` is the web's text, cut to 128 characters.
     case activationRejected(reason: String)
     case visitVerified(sessionID: Identifier)
     case endRequested(sessionID: Identifier)
-    /// The driver is done with the ended session: back to IDLE. Not needed: arriving at a charger implies it.
+    /// The driver is done with the ended session: back to IDLE. Optional: arriving at a charger implies it.
     case resetRequested
-    /// Newly fetched settings. Deadlines that run stay as they are (contract, section 1).
+    /// Newly fetched settings. Running deadlines do not change (contract, section 1).
     case settings(Settings)
 }
 
-/// Something to do.
+/// An output: something to do.
 public enum EngineOutput: Hashable, Sendable {
-    /// Put this event into the queue. Comes before the `transition` that it causes.
+    /// Enqueue this event. Comes before the `transition` that it causes.
     case send(EventDraft)
-    /// The state has changed; what a screen or the web shows.
+    /// The state has changed; for display on a screen or the web.
     case transition(Transition)
-    /// A command that the table of transitions rejects here. The state stays.
+    /// A command that the table of transitions rejects here. The state does not change.
     case refused(EventName, Verdict.Reason)
     /// Report `timerFired` at that moment. Replaces the timer of this name.
     case setTimer(EngineTimer, at: Moment)
     case cancelTimer(EngineTimer)
-    /// Watch exactly these geofences, instead of all before. At most two.
+    /// Monitor exactly these geofences, instead of all previous ones. At most two.
     case monitor([Geofence])
-    /// Ask the receiver for one fix as good as it can and report it.
+    /// Request one fix from the receiver, as accurate as possible, and report it.
     case requestFix
 
     public struct Transition: Hashable, Sendable {
@@ -54,8 +54,8 @@ public enum EngineOutput: Hashable, Sendable {
     }
 }
 
-/// The timers of the engine. An app that sleeps may let them lie: what was missed is caught up with at the next
-/// input, and counts at the moment of its deadline.
+/// The engine's timers. A sleeping app may skip them: what was missed is processed at the next input, dated at its
+/// deadline.
 public enum EngineTimer: String, Hashable, Sendable, CaseIterable {
     /// A fix is needed that completes the dwell.
     case dwell

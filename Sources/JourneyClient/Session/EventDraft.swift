@@ -1,21 +1,21 @@
-// An event as the engine saw it, before it has an id; and its one JSON form (contract, section 3).
+// An event made by the engine, before it has an id; and its one JSON form (contract, section 3).
 
 public import JourneyModel
 
-/// An event to send. The queue gives it an id and a body that does not change any more.
+/// An event to send. The queue gives it an id and a final body.
 public struct EventDraft: Hashable, Sendable {
     public var name: EventName
     public var sessionID: String?
     public var chargerID: String?
     public var merchantID: String?
-    /// On the phone's clock; never before that of the draft made before this one.
+    /// On the phone's clock; never before the previous draft's.
     public var occurredAt: Moment
-    /// Ascending by one; orders drafts of one millisecond.
+    /// Increments by one; orders drafts of one millisecond.
     public var sequence: Int64
-    /// Small facts about the event, no coordinates. Empty is left out.
+    /// Small facts about the event, no coordinates. Omitted when empty.
     public var metadata: [JSONMember]
-    /// Where the engine was before the event. It goes along as `metadata.previous_state`, so that an event that is lost
-    /// is proven by the next one.
+    /// The engine's state before the event. Sent as `metadata.previous_state`, so that the next event proves one
+    /// that is lost.
     public var previousState: JourneyState?
 
     public init(
@@ -32,8 +32,8 @@ public struct EventDraft: Hashable, Sendable {
         self.previousState = previousState
     }
 
-    /// This event as the fold takes it, with the durations that `settings` give it. Two drafts of one engine are in
-    /// the fold's order exactly when they are in the order in which they were made.
+    /// This event in the form that the fold takes, with the durations of `settings`. Two drafts of one engine have
+    /// the same order in the fold as they had when they were made.
     ///
     /// - Parameter eventID: breaks ties of the order, which drafts of one engine never need.
     public func placed(by settings: Settings, eventID: String = "") -> OrderedEvent {
@@ -54,8 +54,8 @@ public enum AppState: String, Hashable, Sendable {
 extension EventDraft {
     /// The body of `POST /native/events`.
     ///
-    /// - Parameter queuedAt: becomes `timestamp`. It is not when the event is sent: that is the header `X-Sent-At`,
-    ///   so that the body stays the same over retries.
+    /// - Parameter queuedAt: becomes `timestamp`. The time of sending goes into the header `X-Sent-At` instead, so
+    ///   that the body stays the same over retries.
     func body(eventID: String, queuedAt: Moment, source: String, appState: AppState?) -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 384)
         func member(_ name: String, _ text: String?) {

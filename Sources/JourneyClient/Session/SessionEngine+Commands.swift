@@ -1,9 +1,9 @@
-// What the driver and the web ask of the engine.
+// Commands from the driver and the web.
 
 import JourneyModel
 
 extension SessionEngine {
-    /// Choosing another charger near one leaves the first one's zone: the table has no other way from the one to the
+    /// Choosing another charger near one leaves the first one's zone: the table has no other way from one to the
     /// other. From ANCHORED to AT_MERCHANT the choice is reported and changes nothing, as in the fold.
     mutating func target(_ place: Place, at occurredAt: Moment) {
         let isAnother = charger?.id != place.id
@@ -19,9 +19,9 @@ extension SessionEngine {
         }
     }
 
-    /// Only a phone that is anchored, or in another session, activates: the server would open a session that this phone
-    /// does not have. So a refused activation is reported as `activationRejected`, which needs no session. The web's repeat of the
-    /// activation that is in progress is nothing new.
+    /// Only a phone that is anchored, or in another session, activates: otherwise the server would open a session
+    /// that this phone does not have. So a rejected activation is reported as `activationRejected`, which needs no
+    /// session. A repeat of the activation in progress is ignored.
     mutating func activate(_ sessionID: Identifier, _ merchant: Place, at occurredAt: Moment) {
         if self.sessionID == sessionID.text { return }
         if let reason = refusal(of: .exclusiveActivatedByWeb, sessionID, at: occurredAt) {
@@ -34,7 +34,7 @@ extension SessionEngine {
         emit(.exclusiveActivatedByWeb, at: occurredAt, sessionID: sessionID.text)
     }
 
-    /// What the table would say, without saying it to the journey.
+    /// The table's verdict on the event, without changing the journey.
     private func refusal(of name: EventName, _ sessionID: Identifier, at occurredAt: Moment) -> Verdict.Reason? {
         var journey = journey
         let draft = EventDraft(name: name, sessionID: sessionID.text, occurredAt: occurredAt, sequence: nextSequence)

@@ -1,5 +1,5 @@
-// What positions and crossed geofences mean in each state. In and out are LocationFix's words; standing still is
-// DwellDetector's.
+// What positions and crossed geofences mean in each state. LocationFix decides inside and outside, DwellDetector
+// decides dwell.
 
 import JourneyModel
 
@@ -15,17 +15,17 @@ extension SessionEngine {
         let previous = lastFix
         lastFix = fix
         if let previous { noticeTeleport(from: previous, to: fix, at: occurredAt) }
-        // A far fix leads from ANCHORED through NEAR_CHARGER to IDLE; no fix leads further than that.
+        // A distant fix leads from ANCHORED through NEAR_CHARGER to IDLE; no fix leads further than that.
         for _ in 0..<3 where !follow(fix, at: occurredAt) { return }
     }
 
-    /// A receiver answers a request with the fix it has, if that is fresh enough for it. One that was taken longer
-    /// than this before the last event does not tell where the phone was after that event.
+    /// A receiver answers a request with its last fix if that is fresh enough. A fix taken longer than this before
+    /// the last event does not show where the phone was after that event.
     private static let fixHoldsSeconds = 60
 
-    /// The fix if anything may be concluded from it. One from the future was taken now. One from before the last, or
-    /// from long before the last event, is old news, unless these lie in the future themselves: then the clock was
-    /// set back, and the dwell starts anew.
+    /// Returns the fix if it may be used. One from the future counts as taken now. One older than the last fix, or
+    /// much older than the last event, is stale, unless that fix or event lies in the future itself: then the clock
+    /// was set back, and the dwell restarts.
     private mutating func accepted(_ fix: LocationFix, at now: Moment) -> LocationFix? {
         guard fix.isUsable(by: settings) else { return nil }
         var fix = fix
@@ -40,7 +40,7 @@ extension SessionEngine {
         return fix
     }
 
-    /// Takes the transition that the fix means in this state, if there is one. False when nothing moved.
+    /// Makes the transition that the fix means in this state, if any. False when nothing moved.
     private mutating func follow(_ fix: LocationFix, at occurredAt: Moment) -> Bool {
         switch state {
         case .idle: arrive(isInside(.chargerIntent, fix), at: occurredAt)
@@ -105,10 +105,10 @@ extension SessionEngine {
 
     // MARK: Teleport
 
-    /// A jump that no drive makes, while a journey is under way. Reported as the diagnostic `teleport_detected`; a
-    /// session in progress then ends by webRequestedEnd, the one event that leads from SESSION_ACTIVE, IN_TRANSIT
-    /// and AT_MERCHANT alike to SESSION_ENDED without claiming that a deadline passed. Before a session there is
-    /// nothing to end: the fix lies outside the zones and leads back to IDLE by itself.
+    /// Detects a jump that no drive makes, while a journey is in progress. Reported as the diagnostic
+    /// `teleport_detected`; a session in progress then ends by webRequestedEnd, the one event that leads from
+    /// SESSION_ACTIVE, IN_TRANSIT and AT_MERCHANT alike to SESSION_ENDED without claiming that a deadline passed.
+    /// Before a session there is nothing to end: the fix lies outside the zones and leads back to IDLE by itself.
     private mutating func noticeTeleport(from previous: LocationFix, to fix: LocationFix, at occurredAt: Moment) {
         let distanceMeters = previous.coordinate.distanceMeters(to: fix.coordinate)
         guard distanceMeters > Self.teleportMeters, state != .idle, state != .sessionEnded else { return }
@@ -122,8 +122,8 @@ extension SessionEngine {
 
     // MARK: Geofences
 
-    /// The operating system's word counts like a fix that lies clearly inside or outside. Arriving in the anchor zone
-    /// is for the dwell to find out, which needs fixes.
+    /// A crossing reported by the operating system counts like a fix that lies clearly inside or outside. Arrival
+    /// in the anchor zone is left to the dwell detection, which needs fixes.
     mutating func cross(_ crossing: GeofenceCrossing, at occurredAt: Moment) {
         guard let (place, _) = circle(of: crossing.zone), place.id == crossing.placeID else { return }
         switch (crossing.direction, crossing.zone) {

@@ -1,45 +1,45 @@
-// The session engine of the phone: what the receiver, the web and the clock report becomes events, and the events
-// move the journey. It has no table of its own: every event goes through `Journey.apply`, which is the server's fold,
-// so that phone and server cannot disagree about what an event means. It owns no clock, no timer, no storage and no
-// network; all of that goes in as inputs and comes out as outputs.
+// The phone's session engine: reports of the receiver, the web and the clock become events, and the events move the
+// journey. It has no table of its own: every event goes through `Journey.apply`, the server's fold, so phone and
+// server cannot disagree about what an event means. It owns no clock, timer, storage or network; inputs come in and
+// outputs go out.
 //
-// Three things make the order of its events the order in which the server folds them: occurred_at never goes back,
-// even when the phone's clock does; `sequence` tells events of one millisecond apart; and a deadline that passed is
+// Three rules make the order of its events the order in which the server folds them: occurred_at never goes back,
+// even when the phone's clock does; `sequence` orders events of one millisecond; and a deadline that passed is
 // reported, at its own moment, before anything that happened after it.
 
 public import JourneyModel
 
 /// One driver's journey on one phone.
 ///
-/// A value: copy it and both go on by themselves. After each `handle`, put the `send` outputs into the queue first
-/// and store the snapshot second; a crash in between then repeats an event, which the server's fold rejects as it
-/// rejects any second one, and never loses one.
+/// A value: copies continue independently. After each `handle`, first put the `send` outputs into the queue, then
+/// store the snapshot; a crash in between then repeats an event, which the server's fold rejects like any
+/// duplicate, and never loses one.
 public struct SessionEngine: Sendable {
-    /// The journey as the server will fold it from the events sent so far.
+    /// The journey as the server folds it from the events sent so far.
     public internal(set) var journey = Journey()
     public internal(set) var settings: Settings
-    /// The charger that is watched: the one of this journey, or after its end the one of the next.
+    /// The monitored charger: the one of this journey, or after its end the one of the next.
     public internal(set) var charger: Place?
-    /// Where the session leads; nil before one is activated.
+    /// The session's merchant; nil before one is activated.
     public internal(set) var merchant: Place?
 
     var dwell = DwellDetector()
     var lastFix: LocationFix?
     var lastEventAt: Moment?
     var nextSequence: Int64 = 0
-    /// The session that ended, also when it ended before it was activated: a reset has to name one.
+    /// The session that ended, also if it ended before it was activated: a reset must name one.
     var endedSessionID: String?
-    /// Whether coming into the charger's zone begins a new journey in SESSION_ENDED. The driver who is still there
-    /// has to leave first, or choose a charger anew.
+    /// Whether entering the charger's zone begins a new journey in SESSION_ENDED. A driver who is still there must
+    /// leave first, or choose a charger again.
     var mayReenter = true
 
-    /// What the app was told to do and has not been told to stop.
+    /// Requests to the app that are still in effect.
     private var timers: [EngineTimer: Moment] = [:]
     private var geofences: [Geofence] = []
     private var outputs: [EngineOutput] = []
 
-    /// A jump between two usable fixes of more than this ends the session: no drive to a merchant is that long, and
-    /// a position that is made up usually is (issue "Session truth", item 6).
+    /// A jump of more than this between two usable fixes ends the session: no drive to a merchant is that long, and
+    /// a faked position usually is (issue "Session truth", item 6).
     public static let teleportMeters = 50_000.0
 
     public init(settings: Settings) {
@@ -51,10 +51,10 @@ public struct SessionEngine: Sendable {
     /// The session in progress; nil before and after.
     public var sessionID: String? { state == .sessionEnded ? nil : journey.sessionID }
 
-    /// Takes one input that was reported at `now` on the phone's clock, and answers what to do, in order.
+    /// Handles one input reported at `now` on the phone's clock, and returns what to do, in order.
     ///
-    /// Deadlines that lie before what the input reports take effect before it, those that are due at `now` after it:
-    /// an event in a deadline's own millisecond still counts (contract, section 1).
+    /// Deadlines before what the input reports take effect before it, those due at `now` after it: an event in a
+    /// deadline's own millisecond still counts (contract, section 1).
     public mutating func handle(_ input: EngineInput, at now: Moment) -> [EngineOutput] {
         switch input {
         case .fixes(let fixes): take(fixes, at: now)
@@ -82,7 +82,7 @@ public struct SessionEngine: Sendable {
         }
     }
 
-    /// Where something that happened at `moment` has its place: never before the last event.
+    /// The time given to something that happened at `moment`: never before the last event.
     func moment(of moment: Moment) -> Moment {
         max(moment, lastEventAt ?? moment)
     }
@@ -91,7 +91,7 @@ public struct SessionEngine: Sendable {
 // MARK: Events
 
 extension SessionEngine {
-    /// Makes an event of what happened and moves the journey by it.
+    /// Makes an event and applies it to the journey.
     @discardableResult
     mutating func emit(
         _ name: EventName, at occurredAt: Moment, sessionID: String? = nil, charger: Place? = nil,
@@ -114,13 +114,13 @@ extension SessionEngine {
         return verdict
     }
 
-    /// Where the engine is says nothing about the session of another phone.
+    /// The engine's state says nothing about the session of another phone.
     private func isOfThisJourney(_ name: EventName, _ eventSessionID: String?) -> Bool {
         eventSessionID == nil || eventSessionID == sessionID || state == .sessionEnded
             || name == .exclusiveActivatedByWeb
     }
 
-    /// What the engine keeps beside the journey, by where a transition leads.
+    /// Updates the engine's state outside the journey, by the destination of a transition.
     private mutating func moved(from: JourneyState, by draft: EventDraft) {
         dwell.reset()
         if from == .sessionEnded { endedSessionID = nil }
@@ -143,7 +143,7 @@ extension SessionEngine {
         if !outputs.contains(output) { outputs.append(output) }
     }
 
-    /// Ends the session at every deadline that lies before `moment`, with the event that says so.
+    /// Ends the session at every deadline before `moment`, with the event that reports it.
     mutating func expireDeadlines(before moment: Moment) {
         while let deadline = journey.nextDeadline, deadline.at < moment { expire(deadline) }
     }
@@ -152,7 +152,8 @@ extension SessionEngine {
         while let deadline = journey.nextDeadline, deadline.at <= moment { expire(deadline) }
     }
 
-    /// A deadline that runs ends a session of the state in which it runs, by the table; so the loops above end.
+    /// By the table, a running deadline always ends a session in the states in which it runs; so the loops above
+    /// terminate.
     private mutating func expire(_ deadline: (name: EventName, at: Moment)) {
         emit(deadline.name, at: deadline.at, sessionID: journey.sessionID)
     }
@@ -161,7 +162,7 @@ extension SessionEngine {
 // MARK: What the app has to watch
 
 extension SessionEngine {
-    /// All outputs since the last call, and what of timers and geofences has changed.
+    /// Returns all outputs since the last call, and the changes of timers and geofences.
     mutating func finish() -> [EngineOutput] {
         let wanted = wantedTimers
         for timer in EngineTimer.allCases where timers[timer] != wanted[timer] {
@@ -176,7 +177,7 @@ extension SessionEngine {
         return outputs
     }
 
-    /// After a restart the app does nothing yet of what it was told before.
+    /// After a restart none of the earlier requests to the app are in effect.
     mutating func forgetWhatIsWatched() {
         timers = [:]
         geofences = []
@@ -191,7 +192,7 @@ extension SessionEngine {
         return wanted
     }
 
-    /// The anchor's circle is small for a geofence; leaving the larger one is the second chance to notice.
+    /// The anchor's circle is small for a geofence; leaving the larger one is the second chance to detect it.
     private var wantedGeofences: [Geofence] {
         let intent = charger.map {
             Geofence(zone: .chargerIntent, place: $0, radiusMeters: settings.chargerIntentRadiusMeters)
@@ -212,7 +213,7 @@ extension SessionEngine {
         }
     }
 
-    /// One that fired too early is set again. A dwell that is due waits for a fix, not for another timer.
+    /// A timer that fired too early is set again. A due dwell waits for a fix, not for another timer.
     private mutating func fired(_ timer: EngineTimer, at now: Moment) {
         if timer == .dwell, let due = dwell.completesAt(by: settings), due <= now {
             put(.requestFix)

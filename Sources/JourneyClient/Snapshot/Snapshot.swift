@@ -1,39 +1,39 @@
-// What survives the app's death. An app stores the snapshot after each input that had outputs; the engine that is
-// restored from it knows what that one knew.
+// What survives the app's death. An app stores the snapshot after each input that had outputs; an engine restored
+// from it has the same state.
 
 public import JourneyModel
 
-/// All that the engine knows, at rest.
+/// The engine's complete state.
 ///
-/// Holds coordinates of the last position and of the places; keep it where the app keeps its private data.
+/// Contains coordinates of the last position and of the places; keep it where the app keeps its private data.
 public struct Snapshot: Sendable {
     var engine: SessionEngine
 
-    /// Of the form that `encoded` writes; another is refused by `init(decoding:)`.
+    /// Version of the form that `encoded` writes; `init(decoding:)` rejects others.
     static let version = "1"
 }
 
-/// Why stored bytes are no snapshot. Start with a fresh engine then; the server's journey corrects itself at the
+/// Why stored bytes are not a snapshot. Start with a fresh engine then; the server's journey corrects itself at the
 /// next arrival.
 public enum SnapshotError: Error, Hashable, Sendable {
-    /// No JSON object, or one of a version that this library does not know.
+    /// Not a JSON object, or one of a version unknown to this library.
     case unreadable
     /// The first member that is missing, malformed or out of range.
     case malformed(member: String)
-    /// Members that cannot be true together, such as SESSION_ACTIVE without a session.
+    /// Members that contradict each other, such as SESSION_ACTIVE without a session.
     case inconsistent
 }
 
 extension SessionEngine {
     public var snapshot: Snapshot { Snapshot(engine: self) }
 
-    /// The engine as it was, brought up to `now`, and what to do; all timers and geofences are told anew.
+    /// The restored engine, brought up to `now`, and what to do; all timers and geofences are output again.
     ///
-    /// In this order: deadlines that passed in between end the session, with the event at the deadline's own moment;
-    /// a session still in progress is reported with `sessionRestored`; then `fix`, the position at present, is
-    /// followed as any fix is: the anchor may be lost, the charger departed from, the zone left, or the phone so far
-    /// away that the session ends. A fix taken before a deadline counts before it. Without a usable fix one is asked
-    /// for, and whatever state the snapshot had holds until it comes.
+    /// In this order: deadlines that passed in between end the session, with the event at the deadline's own
+    /// moment; a session still in progress is reported with `sessionRestored`; then `fix`, the present position, is
+    /// handled like any fix: the anchor may be lost, the charger departed from, the zone left, or the phone so far
+    /// away that the session ends. A fix taken before a deadline counts before it. Without a usable fix one is
+    /// requested, and the snapshot's state remains until it arrives.
     public static func restored(
         from snapshot: Snapshot, at now: Moment, fix: LocationFix? = nil
     ) -> (engine: SessionEngine, outputs: [EngineOutput]) {

@@ -1,10 +1,10 @@
-// A snapshot from the bytes that were stored. They may be damaged or of another release: whatever is read here is
-// checked, so that no engine starts in a state that events cannot lead to.
+// Reads a snapshot from stored bytes. They may be damaged or of another release: everything is checked, so that no
+// engine starts in a state that events cannot lead to.
 
 import JourneyModel
 
 extension Snapshot {
-    /// Reads what `encoded` wrote. Members that it does not know are passed over.
+    /// Reads what `encoded` writes. Ignores unknown members.
     public init(decoding bytes: [UInt8]) throws(SnapshotError) {
         guard let json = try? JSONValue.parse(bytes), json["version"]?.text == Self.version else { throw .unreadable }
         var reader = SnapshotReader(json: json)
@@ -15,7 +15,7 @@ extension Snapshot {
     }
 }
 
-/// Reads member after member and remembers the first that is wrong.
+/// Reads member after member and records the first invalid one.
 private struct SnapshotReader {
     let json: JSONValue
     var malformed: String?

@@ -1,4 +1,5 @@
-// A snapshot as JSON. Numbers of the receiver keep all their digits: the shortest that read back as the same Double.
+// A snapshot as JSON. Numbers of the receiver keep all their digits: the shortest that read back as the same
+// Double.
 
 import JourneyModel
 
@@ -37,7 +38,7 @@ extension Snapshot {
 }
 
 extension JSONValue {
-    /// An object of those members that have a value.
+    /// An object of the members that have a value.
     fileprivate static func members(_ members: [(String, JSONValue?)]) -> JSONValue {
         .object(members.compactMap { name, value in value.map { JSONMember(name, $0) } })
     }
@@ -62,7 +63,8 @@ extension Place {
 }
 
 extension LocationFix {
-    /// Only usable fixes are kept, whose accuracy is a number; an endless speed is none and counts as unknown.
+    /// Only usable fixes are stored, whose accuracy is a number; an infinite speed cannot be written and counts as
+    /// unknown.
     fileprivate var json: JSONValue {
         let speed = speedMetersPerSecond.flatMap { $0.isFinite ? JSONValue.double($0) : nil }
         return .members(
