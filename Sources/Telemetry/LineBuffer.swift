@@ -1,4 +1,4 @@
-// The bytes of one log line while it is put together: quoting, escaping and cutting. Only LogLine uses it.
+// The bytes of one log line while it is built: quoting, escaping and truncation. Used by LogLine only.
 
 import Logging
 
@@ -13,8 +13,8 @@ struct LineBuffer {
         bytes.append(contentsOf: string.utf8)
     }
 
-    /// Appends every entry in the order of the names, so that equal records give equal lines. An entry that leaves no
-    /// room for `ending` is taken back together with all after it, and `whenCut` says so in the line.
+    /// Appends every entry, sorted by name, so that equal records give equal lines. An entry that leaves no room
+    /// for `ending` is removed together with all after it, and `whenCut` marks the line as truncated.
     mutating func appendEntries(
         of metadata: Logger.Metadata, roomFor ending: String,
         _ appendEntry: (inout LineBuffer, String, Logger.MetadataValue) -> Void,
@@ -68,7 +68,7 @@ struct LineBuffer {
         }
     }
 
-    /// As it is when it is one plain word, else quoted, so that `key=value` can be read back.
+    /// Writes one plain word as it is, anything else quoted, so that `key=value` can be parsed.
     mutating func appendWord(_ string: String) {
         let isPlain = !string.isEmpty && string.utf8.allSatisfy { $0 > 0x20 && $0 != 0x7F && $0 != 0x22 && $0 != 0x3D }
         if isPlain { appendEscaped(string) } else { appendQuoted(string) }
@@ -80,8 +80,8 @@ struct LineBuffer {
         bytes.append(0x22)
     }
 
-    /// The inside of a JSON string (RFC 8259, section 7), cut to `valueBytesMax` as escaped. DEL and the C1 controls
-    /// are escaped too: terminals act on them.
+    /// Writes the inside of a JSON string (RFC 8259, section 7), cut to `valueBytesMax` as escaped. DEL and the C1
+    /// controls are escaped too: terminals interpret them.
     mutating func appendEscaped(_ string: String) {
         let escapeBytesMax = 6
         let end = bytes.count + LogLine.valueBytesMax - escapeBytesMax

@@ -1,4 +1,4 @@
-// The swift-log backend: takes a record, adds what the logger carries, has it rendered and written.
+// The swift-log backend: takes a record, adds the logger's metadata, renders and writes it.
 
 package import Logging
 
@@ -14,7 +14,7 @@ package struct LineLogHandler: LogHandler {
     private let repeats: RepeatLimiter
     private let clock: @Sendable () -> Int64
 
-    /// `clock` gives milliseconds since 1970-01-01T00:00:00Z.
+    /// `clock` returns milliseconds since 1970-01-01T00:00:00Z.
     package init(
         label: String, level: Logger.Level, format: LogFormat, output: LogOutput = .standardError,
         repeats: RepeatLimiter = RepeatLimiter(), clock: @escaping @Sendable () -> Int64 = millisecondsSince1970
@@ -35,7 +35,7 @@ package struct LineLogHandler: LogHandler {
     package func log(event: LogEvent) {
         let now = clock()
         guard let omitted = repeats.admit(event.message.description, atMilliseconds: now) else { return }
-        // The nearest to the call wins: the call's own metadata, then the logger's, then the provider's.
+        // Precedence: the call's own metadata, then the logger's, then the provider's.
         var all = metadataProvider?.get() ?? [:]
         all.merge(metadata) { _, nearer in nearer }
         if let own = event.metadata { all.merge(own) { _, nearer in nearer } }
@@ -51,7 +51,7 @@ package struct LineLogHandler: LogHandler {
 }
 
 extension Logger {
-    /// A logger that writes lines of that format to that output. Pass it down; nothing here is global.
+    /// A logger that writes lines in that format to that output. Pass it down; nothing here is global.
     package init(
         label: String, level: Logger.Level, format: LogFormat, output: LogOutput,
         repeats: RepeatLimiter = RepeatLimiter()

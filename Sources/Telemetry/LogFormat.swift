@@ -1,9 +1,9 @@
-// How a log line looks. See LogLine.swift for both forms.
+// The formats of a log line. See LogLine.swift for both.
 
 /// The two forms of a log line; the raw values are those of `LOG_FORMAT`.
 package enum LogFormat: String, CaseIterable, Sendable {
-    /// One line for a person: time, level, message, then `key=value`.
+    /// One line for people: time, level, message, then `key=value`.
     case text
-    /// One JSON object (RFC 8259) a line, for whatever collects the logs.
+    /// One JSON object (RFC 8259) per line, for log collectors.
     case json
 }

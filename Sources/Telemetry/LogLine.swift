@@ -1,20 +1,20 @@
-// One log line as bytes: a pure function of what was logged and when. It refuses to know where the bytes go.
-// Whatever a value holds, the result is exactly one line, at most `lineBytesMax` long, and valid JSON in the JSON
-// form: control characters are escaped in both forms, so that nobody can forge a line or reach the terminal.
+// One log line as bytes: a pure function of what was logged and when. It does not know where the bytes go. For any
+// input the result is exactly one line, at most `lineBytesMax` long, and valid JSON in the JSON format: control
+// characters are escaped in both formats, so that input cannot forge a line or reach the terminal.
 
 package import Logging
 
 /// Renders log records.
 package enum LogLine {
-    /// `PIPE_BUF` on Linux: a write of up to so many bytes is not interleaved with another process's (pipe(7)).
+    /// `PIPE_BUF` on Linux: a write of up to this many bytes is not interleaved with another process's (pipe(7)).
     package static let lineBytesMax = 4096
-    /// A value longer than this, escapes counted, is cut and ends in `...`. Three of them (label, message, error) and
-    /// the rest of a line's frame are less than `lineBytesMax`.
+    /// A value longer than this, escapes counted, is cut and ends in `...`. Three of them (label, message, error)
+    /// and the rest of a line's frame take less than `lineBytesMax`.
     static let valueBytesMax = 1024
-    /// Metadata nested deeper is shown as `...`. Ours is flat; the bound keeps a mistake from recursing for ever.
+    /// Deeper metadata is shown as `...`. Ours is flat; the bound keeps a bug from recursing forever.
     static let depthMax = 4
 
-    /// The members that the line itself has. Metadata of such a name is shown with an underscore after it.
+    /// The member names of the line itself. Metadata of such a name is written with a trailing underscore.
     static let ownNames: Set<String> = ["time", "level", "logger", "message", "error", "truncated"]
 
     /// The line with its closing newline, in UTF-8. `milliseconds` is the time since 1970-01-01T00:00:00Z.

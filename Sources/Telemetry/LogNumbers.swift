@@ -1,4 +1,4 @@
-// Figures in log lines: numbers in JSON, so that whatever collects the lines can compare and add them.
+// Numbers in log lines: JSON numbers, so that a log collector can compare and add them.
 
 package import Logging
 

@@ -1,10 +1,11 @@
-// Where log lines go: one file descriptor, one write(2) a line, never a long wait. It refuses to know what a line says.
+// The output of log lines: one file descriptor, one write(2) per line, never a long wait. It does not know what a
+// line says.
 //
-// A write to a pipe whose reader has stopped would block the event loop that logs. So the descriptor is asked first
-// (poll(2)): a pipe or socket that reports POLLOUT takes a line of up to PIPE_BUF bytes at once. When it does not
-// within `waitMilliseconds` the line is dropped and counted, and later lines are not waited for until one got through;
-// that one is followed by a line that says how many are missing. A line already written survives a crash of the
-// process, which a queue of our own would not give.
+// A write to a pipe whose reader has stopped would block the event loop that logs. So the descriptor is polled
+// first (poll(2)): a pipe or socket that reports POLLOUT accepts a line of up to PIPE_BUF bytes at once. If it does
+// not within `waitMilliseconds`, the line is dropped and counted, and later lines do not wait until one gets
+// through; that one is followed by a line with the number of dropped ones. A written line survives a crash of the
+// process, which a queue of our own would not guarantee.
 
 import Logging
 import Synchronization
@@ -17,13 +18,13 @@ import Synchronization
     import Darwin
 #endif
 
-/// A descriptor that takes log lines. Safe to use from every thread.
+/// A descriptor for log lines. Safe to use from every thread.
 package final class LogOutput: Sendable {
-    /// Standard error, so that standard output stays what a command answers (`dwell token` prints nothing else
-    /// there), and because it is where a service's log is looked for by systemd and by container runtimes alike.
+    /// Standard error: standard output is reserved for a command's result (`dwell token` prints nothing else
+    /// there), and systemd and container runtimes collect a service's log from standard error.
     package static let standardError = LogOutput(descriptor: STDERR_FILENO)
 
-    /// Long enough for a reader that was only scheduled away, short enough for the loop that waits.
+    /// Long enough for a reader that was only descheduled, short enough for the loop that waits.
     static let waitMilliseconds: Int32 = 5
 
     private let descriptor: Int32
@@ -57,12 +58,12 @@ package final class LogOutput: Sendable {
     private func isWritable(waitMilliseconds: Int32) -> Bool {
         var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
         guard poll(&entry, 1, waitMilliseconds) == 1 else { return false }
-        // POLLERR: nobody holds the reading end; a write would raise SIGPIPE.
+        // POLLERR: the reading end is closed; a write would raise SIGPIPE.
         return entry.revents & Int16(POLLOUT) != 0 && entry.revents & Int16(POLLERR | POLLNVAL) == 0
     }
 
-    /// One write, save that a terminal or socket may take only part of it. What cannot be written is given up:
-    /// there is nobody to tell.
+    /// One write, except that a terminal or socket may accept only part of it. What cannot be written is dropped:
+    /// there is nowhere to report it.
     private func writeAll(_ line: [UInt8]) {
         line.withUnsafeBytes { buffer in
             var rest = buffer[...]

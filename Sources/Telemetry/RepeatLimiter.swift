@@ -1,5 +1,5 @@
-// How often one message is written: a failure that every request meets makes a line for each of them, and the log is
-// not to grow with what clients send. What was left out is said by the next line of that message.
+// Limits how often one message is written: a failure that every request meets would log a line for each, and the
+// log must not grow with what clients send. The next line of that message reports how many were omitted.
 
 internal import Synchronization
 
@@ -7,7 +7,7 @@ internal import Synchronization
 package final class RepeatLimiter: Sendable {
     /// Lines of one message in a second.
     static let linesPerSecondMax = 50
-    /// Messages are constants of the source, a few hundred; more are not told apart.
+    /// Messages are constants of the source, a few hundred; more than this share one count.
     static let messagesMax = 1024
 
     private struct Count: Sendable {
@@ -25,7 +25,7 @@ package final class RepeatLimiter: Sendable {
         self.unlimited = unlimited
     }
 
-    /// How many lines of this message were left out since the last one; nil when this one is left out too.
+    /// Returns how many lines of this message were omitted since the last one; nil when this one is omitted too.
     func admit(_ message: String, atMilliseconds milliseconds: Int64) -> Int? {
         if unlimited.contains(message) { return 0 }
         let second = milliseconds / 1000

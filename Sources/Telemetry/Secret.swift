@@ -1,9 +1,9 @@
-// A value that may not be shown: a key, a token, a password, a one-time code, a phone number, a coordinate.
-// Redaction is by type, so that nobody has to remember it at the place where a line is logged: everything that turns
-// a value into text without being asked - interpolation, description, dump, Mirror - gives `<redacted>`. It is not
-// Encodable on purpose, so that JSON of it does not compile.
+// A value that must not be shown: a key, a token, a password, a one-time code, a phone number, a coordinate.
+// Redaction is by type, so that no logging call has to remember it: everything that turns a value into text
+// implicitly (interpolation, description, dump, Mirror) gives `<redacted>`. Deliberately not Encodable, so that
+// encoding it as JSON does not compile.
 
-/// Holds a value that no log line, error text or debugger dump may show. Only `reveal()` gives it out.
+/// Holds a value that must not appear in a log line, error text or debugger dump. Only `reveal()` returns it.
 package struct Secret<Value: Sendable>: Sendable {
     private let value: Value
 
@@ -11,7 +11,7 @@ package struct Secret<Value: Sendable>: Sendable {
         self.value = value
     }
 
-    /// The value itself, for the one place that uses it. Do not put the answer into text that leaves the process.
+    /// The value itself, for the one place that uses it. Do not put the result into text that leaves the process.
     package func reveal() -> Value {
         value
     }
@@ -23,8 +23,8 @@ extension Secret: CustomStringConvertible, CustomDebugStringConvertible, CustomR
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// For settings and tests. Not in constant time: never compare what a client sent with it.
+/// For settings and tests. Not constant-time: never compare it with client input.
 extension Secret: Equatable where Value: Equatable {}
 
-/// What is written in the place of a secret, everywhere.
+/// The text shown in place of a secret, everywhere.
 package let redacted = "<redacted>"

@@ -18,7 +18,7 @@ package func millisecondsSince1970() -> Int64 {
 }
 
 /// RFC 3339 in UTC with milliseconds, for example `2026-02-03T04:05:06.007Z`. A time outside the years 0 to 9999,
-/// which RFC 3339 cannot write, is shown as the nearest one that it can.
+/// which RFC 3339 cannot express, is clamped.
 package func timestamp(_ milliseconds: Int64) -> String {
     let first: Int64 = -62_167_219_200_000
     let last: Int64 = 253_402_300_799_999

@@ -1,5 +1,5 @@
-// W3C Trace Context, section 3.2: the `traceparent` field, parsed and written. It refuses to know who made it or
-// where it travels; `tracestate` is not read.
+// W3C Trace Context, section 3.2: parses and writes the `traceparent` field. Does not know its origin or
+// destination; `tracestate` is not read.
 
 /// The place of a request in a distributed trace.
 package struct TraceParent: Hashable, Sendable {
@@ -7,7 +7,7 @@ package struct TraceParent: Hashable, Sendable {
     package let traceID: UInt128
     /// The span of the caller (`parent-id`), never zero.
     package let parentID: UInt64
-    /// Bit 0 is "sampled"; the others are carried as they came (version 00 gives them no meaning).
+    /// Bit 0 is "sampled"; the others are passed on unchanged (version 00 gives them no meaning).
     package let flags: UInt8
 
     package init?(traceID: UInt128, parentID: UInt64, flags: UInt8) {
@@ -17,8 +17,8 @@ package struct TraceParent: Hashable, Sendable {
         self.flags = flags
     }
 
-    /// Reads a field value; nil when it is not one, in which case the specification has the trace start anew.
-    /// A version above 00 is read by its first 55 characters when nothing or a dash follows them (section 4.3).
+    /// Parses a field value; nil when it is invalid, in which case the specification requires a new trace. A
+    /// version above 00 is read by its first 55 characters when nothing or a dash follows them (section 4.3).
     package init?(_ fieldValue: some StringProtocol) {
         let bytes = Array(fieldValue.utf8.prefix(Self.fieldBytesMax + 1))
         guard bytes.count >= 55, bytes.count <= Self.fieldBytesMax,
@@ -32,10 +32,10 @@ package struct TraceParent: Hashable, Sendable {
         self.init(traceID: traceID, parentID: parentID, flags: flags)
     }
 
-    /// The trace's name in logs: 32 lowercase hexadecimal digits.
+    /// The trace's id in logs: 32 lowercase hexadecimal digits.
     package var traceIDText: String { Self.digits(traceID, count: 32) }
 
-    /// A later version may append to the field; more than this is not a traceparent.
+    /// A later version may append to the field; a longer value is not a traceparent.
     private static let fieldBytesMax = 256
     private static let dash = UInt8(ascii: "-")
 

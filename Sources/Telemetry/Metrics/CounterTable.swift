@@ -1,6 +1,5 @@
-// A fixed number of counters of one family, known by index: counting on a hot path has no label to build and no
-// name to look up. A counter is made when its place is counted for the first time, so that a backend sees only what
-// happens.
+// A fixed number of counters of one family, addressed by index: counting on a hot path builds no label and looks up
+// no name. A counter is created when it is first incremented, so that a backend sees only the ones in use.
 
 package import CoreMetrics
 internal import Synchronization
@@ -16,13 +15,13 @@ package final class CounterTable: Sendable {
 
     private final class Cell: Sendable {
         private let made = AtomicLazyReference<Made>()
-        /// `made`, once it is there. Counting takes no reference to it: those would be two more atomic operations on
-        /// memory that all loops write to.
+        /// `made`, once set. Counting through it takes no reference: retain and release would be two more atomic
+        /// operations on memory that all loops write to.
         private let shortcut = Atomic<Unmanaged<Made>?>(nil)
 
         func count(_ amount: Int64, _ make: () -> any CounterHandler) {
             if let counted = shortcut.load(ordering: .acquiring) {
-                // Safe: `made` has it, is set once, and lives as long as this cell.
+                // Safe: `made` owns it, is set once, and lives as long as this cell.
                 return counted._withUnsafeGuaranteedRef { $0.counter.increment(by: amount) }
             }
             let made = made.load() ?? made.storeIfNil(Made(make()))
@@ -35,10 +34,11 @@ package final class CounterTable: Sendable {
     private let factory: any MetricsFactory
     private let dimensions: @Sendable (Int) -> [(String, String)]
     private let kept: [Cell]
-    /// The same, for counting without references taken. Safe: `kept` has them for as long as this is there.
+    /// The same cells, for counting without retain and release. Safe: `kept` owns them as long as this table
+    /// exists.
     private let cells: [Unmanaged<Cell>]
 
-    /// `dimensions` names the labels of a place, from 0 to `count` - 1; called once or so for each.
+    /// `dimensions` returns the labels of an index, from 0 to `count` - 1; called about once for each.
     package init(
         _ family: MetricFamily, count: Int, factory: any MetricsFactory,
         dimensions: @escaping @Sendable (Int) -> [(String, String)]
@@ -50,7 +50,7 @@ package final class CounterTable: Sendable {
         cells = kept.map { Unmanaged.passUnretained($0) }
     }
 
-    /// One more at that place. One that does not exist counts for nobody.
+    /// Adds to the counter at that index. An index out of range is ignored.
     package func count(_ place: Int, by amount: Int64 = 1) {
         guard cells.indices.contains(place) else { return }
         cells[place]._withUnsafeGuaranteedRef { $0.count(amount) { make(place) } }

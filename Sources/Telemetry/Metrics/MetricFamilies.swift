@@ -1,7 +1,7 @@
-// Every figure that the server keeps: name, what it says, and the bounds of a histogram. The names follow Prometheus's
-// conventions (base units, `_total` for what only grows). It refuses to know who counts and who reads.
+// Every metric of the server: name, help text, and the bounds of a histogram. The names follow Prometheus's
+// conventions (base units, `_total` for counters). Does not know who counts and who reads.
 
-/// What is told about all series of one name.
+/// What all series of one name share.
 package struct MetricFamily: Hashable, Sendable {
     package var name: String
     package var help: String
@@ -158,7 +158,7 @@ package enum MetricFamilies {
         descriptors, descriptorsMax, startTime, build,
     ]
 
-    /// From 250 µs, which a read takes, to 10 s, which nothing should.
+    /// From 250 µs, the time of a read, to 10 s, which nothing should take.
     private static let seconds: [Int64] = [
         250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000, 25_000_000, 50_000_000, 100_000_000,
         250_000_000, 1_000_000_000, 10_000_000_000,

@@ -1,6 +1,6 @@
-// Figures that nobody counts because they are there to be read: sizes, states, what the system knows of the process.
-// They are read when somebody looks, and handed to swift-metrics like the others. A backend that pushes instead of
-// being read calls `sample` every few seconds.
+// Metrics that are read rather than counted: sizes, states, the operating system's data on the process. They are
+// sampled when a backend is read, and passed to swift-metrics like the others. A backend that pushes calls `sample`
+// every few seconds instead.
 
 package import CoreMetrics
 internal import Synchronization
@@ -10,7 +10,7 @@ package final class MetricSampling: Sendable {
 
     package init() {}
 
-    /// `sampler` reads and records; it must not wait for anybody.
+    /// `sampler` reads and records; it must not block.
     package func add(_ sampler: @escaping @Sendable () -> Void) {
         samplers.withLock { $0.append(sampler) }
     }
@@ -20,7 +20,7 @@ package final class MetricSampling: Sendable {
     }
 }
 
-/// A count that somebody else keeps since the start: what it has grown by goes into a counter.
+/// Mirrors a count kept elsewhere since the start: adds its growth to a counter.
 package final class SampledCounter: Sendable {
     private let counter: any CounterHandler
     private let told = Mutex<Int64>(0)
@@ -51,7 +51,7 @@ extension MetricsFactory {
         makeTimer(label: family.name, dimensions: dimensions)
     }
 
-    /// Of sizes: a histogram.
+    /// A histogram of sizes.
     package func recorder(_ family: MetricFamily) -> any RecorderHandler {
         makeRecorder(label: family.name, dimensions: [], aggregate: true)
     }

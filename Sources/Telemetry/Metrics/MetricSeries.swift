@@ -1,11 +1,11 @@
 // The series behind swift-metrics' handlers: a counter is one atomic add, a gauge one atomic store, a histogram two
-// adds, in memory that threads do not share. No lock and no allocation once a series is there. They refuse to know
-// names and labels.
+// adds, in memory that threads do not share. No lock and no allocation once a series exists. They do not know names
+// and labels.
 
 internal import CoreMetrics
 internal import Synchronization
 
-/// Of whole numbers.
+/// A counter of whole numbers.
 final class CounterSeries: CounterHandler {
     private let count = StripedCounts(count: 1)
 
@@ -20,8 +20,8 @@ final class CounterSeries: CounterHandler {
     }
 }
 
-/// A number that goes up and down, or a count of fractions. Serves as what swift-metrics calls meter, recorder
-/// without aggregation and floating-point counter.
+/// A number that goes up and down, or a count of fractions. Implements swift-metrics' meter, recorder without
+/// aggregation and floating-point counter.
 final class GaugeSeries: MeterHandler, RecorderHandler, FloatingPointCounterHandler {
     private let bits = Atomic<UInt64>(0)
 
@@ -48,11 +48,11 @@ final class GaugeSeries: MeterHandler, RecorderHandler, FloatingPointCounterHand
     }
 }
 
-/// How many values lay at or below each bound. Serves as timer (nanoseconds) and as aggregating recorder.
+/// How many values lie at or below each bound. Implements a timer (nanoseconds) and an aggregating recorder.
 final class HistogramSeries: TimerHandler, RecorderHandler {
     /// Ascending.
     let bounds: [Int64]
-    /// One for each bound, one for what is above all of them, and the sum.
+    /// One per bound, one for values above all of them, and the sum.
     private let buckets: StripedCounts
 
     init(bounds: [Int64]) {
@@ -60,7 +60,7 @@ final class HistogramSeries: TimerHandler, RecorderHandler {
         buckets = StripedCounts(count: bounds.count + 2)
     }
 
-    /// How many lay in each bucket, without those below it.
+    /// The number of values in each bucket, not cumulative.
     var counts: [Int64] { (0...bounds.count).map { buckets.sum(at: $0) } }
     var sum: Int64 { buckets.sum(at: bounds.count + 1) }
 

@@ -1,5 +1,5 @@
-// What the system knows of this process, under the names that Prometheus's own libraries give it. Linux tells it in
-// /proc; elsewhere only processor time and limits are known.
+// The operating system's data on this process, under the names of Prometheus's own client libraries. Linux provides
+// it in /proc; elsewhere only processor time and limits are known.
 
 package import CoreMetrics
 internal import Synchronization
@@ -71,13 +71,13 @@ package final class ProcessMetrics: Sendable {
         return numbers.count == 2 ? (numbers[0], numbers[1]) : nil
     }
 
-    /// Without the one that looks.
+    /// Without the descriptor opened for counting.
     private static func openDescriptors() -> Int? {
         guard let folder = opendir("/proc/self/fd") else { return nil }
         defer { closedir(folder) }
         var count = 0
         while readdir(folder) != nil { count += 1 }
-        // "." and "..", and the folder's own.
+        // "." and "..", and the folder's own descriptor.
         return max(0, count - 3)
     }
 }

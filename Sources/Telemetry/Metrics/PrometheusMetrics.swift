@@ -1,14 +1,14 @@
-// A backend of swift-metrics that is read by Prometheus: the series that were made, and their text (PrometheusText).
-// Any other backend takes its place by one line in Wiring.
+// A swift-metrics backend for Prometheus: the series that were created, and their text (PrometheusText). Another
+// backend replaces it by one line in Wiring.
 //
-// Nothing here grows with what clients send: labels come from fixed sets, and a family that is asked for more series
+// Nothing here grows with what clients send: labels come from fixed sets, and a family that reaches more series
 // than any of ours can have gets no further ones.
 
 package import CoreMetrics
 internal import Synchronization
 
 package final class PrometheusMetrics: MetricsFactory {
-    /// Of one family; ours have at most a few hundred.
+    /// Maximum per family; ours have at most a few hundred.
     static let seriesMax = 4096
 
     enum Series {
@@ -22,7 +22,7 @@ package final class PrometheusMetrics: MetricsFactory {
     struct Family {
         var help: String
         var bounds: [Int64]
-        /// In the order of their making, with rendered labels: `route="/healthz",method="GET"`.
+        /// In order of creation, with rendered labels: `route="/healthz",method="GET"`.
         var series: [(labels: String, series: Series)] = []
         var places: [String: Int] = [:]
     }
@@ -39,14 +39,14 @@ package final class PrometheusMetrics: MetricsFactory {
         PrometheusText.render(families.withLock { $0 })
     }
 
-    /// One series as it is now: the count of a counter, or how many values of a histogram are in each bucket (above
-    /// the bound before, up to its own; the last one has no bound).
+    /// One series at present: the count of a counter, or the number of values in each bucket of a histogram (above
+    /// the previous bound, up to its own; the last one has no bound).
     package struct Value: Sendable {
         let labels: String
         package var count: Int64 = 0
         package var buckets: [Int64] = []
 
-        /// For values that no escape stands in, as those of fixed sets.
+        /// For values without escapes, such as those of fixed sets.
         package func label(_ name: String) -> String? {
             for part in labels.split(separator: ",") where part.hasPrefix("\(name)=\"") {
                 return String(part.dropFirst(name.utf8.count + 2).dropLast())
@@ -101,7 +101,7 @@ package final class PrometheusMetrics: MetricsFactory {
         return series
     }
 
-    // A series stays for as long as the process: a counter that vanishes reads as a restart.
+    // A series lives as long as the process: a counter that vanishes reads as a restart.
     package func destroyCounter(_ handler: any CounterHandler) {}
     package func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) {}
     package func destroyRecorder(_ handler: any RecorderHandler) {}
@@ -131,7 +131,8 @@ package final class PrometheusMetrics: MetricsFactory {
         return series
     }
 
-    /// The series of these labels, made when it is new. Returns nil over the bound; the caller's counts are dropped.
+    /// Returns the series of these labels, created if new. Returns nil over the bound; the caller's counts are
+    /// dropped.
     private func series(
         _ name: String, _ dimensions: [(String, String)], _ make: (_ bounds: [Int64]) -> Series
     ) -> Series? {

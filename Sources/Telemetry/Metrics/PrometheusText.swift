@@ -1,9 +1,9 @@
-// The text that Prometheus reads: https://prometheus.io/docs/instrumenting/exposition_formats/, version 0.0.4.
+// The Prometheus text format: https://prometheus.io/docs/instrumenting/exposition_formats/, version 0.0.4.
 
 enum PrometheusText {
     static let mediaType = "text/plain; version=0.0.4; charset=utf-8"
 
-    /// In the order of the names, so that two readings differ in their numbers only.
+    /// Sorted by name, so that two readings differ in their numbers only.
     static func render(_ families: [String: PrometheusMetrics.Family]) -> String {
         var text = ""
         for (name, family) in families.sorted(by: { $0.key < $1.key }) {
@@ -41,7 +41,7 @@ enum PrometheusText {
         }
     }
 
-    /// The count is the sum of the buckets as they were read: a value that comes meanwhile breaks no invariant.
+    /// The count is the sum of the buckets as read: a value recorded meanwhile breaks no invariant.
     private static func append(
         _ histogram: HistogramSeries, perUnit: Double, _ name: String, _ labels: String, to text: inout String
     ) {

@@ -6,10 +6,10 @@ internal import Synchronization
     internal import Darwin
 #endif
 
-/// Counts that many threads add to: each thread adds in a stripe of memory of its own, as far as stripes go, because
-/// processors that write to the same memory wait for each other. Reading adds the stripes up.
+/// Counts that many threads add to: threads are spread over stripes of memory, because processors that write to the
+/// same memory wait for each other. Reading sums the stripes.
 ///
-/// Safe to share: the memory holds atomics and is given back by `deinit` alone.
+/// Safe to share: the memory holds atomics and is freed only by `deinit`.
 final class StripedCounts: @unchecked Sendable {
     private let counts: UnsafeMutablePointer<Atomic<Int64>>
     private let stripeCount: Int
@@ -17,7 +17,7 @@ final class StripedCounts: @unchecked Sendable {
     /// A cache line has 64 bytes; processors fetch them in pairs.
     private static let lineCounts = 16
 
-    /// So many counts, all 0.
+    /// Creates `count` counts, all 0.
     init(count: Int) {
         stripeCount = (max(1, count) + Self.lineCounts - 1) / Self.lineCounts * Self.lineCounts
         counts = .allocate(capacity: stripeCount * Self.stripes)
@@ -29,10 +29,10 @@ final class StripedCounts: @unchecked Sendable {
         counts.deallocate()
     }
 
-    /// `place` below the count that this was made with.
+    /// `place` must be below the count passed to `init`.
     func add(_ amount: Int64, at place: Int) {
         assert(place < stripeCount)
-        // Threads have stacks of at least a page, and pthread_self lies on them.
+        // Threads have stacks of at least a page, and pthread_self is an address in them.
         let stripe = Int(bitPattern: UInt(bitPattern: Int(pthread_self())) >> 12) & (Self.stripes - 1)
         counts[stripe * stripeCount + place].wrappingAdd(amount, ordering: .relaxed)
     }

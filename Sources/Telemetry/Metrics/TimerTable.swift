@@ -1,4 +1,4 @@
-// A fixed number of timers of one family, known by place, as CounterTable has counters.
+// A fixed number of timers of one family, addressed by index, the counterpart of CounterTable.
 
 package import CoreMetrics
 
@@ -12,7 +12,8 @@ package final class TimerTable: Sendable {
     }
 
     private let kept: [Made]
-    /// The same, for recording without references taken. Safe: `kept` has them for as long as this is there.
+    /// The same timers, for recording without retain and release. Safe: `kept` owns them as long as this table
+    /// exists.
     private let timers: [Unmanaged<Made>]
 
     package init(_ timers: [any TimerHandler]) {
@@ -22,7 +23,7 @@ package final class TimerTable: Sendable {
 
     package var count: Int { timers.count }
 
-    /// At a place that does not exist it records nothing.
+    /// An index out of range is ignored.
     package func record(nanoseconds: Int64, at place: Int) {
         guard timers.indices.contains(place) else { return }
         timers[place]._withUnsafeGuaranteedRef { $0.timer.recordNanoseconds(nanoseconds) }
