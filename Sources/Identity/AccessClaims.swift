@@ -1,12 +1,12 @@
-// What an access token says (contract, section 6) and which of it is believed. Decoding is JWTKit's; the rules are
-// here. It refuses to know how a signature is checked.
+// The claims of an access token (contract, section 6) and the rules by which they are accepted. JWTKit decodes; the
+// rules are here. Signatures are checked elsewhere.
 
 import Foundation
 import JWTKit
 import JourneyModel
 
-/// The claims of RFC 7519, section 4.1, and two of our own (`sid`, `role`). All optional, so that a missing one is
-/// told from a token that is no JSON at all; the rules are in `verified(...)`.
+/// The claims of RFC 7519, section 4.1, and two of our own (`sid`, `role`). All optional, so that a missing claim
+/// can be distinguished from a token that is not JSON; the rules are in `verified(...)`.
 struct AccessClaims: JWTPayload {
     var sub: String?
     var sid: String?
@@ -19,12 +19,12 @@ struct AccessClaims: JWTPayload {
     var nbf: Double?
     var exp: Double?
 
-    /// Times are judged in `verified(...)`, against a clock that is told.
+    /// Times are checked in `verified(...)`, against a clock that is passed in.
     func verify(using algorithm: some JWTAlgorithm) {}
 }
 
-/// `aud` (RFC 7519, section 4.1.3): one string or an array of them. Not JWTKit's AudienceClaim, which traps on an empty
-/// array (5.7.1): no token may end the process, however well it is signed.
+/// `aud` (RFC 7519, section 4.1.3): one string or an array of them. Not JWTKit's AudienceClaim, which traps on an
+/// empty array (5.7.1): no token, however well signed, may crash the process.
 struct Audience: Codable, Sendable {
     var names: [String]
 
@@ -51,7 +51,7 @@ struct Audience: Codable, Sendable {
     }
 }
 
-/// What every token must name.
+/// The issuer and audience that every token must name.
 package struct TokenScope: Hashable, Sendable {
     package var issuer: String
     package var audience: String
@@ -63,16 +63,16 @@ package struct TokenScope: Hashable, Sendable {
 }
 
 extension AccessClaims {
-    /// Another service's clock may be ahead of ours by this much: refusing its fresh token would sign a driver out.
-    /// There is none for `exp`; a token is good for an hour, and the one who made it chose that second.
+    /// Another service's clock may be ahead of ours by this much: rejecting its fresh token would sign a driver
+    /// out. `exp` has no such tolerance: a token is valid for an hour, and its issuer chose that second.
     static let aheadSecondsMax = 60.0
 
-    /// Of `sub` and `sid`, in characters (contract, section 3: ids are 1...128).
+    /// Maximum length of `sub` and `sid`, in characters (contract, section 3: ids are 1...128).
     static let idLengthMax = 128
     static let roleLengthMax = 64
 
-    /// Who the token is about, when every claim is in order at that time. `pastExpirySeconds`: how long after its
-    /// `exp` it is taken all the same.
+    /// Returns whom the token is about if every claim is valid at that time. `pastExpirySeconds`: how long after
+    /// its `exp` the token is still accepted.
     func verified(
         in scope: TokenScope, atSecondsSince1970 now: Int64, pastExpirySeconds: Int64 = 0
     ) throws(TokenRefusal) -> VerifiedToken {
@@ -89,8 +89,8 @@ extension AccessClaims {
             caller: Caller(driver: DriverID(sub), signInSession: sid, role: role), issuedAt: iat, expiry: exp)
     }
 
-    /// Characters are Unicode scalars here: what a person sees as one may be any number of them. Controls (Cc) and
-    /// the line and paragraph separators are refused: ids are shown in logs and sent to analytics.
+    /// Characters are Unicode scalars here: one visible character may consist of any number of them. Controls (Cc)
+    /// and the line and paragraph separators are rejected: ids are shown in logs and sent to analytics.
     static func isUsable(_ text: String, lengthMax: Int) -> Bool {
         var length = 0
         for scalar in text.unicodeScalars {

@@ -1,4 +1,4 @@
-// Makes access tokens (contract, section 6) with JWTKit. It refuses to know who may have one.
+// Makes access tokens (contract, section 6) with JWTKit. Who may have one is decided elsewhere.
 
 import JWTKit
 package import JourneyModel
@@ -6,7 +6,7 @@ package import JourneyModel
 /// Signs access tokens with one key. Safe to use from every thread.
 package struct AccessTokenIssuer: Sendable {
     private let keys: JWTKeyCollection
-    /// `kid` of the header, when others may know the key by it.
+    /// With `kid`, when others can look up the key by it.
     private let header: JWTHeader
     private let scope: TokenScope
 
@@ -16,9 +16,9 @@ package struct AccessTokenIssuer: Sendable {
         self.scope = scope
     }
 
-    /// A compact JWT for that driver, good from `now` (seconds since 1970) for `ttlSeconds`. Without `sid` there is
-    /// no sign-in session to revoke, and a verifier takes it as one of another service. Throws `claims` when driver,
-    /// session or role are such as no verifier would accept, or when there would be no time to use it.
+    /// A compact JWT for that driver, valid from `now` (seconds since 1970) for `ttlSeconds`. Without `sid` there
+    /// is no sign-in session to revoke, and a verifier treats the token as another service's. Throws `claims` when
+    /// no verifier would accept the driver, session or role, or when the token would never be valid.
     package func mint(
         driver: DriverID, sid: String? = nil, role: String?, ttlSeconds: Int64, now: Int64
     ) async throws -> String {
@@ -32,12 +32,12 @@ package struct AccessTokenIssuer: Sendable {
         return try await keys.sign(claims, header: header)
     }
 
-    /// 1 to 128 characters, none of them a control character: what a verifier takes for a `sub`.
+    /// 1 to 128 characters, none of them a control character: what a verifier accepts as `sub`.
     package static func acceptsDriver(_ id: String) -> Bool {
         AccessClaims.isUsable(id, lengthMax: AccessClaims.idLengthMax)
     }
 
-    /// 1 to 64 characters, none of them a control character: what a verifier takes for a `role`.
+    /// 1 to 64 characters, none of them a control character: what a verifier accepts as `role`.
     package static func acceptsRole(_ role: String) -> Bool {
         AccessClaims.isUsable(role, lengthMax: AccessClaims.roleLengthMax)
     }

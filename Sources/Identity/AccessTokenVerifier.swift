@@ -1,23 +1,24 @@
-// Fills the TokenVerifier port with JWTKit. A signature costs tens of microseconds, so a token that was verified once is
-// remembered until it expires; whether its sign-in session still lives is asked every time. It refuses to know routes
-// and answers.
+// Implements the TokenVerifier port with JWTKit. A signature check costs tens of microseconds, so a verified token
+// is cached until it expires; the status of its sign-in session is checked every time. Does not know routes and
+// responses.
 
 import Foundation
 import JWTKit
 import JourneyModel
 
-/// The port by which the verifier asks what may change while a token is good.
+/// The port by which the verifier checks what may change while a token is valid.
 package protocol SignInSessions: Sendable {
-    /// Returns when a token of that caller, issued then (`iat`, seconds since 1970), may be used: its sign-in session
-    /// lives and is the driver's, or it has none and the driver was not deleted since. Else throws `revoked`, or
-    /// `undecided` when it cannot be found out. Asked for every request, so it must answer from memory or nearly so.
+    /// Returns if a token of that caller, issued then (`iat`, seconds since 1970), may be used: its sign-in session
+    /// is live and the driver's, or it has none and the driver was not deleted since. Otherwise throws `revoked`,
+    /// or `undecided` when this cannot be determined. Called for every request, so it must answer from memory or
+    /// nearly so.
     func admit(_ caller: Caller, issuedAt: Double) async throws(TokenRefusal)
 
-    /// The same when memory is enough to say it; false when it is not. Does not wait.
+    /// The same from memory only; false on a cache miss. Does not wait.
     func admitAtOnce(_ caller: Caller, issuedAt: Double) throws(TokenRefusal) -> Bool
 
-    /// Revocation epoch: incremented, never from below 0, before any admitted token becomes invalid: one admitted at this
-    /// count, need not be asked about until it changes. nil: ask every time.
+    /// Revocation epoch, never below 0: incremented before any admitted token becomes invalid. A token admitted at
+    /// this epoch need not be checked again until the epoch changes. nil: check every time.
     var revocationEpoch: Int? { get }
 }
 
@@ -28,11 +29,11 @@ extension SignInSessions {
 
 /// Verifies access tokens with one key. Safe to use from every thread.
 package final class AccessTokenVerifier: TokenVerifier {
-    /// A token of ours has under 700 bytes; the rest is for the claims that another service adds. Checked before
-    /// anything is parsed.
+    /// Our tokens have under 700 bytes; the rest is for claims added by another service. Checked before any
+    /// parsing.
     package static let tokenBytesMax = 4096
 
-    /// Not JWTKit's collection of keys, an actor: asking it costs two switches of threads.
+    /// Not JWTKit's key collection, an actor: calling it costs two thread switches.
     private let signature: SignatureCheck
     private let algorithm: SigningKey.Algorithm
     private let scope: TokenScope
@@ -40,8 +41,8 @@ package final class AccessTokenVerifier: TokenVerifier {
     private let signInSessions: (any SignInSessions)?
     private let remembered: VerifiedTokenCache
 
-    /// `signInSessions` nil: every `sid` is unknown, and nobody was ever deleted. `trustExternal` false refuses tokens
-    /// without one (`JWT_TRUST_EXTERNAL`).
+    /// `signInSessions` nil: every `sid` is unknown, and no driver was ever deleted. `trustExternal` false rejects
+    /// tokens without a `sid` (`JWT_TRUST_EXTERNAL`).
     package init(
         key: SigningKey, scope: TokenScope, trustExternal: Bool, signInSessions: (any SignInSessions)?,
         rememberedMax: Int = 65_536
@@ -88,8 +89,8 @@ package final class AccessTokenVerifier: TokenVerifier {
         return known
     }
 
-    /// The same for a token that may have expired up to that many seconds ago, as long as its sign-in session lives:
-    /// what a client with a single token renews it with. One without `sid` is `external` here.
+    /// The same for a token that expired up to that many seconds ago, while its sign-in session is live: a client
+    /// with a single token renews it this way. A token without `sid` is `external` here.
     package func verifyForRenewal(
         _ token: String, atSecondsSince1970 now: Int64, pastExpirySeconds: Int64
     ) async throws(TokenRefusal) -> Caller {
@@ -100,21 +101,21 @@ package final class AccessTokenVerifier: TokenVerifier {
         return try await admitted(verified)
     }
 
-    /// The part of the judgement that may change while a token is good, and so is not remembered.
+    /// The checks whose result may change while a token is valid, and which are therefore not cached.
     private func admitted(_ token: VerifiedToken) async throws(TokenRefusal) -> Caller {
         try judgeSignInSession(of: token)
         if let signInSessions { try await signInSessions.admit(token.caller, issuedAt: token.issuedAt) }
         return token.caller
     }
 
-    /// What there is to say before anybody is asked whether it lives.
+    /// The checks before the status of the sign-in session is looked up.
     private func judgeSignInSession(of token: VerifiedToken) throws(TokenRefusal) {
         let isExternal = token.caller.signInSession == nil
         guard trustsExternal || !isExternal else { throw .external }
         guard signInSessions != nil || isExternal else { throw .revoked }
     }
 
-    /// The claims, once form, algorithm and signature are in order, in that order.
+    /// Returns the claims if form, algorithm and signature are valid, checked in that order.
     private func claims(of token: String) throws(TokenRefusal) -> AccessClaims {
         guard Self.isCompactForm(token) else { throw .malformed }
         let bytes = Array(token.utf8)
@@ -123,28 +124,28 @@ package final class AccessTokenVerifier: TokenVerifier {
         guard Self.isJSONObject(parts[0]) else { throw .malformed }
         guard let (header, _, signatureBytes) = try? parser.parse(bytes, as: AnyClaims.self) else { throw .malformed }
         guard header.alg == algorithm.rawValue else { throw .wrongAlgorithm }
-        // RFC 7515, section 4.1.11: extensions that we do not understand, and we understand none.
+        // RFC 7515, section 4.1.11: extensions that must be understood; we support none.
         guard header.fields["crit"] == nil else { throw .malformed }
-        // Section 4.1.4: a name is a string. Whatever it is, there is one key to choose.
+        // Section 4.1.4: `kid` is a string. Its value does not matter: there is only one key.
         guard header.fields["kid"] == nil || header.kid != nil else { throw .malformed }
-        // Section 5.2: what was signed is the first two parts and the dot between them.
+        // Section 5.2: the signed content is the first two parts and the dot between them.
         let content = bytes.prefix(parts[0].utf8.count + 1 + parts[1].utf8.count)
         guard signature.isValid(signatureBytes, of: content) else { throw .wrongSignature }
-        // The JSON is JSON: where this fails, a claim has the wrong type.
+        // The JSON is valid: if this fails, a claim has the wrong type.
         guard let claims = try? parser.parse(bytes, as: AccessClaims.self).payload, Self.isJSONObject(parts[1])
         else { throw .claims }
         return claims
     }
 
-    /// An object that has one reading. JWTKit's decoder takes one of two members of a name, another service's may take
-    /// the other (RFC 7519, section 4; RFC 8725, section 2.4).
+    /// Whether the part is an unambiguous JSON object. Of duplicate members JWTKit's decoder takes one, another
+    /// service's may take the other (RFC 7519, section 4; RFC 8725, section 2.4).
     private static func isJSONObject(_ part: Substring) -> Bool {
         guard let text = Base64URL.bytes(of: part), case .object = try? JSONValue.parse(text) else { return false }
         return true
     }
 
-    /// Three parts in base64url without padding (RFC 7515, section 7.1), none of them empty. Foundation's decoder is
-    /// more generous, and JWTKit takes what it cannot decode for nothing.
+    /// Three parts in base64url without padding (RFC 7515, section 7.1), none of them empty. Foundation's decoder
+    /// is more lenient, and JWTKit treats what it cannot decode as empty.
     static func isCompactForm(_ token: String) -> Bool {
         var dots = 0
         var partLength = 0
@@ -161,7 +162,7 @@ package final class AccessTokenVerifier: TokenVerifier {
         return dots == 2 && partLength > 0
     }
 
-    /// Any JSON object: only the header is wanted, before there is a reason to believe the payload.
+    /// Any JSON object: only the header is needed, before the payload can be trusted.
     private struct AnyClaims: JWTPayload {
         func verify(using algorithm: some JWTAlgorithm) {}
     }

@@ -1,6 +1,6 @@
 package import JourneyModel
 
-/// Who a request comes from, once its token was verified.
+/// The author of a request, from its verified token.
 package struct Caller: Hashable, Sendable {
     package var driver: DriverID
     /// The sign-in session (`sid`); nil for a token that an operator or another service minted.
@@ -14,13 +14,13 @@ package struct Caller: Hashable, Sendable {
     }
 }
 
-/// The port by which API asks who is calling.
+/// The port by which API authenticates a caller.
 package protocol TokenVerifier: Sendable {
-    /// Verifies a compact JWT at that time (whole seconds since 1970). Throws for every reason there is to refuse it;
-    /// the reasons are for the log and the audit, the client hears one 401.
+    /// Verifies a compact JWT at that time (whole seconds since 1970). Throws a separate error for every reason to
+    /// reject it; the reasons are for the log and the audit, the client gets the same 401 for all.
     func verify(_ token: String, atSecondsSince1970 now: Int64) async throws(TokenRefusal) -> Caller
 
-    /// The same when memory is enough to say it; nil when it is not, whatever the bytes are. Does not wait.
+    /// The same from memory only; nil on a cache miss, whatever the bytes are. Does not wait.
     func verifyAtOnce(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) throws(TokenRefusal) -> Caller?
 }
 
@@ -44,7 +44,7 @@ package enum TokenRefusal: Error, Hashable, Sendable {
     case revoked
     /// `JWT_TRUST_EXTERNAL=false` and the token has no `sid`.
     case external
-    /// Nobody can say now whether the session lives: the token may well be good. Not a 401, which would sign a driver
-    /// out because a disk is full, but a 503.
+    /// Whether the session is live cannot be determined now: the token may be valid. Not a 401, which would sign a
+    /// driver out because a disk is full, but a 503.
     case undecided
 }

@@ -1,10 +1,10 @@
-// The values that signing in is about: a user, a sign-in session, a token pair, and from where a request came.
+// The value types of signing in: a user, a sign-in session, a token pair, and the origin of a request.
 
 package import JourneyModel
 package import Telemetry
 
-/// A driver as the sign-in routes show one (`user` in the contract). All but `id` may be unknown: an external token's
-/// driver has no account.
+/// A driver as the sign-in routes show it (`user` in the contract). All but `id` may be unknown: an external
+/// token's driver has no account.
 package struct User: Hashable, Sendable {
     package var id: DriverID
     package var name: String?
@@ -24,12 +24,12 @@ package struct User: Hashable, Sendable {
     }
 }
 
-/// When, from where and by which request something was asked: for the audit, the limits and the list of sessions.
+/// When, from where and in which request something was asked: for the audit, the limits and the list of sessions.
 package struct RequestOrigin: Hashable, Sendable {
-    /// The client's address as trusted proxies tell it.
+    /// The client's address as reported by trusted proxies.
     package var address: String
     package var requestID: String
-    /// `User-Agent`, as sent; it is cut where it is stored.
+    /// `User-Agent` as sent; truncated where it is stored.
     package var userAgent: String?
     package var at: Moment
 
@@ -41,11 +41,11 @@ package struct RequestOrigin: Hashable, Sendable {
     }
 }
 
-/// What the request of a first sign-in says about the person. Never an identity, and ignored at every later one.
+/// Profile data in the request of a first sign-in. Never used as an identity, and ignored at every later sign-in.
 package struct FirstProfile: Hashable, Sendable {
     package var name: String?
     package var email: String?
-    /// Ignored unless it is one that a client may give itself (`AccountRules.roles`).
+    /// Ignored unless it is a role that clients may choose (`AccountRules.roles`).
     package var role: String?
 
     package init(name: String? = nil, email: String? = nil, role: String? = nil) {
@@ -55,11 +55,11 @@ package struct FirstProfile: Hashable, Sendable {
     }
 }
 
-/// `name` and `email` of PATCH /auth/me; each is left as it is, or set, or taken away.
+/// `name` and `email` of PATCH /auth/me; each is kept, set or removed.
 package struct ProfileChange: Hashable, Sendable {
     package enum Member: Hashable, Sendable {
         case keep
-        /// Nil takes it away (JSON null).
+        /// Nil removes it (JSON null).
         case set(String?)
     }
 
@@ -89,7 +89,7 @@ package struct TokenPair: Sendable {
     }
 }
 
-/// The one token of shipped clients that know no pair.
+/// The single token of shipped clients that do not support a pair.
 package struct SingleToken: Sendable {
     package var token: Secret<String>
     package var user: User
@@ -100,21 +100,21 @@ package struct SingleToken: Sendable {
     }
 }
 
-/// How somebody proved who they are.
+/// How the user authenticated.
 package enum SignInMethod: String, Hashable, Sendable {
     case apple
     case otp
 }
 
-/// What a client holds: a pair, or the one token of shipped clients.
+/// What a client holds: a pair, or the single token of shipped clients.
 package enum SignInKind: String, Hashable, Sendable {
     case pair
     case legacy
 }
 
-/// One line of GET /auth/sessions. Sessions that have ended are not listed.
+/// One item of GET /auth/sessions. Ended sessions are not listed.
 package struct SignInSession: Hashable, Sendable {
-    /// The `sid` of its tokens. No secret: nothing can be done with it without a token.
+    /// The `sid` of its tokens. Not a secret: it is useless without a token.
     package var id: String
     package var method: SignInMethod
     /// From `User-Agent`, at most 128 characters.
@@ -131,9 +131,9 @@ package struct SignInSession: Hashable, Sendable {
     }
 }
 
-/// The answer to DELETE /auth/me: `{"deleted":true,"receipt":id,"deleted_at":deletedAt}`.
+/// The response to DELETE /auth/me: `{"deleted":true,"receipt":id,"deleted_at":deletedAt}`.
 package struct ErasureReceipt: Hashable, Sendable {
-    /// Random; names the erasure in the audit and to `dwell verify-erased`, and nobody's person.
+    /// Random; identifies the erasure in the audit and for `dwell verify-erased`, and identifies no person.
     package var id: String
     package var deletedAt: Moment
 
@@ -143,7 +143,7 @@ package struct ErasureReceipt: Hashable, Sendable {
     }
 }
 
-/// A push token's device (PUT /native/devices/{token}), its members as checked at the door.
+/// A push token's device (PUT /native/devices/{token}); API has validated its members.
 package struct Device: Hashable, Sendable {
     package var pushToken: String
     package var platform: String
@@ -158,22 +158,23 @@ package struct Device: Hashable, Sendable {
     }
 }
 
-/// Why something about accounts was not done.
+/// Why an account operation failed.
 package enum AccountFailure: Error, Hashable, Sendable {
-    /// 401, one answer for all reasons; the reason is in the audit.
+    /// 401, the same response for all reasons; the reason is in the audit.
     case unauthorized
     /// 429 with `Retry-After`.
     case limited(retryAfterSeconds: Int64)
-    /// 429 with `Retry-After`: another export of the driver is being read.
+    /// 429 with `Retry-After`: another export of this driver is in progress.
     case exportUnderWay(retryAfterSeconds: Int64)
-    /// 400: all that is wrong, with pointers.
+    /// 400: all errors, with pointers.
     case invalid([FieldError])
     /// 404.
     case notFound
     /// Nothing was done: 503. The text is for the log.
     case unavailable(String)
-    /// Nobody knows whether it was done: 500. The text is for the log.
+    /// Unknown whether it was done: 500. The text is for the log.
     case unknown(String)
-    /// The task was cancelled while it waited for a read: nothing was done, nothing failed, and nobody hears of it.
+    /// The task was cancelled while it waited for a read: nothing was done, nothing failed, and nothing is
+    /// reported.
     case cancelled
 }

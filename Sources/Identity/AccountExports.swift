@@ -1,17 +1,17 @@
-// Everything held about a driver, in pieces, because it may be much; and who is being given it.
+// Export of all data held about a driver, in pieces because it may be large, and the limit of one export at a time.
 
 import JourneyModel
 import Synchronization
 
-/// Some of a JSON document (UTF-8), and how to get at the rest. All pieces together are the document.
+/// A piece of a JSON document (UTF-8), and how to read the rest. All pieces together are the document.
 package struct ExportPiece: Sendable {
     package typealias Rest = @Sendable () async throws(AccountFailure) -> ExportPiece
 
     /// A few hundred KiB.
     package var json: [UInt8]
-    /// Reads the next piece; nil when this is the last. Each piece is a read of its own, so that nobody who reads slowly
-    /// keeps the WAL from being emptied: what is stored meanwhile may be in the document. `unauthorized` once the driver
-    /// was deleted: the document cannot be ended then.
+    /// Reads the next piece; nil when this is the last. Each piece is a separate read, so that a slow client does
+    /// not keep the WAL from being truncated; the document may include what is stored meanwhile. Throws
+    /// `unauthorized` once the driver is deleted: the document cannot be completed then.
     package var rest: Rest?
 
     package init(json: [UInt8], rest: Rest?) {
@@ -20,15 +20,15 @@ package struct ExportPiece: Sendable {
     }
 }
 
-/// The drivers who are given an export: each one at a time, since each costs reads for as long as it takes. Counted in
-/// this process only.
+/// The drivers with an export in progress: one each at a time, since an export costs reads throughout. Counted per
+/// process.
 final class ExportPlaces: Sendable {
     /// Most exports take less.
     static let retryAfterSeconds: Int64 = 10
 
     private let drivers = Mutex<Set<DriverID>>([])
 
-    /// - Throws: `exportUnderWay` when the driver has one.
+    /// - Throws: `exportUnderWay` when the driver has an export in progress.
     func take(_ driver: DriverID) throws(AccountFailure) -> ExportPlace {
         guard drivers.withLock({ $0.insert(driver).inserted }) else {
             throw .exportUnderWay(retryAfterSeconds: Self.retryAfterSeconds)
@@ -37,7 +37,7 @@ final class ExportPlaces: Sendable {
     }
 }
 
-/// A driver's place, given back when nobody holds it any more: a reader that stops does not say so.
+/// A driver's slot, released on deinit: a client that stops reading does not say so.
 final class ExportPlace: Sendable {
     private let giveBack: @Sendable () -> Void
 
@@ -47,7 +47,7 @@ final class ExportPlace: Sendable {
 
     deinit { giveBack() }
 
-    /// The same piece, which has the place for as long as there is a rest.
+    /// The same piece, which holds the slot while there is more to read.
     func holding(while piece: ExportPiece) -> ExportPiece {
         guard let rest = piece.rest else { return piece }
         return ExportPiece(json: piece.json) { () async throws(AccountFailure) in

@@ -1,13 +1,13 @@
-// What the services of accounts need from outside: codes carried to phones, authorization codes exchanged with Apple,
-// and the queue of revocations that Apple is still to be told. (The stores' ports are in AccountStore.swift.)
+// What the account services need from outside: delivery of codes to phones, exchange of authorization codes with
+// Apple, and the queue of revocations to send to Apple. (The stores' ports are in AccountStore.swift.)
 
 package import JourneyModel
 package import Telemetry
 
-/// Carries one-time codes to phones.
+/// Delivers one-time codes to phones.
 package protocol CodeDelivery: Sendable {
-    /// Returns at once, whatever becomes of it: the queue is bounded, tries are repeated with a growing pause until
-    /// `expiresAt`, and nothing of it is logged but that it failed.
+    /// Returns immediately, without a result: the queue is bounded, attempts are repeated with growing delays until
+    /// `expiresAt`, and only failures are logged.
     func deliver(_ code: OutgoingCode)
 }
 
@@ -27,30 +27,30 @@ package struct OutgoingCode: Sendable {
     }
 }
 
-/// Exchanges Apple's authorization code for its refresh token, and seals that.
+/// Exchanges Apple's authorization code for its refresh token, and encrypts that.
 package protocol AppleCodeExchange: Sendable {
-    /// Bounded in time. Nothing that goes wrong is an error: the sign-in goes on without a token.
+    /// Bounded in time. A failure is not an error: the sign-in continues without a token.
     func exchange(_ authorizationCode: Secret<String>, of identity: AppleIdentity) async -> AppleCodeExchangeOutcome
 }
 
 package enum AppleCodeExchangeOutcome: Hashable, Sendable {
-    /// Apple's refresh token, sealed; the associated data is SHA-256 of the subject's bytes, so that no sealed token
-    /// can be moved to another person's row, and the queue of revocations need not know the subject.
+    /// Apple's refresh token, sealed; the associated data is SHA-256 of the subject's bytes, so that a sealed token
+    /// cannot be moved to another person's row, and the queue of revocations need not know the subject.
     case sealed([UInt8])
-    /// A word for the audit, without a secret: `unreachable`, `refused`, `other_subject`.
+    /// A stable word for the audit, without a secret: `unreachable`, `refused`, `other_subject`.
     case failed(reason: String)
 }
 
-/// Apple refresh tokens that are to be revoked, durable until Apple has said that they are. Filled by the store; read
-/// by the one loop that delivers. Nothing in it links to a person but the sealed token itself.
+/// Apple refresh tokens to be revoked, durable until Apple confirms. Filled by the store; read by the single
+/// delivery loop. Nothing in it identifies a person except the sealed token itself.
 package protocol AppleRevocationQueue: Sendable {
-    /// The one that is due first, if any is due at that time.
+    /// The revocation that is due first; nil if none is due at that time.
     func nextDue(at now: Moment) async throws(AccountFailure) -> AppleRevocation?
 
-    /// Takes it off: Apple has revoked it, or it can never be.
+    /// Removes it: Apple has revoked the token, or it can never be revoked.
     func delivered(_ id: Int64, at now: Moment) async throws(AccountFailure)
 
-    /// To be tried again then; counts the attempt.
+    /// Schedules the next attempt; counts this one.
     func failed(_ id: Int64, tryAgainAt: Moment) async throws(AccountFailure)
 }
 
@@ -60,7 +60,7 @@ package struct AppleRevocation: Hashable, Sendable {
     package var sealedRefreshToken: [UInt8]
     /// The associated data of the seal: SHA-256 of the subject.
     package var subjectDigest: [UInt8]
-    /// That have failed so far.
+    /// Failed attempts so far.
     package var attemptCount: Int
 
     package init(

@@ -1,10 +1,10 @@
-// The rules of accounts and sign-in sessions that need no state: pure functions, called by the store inside the
-// transaction that read what they judge. No time is read here and nothing is random.
+// The stateless rules of accounts and sign-in sessions: pure functions, called by the store inside the transaction
+// that read their input. No clock and no randomness.
 
 package import JourneyModel
 
 package enum AccountRules {
-    /// What a client may call itself. Everything else (`ops`, `admin`) is not given by asking for it.
+    /// The roles that a client may choose. Others (`ops`, `admin`) are never granted on request.
     static let roles: Set<String> = [roleDefault]
     package static let roleDefault = "driver"
 
@@ -13,26 +13,26 @@ package enum AccountRules {
     static let emailBytesMax = 254
     /// Of `User-Agent`, in characters.
     static let clientNameLengthMax = 128
-    /// Live sign-in sessions of one driver; the one used longest ago makes room.
+    /// Live sign-in sessions of one driver; beyond that the least recently used one is ended.
     package static let sessionsPerDriverMax = 100
     package static let devicesPerDriverMax = 100
-    /// Of one sign-in session, the spent ones included, by which a reuse is known: more than an hourly refresh makes in the
-    /// sixty days that one lives. An older one is refused like any that is unknown.
+    /// Refresh tokens of one sign-in session, including spent ones, by which reuse is detected: more than an hourly
+    /// refresh makes in a session's sixty days. An older one is rejected like an unknown token.
     package static let refreshTokensPerSessionMax = 2000
 
     static func acceptsName(_ name: String) -> Bool {
         AccessClaims.isUsable(name, lengthMax: nameLengthMax)
     }
 
-    /// One `@` with something on both sides, no spaces, nothing invisible. Whether it is somebody's is not known
-    /// anyway.
+    /// One `@` with something on both sides, no spaces, no invisible characters. Whether the address exists cannot
+    /// be known anyway.
     static func acceptsEmail(_ email: String) -> Bool {
         let parts = email.split(separator: "@", omittingEmptySubsequences: false)
         return email.utf8.count <= emailBytesMax && parts.count == 2 && !parts[0].isEmpty && !parts[1].isEmpty
             && AccessClaims.isUsable(email, lengthMax: emailBytesMax) && !email.contains(where: \.isWhitespace)
     }
 
-    /// What is kept of a `User-Agent`: printable, and not too long to be shown in a list.
+    /// The stored part of a `User-Agent`: printable, and short enough for a list.
     static func clientName(_ userAgent: String?) -> String? {
         guard let userAgent else { return nil }
         let shown = userAgent.unicodeScalars.filter { AccessClaims.isUsable(String($0), lengthMax: 1) }
@@ -40,14 +40,15 @@ package enum AccountRules {
         return name.isEmpty ? nil : name
     }
 
-    /// Whether a token issued then may be one from before the erasure. Another service's clock may be ahead of ours by
-    /// `AccessClaims.aheadSecondsMax`, so what it issued before says to be from as much later; all of a second count.
+    /// Whether a token issued then may predate the erasure. Another service's clock may be ahead of ours by
+    /// `AccessClaims.aheadSecondsMax`, so the `iat` of its older tokens may be later by as much; the whole second
+    /// of the erasure counts.
     package static func isErased(issuedAt: Double, erasedAtSeconds: Int64) -> Bool {
         issuedAt < Double(erasedAtSeconds) + 1 + AccessClaims.aheadSecondsMax
     }
 
-    /// How long a request may still be under way that was admitted before its driver was erased. Until then nobody of
-    /// that id comes into being again.
+    /// How long a request that was admitted before its driver's erasure may still be running. Until then no account
+    /// with that id is created again.
     static let erasureSettlesMilliseconds: Int64 = 60_000
 
     package static func isSettling(erasedAt: Moment, at now: Moment) -> Bool {
@@ -55,10 +56,10 @@ package enum AccountRules {
     }
 }
 
-/// A refresh token as it is stored, with what its session says.
+/// A refresh token as stored, with the data of its session.
 package struct StoredRefreshToken: Hashable, Sendable {
     package var expiresAt: Moment
-    /// Nil: never presented.
+    /// Nil: never used.
     package var spentAt: Moment?
 
     package init(expiresAt: Moment, spentAt: Moment?) {
@@ -67,32 +68,33 @@ package struct StoredRefreshToken: Hashable, Sendable {
     }
 }
 
-/// How long a request whose answer was lost may be sent again: counted from the first time, by the server's clock.
+/// How long a request whose response was lost may be repeated: counted from the first attempt, by the server's
+/// clock.
 package enum RepeatRule {
     package static let milliseconds: Int64 = 10_000
 
-    /// Requests wait for their turn, so that one may come up with an earlier time than the one before it. A clock that
-    /// was set back by more gives nobody more time.
+    /// Requests queue, so one may carry an earlier time than the one before it. A clock that was set back further
+    /// extends nothing.
     package static func isRepeat(of first: Moment, at now: Moment) -> Bool {
         let elapsed = now.milliseconds(since: first)
         return -milliseconds <= elapsed && elapsed <= milliseconds
     }
 }
 
-/// What presenting a refresh token means (contract, section 6).
+/// The result of presenting a refresh token (contract, section 6).
 package enum RefreshRule: Hashable, Sendable {
     /// The successor is stored.
     case rotate
-    /// The first answer was lost, or two requests raced: the successor is given again.
+    /// The first response was lost, or two requests raced: the same successor is returned again.
     case `repeat`
-    /// Two have the family: somebody has a copy, and the whole session ends.
+    /// Two parties use the token family: someone has a copy, and the whole session ends.
     case reuse
-    /// Spent a moment ago, and its successor is none that this key makes: the key was changed in between. Nobody can say
-    /// what the first answer was.
+    /// Spent a moment ago, but the successor that this key derives is not stored: the key was changed in between.
+    /// The first response cannot be reproduced.
     case unrepeatable
     case expired
 
-    /// `successor`: the one that the token leads to, if it is stored.
+    /// `successor`: the token derived from this one, if it is stored.
     package static func judge(
         _ token: StoredRefreshToken, successor: StoredRefreshToken?, at now: Moment
     ) -> RefreshRule {
@@ -105,7 +107,7 @@ package enum RefreshRule: Hashable, Sendable {
     }
 }
 
-/// A one-time code as it is stored.
+/// A one-time code as stored.
 package struct StoredCode: Hashable, Sendable {
     package var digest: [UInt8]
     package var expiresAt: Moment
@@ -118,14 +120,15 @@ package struct StoredCode: Hashable, Sendable {
 
 /// Wrong guesses so far.
 package struct GuessCounts: Hashable, Sendable {
-    /// Of the live code that this address asked for, from this address; nil: it asked for none.
+    /// For the live code that this address requested, from this address; nil: it requested none.
     package var own: Int?
-    /// Of codes of this number, each from the address that had asked for it, within a day.
+    /// For codes of this number, each from the address that requested it, within a day.
     package var ownOfNumber: Int
-    /// Of this number within a day from addresses that had not asked: all of them, and those of this one's network.
+    /// For this number within a day from addresses that had not requested a code: in total, and from this address's
+    /// network.
     package var strangers: Int
     package var strangersOfNetwork: Int
-    /// Of any number, within an hour, from this network, by addresses that had not asked.
+    /// For any number, within an hour, from this network, by addresses that had not requested a code.
     package var network: Int
 
     package init(own: Int?, ownOfNumber: Int, strangers: Int, strangersOfNetwork: Int, network: Int) {
@@ -137,14 +140,14 @@ package struct GuessCounts: Hashable, Sendable {
     }
 }
 
-/// Who may guess how often. Guesses are counted before they are compared, against two codes at most: the one that the
-/// address asked for, and the newest of the number.
+/// Who may guess how often. Guesses are counted before they are compared, with two codes at most: the one that the
+/// address requested, and the newest of the number.
 ///
-/// Each code keeps its guesses for the address that asked for it, so that nobody else can use them up: the owner who
-/// asks for a code and types it in is let in whatever others guess. Asking is limited (5 an hour for a number), so that
-/// asking again and again is worth little: after 25 wrong ones within a day a new code is good for one guess. With the
-/// defaults a number stands at most 144 such guesses a day (25, 4 more in the last full code, 115 codes of one guess)
-/// and 30 of strangers: 174 guesses against two codes of a million, 1 in 2,870 a day.
+/// Each code keeps its guesses for the address that requested it, so that others cannot use them up: the owner who
+/// requests a code and enters it is admitted whatever others guess. Requests are limited (5 an hour for a number),
+/// so that repeated requests gain little: after 25 wrong guesses within a day a new code is good for one guess.
+/// With the defaults a number allows at most 144 such guesses a day (25, 4 more in the last full code, 115 codes of
+/// one guess) and 30 by strangers: 174 guesses against two codes of a million, 1 in 2,870 a day.
 package enum GuessRule {
     package static let ownMax = 5
     package static let ownOfNumberMax = 25
@@ -169,8 +172,8 @@ package enum CodeRule: String, Hashable, Sendable {
 
     package static let lifetimeSeconds = 600
 
-    /// - Parameter stored: the codes that the guess may be; empty when none was sent, or it was used. The same work is
-    ///   done then.
+    /// - Parameter stored: the codes that the guess may match; empty when none was sent, or it was used. The same
+    ///   work is done then.
     package static func judge(
         _ stored: [StoredCode], guess digest: [UInt8], isAllowed: Bool, at now: Moment
     ) -> CodeRule {
@@ -184,7 +187,7 @@ package enum CodeRule: String, Hashable, Sendable {
     }
 }
 
-/// How many codes may be sent within an hour; 0 is no limit.
+/// How many codes may be sent within an hour; 0 means no limit.
 package struct CodeSendLimits: Hashable, Sendable {
     package var perNumber: Int
     package var perAddress: Int
@@ -192,10 +195,10 @@ package struct CodeSendLimits: Hashable, Sendable {
     package var perNetwork: Int
     /// For an IPv6 /48.
     package var perSite: Int
-    /// To numbers without an account that have their first six digits in common.
+    /// To numbers without an account that share their first six digits.
     package var perPrefix: Int
     package var total: Int
-    /// Of `total`, kept for numbers that are an account's.
+    /// Percentage of `total` reserved for numbers that belong to an account.
     package var knownPercent: Int
 
     package static let windowMilliseconds: Int64 = 3_600_000
@@ -213,11 +216,12 @@ package struct CodeSendLimits: Hashable, Sendable {
         self.knownPercent = knownPercent
     }
 
-    /// What numbers without an account may have of `total`; 0 is no limit.
+    /// The part of `total` available to numbers without an account; 0 means no limit.
     package var newcomers: Int { total > 0 ? max(total - total * knownPercent / 100, 1) : 0 }
 
-    /// `places[n]`: when the `limit`-th last send within the window was, for each limit that does not ask whether the number is
-    /// known; nil while there were fewer. The seconds until the last of them makes room; nil: one more may be sent.
+    /// Returns the seconds until one more code may be sent; nil: it may be sent now. `places` has one element for
+    /// each limit that does not depend on whether the number is known: the time of its `limit`-th last send within
+    /// the window, nil while there were fewer.
     package static func retryAfterSeconds(_ places: [Moment?], at now: Moment) -> Int64? {
         let milliseconds = places.compactMap { $0 }
             .map { windowMilliseconds - now.milliseconds(since: $0) }.max()

@@ -1,22 +1,23 @@
 // The stores' ports of accounts. Every method that changes something is one transaction, decided by the rules in
-// AccountRules.swift on the rows that it read, and answers once it is on disk. Everything random, and the time, comes
-// with the request. A refusal that counts (a guess, a reuse) is an outcome, not an error: what it wrote stays.
+// AccountRules.swift on the rows that it read, and returns once it is on disk. Random values, and the time, come
+// with the request. A rejection that is counted (a guess, a reuse) is an outcome, not an error: what it wrote is
+// committed.
 //
-// All of them write their own line of the audit in the same transaction.
+// Each of them writes its audit entry in the same transaction.
 
 package import JourneyModel
 
-/// A sign-in session about to be made.
+/// A sign-in session to be created.
 package struct NewSignIn: Sendable {
     package var sid: String
     package var kind: SignInKind
     package var method: SignInMethod
     package var clientName: String?
-    /// Until then it can be used without being renewed; after that it is over.
+    /// The session is over after this time unless it is renewed before.
     package var expiresAt: Moment
     /// Nil for a single token.
     package var refreshToken: NewRefreshToken?
-    /// Becomes the driver's id when the person is new.
+    /// Becomes the driver's id if the person is new.
     package var newDriver: DriverID
     package var origin: RequestOrigin
 }
@@ -34,34 +35,34 @@ package struct NewRefreshToken: Hashable, Sendable {
 
 package enum SignInOutcome: Hashable, Sendable {
     case signedIn(User)
-    /// The same sign-in was made within the last seconds, and its session is as it was: nothing was made now.
+    /// The same sign-in was made within the last seconds, and its session is unchanged: nothing was created now.
     case repeated(User)
-    /// The nonce was used, or the code is not good.
+    /// The nonce was used, or the code is not valid.
     case refused
 }
 
 package protocol SignInStore: Sendable {
-    /// Uses up the nonce, finds or makes the account, makes the session. A repeat (RepeatRule) with the same identity
-    /// token finds the session of `new.sid`.
+    /// Uses up the nonce, finds or creates the account, creates the session. A repeat (RepeatRule) with the same
+    /// identity token finds the session of `new.sid`.
     func signIn(
         _ identity: AppleIdentity, profile: FirstProfile, _ new: NewSignIn
     ) async throws(AccountFailure) -> SignInOutcome
 
-    /// Keeps a sealed token with the identity; one whose identity is gone by now goes to the queue of revocations. A
-    /// failed exchange is audited.
+    /// Stores a sealed token with the identity; if the identity no longer exists, the token goes to the queue of
+    /// revocations. A failed exchange is audited.
     func keep(
         _ outcome: AppleCodeExchangeOutcome, of identity: AppleIdentity, driver: DriverID, from origin: RequestOrigin
     ) async throws(AccountFailure)
 
-    /// Replaces the code that this address asked for, unless a limit says no.
+    /// Replaces the code that this address requested, unless a limit rejects it.
     func issueCode(_ new: NewCode, limits: CodeSendLimits) async throws(AccountFailure) -> CodeIssue
 
-    /// Counts the guess before it is compared. A right code is used up, and signs in.
+    /// Counts the guess before it is compared. A correct code is used up and signs in.
     func signIn(
         _ number: PhoneNumber, guess digest: [UInt8], _ new: NewSignIn
     ) async throws(AccountFailure) -> SignInOutcome
 
-    /// A line of the audit about nobody who is known.
+    /// Writes an audit entry without a known driver.
     func recordRefusal(_ action: AuditAction, reason: String, from origin: RequestOrigin) async throws(AccountFailure)
 }
 
@@ -74,8 +75,8 @@ package struct NewCode: Sendable {
 
 package enum CodeIssue: Hashable, Sendable {
     case issued([CodeSendUse])
-    /// A share that is not for this number is used up: the code is stored like any other, and not to be delivered. The
-    /// client must not be able to tell it from `issued`.
+    /// A share that excludes this number is used up: the code is stored as usual, but must not be delivered. The
+    /// client must not be able to distinguish this from `issued`.
     case heldBack([CodeSendUse])
     case limited(retryAfterSeconds: Int64)
 }
@@ -85,9 +86,9 @@ package struct CodeSendUse: Hashable, Sendable {
     package enum Limit: String, Hashable, Sendable, CaseIterable {
         /// OTP_SENDS_TOTAL
         case total
-        /// What of it numbers without an account may have.
+        /// The part of it available to numbers without an account.
         case newcomers
-        /// OTP_SENDS_PER_PREFIX, of the prefix in question; where none is, the one that is used most.
+        /// OTP_SENDS_PER_PREFIX, for the prefix in question; if there is none, for the most used one.
         case prefix
     }
 
@@ -102,30 +103,30 @@ package struct CodeSendUse: Hashable, Sendable {
         self.max = max
     }
 
-    /// Worth an alarm: less than a fifth is left.
+    /// Worth an alarm: at most a fifth is left.
     package var isNearlyAll: Bool { max > 0 && count * 5 >= max * 4 }
 }
 
 package protocol SignInSessionStore: Sendable {
-    /// Spends the token of that digest and stores its successor, of the same session. A repeat finds the successor
+    /// Spends the token of that digest and stores its successor, in the same session. A repeat finds the successor
     /// stored. A reuse ends the session.
     func rotate(
         _ digest: [UInt8], to new: NewRefreshToken, from origin: RequestOrigin
     ) async throws(AccountFailure) -> RenewalOutcome
 
-    /// A single token's session goes on until `expiresAt`. Refused for a session of another kind.
+    /// Extends a single token's session until `expiresAt`. Refused for a session of another kind.
     func renew(
         _ sid: String, of driver: DriverID, until expiresAt: Moment, from origin: RequestOrigin
     ) async throws(AccountFailure) -> RenewalOutcome
 
-    /// Ends that session of the driver; false when there is none.
+    /// Ends that session of the driver; false when it does not exist.
     func end(
         _ sid: String, of driver: DriverID, as action: AuditAction, from origin: RequestOrigin
     ) async throws(AccountFailure) -> Bool
 
     func endAll(of driver: DriverID, from origin: RequestOrigin) async throws(AccountFailure)
 
-    /// The session of a refresh token, spent or not, when it is this driver's.
+    /// The session of a refresh token, spent or not, if it is this driver's.
     func session(ofToken digest: [UInt8], of driver: DriverID) async throws(AccountFailure) -> String?
 
     func sessions(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> [SignInSession]
@@ -141,7 +142,7 @@ package enum RenewalOutcome: Hashable, Sendable {
 package protocol AccountRecordStore: Sendable {
     func user(_ driver: DriverID) async throws(AccountFailure) -> User?
 
-    /// Makes the account when there is none, as for a driver of another service.
+    /// Creates the account if there is none, as for a driver of another service.
     func change(
         _ change: ProfileChange, of caller: Caller, from origin: RequestOrigin
     ) async throws(AccountFailure) -> User
@@ -150,10 +151,10 @@ package protocol AccountRecordStore: Sendable {
         _ driver: DriverID, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin
     ) async throws(AccountFailure)
 
-    /// Audited, then read as far as one piece goes.
+    /// Audits the export, then reads the first piece.
     func export(of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> ExportPiece
 
-    /// Answers the driver who was deleted by it, if one was.
+    /// Returns the driver who was deleted by it, if any.
     func take(
         _ notice: AppleServerNotification, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin
     ) async throws(AccountFailure) -> DriverID?

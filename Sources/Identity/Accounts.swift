@@ -1,4 +1,5 @@
-// A driver's own account: shown, changed, exported, deleted; their devices; and what Apple's server says about them.
+// A driver's own account: shown, changed, exported, deleted; its devices; and Apple's server notifications about
+// it.
 
 package import JourneyModel
 
@@ -8,7 +9,7 @@ package struct Accounts: AccountKeeping, AppleNotificationService {
     private let exports = ExportPlaces()
     private let forget: @Sendable (DriverID) async -> Void
 
-    /// - Parameter forget: removes what other parts keep under the name of a driver who was deleted; does not fail, and
+    /// - Parameter forget: removes what other components store under the id of a deleted driver; does not fail, and
     ///   takes no longer than a request may.
     package init(
         store: any AccountRecordStore, memory: SessionStatusCache,
@@ -65,7 +66,7 @@ package struct Accounts: AccountKeeping, AppleNotificationService {
         ErasureReceipt(id: RandomID.text(prefix: "rcp_"), deletedAt: now)
     }
 
-    /// What stands in the place of everything that named the person.
+    /// Replaces everything that identified the person.
     package static func pseudonym() -> String { RandomID.text(prefix: "erased-") }
 }
 

@@ -1,4 +1,4 @@
-// Which addresses are counted as one.
+// Groups of addresses that are counted together.
 
 #if canImport(Glibc)
     import Glibc
@@ -8,13 +8,13 @@
     import Darwin
 #endif
 
-/// The networks that an address belongs to, as names, from the narrow to the wide.
+/// The networks that an address belongs to, as names, from the narrowest to the widest.
 package struct AddressNetworks: Hashable, Sendable {
-    /// Counted as one client: an IPv6 /64, an IPv4 address, everything else as it is.
+    /// Counted as one client: an IPv6 /64, an IPv4 address, anything else unchanged.
     package var address: String
-    /// An IPv6 /56, which many homes have; an IPv4 /24. Nil for what is no IP address.
+    /// An IPv6 /56, which many homes have; an IPv4 /24. Nil for what is not an IP address.
     package var network: String?
-    /// An IPv6 /48, which a site or a rented server can have. Nil for everything else.
+    /// An IPv6 /48, which a site or a rented server can have. Nil for anything else.
     package var site: String?
 
     package init(_ address: String) {
@@ -57,6 +57,7 @@ package struct AddressNetworks: Hashable, Sendable {
 }
 
 package enum AddressGroup {
-    /// An IPv6 address by its first 64 bits, an IPv4 address (also one mapped into IPv6) and everything else as it is.
+    /// An IPv6 address by its first 64 bits, an IPv4 address (also one mapped into IPv6) and anything else
+    /// unchanged.
     package static func name(of address: String) -> String { AddressNetworks(address).address }
 }

@@ -1,5 +1,6 @@
-// Which claims of Apple's tokens are believed (contract, section 6). Pure: verified JSON, what is expected, and the time
-// go in; an identity, a notice or a reason come out. It refuses to know signatures and keys.
+// The rules by which the claims of Apple's tokens are accepted (contract, section 6). Pure: takes verified JSON,
+// the expected values, and the time; returns an identity or a notification, or throws a reason. Does not know
+// signatures and keys.
 
 import Foundation
 import JourneyModel
@@ -13,11 +14,11 @@ struct AppleClaims {
     static let identifierLengthMax = 255
 
     private let json: JSONValue
-    /// The one of our client ids that `aud` names, the first when there are several.
+    /// Our client id that `aud` names, the first when there are several.
     private let clientID: String
 
-    /// Checks what all of Apple's tokens have in common: `iss`, `aud`, `exp`, `nbf`, `iat`. `exp` may be missing only where
-    /// it is said so.
+    /// Checks the claims common to all of Apple's tokens: `iss`, `aud`, `exp`, `nbf`, `iat`. `exp` may be missing
+    /// only if `needsExpiry` is false.
     init(
         _ json: JSONValue, clientIDs: [String], atSecondsSince1970 now: Int64, needsExpiry: Bool
     ) throws(AppleTokenRefusal) {
@@ -41,9 +42,9 @@ struct AppleClaims {
         self.clientID = clientID
     }
 
-    /// Of an identity token: the person, when the nonce is the request's.
+    /// The person of an identity token, if the nonce is the request's.
     func identity(rawNonce: String, tokenDigest: [UInt8]) throws(AppleTokenRefusal) -> AppleIdentity {
-        // Beyond 2^53 seconds a Double is no exact number, and no token lives that long.
+        // Beyond 2^53 seconds a Double is not exact, and no token lives that long.
         guard let expiry = json["exp"]?.finiteNumber, expiry < 0x1p53 else { throw .refused(.claims) }
         let subject = try usable("sub", of: json, lengthMax: Self.subjectLengthMax)
         guard let nonce = json["nonce"]?.text, !rawNonce.isEmpty,
@@ -56,7 +57,7 @@ struct AppleClaims {
             nonceDigest: plainDigest(nonce), tokenDigest: tokenDigest, expiresAtSeconds: Int64(expiry.rounded(.up)))
     }
 
-    /// Of a notice: `events` is one event, as JSON in a string.
+    /// A server notification: `events` is one event, as JSON in a string.
     func notice() throws(AppleTokenRefusal) -> AppleServerNotification {
         let jti = try usable("jti", of: json, lengthMax: Self.identifierLengthMax)
         guard let text = json["events"]?.text, let event = try? JSONValue.parse(Array(text.utf8)),
@@ -76,7 +77,7 @@ struct AppleClaims {
         return text
     }
 
-    /// One string or an array of them (RFC 7519, section 4.1.3); an array with anything else in it names nobody.
+    /// One string or an array of them (RFC 7519, section 4.1.3); an array with any other element gives no names.
     private static func audience(_ claim: JSONValue?) -> [String] {
         switch claim {
         case .string(let name)?: return [name]
@@ -95,7 +96,7 @@ struct AppleClaims {
         }.joined()
     }
 
-    /// Apple sends Booleans as such or as strings.
+    /// Apple sends Booleans as Booleans or as strings.
     private static func isTrue(_ claim: JSONValue?) -> Bool {
         claim == .bool(true) || claim?.text == "true"
     }
@@ -110,7 +111,7 @@ struct AppleClaims {
         }
     }
 
-    /// Apple documents seconds and sends milliseconds: no time of ours in seconds has twelve digits.
+    /// Apple documents seconds and sends milliseconds: no current time in seconds has twelve digits.
     private static func seconds(_ time: JSONValue?) -> Int64? {
         guard let number = time?.finiteNumber, number >= 0, number < 0x1p53 else { return nil }
         return Int64(number < 1e11 ? number : number / 1000)

@@ -1,10 +1,10 @@
-// What Apple's token endpoint knows us by: a JWT that the team's key signs for one call. It refuses to know HTTP.
+// Our client secret for Apple's token endpoint: a JWT that the team's key signs for one call. Does not know HTTP.
 
 import JWTKit
 package import Telemetry
 
 package struct AppleClientSecret: Sendable {
-    /// Apple allows six months. One call needs seconds, and a clock that is off some more.
+    /// Apple allows six months. One call needs seconds, plus some clock skew.
     static let timeToLiveSeconds: Int64 = 300
     static let audience = "https://appleid.apple.com"
 
@@ -19,7 +19,7 @@ package struct AppleClientSecret: Sendable {
         self.teamID = teamID
     }
 
-    /// For one of the team's client ids.
+    /// The secret for one of the team's client ids.
     package func text(for clientID: String, atSecondsSince1970 now: Int64) async throws -> Secret<String> {
         Secret(
             try await keys.sign(
@@ -35,7 +35,7 @@ package struct AppleClientSecret: Sendable {
         var iat: Int64
         var exp: Int64
 
-        /// We sign these and verify none.
+        /// These are only signed here, never verified.
         func verify(using algorithm: some JWTAlgorithm) {}
     }
 }

@@ -1,22 +1,22 @@
-// Who Apple says is signing in: what is left of an identity token once every rule about it was met. It refuses to know
-// how a token is verified.
+// The person that Apple identifies: the result of an identity token that passed every check. Verification is
+// elsewhere.
 
 /// The claims of a verified identity token (contract, section 6) that signing in needs.
 package struct AppleIdentity: Hashable, Sendable {
     /// Apple's `sub`: the person, the same for all apps of one team.
     package var subject: String
-    /// The one of our client ids that `aud` named.
+    /// Our client id that `aud` named.
     package var clientID: String
     package var email: String?
     /// Only a verified email becomes the account's.
     package var isEmailVerified: Bool
     /// Apple's relay address.
     package var isPrivateEmail: Bool
-    /// SHA-256 of the token's `nonce` claim's bytes, 32 bytes: a nonce is good for one sign-in.
+    /// SHA-256 of the token's `nonce` claim's bytes, 32 bytes: a nonce is valid for one sign-in.
     package var nonceDigest: [UInt8]
-    /// SHA-256 of the token itself: tells a repeat of a sign-in from another one with its nonce.
+    /// SHA-256 of the token itself: distinguishes a repeat of a sign-in from another sign-in with its nonce.
     package var tokenDigest: [UInt8]
-    /// `exp`, whole seconds since 1970, rounded up: until then the nonce is remembered.
+    /// `exp`, whole seconds since 1970, rounded up: the nonce is remembered until then.
     package var expiresAtSeconds: Int64
 
     package init(
@@ -34,26 +34,26 @@ package struct AppleIdentity: Hashable, Sendable {
     }
 }
 
-/// A verified notice of Apple's server (POST /apple/notifications): the `events` of its token and its `jti`.
+/// A verified notification of Apple's server (POST /apple/notifications): the `events` of its token and its `jti`.
 package struct AppleServerNotification: Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
         /// The person has stopped using Sign in with Apple here: `consent-revoked`.
         case consentRevoked
-        /// The Apple account is gone, and ours with it: `account-delete` or `account-deleted`.
+        /// The Apple account is deleted, and with it ours: `account-delete` or `account-deleted`.
         case accountDeleted
         /// Mail to Apple's relay address is forwarded: `email-enabled`.
         case emailEnabled
-        /// It is not: `email-disabled`.
+        /// Mail to Apple's relay address is no longer forwarded: `email-disabled`.
         case emailDisabled
-        /// One that Apple invented since. Audited, nothing else.
+        /// A kind that Apple has introduced since. Only audited.
         case other
     }
 
     package var kind: Kind
     package var subject: String
-    /// The notice's own name: the same one twice is one.
+    /// The notification's id; a repeated one is ignored.
     package var jti: String
-    /// When it happened, by Apple's clock; nil when the notice does not say.
+    /// When it happened, by Apple's clock; nil when absent.
     package var happenedAtSeconds: Int64?
 
     package init(kind: Kind, subject: String, jti: String, happenedAtSeconds: Int64?) {

@@ -1,18 +1,18 @@
-// A cache of Apple's keys. A sign-in must not wait for Apple, and made-up key ids must not have the server
-// ask Apple each time: so there is one fetch at a time, and one a minute for names that are not in the set. It refuses to
-// know HTTP; the time is told by a clock that is passed in.
+// A cache of Apple's keys. A sign-in must not wait for Apple, and invented key ids must not make the server call
+// Apple each time: so there is one fetch at a time, and one per minute for key ids that are not in the set. Does
+// not know HTTP; the clock is passed in.
 
 package import JourneyModel
 
-/// The port by which the key set is read. The implementation bounds time and size and logs what went wrong.
+/// The port by which the key set is read. The implementation bounds time and size and logs failures.
 package protocol AppleKeySetSource: Sendable {
-    /// Nil when there is no answer, or none with status 200.
+    /// Nil when there is no response, or none with status 200.
     func fetch() async -> FetchedKeySet?
 }
 
 package struct FetchedKeySet: Sendable {
     package var body: [UInt8]
-    /// `max-age` of Cache-Control (RFC 9111, section 5.2.2.1); nil when it does not say.
+    /// `max-age` of Cache-Control (RFC 9111, section 5.2.2.1); nil when absent.
     package var maxAgeSeconds: Int?
 
     package init(body: [UInt8], maxAgeSeconds: Int? = nil) {
@@ -22,16 +22,16 @@ package struct FetchedKeySet: Sendable {
 }
 
 package actor AppleKeySet {
-    /// Whatever Apple's answer says about its age, it is believed within this.
+    /// The accepted range of Apple's max-age; values are clamped to it.
     static let freshSeconds = 300...86_400
     static let freshSecondsDefault = 3600
-    /// While Apple cannot be asked, its keys are believed this long after they went stale. Not for ever: a key that was
-    /// withdrawn because it leaked is known by its absence alone.
+    /// While Apple is unreachable, its keys are used for this long after they went stale. Not forever: a key that
+    /// was withdrawn because it leaked is recognised only by its absence.
     static let staleSecondsMax = 7 * 86_400
-    /// Between two fetches for names that the set does not have (contract, section 6), and between two tries to replace
-    /// a stale set.
+    /// Minimum interval between two fetches for key ids that the set does not have (contract, section 6), and
+    /// between two attempts to replace a stale set.
     static let cooldownSeconds: Int64 = 60
-    /// Without any set everybody waits: tried again after one second, then two, up to this.
+    /// Without any set all callers wait: retried after one second, then two, up to this.
     static let pauseSecondsMax: Int64 = 30
 
     private let source: any AppleKeySetSource
@@ -40,10 +40,10 @@ package actor AppleKeySet {
     private var keys: [String: RSAVerificationKey] = [:]
     private var freshUntil: Moment?
     private var lastFetch: (at: Moment, isGood: Bool)?
-    /// When a fetch that was waited for by a name unknown before it ended.
+    /// When a fetch for a key id missing from the set last ended; while it runs, when it began.
     private var lastSearch: Moment?
     private var failureCount = 0
-    /// The fetch under way, which all wait for who need one.
+    /// The fetch in progress, shared by all callers that need one.
     private var flight: Task<Void, Never>?
 
     package init(source: any AppleKeySetSource, clock: @escaping @Sendable () -> Moment) {
@@ -51,7 +51,8 @@ package actor AppleKeySet {
         self.clock = clock
     }
 
-    /// The key of that name. A known one is answered at once, also when it is stale: the set is read again beside it.
+    /// The key of that id. A known one is returned at once, even if stale: the set is then refreshed in the
+    /// background.
     func key(named name: String) async throws(AppleTokenRefusal) -> RSAVerificationKey {
         let now = clock()
         let hadKeys = hasKeys(at: now)
@@ -59,18 +60,18 @@ package actor AppleKeySet {
             refreshWhenStale(at: now)
             return key
         }
-        // Callers that come while a fetch is under way may wait for it.
+        // Callers that arrive during a fetch may wait for it.
         if flight == nil, let seconds = secondsToWait(hasKeys: hadKeys, at: now) {
             throw refusal(hasKeys: hadKeys, retryAfterSeconds: seconds)
         }
-        // Before the wait: who comes when the fetch has ended, and those who waited have not gone on yet, must not
-        // search again.
+        // Set before the wait: a caller that arrives after the fetch has ended, and before its waiters have
+        // resumed, must not fetch again.
         if hadKeys { lastSearch = now }
         await fetchOnce()
         let after = clock()
         let hasKeys = hasKeys(at: after)
         let found = hasKeys ? keys[name] : nil
-        // A first fetch that brought the key was no search: the next name may be searched for at once.
+        // A first fetch that brought the key was not a search: the next unknown id may be searched for at once.
         if hadKeys || found == nil { lastSearch = after }
         if let found { return found }
         throw refusal(
@@ -84,8 +85,8 @@ package actor AppleKeySet {
         return now < freshUntil.advanced(bySeconds: Self.staleSecondsMax)
     }
 
-    /// Until a fetch for a name that is not there is allowed; nil when it is. A clock that was set back must not stretch
-    /// the pause: what lies in the future is over.
+    /// Seconds until a fetch for a missing key id is allowed; nil when it is now. A clock that was set back must
+    /// not extend the pause: a time in the future counts as past.
     private func secondsToWait(hasKeys: Bool, at now: Moment) -> Int64? {
         let since: Moment?
         let pause: Int64
@@ -100,7 +101,7 @@ package actor AppleKeySet {
         return left > 0 ? (left + 999) / 1000 : nil
     }
 
-    /// A name that a good fetch did not bring is unknown. After a fetch that failed nobody can say.
+    /// A key id that a successful fetch did not bring is unknown. After a failed fetch it is undecided.
     private func refusal(hasKeys: Bool, retryAfterSeconds: Int64) -> AppleTokenRefusal {
         hasKeys && lastFetch?.isGood == true
             ? .refused(.unknownKey) : .keysUnavailable(retryAfterSeconds: retryAfterSeconds)
@@ -123,7 +124,7 @@ package actor AppleKeySet {
         await flight?.value
     }
 
-    /// A task of its own: it serves everybody who waits, and ends with none of them.
+    /// An unstructured task: it serves all waiters, and is not cancelled with any of them.
     private func startFetch() {
         flight = Task { await self.fetch() }
     }

@@ -1,5 +1,5 @@
-// Keys of a published key set (RFC 7517), as far as they can verify RS256. Everything else in such a set is passed over.
-// It refuses to know from where the set comes and how long it is good.
+// The keys of a published key set (RFC 7517) that can verify RS256. Everything else in the set is ignored. Does not
+// know where the set comes from and how long it is valid.
 
 import Crypto
 import CryptoExtras
@@ -9,12 +9,12 @@ import JourneyModel
 /// A public RSA key of at least 2048 bits.
 struct RSAVerificationKey: Sendable {
     static let bitsMin = 2048
-    /// Verifying costs the square of it.
+    /// Verification cost grows with its square.
     static let bitsMax = 8192
 
     private let key: _RSA.Signing.PublicKey
 
-    /// Modulus and exponent, big-endian. Nil for numbers that are no such key.
+    /// Modulus and exponent, big-endian. Nil for numbers that are not such a key.
     init?(modulus: [UInt8], exponent: [UInt8]) {
         guard modulus.count * 8 <= Self.bitsMax, (1...8).contains(exponent.count),
             let key = try? _RSA.Signing.PublicKey(n: modulus, e: exponent),
@@ -23,7 +23,8 @@ struct RSAVerificationKey: Sendable {
         self.key = key
     }
 
-    /// RSASSA-PKCS1-v1_5 (RFC 7518, section 3.3). `insecure` in the library's name is about other uses of that padding.
+    /// RSASSA-PKCS1-v1_5 (RFC 7518, section 3.3). `insecure` in the library's name refers to other uses of that
+    /// padding.
     func verifies(_ signature: [UInt8], of digest: SHA256.Digest) -> Bool {
         key.isValidSignature(
             _RSA.Signing.RSASignature(rawRepresentation: signature), for: digest, padding: .insecurePKCS1v1_5)
@@ -34,8 +35,8 @@ enum AppleKeys {
     /// Apple publishes three or four.
     static let countMax = 64
 
-    /// The usable keys by `kid`, the first of those that share one. Nil when the text is no key set, or one without a
-    /// usable key: no keys are no reason to forget others.
+    /// The usable keys by `kid`, the first of those that share one. Nil when the text is not a key set, or has no
+    /// usable key: an empty set must not replace known keys.
     static func parse(_ text: [UInt8]) -> [String: RSAVerificationKey]? {
         guard case .array(let members)? = (try? JSONValue.parse(text))?["keys"] else { return nil }
         var keys: [String: RSAVerificationKey] = [:]
@@ -46,8 +47,8 @@ enum AppleKeys {
         return keys.isEmpty ? nil : keys
     }
 
-    /// Sections 4.1, 4.2, 4.4 and 4.5 of RFC 7517, and section 6.3.1 of RFC 7518. `use` and `alg` are optional there; one
-    /// that is present must say that the key is for this.
+    /// Sections 4.1, 4.2, 4.4 and 4.5 of RFC 7517, and section 6.3.1 of RFC 7518. `use` and `alg` are optional
+    /// there; if present, they must permit this use of the key.
     private static func key(_ member: JSONValue) -> (name: String, key: RSAVerificationKey)? {
         guard member["kty"]?.text == "RSA",
             let name = member["kid"]?.text, (1...SignedToken.keyNameBytesMax).contains(name.utf8.count),

@@ -1,11 +1,12 @@
-// Verifies what Apple signed: form, algorithm, key, signature, claims, in that order. Not with JWTKit: its AppleIdentityToken
-// traps on `"aud": []` (5.7.1), and a second JSON decoder is a second opinion about what was signed.
+// Verifies tokens signed by Apple: form, algorithm, key, signature, claims, in that order. Not with JWTKit: its
+// AppleIdentityToken traps on `"aud": []` (5.7.1), and a second JSON decoder could read the signed bytes
+// differently.
 
 package struct AppleTokenVerifier: AppleTokenVerifying {
     private let clientIDs: [String]
     private let keys: AppleKeySet
 
-    /// `clientIDs` as in `APPLE_CLIENT_IDS`; empty: every token is refused, and Apple is never asked.
+    /// `clientIDs` as in `APPLE_CLIENT_IDS`; if empty, every token is rejected, and Apple is never called.
     package init(clientIDs: [String], keys: AppleKeySet) {
         self.clientIDs = clientIDs
         self.keys = keys
@@ -18,7 +19,7 @@ package struct AppleTokenVerifier: AppleTokenVerifying {
             .identity(rawNonce: rawNonce, tokenDigest: plainDigest(token))
     }
 
-    /// Apple documents no `exp` for notices; one that is there counts.
+    /// Apple documents no `exp` for notifications; one that is present is checked.
     package func notice(
         of token: String, atSecondsSince1970 now: Int64
     ) async throws(AppleTokenRefusal) -> AppleServerNotification {

@@ -1,11 +1,11 @@
-// What API asks about tokens that Apple signed, and why one is refused. It refuses to know how they are verified
-// (AppleTokenVerifier) and where Apple's keys are read.
+// The port by which API verifies tokens signed by Apple, and the reasons to reject one. Verification is in
+// AppleTokenVerifier; where Apple's keys come from is not known here.
 
-/// The port by which API learns who an identity token is about, and what a notice says. Implemented in this module; API
-/// sees this alone, so that its tests can script it.
+/// Verifies identity tokens and server notifications. Implemented in this module; API sees only this protocol, so
+/// that its tests can script it.
 package protocol AppleTokenVerifying: Sendable {
-    /// The `identity_token` of a sign-in, with the raw nonce of the same request. Whether the nonce was used before is
-    /// the store's to say. Waits for Apple's key set at most as long as one fetch may take.
+    /// The `identity_token` of a sign-in, with the raw nonce of the same request. The store checks whether the
+    /// nonce was used before. Waits for Apple's key set at most for the time limit of one fetch.
     func identity(
         of token: String, rawNonce: String, atSecondsSince1970 now: Int64
     ) async throws(AppleTokenRefusal) -> AppleIdentity
@@ -16,13 +16,13 @@ package protocol AppleTokenVerifying: Sendable {
 }
 
 package enum AppleTokenRefusal: Error, Hashable, Sendable {
-    /// 401, one answer for all reasons. The reason's raw value is for the audit.
+    /// 401, the same response for all reasons. The reason's raw value is for the audit.
     case refused(Reason)
-    /// 503 with `Retry-After`: Apple's key set cannot be read, and without it nobody can tell. The token may be good.
+    /// 503 with `Retry-After`: Apple's key set cannot be read, so the token cannot be checked. It may be valid.
     case keysUnavailable(retryAfterSeconds: Int64)
 
     package enum Reason: String, CaseIterable, Hashable, Sendable {
-        /// No compact JWS of strict JSON, or longer than any of Apple's.
+        /// Not a compact JWS of strict JSON, or longer than any of Apple's.
         case malformed
         case wrongAlgorithm = "wrong_algorithm"
         /// The key set has no key of that `kid`.

@@ -1,5 +1,5 @@
-// The audit's words: who did what, when, from where, and how it ended. No secret, no number, no email is ever part of
-// an entry.
+// The audit's vocabulary: who did what, when, from where, and with what outcome. An entry never contains a secret,
+// a phone number or an email.
 
 package import JourneyModel
 
@@ -19,7 +19,7 @@ package enum AuditAction: String, CaseIterable, Hashable, Sendable {
     case deviceAdded = "device_added"
     case deviceRemoved = "device_removed"
     case appleNotice = "apple_notice"
-    /// `dwell driver sign-out` and `dwell driver erase`: the operator's doing, for a driver who called.
+    /// `dwell driver sign-out` and `dwell driver erase`: done by the operator, at a driver's request.
     case operatorSignOut = "operator_sign_out"
     case operatorErasure = "operator_erasure"
     /// A wrong OPS_TOKEN or METRICS_TOKEN; the reason names which.
@@ -29,11 +29,11 @@ package enum AuditAction: String, CaseIterable, Hashable, Sendable {
 package enum AuditOutcome: String, Hashable, Sendable {
     case done
     case refused
-    /// What was asked happened, a part of it did not (an authorization code that Apple did not exchange).
+    /// The request succeeded, a part of it failed (an authorization code that Apple did not exchange).
     case failed
 }
 
-/// One line of the audit, as it is read.
+/// One audit entry, as read.
 package struct AuditEntry: Hashable, Sendable {
     /// Ascends in the order of commits.
     package var id: Int64
@@ -42,7 +42,7 @@ package struct AuditEntry: Hashable, Sendable {
     package var outcome: AuditOutcome
     /// A stable word, or the receipt of an erasure.
     package var reason: String?
-    /// Nil when nobody was recognised.
+    /// Nil when no driver was recognised.
     package var driver: DriverID?
     package var sid: String?
     package var address: String?
@@ -66,6 +66,6 @@ package struct AuditEntry: Hashable, Sendable {
 
 /// `dwell audit --driver ID`.
 package protocol AuditReading: Sendable {
-    /// The newest `limit` entries about a driver, the newest first.
+    /// The newest `limit` entries about a driver, newest first.
     func entries(of driver: DriverID, limit: Int) async throws(AccountFailure) -> [AuditEntry]
 }

@@ -8,7 +8,7 @@ package enum Base64URL {
             .replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
     }
 
-    /// Nil for a length that no bytes have, and for a character of no such alphabet.
+    /// Nil for a length that no encoding has, and for a character outside the alphabet.
     package static func bytes(of text: some StringProtocol) -> [UInt8]? {
         var standard = Data()
         standard.reserveCapacity(text.utf8.count + 3)

@@ -1,13 +1,13 @@
-// What a sign-in with Apple and a refresh give out is derived from what was presented, so that a repeat whose first answer
-// was lost gets the same again: in any process with the key, also after a restart, and without a token being stored. It
-// refuses to know when a repeat is allowed; the stores' rules decide that (AccountRules.swift).
+// The tokens issued by a sign-in with Apple and by a refresh are derived from what was presented, so that a repeat
+// whose first response was lost gets the same ones again: in any process with the key, also after a restart, and
+// without storing a token. When a repeat is allowed is decided by the stores' rules (AccountRules.swift).
 
 import Crypto
 import Foundation
 import Telemetry
 
-/// HMAC-SHA256 under keys that are derived from the signing key (RFC 5869) and never stored, one for each purpose.
-/// The next token cannot be computed from a token without the key.
+/// HMAC-SHA256 under keys derived from the signing key (RFC 5869) and never stored, one for each purpose. Without
+/// the key, the next token cannot be computed from a token.
 package struct DerivedTokens: Sendable {
     private let successorKey: SymmetricKey
     private let signInKey: SymmetricKey
@@ -22,7 +22,7 @@ package struct DerivedTokens: Sendable {
         signInKey = key("sign-in with Apple")
     }
 
-    /// The refresh token that follows that one.
+    /// The refresh token that follows `token`.
     func successor(of token: Secret<String>) -> RefreshToken {
         RefreshToken(bytes: code(token.reveal(), successorKey))
     }
@@ -32,7 +32,7 @@ package struct DerivedTokens: Sendable {
         RefreshToken(bytes: code("refresh token:" + hex(identity.tokenDigest), signInKey))
     }
 
-    /// The name of the sign-in session of that identity token; another one for each kind.
+    /// The id of the sign-in session of that identity token; different for each kind.
     func sid(of identity: AppleIdentity, _ kind: SignInKind) -> String {
         RandomID.text(prefix: "sid_", bytes: code("\(kind.rawValue) session:" + hex(identity.tokenDigest), signInKey))
     }

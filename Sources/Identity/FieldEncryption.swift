@@ -1,5 +1,5 @@
-// Values that are stored and read again, but not readable from the database alone: encrypted with a key that is derived
-// from DATA_KEY. It refuses to know where sealed bytes are kept.
+// Encrypts values that are stored and read again but must not be readable from the database alone, with a key
+// derived from DATA_KEY. Does not know where sealed bytes are stored.
 
 import Crypto
 import Foundation
@@ -10,7 +10,7 @@ package struct FieldEncryption: Sendable {
     private static let version: UInt8 = 1
     private let key: Secret<SymmetricKey>
 
-    /// `dataKey`: the 32 bytes of `DATA_KEY`. The key in use is another for each purpose (RFC 5869).
+    /// `dataKey`: the 32 bytes of `DATA_KEY`. A separate key is derived for each purpose (RFC 5869).
     package init(dataKey: Secret<[UInt8]>) {
         key = Secret(
             HKDF<SHA256>.deriveKey(
@@ -18,9 +18,9 @@ package struct FieldEncryption: Sendable {
                 outputByteCount: 32))
     }
 
-    /// Opens only together with the same `owner`: so it is of no use in another's row. Output differs on every call (random nonce).
+    /// Opens only with the same `owner`: useless in another's row. Output differs on every call (random nonce).
     package func seal(_ secret: Secret<String>, of owner: [UInt8]) -> [UInt8]? {
-        // A nonce is random each time; 2^32 sealings under one key are far away.
+        // The nonce is random each time; 2^32 uses of one key are far away.
         let box = try? AES.GCM.seal(Data(secret.reveal().utf8), using: key.reveal(), authenticating: Data(owner))
         return box?.combined.map { [Self.version] + $0 }
     }

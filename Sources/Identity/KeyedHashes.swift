@@ -1,6 +1,6 @@
-// Digests of what has few values (phone numbers, six digits, addresses) or must not be found again by somebody who has the
-// database alone: HMAC-SHA256 under keys that are derived from the signing key and never stored. Each purpose has its
-// own key, so that no digest says anything about one of another purpose.
+// Digests of values that have few possibilities (phone numbers, six digits, addresses) or must not be recoverable
+// from the database alone: HMAC-SHA256 under keys derived from the signing key and never stored. Each purpose has
+// its own key, so that digests of different purposes cannot be linked.
 
 package import Crypto
 import Foundation
@@ -15,8 +15,8 @@ package struct KeyedHashes: Sendable {
     private let logKey: SymmetricKey
     private let settingKey: SymmetricKey
 
-    /// From the signing key and not from `DATA_KEY`: a tombstone has to last as long as the tokens that it refuses,
-    /// and those end with the signing key.
+    /// Derived from the signing key and not from `DATA_KEY`: a tombstone must last as long as the tokens that it
+    /// rejects, and those end with the signing key.
     package init(signingKey: SigningKey) {
         self.init(secret: signingKey.secretBytes.reveal())
     }
@@ -35,31 +35,31 @@ package struct KeyedHashes: Sendable {
         settingKey = key("secret setting")
     }
 
-    /// 32 bytes each.
+    /// All digests have 32 bytes.
     package func phone(_ number: PhoneNumber) -> [UInt8] { Self.digest(number.e164, phoneKey) }
 
-    /// Of a code for that number: the same digits for another number are another digest.
+    /// Digest of a code for that number: the same digits for another number give another digest.
     package func code(_ code: String, for number: PhoneNumber) -> [UInt8] {
-        // No number has a colon.
+        // A number contains no colon.
         Self.digest("\(number.e164):\(code)", codeKey)
     }
 
     /// IPv6 by its /64 network, which is one household's or one attacker's.
     package func address(_ address: String) -> [UInt8] { network(AddressGroup.name(of: address)) }
 
-    /// Of a name in `AddressNetworks`.
+    /// Digest of a name in `AddressNetworks`.
     package func network(_ name: String) -> [UInt8] { Self.digest(name, addressKey) }
 
-    /// Of the digits that it has in common with many.
+    /// Digest of the leading digits, which many numbers share.
     package func prefix(of number: PhoneNumber) -> [UInt8] { Self.digest(number.prefix + "...", phoneKey) }
 
-    /// The driver in log lines: 16 hexadecimal digits, the same for as long as the signing key is. Only who has both that
-    /// key and the driver's id can make it again; no table leads back, and no other digest of the driver equals it.
+    /// The driver in log lines: 16 hexadecimal digits, constant while the signing key is. It can be recomputed only
+    /// with both that key and the driver's id; no table leads back, and no other digest of the driver equals it.
     package func logName(_ driverID: String) -> String {
         Self.hexadecimal(Self.digest(driverID, logKey).prefix(8))
     }
 
-    /// Of a secret setting, to find out whether two servers have the same: 16 hexadecimal digits; empty for an empty one.
+    /// Digest of a secret setting, to compare two servers: 16 hexadecimal digits; empty for an empty one.
     package func settingName(_ secret: String, of name: String) -> String {
         secret.isEmpty ? "" : Self.hexadecimal(Self.digest("\(name)=\(secret)", settingKey).prefix(8))
     }
@@ -76,14 +76,14 @@ package struct KeyedHashes: Sendable {
 }
 
 extension [UInt8] {
-    /// In a time that depends on the lengths alone.
+    /// Takes a time that depends on the lengths only.
     package func equalsInConstantTime(_ other: [UInt8]) -> Bool {
         guard count == other.count else { return false }
         return zip(self, other).reduce(0 as UInt8) { $0 | ($1.0 ^ $1.1) } == 0
     }
 }
 
-/// SHA-256 of a value that nobody can guess: a refresh token, a nonce. 32 bytes.
+/// SHA-256 of an unguessable value: a refresh token, a nonce. 32 bytes.
 package func plainDigest(_ text: String) -> [UInt8] {
     Array(SHA256.hash(data: Data(text.utf8)))
 }

@@ -1,5 +1,5 @@
-// The key that a server makes for itself on its first start, kept beside its database: development only. It refuses
-// to know when it may be used; Configuration says no to it with APP_ENV=production.
+// The key that a server generates on its first start, stored next to its database: for development only.
+// Configuration rejects it with APP_ENV=production.
 //
 // The file holds 256 random bits as 64 hexadecimal digits, and its text is the secret: JWT_SECRET_FILE may name it.
 
@@ -15,7 +15,7 @@ import Telemetry
     import Darwin
 #endif
 
-/// A secret in a file that only its owner may read, made when it is not there yet.
+/// A secret in a file that only its owner may read, created if missing.
 package struct LocalKeyFile: Sendable {
     package let path: String
 
@@ -23,12 +23,13 @@ package struct LocalKeyFile: Sendable {
         self.path = path
     }
 
-    /// The one that belongs to that database: `var/dwell.sqlite3` keeps its key in `var/dwell.sqlite3.jwt-key`.
+    /// The key file of that database: for `var/dwell.sqlite3` it is `var/dwell.sqlite3.jwt-key`.
     package init(besideDatabase databasePath: String) {
         self.init(path: databasePath + ".jwt-key")
     }
 
-    /// The key in the file. Without a file, one is made first; when two processes do that at once both get the same.
+    /// The key in the file. Without a file, one is created first; if two processes do that at once, both get the
+    /// same key.
     package func loadOrCreate() throws(SigningKeyError) -> SigningKey {
         if let key = try load() { return key }
         try create()
@@ -56,8 +57,8 @@ package struct LocalKeyFile: Sendable {
         return try SigningKey(secret: Secret(text.trimmingCharacters(in: .newlines)))
     }
 
-    /// Written under another name first and then linked (link(2) fails when the name is taken), so that nobody ever
-    /// reads half a key, and of two that start at once one wins and the other uses its key.
+    /// Written under another name first and then linked (link(2) fails when the name exists), so that half a key is
+    /// never read, and of two processes that start at once one wins and the other uses its key.
     private func create() throws(SigningKeyError) {
         try createFolder()
         let draft = path + ".\(getpid()).\(UInt64.random(in: 0 ... .max))"
@@ -87,6 +88,6 @@ package struct LocalKeyFile: Sendable {
         .file(path: path, reason: String(cString: strerror(errno)))
     }
 
-    /// Room for a longer secret that an operator put there.
+    /// Allows for a longer secret that an operator put there.
     private static let fileBytesMax = 1024
 }

@@ -1,17 +1,17 @@
-// Phone numbers as ITU-T E.164 has them, in the one form in which they are stored and compared.
+// Phone numbers by ITU-T E.164, in the one form in which they are stored and compared.
 
 /// `+` and 8 to 15 digits, the first of which is not 0.
 package struct PhoneNumber: Hashable, Sendable {
     package let e164: String
 
-    /// The plus and the first six digits: the country and a block of its numbers. Messages to one block that somebody
-    /// earns by have it in common.
+    /// The plus and the first six digits: the country and a block of its numbers. Toll fraud sends many messages to
+    /// one block.
     package var prefix: String { String(e164.prefix(7)) }
 
-    /// Takes what people put between digits (spaces, hyphens, dots, parentheses) and `00` for the plus. Nil for
-    /// anything else, also for a number without its country: nobody can tell which one it means.
+    /// Accepts separators between digits (spaces, hyphens, dots, parentheses) and `00` for the plus. Nil for
+    /// anything else, also for a number without its country code, which is ambiguous.
     package init?(_ text: String) {
-        // Longer than any way of writing one: nothing below is done for a text that cannot be one.
+        // Longer than any notation of a number: skips the work below for such a text.
         guard text.utf8.count <= 64 else { return nil }
         var digits = String(text.unicodeScalars.filter { !" -.()".unicodeScalars.contains($0) })
         if digits.hasPrefix("+") {
@@ -28,7 +28,7 @@ package struct PhoneNumber: Hashable, Sendable {
     }
 }
 
-/// A phone number is shown to nobody by accident.
+/// Keeps a phone number from being shown by accident.
 extension PhoneNumber: CustomStringConvertible, CustomReflectable {
     package var description: String { "<phone number>" }
     package var customMirror: Mirror { Mirror(self, children: []) }

@@ -1,4 +1,4 @@
-// The public half of the signing key as others read it (RFC 7517), so that they can verify our tokens. It refuses to
+// The public half of the signing key in published form (RFC 7517), with which others verify our tokens. Does not
 // know the route.
 
 import Crypto
@@ -47,7 +47,7 @@ private struct PublicPoint {
         ]
     }
 
-    /// RFC 7638: the same key has the same name everywhere, and another key another.
+    /// RFC 7638: the same key has the same id everywhere, and another key another.
     var thumbprint: String {
         var json = JSONWriter()
         json.beginObject()

@@ -1,35 +1,35 @@
-// The memory of which tokens may still be used, asked for every request (contract, section 6: a revoked session or a
-// deleted driver is refused at once). It asks the store once per session and remembers the answer until the store's
-// feed of revocations says otherwise: this process's own before the revocation is answered, another's when it is
-// polled. Bounded; it refuses to know why a session ended.
+// A cache of which tokens may still be used, consulted for every request (contract, section 6: a revoked session or
+// a deleted driver is rejected at once). It reads each session from the store once and keeps the result until the
+// store's feed of revocations reports a change: this process's own before the response to the revocation, another's
+// at the next poll. Bounded; does not know why a session ended.
 
 package import JourneyModel
 import Synchronization
 
-/// What the memory asks of the store.
+/// What the cache reads from the store.
 package protocol SignInStandings: Sendable {
     func standing(ofSession sid: String, of driver: DriverID) async throws(AccountFailure) -> SignInStanding
-    /// Of the tokens without `sid`.
+    /// The status of tokens without `sid`.
     func standing(ofTokensOf driver: DriverID) async throws(AccountFailure) -> SignInStanding
 
-    /// What was revoked after that number; from now on for nil.
+    /// The revocations after that number; nil: starts at the present one.
     func revocations(after id: Int64?) async throws(AccountFailure) -> RecentRevocations
 }
 
 package enum SignInStanding: Hashable, Sendable {
     case live
-    /// Live, if issued after that second.
+    /// Live if issued after that second.
     case erased(atSeconds: Int64)
     /// Unknown, ended, or another driver's.
     case revoked
 }
 
 package struct RecentRevocations: Hashable, Sendable {
-    /// The last one's number, to ask after next.
+    /// The number of the last one, to continue from.
     package var last: Int64
     /// The sessions that ended.
     package var sids: [String]
-    /// A driver was deleted, or the feed has a gap: forget all.
+    /// A driver was deleted, or the feed has a gap: clear the cache.
     package var concernsAll: Bool
 
     package init(last: Int64, sids: [String], concernsAll: Bool) {
@@ -50,25 +50,25 @@ package final class SessionStatusCache: SignInSessions {
     }
 
     private struct Known {
-        /// Whose the session was said to be.
+        /// The driver that the session was looked up for.
         var driver: DriverID
         var standing: SignInStanding
     }
 
     private struct State {
         var known: TwoGenerationCache<Key, Known>
-        /// Nil until the feed was read once: nothing is remembered before.
+        /// Nil until the feed was read once: nothing is cached before.
         var lastRevocation: Int64?
     }
 
     private let store: any SignInStandings
     private let pollMilliseconds: Int
     private let state: Mutex<State>
-    /// Goes up with everything that is forgotten, under the lock of `state`. What was read before may be older than a
-    /// revocation.
+    /// Incremented with every removal, under the lock of `state`. A result read before the increment may be older
+    /// than a revocation.
     private let epoch = Atomic<Int>(0)
 
-    /// Another process's revocations are heard of within `pollMilliseconds`, and what a read takes.
+    /// Another process's revocations are seen within `pollMilliseconds` plus the time of a read.
     package init(store: any SignInStandings, rememberedMax: Int = 65_536, pollMilliseconds: Int = 200) {
         self.store = store
         state = Mutex(State(known: TwoGenerationCache(countMax: rememberedMax)))
@@ -105,7 +105,7 @@ package final class SessionStatusCache: SignInSessions {
         return true
     }
 
-    /// Nothing is forgotten without a count.
+    /// Every removal increments it.
     package var revocationEpoch: Int? { epoch.load(ordering: .acquiring) }
 
     private static func admit(_ standing: SignInStanding, issuedAt: Double) throws(TokenRefusal) {
@@ -117,16 +117,16 @@ package final class SessionStatusCache: SignInSessions {
         }
     }
 
-    /// Takes in what was revoked up to now, by whichever process. Called after every revocation of this one, before it
-    /// is answered, and by the poll. When the feed cannot be read all is forgotten: what is asked of a store that
-    /// cannot answer is `undecided`, and never what was true a while ago.
+    /// Applies the revocations up to now, of all processes. Called after every revocation of this process, before
+    /// its response, and by the poll. If the feed cannot be read, the cache is cleared: a request then gets
+    /// `undecided` from a failing store, never an outdated status.
     package func catchUp() async {
         let last = state.withLock { $0.lastRevocation }
         do throws(AccountFailure) {
             let news = try await store.revocations(after: last)
             state.withLock { state in
                 state.lastRevocation = max(state.lastRevocation ?? news.last, news.last)
-                // What was read before the feed was may be older than its first number.
+                // Entries read before the first read of the feed may predate its first number.
                 if news.concernsAll || last == nil { return forgetAll(&state) }
                 guard !news.sids.isEmpty else { return }
                 epoch.wrappingAdd(1, ordering: .releasing)
@@ -145,7 +145,7 @@ package final class SessionStatusCache: SignInSessions {
         }
     }
 
-    /// How many are remembered now.
+    /// The number of cached entries.
     var count: Int { state.withLock { $0.known.count } }
 
     private func forgetAll(_ state: inout State) {

@@ -1,15 +1,15 @@
-// What tokens a sign-in gives: identifiers, secrets and their times. It refuses to know who may have them.
+// The tokens of a sign-in: identifiers, secrets and their times. Who may have them is decided elsewhere.
 
 import JourneyModel
 import Telemetry
 
-/// How long tokens are good.
+/// Lifetimes of tokens.
 package struct TokenLifetimes: Hashable, Sendable {
     package var accessSeconds: Int64
     package var refreshSeconds: Int64
-    /// Of an access token from the v1 routes of signing in.
+    /// An access token from the v1 sign-in routes.
     package var v1AccessSeconds: Int64
-    /// Of a single token.
+    /// A single token.
     package var legacySeconds: Int64
 
     package init(
@@ -32,12 +32,13 @@ package struct TokenLifetimes: Hashable, Sendable {
     }
 }
 
-/// Whose token pair it is: how long its access token is good depends on what the app can do when it expires.
+/// The kind of client that gets a token pair: the lifetime of its access token depends on what the app can do when
+/// it expires.
 package enum PairClient: Hashable, Sendable {
-    /// Renews its pair whenever it needs to.
+    /// Renews its pair whenever needed.
     case current
-    /// A shipped v1 app: its web view signs in and renews, its native half posts events with the access token that it
-    /// was handed, also while the web view sleeps.
+    /// A shipped v1 app: its web view signs in and renews; its native half posts events with the access token that
+    /// it was given, even while the web view sleeps.
     case v1
 }
 
@@ -68,7 +69,7 @@ package struct SessionTokenIssuer: Sendable {
         NewRefreshToken(digest: token.digest, expiresAt: refreshExpiry(at: now))
     }
 
-    /// Not before any access token that comes with it.
+    /// Not before any access token that comes with it expires.
     private func refreshExpiry(at now: Moment) -> Moment {
         let seconds = max(lifetimes.refreshSeconds, lifetimes.accessSeconds, lifetimes.v1AccessSeconds)
         return now.advanced(byMilliseconds: seconds * 1000)
@@ -127,7 +128,7 @@ package enum RandomID {
         text(prefix: prefix, bytes: (0..<26).map { _ in UInt8.random(in: 0 ... .max) })
     }
 
-    /// Of five bits of each of the first 26 bytes.
+    /// Uses five bits of each of the first 26 bytes.
     static func text(prefix: String, bytes: [UInt8]) -> String {
         let letters = Array("abcdefghijklmnopqrstuvwxyz234567".unicodeScalars)
         var text = prefix

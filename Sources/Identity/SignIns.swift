@@ -1,4 +1,4 @@
-// Signing in: with a verified Apple identity, or with a one-time code. It makes what is random and what is dated; the
+// Signing in with a verified Apple identity or with a one-time code. Random values and times are made here; the
 // store decides in one transaction.
 
 import JourneyModel
@@ -15,7 +15,7 @@ package struct SignIns: SigningIn {
 
     /// - Parameters:
     ///   - exchange: nil: authorization codes are not exchanged.
-    ///   - alarm: told of each limit on codes that is nearly used up, with each code that is asked for.
+    ///   - alarm: called for each limit on codes that is nearly used up, with each requested code.
     package init(
         store: any SignInStore, tokens: SessionTokenIssuer, digests: KeyedHashes, sendLimits: CodeSendLimits,
         delivery: any CodeDelivery, exchange: (any AppleCodeExchange)?,
@@ -63,13 +63,14 @@ package struct SignIns: SigningIn {
         }
     }
 
-    /// The person is signed in already: whatever happens here is audited and no more. A failure to write even that is
-    /// the store's, and the next request will say so.
+    /// The person is signed in already: failures here are only audited. If even that cannot be written, the store
+    /// has failed, and the next request reports it.
     private func exchange(
         _ authorizationCode: Secret<String>, of identity: AppleIdentity, driver: DriverID, from origin: RequestOrigin
     ) async {
         guard let exchange else { return }
-        // In a task of its own: the code works once, and a phone that hangs up must not cancel what keeps its outcome.
+        // An unstructured task: the code works once, and a phone that disconnects must not cancel storing its
+        // outcome.
         await Task { [store] in
             let outcome = await exchange.exchange(authorizationCode, of: identity)
             try? await store.keep(outcome, of: identity, driver: driver, from: origin)
@@ -139,7 +140,7 @@ package struct SignIns: SigningIn {
 }
 
 enum OneTimeCode {
-    /// 000000 to 999999, each as likely as the others, from the system's random source.
+    /// 000000 to 999999, uniformly distributed, from the system's random source.
     static func random() -> Secret<String> {
         let digits = String(UInt32.random(in: 0..<1_000_000))
         return Secret(String(repeating: "0", count: 6 - digits.utf8.count) + digits)
@@ -147,7 +148,7 @@ enum OneTimeCode {
 }
 
 extension FirstProfile {
-    /// Without what would not be accepted later either: an odd name keeps nobody from signing in.
+    /// Drops values that would not be accepted later either: an odd name must not prevent a sign-in.
     var usable: FirstProfile {
         FirstProfile(
             name: name.flatMap { AccountRules.acceptsName($0) ? $0 : nil },

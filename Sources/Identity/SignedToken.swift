@@ -1,26 +1,26 @@
-// A compact JWS (RFC 7515, section 7.1) that RS256 is to have signed, taken apart. Both JSON parts are read by the one
-// strict parser, so that what is judged is what was signed: no member twice, no second decoder with another opinion. It
-// refuses to know keys by more than their name, and what claims mean.
+// A compact JWS (RFC 7515, section 7.1) signed with RS256, split into its parts. Both JSON parts are read by the
+// one strict parser, so that what is checked is what was signed: no duplicate members, no second decoder that reads
+// differently. Knows keys only by their id, and not what claims mean.
 
 import Crypto
 import Foundation
 import JourneyModel
 
 struct SignedToken: Sendable {
-    /// Apple's identity tokens have about 1 KiB, its notices less. Checked before anything is parsed.
+    /// Apple's identity tokens have about 1 KiB, its notifications less. Checked before any parsing.
     static let bytesMax = 8192
     /// Apple's have ten characters.
     static let keyNameBytesMax = 256
 
-    /// `kid`: a name to look up in the key set, never a part of an address or a path.
+    /// `kid`: an id to look up in the key set, never part of a URL or a path.
     let keyName: String
     private let payload: [UInt8]
     private let signature: [UInt8]
     /// SHA-256 of the signing input.
     private let digest: SHA256.Digest
 
-    /// The form and the header: `alg` is RS256 whatever key there is (RFC 8725, section 3.1), and there are no
-    /// extensions that must be understood (`crit`), because none is.
+    /// Checks form and header: `alg` is RS256 whatever key there is (RFC 8725, section 3.1), and there are no
+    /// extensions that must be understood (`crit`), because none is supported.
     init(_ text: String) throws(AppleTokenRefusal) {
         guard text.utf8.count <= Self.bytesMax else { throw .refused(.malformed) }
         let parts = text.split(separator: ".", maxSplits: 3, omittingEmptySubsequences: false)
@@ -38,22 +38,22 @@ struct SignedToken: Sendable {
         digest = SHA256.hash(data: Data("\(parts[0]).\(parts[1])".utf8))
     }
 
-    /// The claims, which nobody gets to see before the signature is found good.
+    /// Returns the claims, which are not accessible before the signature is verified.
     func claims(signedBy key: RSAVerificationKey) throws(AppleTokenRefusal) -> JSONValue {
         guard key.verifies(signature, of: digest) else { throw .refused(.wrongSignature) }
         guard let claims = try? JSONValue.parse(payload), case .object = claims else { throw .refused(.malformed) }
         return claims
     }
 
-    /// Of a token that its sender alone vouches for: one that came over TLS from the endpoint itself (OpenID Connect
-    /// Core, section 3.1.3.7, rule 6). Nothing that a client sent may be read by this.
+    /// The claims of a token that only its transport vouches for: one that came over TLS from the endpoint itself
+    /// (OpenID Connect Core, section 3.1.3.7, rule 6). Must not be used for client input.
     static func claimsOfTrustedSender(_ text: String) -> JSONValue? {
         let parts = text.split(separator: ".", maxSplits: 3, omittingEmptySubsequences: false)
         guard text.utf8.count <= bytesMax, parts.count == 3, let payload = bytes(parts[1]) else { return nil }
         return try? JSONValue.parse(payload)
     }
 
-    /// Not empty, and in the one spelling that those bytes have: the last character's unused bits are zero.
+    /// Not empty, and canonically encoded: the unused bits of the last character are zero.
     private static func bytes(_ part: Substring) -> [UInt8]? {
         guard let bytes = Base64URL.bytes(of: part), !bytes.isEmpty, Base64URL.text(of: bytes) == part else {
             return nil
@@ -63,13 +63,13 @@ struct SignedToken: Sendable {
 }
 
 extension JSONValue {
-    /// Of a string; nil for everything else.
+    /// The text of a string; nil for anything else.
     var text: String? {
         guard case .string(let text) = self else { return nil }
         return text
     }
 
-    /// Of a number that is one in binary too: seconds since 1970 and the like. Nil for everything else.
+    /// A number that fits a Double: seconds since 1970 and the like. Nil for anything else.
     var finiteNumber: Double? {
         guard case .number(let text) = self, let number = Double(text), number.isFinite else { return nil }
         return number

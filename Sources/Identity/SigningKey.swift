@@ -1,12 +1,12 @@
-// The one key that signs and verifies access tokens. It decides the algorithm; a token never does (RFC 8725,
-// section 3.1). It refuses to know about settings and about what a token says.
+// The one key that signs and verifies access tokens. It determines the algorithm; a token never does (RFC 8725,
+// section 3.1). Does not know settings and claims.
 
 import Crypto
 import Foundation
 import JWTKit
 package import Telemetry
 
-/// A key for HS256 or ES256. Its text in logs and dumps is its algorithm alone.
+/// A key for HS256 or ES256. In logs and dumps it shows only its algorithm.
 package struct SigningKey: Sendable {
     /// JWS algorithm names (RFC 7518, section 3.1).
     package enum Algorithm: String, Sendable {
@@ -16,11 +16,11 @@ package struct SigningKey: Sendable {
 
     enum Material: Sendable {
         case hmac(Secret<SymmetricKey>)
-        /// The same key as JWTKit and as swift-crypto know it.
+        /// The same key in JWTKit's and in swift-crypto's form.
         case ecdsa(Secret<ES256PrivateKey>, Secret<P256.Signing.PrivateKey>)
     }
 
-    /// HMAC with SHA-256 wants a key of at least the hash's size (RFC 7518, section 3.2).
+    /// HMAC with SHA-256 requires a key of at least the hash's size (RFC 7518, section 3.2).
     package static let secretBytesMin = 32
 
     package let algorithm: Algorithm
@@ -34,7 +34,7 @@ package struct SigningKey: Sendable {
         material = .hmac(Secret(SymmetricKey(data: Array(text.utf8))))
     }
 
-    /// ES256 with a P-256 private key in PEM (PKCS #8 or SEC 1). Throws `notAPrivateKey` for everything else.
+    /// ES256 with a P-256 private key in PEM (PKCS #8 or SEC 1). Throws `notAPrivateKey` for anything else.
     package init(privateKeyPEM: Secret<String>) throws(SigningKeyError) {
         do {
             let key = try P256.Signing.PrivateKey(pemRepresentation: privateKeyPEM.reveal())
@@ -45,8 +45,8 @@ package struct SigningKey: Sendable {
         }
     }
 
-    /// JWTKit's collection with this key alone, and that without a name: whatever `kid` a token names, there is no
-    /// other to choose.
+    /// JWTKit's collection with only this key, without a key id: whatever `kid` a token names, there is no other to
+    /// choose.
     func collection() async -> JWTKeyCollection {
         switch material {
         case .hmac(let key):
@@ -56,7 +56,7 @@ package struct SigningKey: Sendable {
         }
     }
 
-    /// What is needed to tell its signatures from others.
+    /// Verifies its signatures.
     var check: SignatureCheck {
         switch material {
         case .hmac(let key): .hmac(key)
@@ -64,7 +64,7 @@ package struct SigningKey: Sendable {
         }
     }
 
-    /// What keys for other purposes are derived from: as secret as the key itself.
+    /// The input from which keys for other purposes are derived: as secret as the key itself.
     var secretBytes: Secret<SymmetricKey> {
         switch material {
         case .hmac(let key): key
@@ -77,7 +77,7 @@ extension SigningKey: CustomStringConvertible {
     package var description: String { "SigningKey(\(algorithm.rawValue))" }
 }
 
-/// Whether a signature is the key's (RFC 7518, sections 3.2 and 3.4). Needs no waiting.
+/// Checks whether a signature was made with the key (RFC 7518, sections 3.2 and 3.4). Synchronous.
 enum SignatureCheck: Sendable {
     case hmac(Secret<SymmetricKey>)
     case ecdsa(P256.Signing.PublicKey)
@@ -94,13 +94,13 @@ enum SignatureCheck: Sendable {
     }
 }
 
-/// Why there is no key. The texts name files, never what is in them.
+/// Why there is no key. The texts name files, never their content.
 package enum SigningKeyError: Error, Hashable, Sendable, CustomStringConvertible {
     case secretTooShort
     case notAPrivateKey
-    /// The file or folder cannot be read or written; `reason` is the system's word for it.
+    /// The file or folder cannot be read or written; `reason` is the system's error text.
     case file(path: String, reason: String)
-    /// The key file has permissions for its group or for others.
+    /// The key file is accessible to its group or to others.
     case readableByOthers(path: String)
 
     package var description: String {

@@ -1,5 +1,5 @@
-// Sign-in sessions after the sign-in: renewed, listed, ended. Whatever ends one is heard of by the memory before the
-// answer.
+// Sign-in sessions after the sign-in: renewed, listed, ended. The status cache is updated with every ended session
+// before the response is sent.
 
 package import JourneyModel
 package import Telemetry

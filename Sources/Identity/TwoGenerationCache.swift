@@ -1,5 +1,6 @@
-/// A dictionary of between half of `countMax` and `countMax` values, those used last. An insertion into a full
-/// generation makes it the old one and forgets the one before, so no call has more to do than any other.
+/// A dictionary that holds the most recently used values, between half of `countMax` and `countMax` of them. An
+/// insertion into a full generation makes it the old one and drops the previous old one, so every call takes
+/// constant time.
 struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private var young: [Key: Value] = [:]
     private var old: [Key: Value] = [:]

@@ -1,11 +1,11 @@
-// The memory of tokens that were verified: digest of the token to who it is. Bounded, in two generations: what is
-// used stays, what is not goes with the older generation, and no single call has more to do than any other. It
-// does not know the time; the caller compares the expiry.
+// A cache of verified tokens: from a token's digest to its claims. Bounded, in two generations: entries in use
+// stay, others are dropped with the older generation, and every call takes constant time. Has no clock; the caller
+// compares the expiry.
 
 import Crypto
 import Synchronization
 
-/// SHA-256 of a token's bytes. Tokens themselves are not kept: memory that leaks holds no credentials.
+/// SHA-256 of a token's bytes. Tokens themselves are not stored, so that leaked memory contains no credentials.
 struct TokenDigest: Hashable, Sendable {
     private let words: (UInt64, UInt64, UInt64, UInt64)
 
@@ -28,7 +28,7 @@ struct TokenDigest: Hashable, Sendable {
 
     static func == (one: TokenDigest, other: TokenDigest) -> Bool { one.words == other.words }
 
-    /// Any eight bytes of a SHA-256 are as good as all for a table.
+    /// Eight bytes of a SHA-256 suffice for a hash table.
     func hash(into hasher: inout Hasher) { hasher.combine(words.0) }
 }
 
@@ -40,22 +40,22 @@ struct VerifiedToken: Sendable {
     var expiry: Double
 }
 
-/// A verified token in memory. An object, so that finding one costs one reference.
+/// A verified token in memory. A class, so that a lookup costs one retain.
 final class RememberedToken: Sendable {
     let token: VerifiedToken
-    /// The last count of `SignInSessions.endings` before it was admitted; -1 for never.
+    /// The last `SignInSessions.revocationEpoch` read before it was admitted; -1 for never.
     private let admittedAt = Atomic<Int>(-1)
 
     init(_ token: VerifiedToken) {
         self.token = token
     }
 
-    /// Whether it was admitted when so much had ended: then nothing that it depends on has ended since.
+    /// Whether it was admitted at this epoch: then nothing that it depends on was revoked since.
     func wasAdmitted(at revocationEpoch: Int) -> Bool {
         admittedAt.load(ordering: .relaxed) == revocationEpoch
     }
 
-    /// `revocationEpoch`: read before it was asked whether it may be used.
+    /// `revocationEpoch`: the value read before the check that admitted it.
     func isAdmitted(at revocationEpoch: Int) {
         admittedAt.store(revocationEpoch, ordering: .relaxed)
     }
@@ -64,7 +64,7 @@ final class RememberedToken: Sendable {
 final class VerifiedTokenCache: Sendable {
     private let tokens: Mutex<TwoGenerationCache<TokenDigest, RememberedToken>>
 
-    /// Remembers between half of `countMax` and `countMax` tokens, the ones used last.
+    /// Holds the most recently used tokens, between half of `countMax` and `countMax` of them.
     init(countMax: Int) {
         tokens = Mutex(TwoGenerationCache(countMax: countMax))
     }
@@ -82,6 +82,6 @@ final class VerifiedTokenCache: Sendable {
         tokens.withLock { $0.remove(digest) }
     }
 
-    /// How many are remembered now.
+    /// The number of cached tokens.
     var count: Int { tokens.withLock { $0.count } }
 }
