@@ -1,4 +1,4 @@
-// Reads Apple's key set over HTTP. It refuses to know what a key is and when it is asked.
+// Fetches Apple's key set over HTTP. Does not know what a key is and when it is fetched.
 
 package import Foundation
 package import Identity
@@ -6,7 +6,7 @@ package import Logging
 import Telemetry
 
 package struct AppleKeySetFetch: AppleKeySetSource {
-    /// Somebody waits for it at sign-in.
+    /// A sign-in waits for it.
     static let timeoutMilliseconds = 5_000
     /// Apple's set has about 2 KiB.
     static let answerBytesMax = 262_144
@@ -41,8 +41,8 @@ package struct AppleKeySetFetch: AppleKeySetSource {
 }
 
 enum CacheControl {
-    /// `max-age` of RFC 9111, section 5.2.2.1, the first one; nil when there is none that is a number. One that says
-    /// more than a century says a century.
+    /// `max-age` of RFC 9111, section 5.2.2.1, the first one; nil when none is a number. Values above a century are
+    /// clamped to a century.
     static func maxAgeSeconds(_ field: String) -> Int? {
         for directive in field.split(separator: ",") {
             let parts = directive.split(separator: "=", maxSplits: 1).map { $0.filter { $0 != " " && $0 != "\t" } }

@@ -1,5 +1,5 @@
-// Tells Apple, sooner or later, that the tokens of deleted people are to be revoked. The queue is the store's, and durable;
-// nothing is remembered here between two calls, so that a restart needs no care. It refuses to know who they were.
+// Revokes the tokens of deleted people at Apple. The queue is the store's, and durable; no state is kept here
+// between two calls, so a restart needs no handling. Does not know whose tokens they were.
 
 package import Engine
 package import Identity
@@ -7,11 +7,11 @@ package import JourneyModel
 package import Logging
 
 package struct AppleRevocationDelivery: Sendable {
-    /// How often the queue is looked at while nothing in it is due.
+    /// Poll interval of the queue while nothing is due.
     static let pauseMilliseconds: Int64 = 1_000
-    /// After a failure: 2 s, then 4, up to an hour, for as long as it takes.
+    /// Maximum delay after a failure: 2 s, then 4, up to an hour, without end.
     static let retrySecondsMax = 3_600
-    /// A failure that lasts is told once in this time.
+    /// A persistent failure is logged once per interval.
     static let failureLogIntervalMilliseconds: Int64 = 60_000
 
     private let queue: any AppleRevocationQueue
@@ -32,7 +32,7 @@ package struct AppleRevocationDelivery: Sendable {
         self.logger = logger
     }
 
-    /// Until the task is cancelled.
+    /// Runs until the task is cancelled.
     package func run() async {
         var nextLog = clock()
         while !Task.isCancelled {
@@ -48,7 +48,8 @@ package struct AppleRevocationDelivery: Sendable {
         }
     }
 
-    /// One after the other, the first due first. Answers a word about the last failure; nil when there was none.
+    /// Delivers one after the other, the first due first. Returns a word about the last failure; nil when there was
+    /// none.
     func deliverWhatIsDue() async -> String? {
         var failure: String?
         do throws(AccountFailure) {
@@ -56,7 +57,7 @@ package struct AppleRevocationDelivery: Sendable {
                 failure = try await deliver(revocation) ?? failure
             }
         } catch {
-            // The queue stays as it is: what Apple was told already, it is told again, which changes nothing there.
+            // The queue is unchanged: a revocation that Apple already has is sent again, which has no effect there.
             failure = "\(error)"
         }
         return failure
@@ -68,7 +69,7 @@ package struct AppleRevocationDelivery: Sendable {
             try await queue.delivered(revocation.id, at: clock())
             return nil
         case .failed(let reason):
-            // The end of the server is no failure of Apple's.
+            // A shutdown of the server is not a failure of Apple's.
             guard !Task.isCancelled else { return nil }
             let seconds = Self.retrySeconds(afterFailures: revocation.attemptCount + 1)
             try await queue.failed(revocation.id, tryAgainAt: clock().advanced(bySeconds: seconds))

@@ -1,5 +1,5 @@
-// Apple's token endpoint and its revoke endpoint: an authorization code becomes a sealed refresh token, and a refresh token
-// is revoked. It refuses to know where sealed tokens are kept and when a failed call is repeated.
+// Apple's token and revoke endpoints: exchanges an authorization code for a sealed refresh token, and revokes a
+// refresh token. Storage of sealed tokens and retries are elsewhere.
 
 import Crypto
 package import Foundation
@@ -8,7 +8,7 @@ package import JourneyModel
 package import Telemetry
 
 package struct AppleTokenEndpoint: AppleCodeExchange {
-    /// Somebody waits for it at sign-in, and does without it afterwards.
+    /// A sign-in waits for it, and continues without it on a timeout.
     static let exchangeTimeoutMilliseconds = 5_000
     static let revokeTimeoutMilliseconds = 10_000
     /// Three tokens and a number.
@@ -54,8 +54,9 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
         }
     }
 
-    /// The refresh token of a token answer (RFC 6749, section 5.1), when its `id_token` is about the same person: a code
-    /// of somebody else's must not put their token into this account, whose deletion would sign them out.
+    /// Seals the refresh token of a token response (RFC 6749, section 5.1) if its `id_token` is about the same
+    /// person: another person's code must not put their token into this account, whose deletion would sign them
+    /// out.
     private func sealed(_ body: [UInt8], of identity: AppleIdentity) -> AppleCodeExchangeOutcome {
         guard let answer = AppleTokenAnswer(body) else { return .failed(reason: "malformed_answer") }
         guard answer.subject == identity.subject else { return .failed(reason: "other_subject") }
@@ -74,9 +75,9 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
 
     enum Revoked: Equatable {
         case done
-        /// Apple knows no such token: it was revoked before, or has expired.
+        /// The token is unknown to Apple: it was revoked before, or has expired.
         case unknownToken
-        /// To be tried again. A word for the log.
+        /// To be retried. A word for the log.
         case failed(reason: String)
     }
 
@@ -90,7 +91,7 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
                 form, to: revokeURL, as: revocation.clientID, timeoutMilliseconds: Self.revokeTimeoutMilliseconds)
             switch (answer.status, AppleTokenAnswer.errorCode(answer.body)) {
             case (200, _): return .done
-            // RFC 6749, section 5.2. Everything else that is 400 is a fault of ours, the client secret's for example.
+            // RFC 6749, section 5.2. Any other 400 is our error, the client secret's for example.
             case (400, "invalid_grant"?), (400, "invalid_token"?): return .unknownToken
             case (let status, _): return .failed(reason: "status_\(status)")
             }
@@ -117,7 +118,8 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
 }
 
 enum FormBody {
-    /// application/x-www-form-urlencoded (URL Standard, section 5.2): all but letters, digits and `*-._` in percents.
+    /// application/x-www-form-urlencoded (URL Standard, section 5.2): percent-encodes all but letters, digits and
+    /// `*-._`.
     static func text(_ members: [(name: String, value: String)]) -> String {
         members.map { "\(encoded($0.name))=\(encoded($0.value))" }.joined(separator: "&")
     }

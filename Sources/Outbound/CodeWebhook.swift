@@ -1,5 +1,5 @@
-// One call of the code webhook (contract, section 6): its body, its signature, and what the answer means. It refuses to
-// know when it is repeated.
+// One call of the code webhook (contract, section 6): its body, its signature, and the meaning of the response.
+// Retries are elsewhere.
 
 import Crypto
 package import Foundation
@@ -9,14 +9,14 @@ package import Telemetry
 
 package struct CodeWebhook: Sendable {
     static let timeoutMilliseconds = 10_000
-    /// Nothing in an answer but its status is looked at.
+    /// Only the status of a response is used.
     static let answerBytesMax = 65_536
 
     enum Outcome: Equatable {
         case delivered
-        /// Not now: no answer, 5xx, 408, 429, or a redirection, which is not followed. A word for the log.
+        /// Temporary: no response, 5xx, 408, 429, or a redirect, which is not followed. A word for the log.
         case tryAgain(reason: String)
-        /// It says that this call is wrong, and the same call would be wrong again.
+        /// The webhook rejected this call, and would reject the same call again.
         case refused(status: Int)
     }
 
@@ -67,7 +67,7 @@ package struct CodeWebhook: Sendable {
         return json.bytes
     }
 
-    /// The value of `X-Dwell-Signature`: the second is signed too, so that a call that somebody recorded grows old.
+    /// The value of `X-Dwell-Signature`: it covers the time, so that a recorded call cannot be replayed later.
     func signature(of body: [UInt8], atSecondsSince1970 now: Int64) -> String {
         var hmac = HMAC<SHA256>(key: key.reveal())
         hmac.update(data: Data("\(now).".utf8))

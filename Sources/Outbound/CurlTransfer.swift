@@ -1,18 +1,18 @@
-// One HTTP exchange by libcurl, from the first option to the last byte. It blocks its thread, and is made, used and let go
-// on that one thread; only whether it is still wanted is asked across threads. It refuses to know who waits.
+// One HTTP exchange by libcurl, from the first option to the last byte. It blocks its thread, and is created, used
+// and released on that thread; only `isWanted` is called across threads. Does not know who waits.
 
 import CCurl
 import Foundation
 
 /// Not Sendable: libcurl's handle belongs to one thread at a time.
 final class CurlTransfer {
-    /// Of all head lines together. Apple's have about 1 KiB.
+    /// Limit of all header lines together. Apple's have about 1 KiB.
     static let headBytesMax = 65_536
 
     private let bytesMax: Int
     private let isWanted: () -> Bool
     private var headBytes = 0
-    /// Filled as it comes; its status at the end.
+    /// Filled while the response arrives; the status is set at the end.
     private var answer = OutgoingAnswer(status: 0, body: [])
     private var isTooLong = false
 
@@ -21,7 +21,7 @@ final class CurlTransfer {
         self.isWanted = isWanted
     }
 
-    /// Returns at latest after the time-out, and about a second after `isWanted` became false.
+    /// Returns after the timeout at the latest, and within about a second after `isWanted` becomes false.
     static func perform(
         _ request: OutgoingRequest, timeoutMilliseconds: Int, answerBytesMax: Int, isWanted: @escaping () -> Bool
     ) -> Result<OutgoingAnswer, OutgoingFailure> {
@@ -33,7 +33,7 @@ final class CurlTransfer {
         }
     }
 
-    /// Once in a process, before any handle; nobody ever undoes it.
+    /// Called once per process, before any handle; never undone.
     private static let isReady = curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK
 
     private func run(
@@ -42,7 +42,7 @@ final class CurlTransfer {
         // libcurl reads the list and the body until the exchange has ended, which is within this function.
         var fields: UnsafeMutablePointer<curl_slist>?
         defer { curl_slist_free_all(fields) }
-        // `Expect:` without a value is not sent: a body of ours needs no permission.
+        // An `Expect:` without a value is not sent: our bodies need no 100 Continue.
         for (name, value) in [("User-Agent", "dwell"), ("Connection", "close"), ("Expect", "")] + request.fields {
             guard let longer = curl_slist_append(fields, value.isEmpty ? "\(name):" : "\(name): \(value)") else {
                 return .failure(.unreachable)
@@ -69,8 +69,8 @@ final class CurlTransfer {
 
     // MARK: Options
 
-    /// Redirections are not followed, cookies and credentials not kept, content not decompressed: that is how libcurl is
-    /// when nobody asks for more. What its defaults say about TLS is said again, because so much hangs on it.
+    /// Redirects are not followed, cookies and credentials not stored, content not decompressed: these are
+    /// libcurl's defaults. The TLS defaults are set explicitly, because so much depends on them.
     private func setBounds(_ handle: UnsafeMutableRawPointer, timeoutMilliseconds: Int) -> Bool {
         let numbers: [(CURLoption, Int)] = [
             (CURLOPT_TIMEOUT_MS, timeoutMilliseconds), (CURLOPT_CONNECTTIMEOUT_MS, timeoutMilliseconds),
@@ -85,7 +85,7 @@ final class CurlTransfer {
     }
 
     private func setBody(_ handle: UnsafeMutableRawPointer, _ body: UnsafeRawBufferPointer) -> Bool {
-        // An empty text where there are no bytes: without any pointer libcurl would ask for a body.
+        // An empty text when there are no bytes: without any pointer libcurl would ask for a body.
         curl_shim_set_long(handle, CURLOPT_POST, 1) == CURLE_OK
             && curl_shim_set_offset(handle, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(body.count)) == CURLE_OK
             && (body.baseAddress.map {
@@ -93,7 +93,7 @@ final class CurlTransfer {
             } ?? curl_shim_set_string(handle, CURLOPT_COPYPOSTFIELDS, "")) == CURLE_OK
     }
 
-    /// The callbacks get this object unretained: `perform` keeps it alive for as long as libcurl may call them.
+    /// The callbacks get this object unretained: `perform` keeps it alive while libcurl may call them.
     private func setReceivers(_ handle: UnsafeMutableRawPointer) -> Bool {
         let this = Unmanaged.passUnretained(self).toOpaque()
         return curl_shim_set_pointer(handle, CURLOPT_WRITEDATA, this) == CURLE_OK
@@ -116,7 +116,7 @@ final class CurlTransfer {
 
     // MARK: What arrives
 
-    /// How many bytes were taken; another number than were there ends the exchange.
+    /// Returns the number of bytes consumed; a different number than given ends the exchange.
     private func receive(_ bytes: UnsafeRawBufferPointer) -> Int {
         guard answer.body.count + bytes.count <= bytesMax else {
             isTooLong = true
@@ -133,7 +133,7 @@ final class CurlTransfer {
             return 0
         }
         let text = String(decoding: line, as: UTF8.self)
-        // Interim answers have a head of their own.
+        // Each interim response has its own header.
         if text.hasPrefix("HTTP/") { answer = OutgoingAnswer(status: 0, body: []) }
         let parts = text.split(separator: ":", maxSplits: 1)
         guard parts.count == 2 else { return line.count }

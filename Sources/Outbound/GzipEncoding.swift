@@ -1,9 +1,9 @@
-// Content-Encoding: gzip of what is sent (RFC 1952), by zlib.
+// Content-Encoding: gzip for sent bodies (RFC 1952), by zlib.
 
 import CZlib
 
 enum GzipEncoding {
-    /// Nil when there is no memory for it: the caller sends the plain bytes.
+    /// Nil when out of memory: the caller then sends the plain bytes.
     static func deflate(_ plain: [UInt8]) -> [UInt8]? {
         var stream = z_stream()
         // 15 bits of window; 16 more: a gzip header and trailer, not zlib's.

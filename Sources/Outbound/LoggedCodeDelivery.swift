@@ -4,8 +4,8 @@ package import Identity
 package import Logging
 import Telemetry
 
-/// Writes each code and its number to the log. This is the one place of the whole server that shows either, on purpose:
-/// there is no phone to send it to. Settings refuse it in production.
+/// Writes each code and its number to the log. Deliberately the one place in the server that shows either: there is
+/// no phone to send it to. Settings reject it in production.
 package struct LoggedCodeDelivery: CodeDelivery {
     package static let message = "one-time code, in the log because OTP_DELIVERY=log"
 

@@ -1,5 +1,5 @@
-// One call of OutgoingHTTP that is under way. It ends once, with whatever comes first of what libcurl says, its caller giving
-// up and the server's end.
+// One call of OutgoingHTTP in progress. It ends once, by whichever comes first: libcurl's result, cancellation by
+// its caller, or the server's shutdown.
 
 import Synchronization
 
@@ -7,9 +7,9 @@ final class OutgoingCall: Sendable {
     typealias Result = Swift.Result<OutgoingAnswer, OutgoingFailure>
 
     private struct State {
-        /// What the call ended with.
+        /// The call's result.
         var result: Result?
-        /// Who waits for that.
+        /// The waiting caller.
         var continuation: CheckedContinuation<Result, Never>?
     }
 
@@ -17,7 +17,7 @@ final class OutgoingCall: Sendable {
 
     var hasEnded: Bool { state.withLock { $0.result != nil } }
 
-    /// Resumes at the end of the call, which may be now.
+    /// Resumes when the call ends, which may be now.
     func begin(_ continuation: CheckedContinuation<Result, Never>) {
         let result = state.withLock { state in
             if state.result == nil { state.continuation = continuation }
@@ -26,7 +26,7 @@ final class OutgoingCall: Sendable {
         if let result { continuation.resume(returning: result) }
     }
 
-    /// Does nothing when it has ended.
+    /// Does nothing if the call has already ended.
     func end(with result: Result) {
         let continuation = state.withLock { state in
             guard state.result == nil else { return nil as CheckedContinuation<Result, Never>? }

@@ -1,5 +1,5 @@
-// The one place from which the server calls others over HTTP: libcurl, held to what is bounded. It refuses to know whom
-// it calls and what about, and never puts a URL, a field or a body into an error: secrets travel in all three.
+// The one place from which the server makes HTTP calls: libcurl, with all bounds set. Does not know whom it calls
+// and why, and never puts a URL, a field or a body into an error: all three carry secrets.
 
 package import Foundation
 import Synchronization
@@ -33,25 +33,26 @@ package struct OutgoingAnswer: Hashable, Sendable {
     package var body: [UInt8]
 }
 
-/// Why there is no answer. The raw values are for logs.
+/// Why there is no response. The raw values are for logs.
 package enum OutgoingFailure: String, Error, Hashable, Sendable {
     case timedOut = "timed_out"
-    /// No connection, or one that broke.
+    /// No connection, or a broken one.
     case unreachable
-    /// The certificate is not one that the system trusts for that name.
+    /// The certificate is not trusted by the system for that name.
     case notTrusted = "not_trusted"
     case answerTooLong = "answer_too_long"
-    /// Answered with a redirection, which nobody follows: what is sent is for one address.
+    /// The response is a redirect, which is never followed: the request is meant for one address.
     case redirected
-    /// As many calls are under way as there may be.
+    /// The maximum number of calls is in progress.
     case busy
-    /// The caller gave up, or the server ends.
+    /// The caller cancelled, or the server is shutting down.
     case cancelled
 }
 
 /// Safe to use from every thread.
 package final class OutgoingHTTP: Sendable {
-    /// Calls under way. Who must not be kept out by another's slow server has an OutgoingHTTP of its own.
+    /// Maximum number of calls in progress. A caller that must not be blocked by another's slow server has its own
+    /// OutgoingHTTP.
     static let callsMax = 64
 
     private struct State {
@@ -71,15 +72,15 @@ package final class OutgoingHTTP: Sendable {
     }
 
     /// - Parameters:
-    ///   - timeoutMilliseconds: for all of it: the name looked up, connecting, TLS, sending, the last byte of the answer.
-    ///   - answerBytesMax: of the answer's content, as it is decoded; more ends the call while it is received.
+    ///   - timeoutMilliseconds: for everything: name resolution, connecting, TLS, sending, the last byte of the response.
+    ///   - answerBytesMax: of the response's content, decoded; more ends the call while it is received.
     package func send(
         _ request: OutgoingRequest, timeoutMilliseconds: Int, answerBytesMax: Int
     ) async throws(OutgoingFailure) -> OutgoingAnswer {
         let call = OutgoingCall()
         try begin(call)
-        // A thread each, because libcurl blocks it. It gives the call's place back only when it ends itself, so that there
-        // are never more threads than places.
+        // One thread each, because libcurl blocks it. It frees the call's slot only when it ends itself, so that
+        // there are never more threads than slots.
         let thread = Thread { [self] in
             call.end(
                 with: CurlTransfer.perform(
@@ -98,7 +99,7 @@ package final class OutgoingHTTP: Sendable {
         }.get()
     }
 
-    /// No more calls; those under way end as `cancelled`.
+    /// Rejects further calls; those in progress end as `cancelled`.
     package func close() {
         let calls = state.withLock { state in
             state.isClosed = true

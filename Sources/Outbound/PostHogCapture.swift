@@ -1,5 +1,5 @@
 // `AnalyticsCapture` on PostHog's capture protocol: POST HOST/batch/ with a key and a list of events, gzip. PostHog
-// drops what it has already by uuid, timestamp, name and distinct_id, so that a batch may be sent twice.
+// drops duplicates by uuid, timestamp, name and distinct_id, so that a batch may be sent twice.
 
 import Crypto
 package import Engine
@@ -10,7 +10,7 @@ package import Telemetry
 package struct PostHogCapture: AnalyticsCapture {
     /// For a batch of two hundred events, on a slow day of the service.
     static let timeoutMilliseconds = 20_000
-    /// Its answer is a word or two; a page of an error in between may be longer.
+    /// Its response is a word or two; a proxy's error page may be longer.
     static let answerBytesMax = 64 * 1024
 
     private let http: OutgoingHTTP
@@ -39,8 +39,8 @@ package struct PostHogCapture: AnalyticsCapture {
         }
     }
 
-    /// 400, 413 and 422 are about the events, and no other try of them will do; a credential that is refused (401,
-    /// 403) is for the operator to mend, and until then the events wait.
+    /// 400, 413 and 422 are about the events, and a retry cannot succeed; a rejected credential (401, 403) is for
+    /// the operator to fix, and until then the events wait.
     static func outcome(of answer: OutgoingAnswer) -> CaptureOutcome {
         switch answer.status {
         case 200..<300: .taken
@@ -63,8 +63,8 @@ package struct PostHogCapture: AnalyticsCapture {
         return writer.bytes
     }
 
-    /// The event_id when it is a UUID already, in lower case; else the first 16 bytes of a digest of driver and
-    /// event_id, as a UUID of version 8 (RFC 9562, section 5.8): the same event has the same one for ever.
+    /// The event_id in lower case if it is a UUID already; otherwise the first 16 bytes of a digest of driver and
+    /// event_id, as a UUID of version 8 (RFC 9562, section 5.8): the same event always has the same one.
     static func uuid(of event: FeedEvent) -> String {
         if let uuid = UUID(uuidString: event.eventID) { return uuid.uuidString.lowercased() }
         var bytes = Array(
@@ -99,9 +99,9 @@ extension JSONWriter {
         member("timestamp", RFC3339.text(of: event.occurredAt))
         name("properties")
         beginObject()
-        // Both places are read, by different versions of the service.
+        // Different versions of the service read one or the other.
         member("distinct_id", event.driver.rawValue)
-        // Where the server stands says nothing about the driver.
+        // The server's location says nothing about the driver.
         name("$geoip_disable")
         bool(true)
         member("$lib", "dwell")
@@ -121,7 +121,7 @@ extension JSONWriter {
         member("transition", event.verdict.transition.rawValue)
         member("reason", event.verdict.reason?.rawValue)
         member("ended_by", event.endedBy?.rawValue)
-        // Steps that the event proves: they are no events of their own, for nobody sent them.
+        // Steps that the event proves: not events themselves, since no client sent them.
         implied(event.verdict)
         if let metadata = event.metadata {
             name("metadata")

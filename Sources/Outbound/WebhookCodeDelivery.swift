@@ -1,5 +1,5 @@
-// One-time codes on their way to the webhook: off the request, each tried again with growing pauses for as long as it
-// lives. It refuses to know HTTP and signatures. Nothing that it logs tells a code or a number.
+// Delivery of one-time codes to the webhook: outside the request, each retried with growing pauses until it
+// expires. Does not know HTTP and signatures. Its log lines contain neither codes nor numbers.
 
 package import Engine
 package import Identity
@@ -10,30 +10,30 @@ import Telemetry
 
 /// Safe to use from every thread. Delivers while `run` runs.
 package final class WebhookCodeDelivery: CodeDelivery {
-    /// Codes on their way, and those that wait to be: as many as OTP_SENDS_TOTAL lets through in an hour, unless that
-    /// was raised. What comes beyond it is dropped, and the phone asks again.
+    /// Codes in progress or queued: as many as OTP_SENDS_TOTAL admits in an hour, unless that was raised. Further
+    /// ones are dropped, and the phone requests another.
     static let codesMax = 1_000
-    /// Twice as long after each failure, up to this.
+    /// The pause doubles after each failure, up to this.
     static let pauseMillisecondsMax: Int64 = 15_000
-    /// A pause is waited for in pieces, so that the end of the server finds nobody asleep for long.
+    /// A pause is slept in pieces of this length, so that a shutdown does not wait long.
     static let pieceMilliseconds: Int64 = 250
-    /// The server waits so long at its end for codes under way, unless it has less time.
+    /// At shutdown the server waits this long for codes in progress, unless it has less time.
     package static let drainSeconds = 3
-    /// A failure that lasts is told once in this time, however many codes wait.
+    /// A persistent failure is logged once per interval, however many codes wait.
     static let failureLogIntervalMilliseconds: Int64 = 60_000
 
     private struct State {
         var count = 0
-        /// When each that is on its way was issued, by its number.
+        /// When each code in progress was issued, by its number.
         var issuedAt: [Int: Moment] = [:]
-        /// The last code of each number that is on its way: an older one has become worthless, and would confuse.
+        /// The newest code in progress for each phone number: an older one is worthless, and would confuse.
         var newest: [String: Int] = [:]
         var lastNumber = 0
         var isDraining = false
         var lastLog: Moment?
     }
 
-    /// Of the calls to the webhook.
+    /// Failures of calls to the webhook.
     package let failure = DeliveryFailure()
 
     private struct Job: Sendable {
@@ -63,10 +63,10 @@ package final class WebhookCodeDelivery: CodeDelivery {
         (jobs, feed) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(Self.codesMax))
     }
 
-    /// Codes on their way, and those that wait to be.
+    /// Codes in progress or queued.
     package var codesWaiting: Int { state.withLock { $0.count } }
 
-    /// When the oldest of them was issued; nil: none is on its way.
+    /// When the oldest of them was issued; nil: there is none.
     package var oldestWaitingSince: Moment? { state.withLock { $0.issuedAt.values.min() } }
 
     package func deliver(_ code: OutgoingCode) {
@@ -82,9 +82,10 @@ package final class WebhookCodeDelivery: CodeDelivery {
         feed.yield(Job(code: code, number: number))
     }
 
-    /// Until the task is cancelled; then for `drainSeconds` at most, in which each code that is left is tried once more.
+    /// Runs until the task is cancelled; then for `drainSeconds` at most, in which each remaining code is tried
+    /// once more.
     package func run() async {
-        // Not a child: cancelling this task must not break calls off.
+        // Not a child task: cancelling this task must not abort calls.
         let work = Task { await deliverAll() }
         do {
             while true { try await Task.sleep(for: .seconds(3600)) }
