@@ -72,7 +72,8 @@ package final class OutgoingHTTP: Sendable {
     }
 
     /// - Parameters:
-    ///   - timeoutMilliseconds: for everything: name resolution, connecting, TLS, sending, the last byte of the response.
+    ///   - timeoutMilliseconds: for everything: name resolution, connecting, TLS, sending, the last byte of the
+    ///     response.
     ///   - answerBytesMax: of the response's content, decoded; more ends the call while it is received.
     package func send(
         _ request: OutgoingRequest, timeoutMilliseconds: Int, answerBytesMax: Int
