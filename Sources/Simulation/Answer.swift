@@ -1,9 +1,9 @@
-// An answer as it came over the wire, taken by its words: what they mean is for the comparison.
+// A response as received, in the wire's own words; the comparison interprets it.
 
 import JourneyModel
 
 struct Answer: Hashable {
-    /// HTTP's; in a batch the event's `status_code`.
+    /// The HTTP status; in a batch the event's `status_code`.
     var statusCode: Int
     var status: String?
     var eventID: String?
@@ -11,7 +11,7 @@ struct Answer: Hashable {
     var transition: String?
     var reason: String?
     var implied: [String]
-    /// Of a problem.
+    /// The code of a problem.
     var code: String?
 
     init(statusCode: Int, json: JSONValue?) {
@@ -26,7 +26,7 @@ struct Answer: Hashable {
         code = json?["code"]?.text
     }
 
-    /// One per event of a batch; nil when it is no answer to so many.
+    /// One per event of a batch; nil when the response does not have `count` results.
     static func all(inBatch json: JSONValue?, count: Int) -> [Answer]? {
         guard let results = json?["results"]?.elements, results.count == count else { return nil }
         return results.map { result in

@@ -1,14 +1,14 @@
-// One answer against what it must be, word for word (contract, section 3, "200 answer").
+// Compares one response with the expected one, word for word (contract, section 3, "200 answer").
 
 import JourneyModel
 
 struct Comparison {
     var expected: ExpectedAnswer
     var eventID: String
-    /// `ok`, `already_processed`, or both when a lost answer may have been the first.
+    /// `ok`, `already_processed`, or both when a lost response may have been the first.
     var statuses: [EventAnswer.Status]
 
-    /// What differs, one sentence each; empty when nothing does.
+    /// The differences, one sentence each; empty when there are none.
     func differences(from answer: Answer) -> [String] {
         guard answer.statusCode == 200 else {
             return ["answered \(answer.statusCode)\(answer.code.map { " \($0)" } ?? "") instead of 200"]
@@ -32,7 +32,7 @@ struct Comparison {
         return "\(member) is \(found.map(Self.shown) ?? "missing") instead of \(words.joined(separator: " or "))"
     }
 
-    /// What a stranger's server says goes to a terminal.
+    /// Text from an untrusted server, made safe for a terminal.
     private static func shown(_ text: String) -> String {
         String(text.unicodeScalars.prefix(64).map { $0.value < 0x20 || $0.value > 0x7E ? "?" : Character($0) })
     }

@@ -1,15 +1,15 @@
-// Gets a request answered: waits when the server asks to, and sends again what may or may not have arrived, as a
-// phone's retry queue does (contract, section 5).
+// Sends a request until it gets a response: waits when the server asks for it, and repeats what may not have
+// arrived, as a phone's retry queue does (contract, section 5).
 
 import JourneyClient
 import JourneyModel
 
-/// An answer with what a comparison has to know about how it came.
+/// A response, with how it was obtained, as the comparison needs it.
 struct Carried {
     var response: HTTPExchange.Response
-    /// By the server's clock; the answer was given at some moment of it.
+    /// By the server's clock; the response was made within this span.
     var span: ClosedRange<Moment>
-    /// An attempt before this one may have been stored: then this answer says `already_processed`.
+    /// An earlier attempt may have been stored: then this response says `already_processed`.
     var mayBeRepeat: Bool
 }
 
@@ -18,20 +18,20 @@ struct Courier {
     let pace: Pace
     let clock: ServerClock
     let tally: Tally
-    /// What a wait does; `Task.sleep` unless a test says otherwise.
+    /// Implements a wait; `Task.sleep` except in tests.
     let sleep: @Sendable (Duration) async throws -> Void
 
-    /// A server that is restarted is back within a minute of 1, 2, 4 ... 16 s pauses.
+    /// Pauses of 1, 2, 4 ... 16 s add up to a minute, within which a restarted server is back.
     static let attemptsMax = 8
-    /// Each put off by the limiter for at most an hour (contract, section 5); this many times says that a limit of
-    /// the server is too small for the run.
+    /// Each deferral by the limiter is at most an hour (contract, section 5); more than this many mean that a limit
+    /// of the server is too small for the run.
     static let limitedMax = 20
-    /// Either side of the span: the server reads its clock in milliseconds, and `Date`, by which ours was set, in
-    /// seconds.
+    /// On either side of the span: the server reads its clock in milliseconds, and `Date`, by which ours was set,
+    /// has whole seconds.
     private static let clockToleranceMilliseconds: Int64 = 2_000
 
-    /// - Parameter request: made anew for each attempt, with the moment by the server's clock at which it is sent.
-    /// - Throws: `SimulationFailure` when there is no answer to be had.
+    /// - Parameter request: makes the request of each attempt, given the time of sending by the server's clock.
+    /// - Throws: `SimulationFailure` when no response can be obtained.
     func carry(
         events count: Int, _ request: (_ sentAt: Moment) -> HTTPExchange.Request
     ) async throws -> Carried {

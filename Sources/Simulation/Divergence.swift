@@ -1,10 +1,10 @@
-// Why a simulation ends before its end.
+// Why a simulation stops early.
 
 /// The server and the simulation's own fold disagree about one event.
 package struct Divergence: Error, Hashable, Sendable, CustomStringConvertible {
-    /// Of the driver, to be played alone.
+    /// The driver's seed, to replay it alone.
     package var seed: UInt64
-    /// All that the driver played; the one in question is `scenario`.
+    /// All scenarios that the driver played; `scenario` is the failing one.
     package var scenarios: [Scenario]
     package var scenario: Scenario
     package var driver: String
@@ -22,13 +22,13 @@ package struct Divergence: Error, Hashable, Sendable, CustomStringConvertible {
         """
     }
 
-    /// The options that play this driver's drives again.
+    /// The options that replay this driver's drives.
     package var replay: String {
         (["--seed \(seed)", "--drivers 1"] + scenarios.map { "--scenario \($0.rawValue)" }).joined(separator: " ")
     }
 }
 
-/// Nothing can be said of the server's verdicts, because it gave none.
+/// The server gave no verdicts, so there is nothing to compare.
 package struct SimulationFailure: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String
 

@@ -1,5 +1,6 @@
-// A scripted drive as a value: what happens to a phone, and how it is told to the server. No time of day, no
-// identity: times are offsets from the start of the drive, and ids get the prefix of the run when they are played.
+// A scripted drive as a value: what happens to a phone, and how it is reported to the server. It has no absolute
+// times and no identity: times are offsets from the start of the drive, and ids get the prefix of the run when they
+// are played.
 
 package import JourneyModel
 
@@ -8,21 +9,21 @@ package struct ScriptedEvent: Hashable, Sendable {
     /// Unique within one driver's drives.
     package var id: String
     package var name: EventName
-    /// Canonical, or that of shipped v1 clients.
+    /// The canonical spelling, or that of shipped v1 clients.
     package var spelling: String
     package var sessionID: String?
     package var chargerID: String?
     package var merchantID: String?
-    /// By a right clock.
+    /// By a correct clock.
     package var offsetMilliseconds: Int64
     /// How far the phone's clock was ahead when the event happened.
     package var clockErrorMilliseconds: Int64
     package var sequence: Int64?
-    /// For an event that is sent alone; batches have their own.
+    /// For an event sent alone; batches have their own route.
     package var route: EventRoute
-    /// The state in which the phone says that it was before; nil when it says nothing.
+    /// The state that the phone reports it was in before; nil when not reported.
     package var previousState: JourneyState?
-    /// Its time is told without a fraction of a second.
+    /// Its time is sent without a fraction of a second.
     package var isWholeSecond = false
 }
 
@@ -33,12 +34,12 @@ package struct Delivery: Hashable, Sendable {
         case alone
         /// One request with all of `events`.
         case batch
-        /// As many copies of one event as `events` names, each a request of its own, all in flight together.
+        /// As many copies of one event as `events` names, each a separate request, all in flight together.
         case together
     }
 
     package var form: Form
-    /// Indexes into the drive's events; for `.together` one and the same.
+    /// Indexes into the drive's events; for `.together` all the same.
     package var events: [Int]
     /// How far the phone's clock is ahead when it sends.
     package var clockErrorMilliseconds: Int64
@@ -46,12 +47,12 @@ package struct Delivery: Hashable, Sendable {
 
 package struct Drive: Hashable, Sendable {
     package var scenario: Scenario
-    /// Of the session that the drive opens in the end.
+    /// The session that the drive opens in the end.
     package var sessionID: String
     /// In the order in which they happen.
     package var events: [ScriptedEvent]
     package var deliveries: [Delivery]
-    /// Until every deadline that the drive can have started has passed.
+    /// Until every deadline that the drive may have started has passed.
     package var durationMilliseconds: Int64
 }
 

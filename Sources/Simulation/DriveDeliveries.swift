@@ -1,7 +1,7 @@
-// In what order, how often and in what requests the phone tells what happened, by scenario.
+// In what order, how often and in which requests the phone reports events, by scenario.
 
 extension DriveScript {
-    /// Every event at least once.
+    /// Delivers every event at least once.
     func deliveries() -> [Delivery] {
         var random = random
         let all = Array(events.indices)
@@ -25,7 +25,7 @@ extension DriveScript {
         Delivery(form: .batch, events: Array(indexes), clockErrorMilliseconds: 0)
     }
 
-    /// The event before the gap is in the batch too when its answer was the first thing that got lost.
+    /// The batch includes the event before the gap if its response was the first thing lost.
     private func offlineGap(_ all: [Int], _ random: inout ScriptRandom) -> [Delivery] {
         let first = Int.random(in: 1..<(all.count - 1), using: &random)
         let end = Int.random(in: (first + 1)...all.count, using: &random)
@@ -45,7 +45,7 @@ extension DriveScript {
         }
     }
 
-    /// Long after.
+    /// Delivered again much later.
     private func repeats(_ all: [Int], _ random: inout ScriptRandom) -> [Delivery] {
         all.shuffled(using: &random).prefix(3).map(alone)
     }

@@ -1,5 +1,5 @@
-// Writes a drive: from randomness and the server's settings to what happens to one phone. The way is always the
-// same, charger to merchant; on it things go wrong as they do on the road. How it is told is DriveDeliveries.swift.
+// Writes a drive: from randomness and the server's settings to the events of one phone. The route is always the
+// same, charger to merchant; incidents on it vary as they do on the road. Deliveries are in DriveDeliveries.swift.
 
 import JourneyModel
 
@@ -14,12 +14,12 @@ struct DriveScript {
     private var sequence: Int64 = 0
     private var activatedAt: Int64 = 0
     private var clockErrorMilliseconds: Int64 = 0
-    /// How many events the phone told before it was killed; nil for other scenarios.
+    /// How many events the phone reported before it was killed; nil for other scenarios.
     private(set) var toldBeforeQuit: Int?
 
     private var hardMilliseconds: Int64 { Int64(settings.hardTimeoutSeconds) * 1000 }
     private var graceMilliseconds: Int64 { Int64(settings.gracePeriodSeconds) * 1000 }
-    /// A driver plays a scenario once, so ids that begin with it are the driver's only ones.
+    /// A driver plays a scenario once, so ids that begin with it are unique for the driver.
     private var prefix: String { scenario.rawValue }
     private var sessionID: String { "\(prefix)-session" }
 
@@ -33,7 +33,7 @@ struct DriveScript {
         isV1 = random.happens(inPercent: 40) || scenario == .lostEvents
     }
 
-    /// - Parameter previousSession: of the drive before, for a reset; nil for the driver's first.
+    /// - Parameter previousSession: session of the drive before, for a reset; nil for the driver's first.
     static func drive(
         _ scenario: Scenario, seed: UInt64, settings: Settings, previousSession: String?
     ) -> Drive {
@@ -58,7 +58,7 @@ struct DriveScript {
         if scenario == .forceQuit { quit() } else { visit() }
     }
 
-    /// 10 minutes to 3 hours, either way: beyond what the server takes for a right clock.
+    /// 10 minutes to 3 hours, either way: more than the server tolerates as a correct clock.
     private mutating func clockJump() -> Int64 {
         let milliseconds = Int64.random(in: 600_000...10_800_000, using: &random)
         return random.happens(inPercent: 50) ? milliseconds : -milliseconds
@@ -66,7 +66,7 @@ struct DriveScript {
 
     // MARK: The way
 
-    /// From wherever the driver was to ANCHORED.
+    /// From any state to ANCHORED.
     private mutating func approach() {
         if random.happens(inPercent: 30) { add(.diagnostic("app_launched")) }
         add(.chargerTargeted, after: 0...60)
@@ -91,7 +91,7 @@ struct DriveScript {
         activatedAt = now
     }
 
-    /// From SESSION_ACTIVE over the merchant to the end, within both deadlines.
+    /// From SESSION_ACTIVE to the merchant and the end, within both deadlines.
     private mutating func visit() {
         if random.happens(inPercent: 20) {
             add(.enteredMerchantZone, afterPerMille: 1...10, of: hardMilliseconds, session: sessionID)
@@ -108,12 +108,13 @@ struct DriveScript {
         add(name, afterPerMille: 50...600, of: left, session: sessionID)
     }
 
-    /// At most a tenth of the hard timeout after the start, so that the longest way still ends before it.
+    /// At most a tenth of the hard timeout after the start, so that the longest route still ends before it.
     private mutating func depart() {
         add(.departedCharger, afterPerMille: 20...100, of: hardMilliseconds, session: sessionID)
     }
 
-    /// The app is killed at the charger or on the way. Then nothing more, or at its restart what it still knows.
+    /// The app is killed at the charger or on the way. After that nothing is reported, or at its restart what it
+    /// still knows.
     private mutating func quit() {
         let isOnTheWay = random.happens(inPercent: 75)
         if isOnTheWay { depart() }
@@ -139,7 +140,7 @@ struct DriveScript {
 
     // MARK: Losses
 
-    /// Of the events that a later one proves, the last one or two are told to nobody.
+    /// Of the events that a later one proves, the last one or two are lost.
     private mutating func driveWithLosses(from state: JourneyState) {
         var phone = state
         var lossesLeft = Int.random(in: 1...2, using: &random)
@@ -175,7 +176,7 @@ struct DriveScript {
         }
         tell(.exclusiveActivatedByWeb, sessionID, to: .sessionActive, 5...30)
         activatedAt = now
-        // A second at most, so that they fit into the smallest settings.
+        // At most a second, so that they fit into the smallest settings.
         if random.happens(inPercent: 80) {
             tell(.departedCharger, sessionID, to: .inTransit, 0...0)
             if random.happens(inPercent: 60) { tell(.enteredMerchantZone, sessionID, to: .atMerchant, 0...1) }
@@ -202,7 +203,8 @@ struct DriveScript {
         add(name, session: session)
     }
 
-    /// After so many thousandths of a time, and a millisecond at least: settings may be as small as one second.
+    /// Adds an event after a share of `milliseconds` in thousandths, and at least a millisecond: settings may be as
+    /// small as one second.
     private mutating func add(
         _ name: EventName, afterPerMille share: ClosedRange<Int64>, of milliseconds: Int64, session: String
     ) {

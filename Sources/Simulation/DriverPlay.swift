@@ -1,5 +1,5 @@
-// Plays one driver's day: every delivery of every drive, one after the other, each answer compared; then every event
-// once more, for the verdicts that stand when all is told.
+// Plays one driver's day: every delivery of every drive in sequence, with each response compared; then every event
+// once more, for the final verdicts.
 
 import JourneyClient
 import JourneyModel
@@ -70,7 +70,7 @@ struct DriverPlay {
         }
     }
 
-    /// What the limiter put off, and what an unregistered session kept out, is sent again alone.
+    /// Events that the limiter deferred, and those rejected for an unregistered session, are sent again alone.
     private mutating func deliverBatch(_ messages: [EventMessage], of drive: Int) async throws {
         let carried = try await courier.carry(events: messages.count) { requests.batch(messages, sentAt: $0) }
         guard carried.response.status == 200,
@@ -94,11 +94,11 @@ struct DriverPlay {
         for message in left { try await deliverAlone(message, of: drive, "left over from a batch") }
     }
 
-    /// Copies of one event at the same moment: stored once, whichever comes first (contract, section 3).
+    /// Copies of one event at the same moment: stored once, whichever arrives first (contract, section 3).
     private mutating func deliverTogether(_ messages: [EventMessage], of drive: Int) async throws {
         guard let message = messages.first else { return }
         let wasNew = !expected.contains(message.id)
-        // Only what the copies need: `self` changes when their answers are compared.
+        // Captures only what the copies need: `self` changes when their responses are compared.
         let (courier, requests) = (courier, requests)
         let all = try await withThrowingTaskGroup(of: Carried.self) { tasks in
             for _ in messages {
@@ -124,7 +124,7 @@ struct DriverPlay {
 
     // MARK: Sessions
 
-    /// Where registration is required, an unknown session is registered once. False when it was already.
+    /// Where registration is required, an unknown session is registered once. False when it was registered already.
     private mutating func register(_ message: EventMessage) async throws -> Bool {
         guard let sessionID = message.placed.sessionID, registered.insert(sessionID).inserted else { return false }
         let carried = try await courier.carry(events: 0) { _ in requests.register(sessionID) }

@@ -6,9 +6,9 @@ import JourneyModel
 /// A scripted event with its identity and its times.
 struct EventMessage {
     let event: ScriptedEvent
-    /// Of the phone, right or wrong.
+    /// By the phone's clock, right or wrong.
     let occurredAt: Moment
-    /// As the server ought to place it: its clock is the right one.
+    /// The event as the server should place it, by the correct clock.
     let placed: OrderedEvent
     let body: [UInt8]
 

@@ -1,12 +1,12 @@
-// The simulation's own fold of one driver: what the server must answer, given the events that it has acknowledged.
-// Nothing of the answers goes in here but that they came.
+// The simulation's own fold of one driver: the responses that the server must give for the events it has
+// acknowledged. Of the responses only their arrival is used.
 
 import JourneyModel
 
 struct ExpectedJourney {
-    /// Where the driver stood before the first event.
+    /// The driver's journey before the first event.
     private let start: Journey
-    /// In the order in which they were answered, which is that of arrival.
+    /// In the order of the responses, which is the order of arrival.
     private var events: [OrderedEvent] = []
 
     init(start: Journey) {
@@ -17,13 +17,13 @@ struct ExpectedJourney {
         events.contains { $0.idempotencyKey == idempotencyKey }
     }
 
-    /// A second time does nothing.
+    /// A repeated event is ignored.
     mutating func add(_ event: OrderedEvent) {
         guard !contains(event.idempotencyKey) else { return }
         events.append(event)
     }
 
-    /// What an answer about that event must say, given at some moment of `span`. Nil for an event that was not added.
+    /// What a response about that event, given within `span`, must say. Nil for an event that was not added.
     func answer(about idempotencyKey: String, within span: ClosedRange<Moment>) -> ExpectedAnswer? {
         let ordered = Fold.inOrder(events, from: start)
         let folded = Fold.replay(ordered, from: start)
@@ -36,6 +36,6 @@ struct ExpectedJourney {
 
 struct ExpectedAnswer {
     var verdict: Verdict
-    /// Two when a deadline passes just now: either is right.
+    /// Two when a deadline passes within the span: either is correct.
     var states: [JourneyState]
 }

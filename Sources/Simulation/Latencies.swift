@@ -1,6 +1,6 @@
-// How long answers took, as a histogram: its size does not grow with the run.
+// Response times as a histogram: its size does not grow with the run.
 
-/// Times in microseconds, kept to within 1 %.
+/// Times in microseconds, accurate to 1 %.
 package struct Latencies: Hashable, Sendable {
     /// 64 buckets for each doubling, from 1 microsecond to 2^40, which is twelve days.
     private static let bucketsPerDoubling = 64
@@ -18,7 +18,7 @@ package struct Latencies: Hashable, Sendable {
         maxMicroseconds = max(maxMicroseconds, microseconds)
     }
 
-    /// The least time that `share` (0 to 1) of all stayed within, within 1 %; 0 before the first.
+    /// The time within which `share` (0 to 1) of all responses arrived, accurate to 1 %; 0 before the first.
     package func microseconds(at share: Double) -> Int {
         let wanted = Int((share * Double(count)).rounded(.up))
         guard wanted > 0 else { return 0 }
@@ -30,7 +30,7 @@ package struct Latencies: Hashable, Sendable {
         return maxMicroseconds
     }
 
-    /// Linear within a doubling: the highest bit chooses the doubling, the six bits below it the bucket.
+    /// Linear within a doubling: the highest bit selects the doubling, the six bits below it the bucket.
     private static func bucket(of value: Int) -> Int {
         let doubling = min(Int.bitWidth - 1 - value.leadingZeroBitCount, 39)
         let below = min(value, (1 << 40) - 1) - (1 << doubling)

@@ -1,4 +1,4 @@
-// How fast events go out, over all drivers.
+// The rate of events, over all drivers.
 
 actor Pace {
     private let interval: Duration
@@ -9,7 +9,7 @@ actor Pace {
         next = .now
     }
 
-    /// Returns when so many events may be sent. Who asks first goes first; time that nobody used is not made up for.
+    /// Returns when `count` events may be sent. First come, first served; unused time is not made up for.
     func wait(forEvents count: Int) async throws {
         let turn = max(next, .now)
         next = turn + interval * count

@@ -1,7 +1,7 @@
-// How far a run is, in words: a bar for a terminal, a line now and then for a log.
+// The progress of a run as text: a bar for a terminal, occasional lines for a log.
 
 package enum ProgressDisplay {
-    /// One line without its end, at most 79 columns: `[#####.....]  50 %  120 of 240 events`.
+    /// One line without a line feed, at most 79 columns: `[#####.....]  50 %  120 of 240 events`.
     package static func bar(_ progress: DeliveryProgress, unit: String = "events") -> String {
         let width = 40
         let filled = progress.total > 0 ? min(progress.delivered * width / progress.total, width) : width

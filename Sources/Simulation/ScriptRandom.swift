@@ -1,7 +1,7 @@
-// The randomness of scripts. A printed seed promises the same drives for as long as this file and DriveScript.swift
-// stay as they are.
+// The randomness of scripts. A printed seed reproduces the same drives while this file and DriveScript.swift are
+// unchanged.
 
-/// SplitMix64 (Steele, Lea, Flood 2014): any seed is good, 0 too.
+/// SplitMix64 (Steele, Lea, Flood 2014): any seed works, also 0.
 struct ScriptRandom: RandomNumberGenerator {
     private var state: UInt64
 
@@ -17,7 +17,7 @@ struct ScriptRandom: RandomNumberGenerator {
         return mixed ^ (mixed >> 31)
     }
 
-    /// True in so many of a hundred.
+    /// True with a probability of `percent` in a hundred.
     mutating func happens(inPercent percent: Int) -> Bool {
         Int.random(in: 0..<100, using: &self) < percent
     }

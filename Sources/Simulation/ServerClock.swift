@@ -1,14 +1,14 @@
-// The server's clock, as far as this machine can know it: events are placed by it.
+// An estimate of the server's clock, by which events are placed.
 
 import Foundation
 package import JourneyModel
 
-/// This machine's clock, put right by what the server says in `Date` (RFC 9110, section 6.6.1).
+/// This machine's clock, corrected by the server's `Date` (RFC 9110, section 6.6.1).
 package struct ServerClock: Sendable {
     private let local: @Sendable () -> Moment
     private let offsetMilliseconds: Int64
 
-    /// `Date` has whole seconds and the answer took its time: below this the two clocks are taken for one.
+    /// `Date` has whole seconds and the response took time: below this difference the clocks count as equal.
     private static let noticedMilliseconds: Int64 = 2_000
 
     package init(local: @escaping @Sendable () -> Moment = ServerClock.system, date: String? = nil) {

@@ -1,17 +1,18 @@
-// A whole run: learns the server's settings and clock, lets N drivers play at once, and ends at the first divergence.
+// A whole run: reads the server's settings and clock, runs N drivers concurrently, and stops at the first
+// divergence.
 
 import JourneyClient
 package import JourneyModel
 
 package struct SimulatedDrivers: Sendable {
     package struct Options: Sendable {
-        /// Of the first driver; the others' follow it.
+        /// Of the first driver; the others use the numbers after it.
         package var seed: UInt64
         package var drivers: Int
         package var eventsPerSecond: Double
         /// Each at most once, in the order of play.
         package var scenarios: [Scenario]
-        /// Goes before every id, new for each run, printable ASCII.
+        /// Prefix of every id, new for each run, printable ASCII.
         package var runID: String
 
         package init(seed: UInt64, drivers: Int, eventsPerSecond: Double, scenarios: [Scenario], runID: String) {
@@ -24,9 +25,9 @@ package struct SimulatedDrivers: Sendable {
     }
 
     package enum Tokens: Sendable {
-        /// Each driver is a new one; the function gives its token.
+        /// Every driver is new; the function returns its token.
         case perDriver(@Sendable (DriverID) async throws -> String)
-        /// One driver who has a life of their own.
+        /// One existing driver.
         case one(String)
     }
 
@@ -42,7 +43,7 @@ package struct SimulatedDrivers: Sendable {
 
     /// - Parameters:
     ///   - clock: this machine's, right or wrong.
-    ///   - sleep: waits as long as the server asked for, or before something is sent again.
+    ///   - sleep: waits for as long as the server asks, or before a request is repeated.
     package init(
         _ options: Options, transport: any Transport, tokens: Tokens,
         clock: @escaping @Sendable () -> Moment = ServerClock.system,
@@ -131,8 +132,8 @@ package struct SimulatedDrivers: Sendable {
         return (settings, ServerClock(local: localClock, date: response.field("Date")))
     }
 
-    /// IDLE for new drivers. One who is not new must be between two journeys, and must have had no session in the
-    /// time into which the drives are put.
+    /// IDLE for new drivers. An existing driver must be between two journeys, and must have had no session in the
+    /// period in which the drives are placed.
     private func startingJourney(days: [DriverDay], _ courier: Courier) async throws -> Journey {
         guard case .one(let token) = tokens else { return Journey() }
         let requests = DriverRequests(token: token)

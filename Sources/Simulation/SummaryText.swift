@@ -1,7 +1,7 @@
-// What a run did, for a person.
+// The result of a run as text.
 
 extension Summary {
-    /// Lines without a last end of line.
+    /// Lines without a final line feed.
     package func text(seed: UInt64, seconds: Double) -> String {
         let played = Scenario.allCases.compactMap { scenario in drives[scenario].map { "\(scenario.rawValue) \($0)" } }
         var lines = [

@@ -1,8 +1,8 @@
-// What a run counts. Drivers report as they go; the progress display reads it at any time.
+// The counts of a run. Drivers report as they proceed; the progress display reads it at any time.
 
 import Synchronization
 
-/// How far a run is.
+/// The progress of a run.
 package struct DeliveryProgress: Hashable, Sendable {
     /// Events that were sent and compared, copies included.
     package var delivered: Int
@@ -14,16 +14,16 @@ package struct DeliveryProgress: Hashable, Sendable {
     }
 }
 
-/// What a run did.
+/// The result of a run.
 package struct Summary: Hashable, Sendable {
     /// Drives of each scenario that were played to their end.
     package var drives: [Scenario: Int] = [:]
-    /// Different ones.
+    /// Distinct events.
     package var events = 0
-    /// Deliveries of events that the server had already.
+    /// Deliveries of events that the server already had.
     package var duplicates = 0
     package var requests = 0
-    /// Requests that the rate limiter put off.
+    /// Requests that the rate limiter deferred.
     package var limited = 0
     /// Requests that had to be repeated for another reason.
     package var repeatedRequests = 0

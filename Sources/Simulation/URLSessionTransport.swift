@@ -1,6 +1,7 @@
 // Transport over Foundation's URLSession. Chosen over our own Sockets because a deployed server is behind TLS, and
 // over async-http-client because it comes with the toolchain: no second event loop, no second TLS library to build.
-// On Linux it is libcurl inside; a binary with a static standard library needs libcurl and CA certificates beside it.
+// On Linux it uses libcurl; a binary with a static standard library additionally needs libcurl and CA certificates
+// installed.
 
 import Foundation
 package import JourneyClient
@@ -48,13 +49,13 @@ package struct URLSessionTransport: Transport {
         return .response(HTTPExchange.Response(status: http.statusCode, fields: fields, body: [UInt8](body)))
     }
 
-    /// No more requests; open connections are closed.
+    /// No further requests; open connections are closed.
     package func close() {
         session.invalidateAndCancel()
     }
 }
 
-/// A redirect is an answer like any other.
+/// Returns a redirect like any other response.
 private final class RefusedRedirects: NSObject, URLSessionTaskDelegate {
     func urlSession(
         _ session: URLSession, task: URLSessionTask, willPerformHTTPRedirection response: HTTPURLResponse,
