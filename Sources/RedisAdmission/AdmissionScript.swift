@@ -1,23 +1,25 @@
-// The decision of contract, section 4, as one Lua script on Redis's own clock, and what goes in and comes out of
-// it. The same algorithm as `LocalRateLimiter`; the tests compare the two call by call.
+// The decision of contract, section 4, as one Lua script on Redis's own clock, with its arguments and its reply.
+// The same algorithm as `LocalRateLimiter`; the tests compare the two call by call.
 
 import Engine
 
 enum AdmissionScript {
     /// KEYS: the window (a sorted set, idempotency key -> milliseconds), the keys of stored events (likewise).
     /// ARGV: limit, window in milliseconds, idempotency key, the call's number.
-    /// Answers: verdict (0 admitted, 1 known, 2 refused), remaining, milliseconds to the reset, the time used, the
-    /// call's number. Replies carry nothing but their order; the number shows when that was lost on the way.
+    /// Returns: verdict (0 admitted, 1 known, 2 refused), remaining, milliseconds to the reset, the time used, the
+    /// call's number. Replies are matched to calls by order only; the number detects when that order is lost.
     ///
-    /// A charge made at t has left at t + window. Should the clock have gone back by more than a window (a
-    /// failover to a machine that is behind), the charges are from a future that nobody should wait for.
-    /// With a lowered limit there may be more charges than the limit; then one fits when that many have left.
+    /// A charge made at t leaves the window at t + window. If the clock has gone back by more than a window (a
+    /// failover to a machine that lags), the charges lie in a future that no client should wait for, and are
+    /// deleted. After the limit was lowered there may be more charges than the limit; a new one then fits once the
+    /// surplus has left.
     ///
-    /// Every call from Lua costs Redis about a microsecond. A window that no charge has left, which the oldest tells,
-    /// needs none of those that count and remove by score, and the charge itself says whether the key was there.
+    /// Every call from Lua costs Redis about a microsecond. While no charge has left the window, which the oldest
+    /// one shows, the calls that count and remove by score are skipped, and the ZADD of the charge itself reports
+    /// whether the key was there.
     ///
-    /// The first write is the charge: Redis refuses a write for want of memory only if it is a script's first one,
-    /// and a full Redis should say so. Nothing is written unless a claim is charged.
+    /// The first write is the charge: Redis rejects a write for lack of memory only if it is a script's first one,
+    /// and a full Redis should report it. Nothing is written unless a claim is charged.
     static let source = """
         local limit, window, key = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
         local time = redis.call('TIME')
@@ -61,7 +63,7 @@ enum AdmissionScript {
         return {verdict, math.max(limit - count, 0), reset, now, tonumber(ARGV[4])}
         """
 
-    /// How many words come after EVAL <source> or EVALSHA <digest>.
+    /// Number of words after EVAL <source> or EVALSHA <digest>.
     static let argumentCount = 7
 
     /// Adds these words to the command that was begun.
@@ -79,7 +81,7 @@ enum AdmissionScript {
         commands.add(String(number))
     }
 
-    /// Charges without a question. So seldom that it comes with its text.
+    /// Charges unconditionally. Rare enough to be sent with its source.
     static func forceCharge(_ claim: AdmissionClaim, _ limits: RateLimits) -> RedisCommands {
         RedisCommands(
             "EVAL",
@@ -91,10 +93,10 @@ enum AdmissionScript {
             "1", RedisKeys.window(of: claim), claim.afterwards.idempotencyKey, String(limits.windowMilliseconds))
     }
 
-    /// How many keys of stored events are kept for a driver: far more than a phone repeats.
+    /// Keys of stored events kept for each driver: far more than a phone repeats.
     private static let storedMax = 1000
 
-    /// Keeps the key of a stored event for so many seconds. So seldom that it comes with its text.
+    /// Keeps the key of a stored event for `seconds`. Rare enough to be sent with its source.
     static func recordStored(_ claim: AdmissionClaim, forSeconds seconds: Int) -> RedisCommands {
         RedisCommands(
             "EVAL",
@@ -113,7 +115,7 @@ enum AdmissionScript {
         var decidedAt: Int64
     }
 
-    /// nil for anything that the script cannot have answered to the call of that number.
+    /// nil for anything that the script cannot have returned for the call of that number.
     static func answer(
         _ reply: RedisReply, to number: Int64, _ limitClass: RateLimitClass, _ limits: RateLimits
     ) -> Answer? {

@@ -1,7 +1,7 @@
 // Commands on the wire: an array of bulk strings each (RESP2, redis.io/docs/reference/protocol-spec). Knows no
 // command by name.
 
-/// Commands, ready to be written, in the order in which their replies will come.
+/// Encoded commands, in the order in which their replies will come.
 struct RedisCommands: Sendable {
     private(set) var bytes: [UInt8] = []
     private(set) var count = 0
@@ -22,7 +22,7 @@ struct RedisCommands: Sendable {
         bytes += others.bytes
     }
 
-    /// Begins a command of so many words, which are to be added one by one.
+    /// Begins a command of `words` words, which are then added one by one.
     mutating func begin(_ words: Int) {
         if bytes.isEmpty { bytes.reserveCapacity(Self.usualBytes) }
         count += 1
@@ -35,7 +35,7 @@ struct RedisCommands: Sendable {
         addLineEnd()
     }
 
-    /// A call of the admission script: what is written by itself most of the time.
+    /// The size of one call of the admission script, the most common content.
     private static let usualBytes = 384
 
     private mutating func addLine(_ type: Unicode.Scalar, _ number: Int) {

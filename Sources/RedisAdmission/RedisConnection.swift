@@ -1,5 +1,5 @@
-// From an endpoint to a connection that has proved that it serves: who we are, which database, the script in
-// place, and one decision in time. After that, `serve` moves bytes between the socket and a pipeline.
+// From an endpoint to a connection that is proven to work: authentication, database, the script loaded, and one
+// decision in time. After that, `serve` moves bytes between the socket and a pipeline.
 
 internal import Engine
 internal import Sockets
@@ -7,15 +7,15 @@ internal import Sockets
 /// One connection to Redis, from connect to close. Stays on its loop.
 struct RedisConnection: Sendable {
     let connection: Connection
-    /// The script's name for EVALSHA, as Redis computed it.
+    /// The script's digest for EVALSHA, as computed by Redis.
     let scriptDigest: String
 
-    /// For everything before the probe; nobody waits for it but the connection itself.
+    /// For everything before the probe; only the connection itself waits for it.
     private static let greetingTimeoutMilliseconds = 1000
     /// How long a call may wait.
     let timeoutMilliseconds: Int
 
-    /// Connects, introduces itself, and asks the script once for a decision that writes: a Redis that is read-only,
+    /// Connects, authenticates, and runs the script once for a decision that writes: a Redis that is read-only,
     /// full, or slower than a request may wait, fails here and not in a request.
     static func open(
         _ endpoint: RedisEndpoint, on loop: EventLoop, timeoutMilliseconds: Int
@@ -53,7 +53,8 @@ struct RedisConnection: Sendable {
         return commands
     }
 
-    /// A charge in a window of a millisecond, under a key that nobody else uses: it writes, and leaves nothing.
+    /// A charge in a window of one millisecond, under a key that nothing else uses: it writes, and leaves nothing
+    /// behind.
     private static func probe() -> RedisCommands {
         let key = String(UInt64.random(in: .min ... .max), radix: 36)
         return RedisCommands(
@@ -88,10 +89,10 @@ struct RedisConnection: Sendable {
     // MARK: - Serving
 
     /// Moves commands and replies until the connection is lost, a call's deadline passes, or the pipeline ends;
-    /// connection and pipeline are closed then. Answers what failed; nil when nothing did: the pipeline was ended
-    /// from outside, or Redis closed a connection that nobody was waiting on.
+    /// then closes connection and pipeline. Returns the failure; nil when there was none: the pipeline was ended
+    /// from outside, or Redis closed a connection without waiting calls.
     ///
-    /// - Parameter report: told of error replies to calls that nobody waits for.
+    /// - Parameter report: called with error replies to calls that have no waiting caller.
     func serve(
         _ pipeline: RedisPipeline, report: @escaping @Sendable (RedisFailure) -> Void
     ) async -> RedisFailure? {
@@ -117,8 +118,8 @@ struct RedisConnection: Sendable {
         return nil
     }
 
-    /// Also keeps the deadlines. Calls are answered in order, so the first one's is enough; and a reader that found
-    /// none looks again within the shortest time that a call put in meanwhile can have.
+    /// Also enforces the deadlines. Replies come in order, so checking the first call is enough; a reader without
+    /// any call checks again within the shortest timeout of a call that is added meanwhile.
     private func read(
         into pipeline: RedisPipeline, _ report: (RedisFailure) -> Void
     ) async -> RedisFailure? {

@@ -1,10 +1,10 @@
-// Where the Redis of `REDIS_URL` is, and as whom to come. Opens nothing and looks no name up.
+// Address and credentials of the Redis of `REDIS_URL`. Opens nothing and resolves no name.
 
 package import Sockets
 
-/// `redis://[[user:]password@]host[:port][/db]`, `redis+unix://[[user:]password@]/path[?db=n]`, or
-/// `unix://` for the latter; user and password percent-encoded (RFC 3986 section 2.1). No text of this type, and
-/// none of its errors, holds the password.
+/// `redis://[[user:]password@]host[:port][/db]`, `redis+unix://[[user:]password@]/path[?db=n]`, or `unix://` for
+/// the latter; user and password percent-encoded (RFC 3986 section 2.1). No text of this type, and none of its
+/// errors, contains the password.
 package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, CustomDebugStringConvertible {
     package let address: SocketAddress
     package let username: String?
@@ -12,7 +12,7 @@ package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, Custo
     /// 0 when the URL names none.
     package let database: Int
 
-    /// As Redis itself listens by default.
+    /// Redis's own default.
     private static let defaultPort = 6379
 
     /// - Throws: what is wrong, without repeating any of it.
@@ -21,7 +21,7 @@ package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, Custo
         var rest = url[separator.upperBound...]
         if rest.contains("#") { throw .fragment }
         let query = rest.splitOff(after: "?")
-        // A password may hold an unescaped "@"; a host may not.
+        // A password may contain an unescaped "@"; a host may not.
         let endOfAuthority = rest.firstIndex(of: "/") ?? rest.endIndex
         let at = rest[..<endOfAuthority].lastIndex(of: "@")
         (username, password) = try Self.credentials(at.map { rest[..<$0] })
@@ -48,7 +48,7 @@ package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, Custo
 
     package var debugDescription: String { description }
 
-    /// As redis-cli reads it: what stands alone before the "@" is the password.
+    /// As in redis-cli: a single word before the "@" is the password.
     private static func credentials(
         _ text: Substring?
     ) throws(RedisEndpointError) -> (username: String?, password: String?) {
@@ -102,7 +102,7 @@ package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, Custo
         text.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int(text) : nil
     }
 
-    /// nil when a "%" is not followed by two hexadecimal digits, or the bytes are no UTF-8.
+    /// nil when a "%" is not followed by two hexadecimal digits, or the bytes are not UTF-8.
     private static func percentDecoded(_ text: Substring) -> String? {
         var bytes: [UInt8] = []
         var rest = text.utf8[...]

@@ -1,11 +1,11 @@
-// The ways in which Redis does not serve. Each one turns a decision over to the process; none reaches a request.
+// The ways in which Redis fails. Each one leaves a decision to the process; none reaches a request.
 
-/// Why a call or a probe failed; the word for the log.
+/// Why a call or a probe failed, as a word for the log.
 enum RedisFailure: Error, Hashable, Sendable, CustomStringConvertible {
     /// The connection could not be made, or was lost with calls on it.
     case connection
     case timedOut
-    /// Not RESP, not what was asked, or more than was asked.
+    /// Not RESP, not the expected type, or more than was requested.
     case unexpectedReply
     /// The first word of an error reply; the rest may quote what was sent.
     case errorReply(String)

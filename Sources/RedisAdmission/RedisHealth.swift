@@ -1,11 +1,13 @@
-// What all connections of a process know together about their Redis: whether to ask it, and how it has answered.
+// The state that all connections of a process share about their Redis: whether to call it, and how it has
+// responded.
 
 internal import Engine
 internal import Logging
 internal import Synchronization
 
-/// The circuit breaker behind a lock, with counts and a log line for each turn it takes. When it opens, every
-/// pipeline in service ends, so that nobody waits on Redis and the new connections' probes find out how it is.
+/// The circuit breaker behind a lock, with counts and a log line for each change of state. When it opens, every
+/// active pipeline is ended, so that no request waits on Redis and the probes of new connections determine its
+/// state.
 final class RedisHealth: Sendable {
     private let breaker = Mutex(CircuitBreaker())
     private let pipelines = Mutex<[ObjectIdentifier: RedisPipeline]>([:])
@@ -27,7 +29,7 @@ final class RedisHealth: Sendable {
 
     var permitsRequests: Bool { breaker.withLock(\.permitsRequests) }
 
-    /// A request was answered as it should be. One that comes late closes nothing: that is for probes.
+    /// A request got a valid reply. A late one does not close the breaker: only probes do.
     func recordSuccess() {
         breaker.withLock { if $0.permitsRequests { $0.recordSuccess() } }
     }
@@ -51,11 +53,11 @@ final class RedisHealth: Sendable {
         if opened { for pipeline in pipelines.withLock({ $0.values.map(\.self) }) { pipeline.end() } }
     }
 
-    /// A new connection has proved itself.
+    /// A new connection passed its probe.
     func recordProbeSuccess() {
         let closed = breaker.withLock { breaker in
-            // While closed, only requests that are answered end a row of failures: a Redis that serves probes and
-            // nothing else must still open the breaker.
+            // While closed, only successful requests reset the count of consecutive failures: a Redis that serves
+            // probes and nothing else must still open the breaker.
             guard breaker.state != .closed else { return false }
             breaker.recordSuccess()
             return true
@@ -79,13 +81,13 @@ final class RedisHealth: Sendable {
         case wait(milliseconds: Int64)
     }
 
-    /// Whether a connection that is down may try now. Answers `.now` to one alone while the breaker is not closed;
-    /// that one must record how it went.
+    /// Whether a closed connection may reconnect now. While the breaker is not closed, returns `.now` to one caller
+    /// only, which must record the result.
     func turnToConnect() -> Turn {
         let time = now()
         return breaker.withLock { breaker in
             if breaker.permitsRequests || breaker.startProbe(at: time) { return .now }
-            // Another one probes: look again soon.
+            // Another one is probing: check again soon.
             return .wait(milliseconds: max(breaker.probeDelayMilliseconds(at: time) ?? 0, 20))
         }
     }

@@ -1,5 +1,5 @@
-// The names of the keys in Redis. All of a driver's share a hash tag, `{driver}`, and with it a slot of a cluster
-// (redis.io/docs/reference/cluster-spec, "Hash tags").
+// The names of the keys in Redis. All keys of a driver share a hash tag, `{driver}`, and with it a slot of a
+// cluster (redis.io/docs/reference/cluster-spec, "Hash tags").
 
 import Engine
 import JourneyModel
@@ -22,11 +22,12 @@ enum RedisKeys {
         } + [stored(driver)]
     }
 
-    /// Written to by probes. In braces, so that the keys of a probe share a slot too; no driver has this tag, because
-    /// a percent sign of theirs is encoded.
+    /// Written by probes. In braces, so that the keys of a probe share a slot too; no driver has this tag, because
+    /// a percent sign in a driver's id is encoded.
     static let probe = "dwell:{%probe}"
 
-    /// The driver's id, percent-encoded where it is not a word: a brace in it would move its keys apart.
+    /// The driver's id, with all but word characters percent-encoded: a brace in it would put its keys into
+    /// different slots.
     private static func tag(_ driver: DriverID) -> String {
         if driver.rawValue.utf8.allSatisfy(isPlain) { return driver.rawValue }
         return driver.rawValue.utf8.reduce(into: "") { tag, byte in

@@ -1,11 +1,11 @@
-// One loop's way to Redis: keeps a connection up, and says whether there is one now.
+// One loop's connection to Redis: keeps one open, and provides it while it works.
 
 internal import Engine
 internal import Sockets
 internal import Synchronization
 
 final class RedisLink: Sendable {
-    /// A connection that serves, as callers see it.
+    /// A working connection, as callers see it.
     struct Serving: Sendable {
         var pipeline: RedisPipeline
         var scriptDigest: String
@@ -17,11 +17,11 @@ final class RedisLink: Sendable {
     private let health: RedisHealth
     private let current = Mutex<Serving?>(nil)
 
-    /// Between attempts while the breaker is closed, that is while another loop's connection serves: doubled from
-    /// the first to the last.
+    /// Delay between attempts while the breaker is closed, that is while another loop's connection works: doubled
+    /// from the first value to the last.
     private static let delayMilliseconds: Int64 = 50
     private static let delayMillisecondsMax: Int64 = 2000
-    /// A connection that lived so long was a good one: the next attempt comes at once.
+    /// After a connection that lived this long the next attempt is immediate.
     private static let goodLife = Duration.seconds(1)
 
     init(on loop: EventLoop, _ endpoint: RedisEndpoint, timeoutMilliseconds: Int, _ health: RedisHealth) {
@@ -31,10 +31,10 @@ final class RedisLink: Sendable {
         self.health = health
     }
 
-    /// nil while there is no connection that has proved itself.
+    /// nil while there is no connection that has passed its probe.
     var serving: Serving? { current.withLock { $0 } }
 
-    /// Connects, serves, and connects again, until the task is cancelled.
+    /// Connects, serves, and reconnects, until the task is cancelled.
     func run() async {
         var badAttempts: Int64 = 0
         while !Task.isCancelled {
@@ -50,7 +50,7 @@ final class RedisLink: Sendable {
         }
     }
 
-    /// True when the connection was a good one.
+    /// True when the connection lived for at least `goodLife`.
     private func connectAndServe() async -> Bool {
         do throws(RedisFailure) {
             let connection = try await RedisConnection.open(

@@ -1,7 +1,7 @@
-// The calls of one connection, in the order in which they are written and their replies come. It knows neither
-// what the bytes mean nor sockets: callers put commands in, a writer takes bytes out, a reader puts replies in.
+// The calls of one connection, in the order in which they are written and their replies come. Knows neither the
+// meaning of the bytes nor sockets: callers add commands, a writer takes bytes out, a reader adds replies.
 //
-// One connection, one pipeline: when the connection ends, so does this, and a reply that comes late finds nobody.
+// One connection, one pipeline: the pipeline ends with its connection, and a late reply reaches no caller.
 
 internal import Sockets
 internal import Synchronization
@@ -13,16 +13,16 @@ final class RedisPipeline: Sendable {
         var deadline: Deadline
         var expected: Int
         var replies: [RedisReply] = []
-        /// nil when nobody waits for the replies.
+        /// nil when no caller waits for the replies.
         var caller: Caller?
-        /// Of the caller; 0 for none.
+        /// The caller's number; 0 for none.
         var number: UInt64
-        /// The caller was cancelled. Its deadline stays: whether Redis answers in time is worth knowing all the same.
+        /// The caller was cancelled. Its deadline remains: it still shows whether Redis replies in time.
         var isAbandoned = false
     }
 
     private struct State {
-        /// Those before `first` are answered.
+        /// Calls before `first` are answered.
         var calls: [Call] = []
         var first = 0
         var commandsWaiting = 0
@@ -31,15 +31,15 @@ final class RedisPipeline: Sendable {
         var hasEnded = false
     }
 
-    /// What became of a handful of replies.
+    /// The result of delivering some replies.
     struct Delivery: Sendable {
-        /// Replies that nobody asked for: the stream is out of step.
+        /// Replies that no call requested: the stream is out of step.
         var unasked = 0
-        /// The first error reply to a call that nobody waits for.
+        /// The first error reply to a call without a waiting caller.
         var error: String?
     }
 
-    /// Commands without a reply yet; a call beyond that is not taken. A batch of events is 500 commands.
+    /// Maximum number of commands without a reply; a call beyond it is rejected. A batch of events is 500 commands.
     static let commandsWaitingMax = 4096
 
     private let state = Mutex(State())
@@ -47,9 +47,9 @@ final class RedisPipeline: Sendable {
 
     // MARK: - Callers
 
-    /// Puts the commands in and waits for their replies: as many as there are commands, or the first ones when the
-    /// connection ended meanwhile. nil when nothing was sent: too many wait already, or the connection has ended; and
-    /// as soon as the task is cancelled, whatever was sent by then.
+    /// Adds the commands and waits for their replies: as many as there are commands, or only the first ones if the
+    /// connection ended meanwhile. Returns nil when nothing was sent: too many are waiting already, or the
+    /// connection has ended; and as soon as the task is cancelled, whatever was sent by then.
     nonisolated(nonsending) func call(
         _ commands: RedisCommands, until deadline: Deadline
     ) async -> [RedisReply]? {
@@ -74,7 +74,7 @@ final class RedisPipeline: Sendable {
         caller?.resume(returning: nil)
     }
 
-    /// Puts the commands in; false when they were not taken.
+    /// Adds the commands without waiting; false when they were rejected.
     @discardableResult
     func post(_ commands: RedisCommands, until deadline: Deadline) -> Bool {
         commands.count == 0 || put(commands, until: deadline, nil, 0)
@@ -87,21 +87,21 @@ final class RedisPipeline: Sendable {
             guard !state.hasEnded, state.commandsWaiting + commands.count <= Self.commandsWaitingMax else {
                 return (false, nil)
             }
-            // Looked at under the lock: a cancellation after this finds the call, one before it is seen here.
+            // Checked under the lock: a cancellation after this finds the call, one before it is seen here.
             if caller != nil && Task.isCancelled { return (false, nil) }
             state.calls.append(Call(deadline: deadline, expected: commands.count, caller: caller, number: number))
             state.commandsWaiting += commands.count
             if state.unsent.isEmpty { state.unsent = commands.bytes } else { state.unsent += commands.bytes }
             return (true, state.writer.take())
         }
-        // The writer takes the bytes when its turn comes, with all that is put in until then.
+        // The writer takes the bytes when it runs, with all that is added until then.
         writer?.resume()
         return taken
     }
 
     // MARK: - The connection
 
-    /// All that is to be written, once there is something; nil after the end. For one task at a time.
+    /// Waits for bytes to write and returns all of them; nil after the end. For one task at a time.
     func nextBytes() async -> [UInt8]? {
         while true {
             let (bytes, hasEnded) = state.withLock { state in
@@ -121,12 +121,12 @@ final class RedisPipeline: Sendable {
         }
     }
 
-    /// When the call that has waited longest gives up; nil when none waits.
+    /// The deadline of the oldest waiting call; nil when none waits.
     var firstDeadline: Deadline? {
         state.withLock { $0.first < $0.calls.count ? $0.calls[$0.first].deadline : nil }
     }
 
-    /// Hands the replies to the calls that have waited longest.
+    /// Assigns the replies to the oldest waiting calls.
     func deliver(_ replies: [RedisReply]) -> Delivery {
         var delivery = Delivery()
         let answered = state.withLock { state -> [Call] in
@@ -157,8 +157,8 @@ final class RedisPipeline: Sendable {
         return delivery
     }
 
-    /// The connection is of no use any more: every call gets what it has. Answers whether any was waiting. A second
-    /// call does nothing.
+    /// The connection is unusable: every call gets the replies that it has. Returns whether any was waiting. A
+    /// second call has no effect.
     @discardableResult
     func end() -> Bool {
         let (calls, writer) = state.withLock { state in
@@ -175,7 +175,7 @@ final class RedisPipeline: Sendable {
         return !calls.isEmpty
     }
 
-    /// Frees what is answered once it is half of the array, so that each call is moved at most once on average.
+    /// Removes answered calls once they are half of the array, so that each call is moved at most once on average.
     private static func compact(_ state: inout State) {
         if state.first == state.calls.count {
             state.calls.removeAll(keepingCapacity: true)

@@ -1,9 +1,9 @@
-// The port `Admission` over Redis: windows that all processes share, decided by one script in one round trip
-// (contract, section 4). The window of the process counts along, and decides whenever Redis does not.
+// The port `Admission` over Redis: windows shared by all processes, decided by one script in one round trip
+// (contract, section 4). The process's own window mirrors the counts, and decides whenever Redis does not.
 //
-// What may go wrong and what then: no connection, breaker open, too many calls waiting - the process decides at
-// once. No answer in time, connection lost, error reply, odd reply - the process decides then. A Redis that has
-// forgotten (restarted empty, flushed, failed over) - the process corrects it. Nothing is ever thrown.
+// On failure: no connection, breaker open, too many calls waiting - the process decides at once. No reply in time,
+// connection lost, error reply, unexpected reply - the process decides then. A Redis that has lost its data
+// (restarted empty, flushed, failed over) - the process corrects it. Nothing is ever thrown.
 
 package import Engine
 package import JourneyModel
@@ -21,12 +21,12 @@ package final class RedisRateLimiter: Admission {
     private let turn = Atomic<Int>(0)
     private let callsMade = Atomic<Int64>(0)
 
-    /// How long a repeated key stays known after the last repeat of its driver: a phone's queue tries again within
-    /// minutes. Not longer, because the keys of a driver who is deleted while Redis is away end by this.
+    /// How long a repeated key stays known after the last repeat of its driver: a phone's queue retries within
+    /// minutes. Not longer, because the keys of a driver who is deleted while Redis is unreachable expire by this.
     private static let storedSeconds = 3600
 
-    /// Drivers whose keys are to be deleted as soon as Redis answers, at most so many; beyond, and after a restart, the
-    /// keys end by `storedSeconds`.
+    /// Drivers whose keys are to be deleted once Redis replies, at most this many; beyond, and after a restart, the
+    /// keys expire by `storedSeconds`.
     private static let forgottenMax = 10_000
     private let forgotten = Mutex<Set<DriverID>>([])
 
@@ -34,7 +34,7 @@ package final class RedisRateLimiter: Admission {
     ///
     /// - Parameters:
     ///   - timeoutMilliseconds: how long a request may wait for Redis; at least 1.
-    ///   - fallback: the window of this process, for the same limits; used by nobody else.
+    ///   - fallback: the window of this process, for the same limits; used exclusively by this instance.
     package init(
         endpoint: RedisEndpoint, timeoutMilliseconds: Int = 50, fallback: LocalRateLimiter, loops: EventLoopGroup,
         logger: Logger
@@ -75,14 +75,16 @@ package final class RedisRateLimiter: Admission {
         }
     }
 
-    /// By the window of the process, which counts along: no request waits on Redis only to be refused.
+    /// Uses the window of the process, which mirrors the counts: a request does not wait on Redis only to be
+    /// refused.
     package func standing(of driver: DriverID, in limitClass: RateLimitClass) -> Quota {
         fallback.standing(of: driver, in: limitClass)
     }
 
-    /// A new event's key is in Redis already, with the charge, as long as the window is; after that this process knows
-    /// it, and should it have forgotten, the store does. To tell Redis of each would double its commands for a repeat
-    /// that hardly ever comes. One that came comes again: the queue of a phone that does not hear the answers.
+    /// A new event's key is in Redis already, with the charge, for as long as the window; after that this process
+    /// knows it, and if it has forgotten, the store does. Recording each in Redis would double its commands for a
+    /// repeat that rarely comes. A key that was repeated is likely to be repeated again, by the queue of a phone
+    /// that does not receive the responses.
     package func recordStored(_ claim: AdmissionClaim, isRepeat: Bool) {
         if limits.isOff(claim.limitClass) { return }
         fallback.recordStored(claim)
@@ -102,8 +104,8 @@ package final class RedisRateLimiter: Admission {
         post(RedisCommands("ZREM", RedisKeys.window(of: claim), claim.idempotencyKey))
     }
 
-    /// Deletes every key that names the driver. Waits for Redis no longer than a request does; when it does not answer,
-    /// tries again once a second.
+    /// Deletes every key that names the driver. Waits for Redis no longer than a request does; without a reply it
+    /// retries once a second.
     package func forget(_ driver: DriverID) async {
         forgotten.withLock { if $0.count < Self.forgottenMax { _ = $0.insert(driver) } }
         await forgetNow(driver)
@@ -118,7 +120,7 @@ package final class RedisRateLimiter: Admission {
         }
     }
 
-    /// False when Redis did not answer.
+    /// False when Redis did not reply.
     @discardableResult
     private func forgetNow(_ driver: DriverID) async -> Bool {
         guard health.permitsRequests, let serving = serving() else { return false }
@@ -130,7 +132,7 @@ package final class RedisRateLimiter: Admission {
         return true
     }
 
-    /// The driver's keys that are in Redis now, for a command that looks for what a deletion left.
+    /// The driver's keys that are in Redis now, for a command that looks for remains of a deletion.
     package static func keys(
         of driver: DriverID, at endpoint: RedisEndpoint, on loop: EventLoop
     ) async throws -> [String] {
@@ -156,7 +158,7 @@ package final class RedisRateLimiter: Admission {
 
     // MARK: - Asking
 
-    /// One answer per claim, nil or missing at the end where Redis gave none.
+    /// One answer per claim; nil, or missing at the end, where Redis gave none.
     private nonisolated(nonsending) func ask(_ claims: [AdmissionClaim]) async -> [AdmissionScript.Answer?] {
         guard !claims.isEmpty, health.permitsRequests, let serving = serving() else { return [] }
         let deadline = Deadline.inMilliseconds(timeoutMilliseconds)
@@ -167,7 +169,7 @@ package final class RedisRateLimiter: Admission {
         if replies.contains(where: \.isForWantOfTheScript) {
             await repeatWithScript(calls, serving, &replies, until: deadline)
         }
-        // Cut short by a client that went away: says nothing about Redis.
+        // Cut short by a client that disconnected: says nothing about Redis.
         if Task.isCancelled { return [] }
 
         let answers = replies.indices.map { place in
@@ -176,7 +178,7 @@ package final class RedisRateLimiter: Admission {
         if let text = replies.lazy.compactMap(\.errorText).first {
             health.recordFailure(RedisFailure(errorText: text))
         } else if answers.contains(nil) {
-            // Not what the script answers, so replies and calls may be out of step: this connection is done.
+            // Not a reply of the script, so replies and calls may be out of step: this connection is closed.
             serving.pipeline.end()
             health.recordFailure(.unexpectedReply)
             return []
@@ -186,7 +188,7 @@ package final class RedisRateLimiter: Admission {
         return answers
     }
 
-    /// Claims that are asked about together; their calls are numbered one after another.
+    /// Claims decided together; their calls are numbered consecutively.
     private struct Calls {
         var claims: [AdmissionClaim]
         var first: Int64
@@ -194,19 +196,20 @@ package final class RedisRateLimiter: Admission {
         func number(_ place: Int) -> Int64 { first + Int64(place) }
     }
 
-    /// The script was flushed, or Redis restarted behind a proxy: asks again where it was missing, with the script.
+    /// The script was flushed, or Redis restarted behind a proxy: repeats the calls where it was missing, with the
+    /// script.
     private nonisolated(nonsending) func repeatWithScript(
         _ calls: Calls, _ serving: RedisLink.Serving, _ replies: inout [RedisReply], until deadline: Deadline
     ) async {
         let missing = replies.indices.filter { replies[$0].isForWantOfTheScript }
-        // The first command brings the script along; Redis keeps it for the others.
+        // The first command carries the script; Redis keeps it for the others.
         var again = commands(calls, missing.prefix(1), digest: nil)
         again.append(commands(calls, missing.dropFirst(), digest: serving.scriptDigest))
         guard let repeated = await serving.pipeline.call(again, until: deadline) else { return }
         for (place, reply) in zip(missing, repeated) { replies[place] = reply }
     }
 
-    /// - Parameter digest: of the script that Redis has; nil brings the script along.
+    /// - Parameter digest: of the script that Redis has; nil sends the script's source.
     private func commands(_ calls: Calls, _ places: some Sequence<Int>, digest: String?) -> RedisCommands {
         var commands = RedisCommands()
         for place in places {
@@ -219,7 +222,7 @@ package final class RedisRateLimiter: Admission {
         return commands
     }
 
-    /// The decision after this process had its say.
+    /// The decision after reconciling it with this process's window.
     private func settled(
         _ claim: AdmissionClaim, _ decision: AdmissionDecision, askedAt: Int64
     ) -> AdmissionDecision {
@@ -232,13 +235,14 @@ package final class RedisRateLimiter: Admission {
         return counted.decision
     }
 
-    /// Without waiting; dropped when there is no connection or too many wait: it saves a little, and is no truth.
+    /// Does not wait; the commands are dropped when there is no connection or too many are waiting: they are an
+    /// optimisation, not a source of truth.
     private func post(_ commands: RedisCommands) {
         guard health.permitsRequests, let serving = serving() else { return }
         serving.pipeline.post(commands, until: .inMilliseconds(timeoutMilliseconds))
     }
 
-    /// The connection of the loop that this runs on, else any that serves.
+    /// The connection of the current loop, otherwise any that works.
     private func serving() -> RedisLink.Serving? {
         if let loop = EventLoop.current, links.indices.contains(loop.index), links[loop.index].loop === loop,
             let serving = links[loop.index].serving
@@ -258,17 +262,17 @@ extension RedisReply {
     fileprivate var isForWantOfTheScript: Bool { errorText?.hasPrefix("NOSCRIPT") == true }
 }
 
-/// How the process stands with its Redis.
+/// The state of the process's Redis connections.
 package struct RedisStanding: Hashable, Sendable {
-    /// Connections that have proved themselves; at most one per loop.
+    /// Connections that passed their probe; at most one per loop.
     package var connections: Int
     package var breaker: CircuitBreaker.State
     package var decisionsByRedis: Int
-    /// Redis was not asked, or did not answer as it should.
+    /// Redis was not called, or did not reply properly.
     package var decisionsInProcess: Int
-    /// Of those by Redis, the ones in which this process knew better.
+    /// Of the decisions by Redis, those that this process corrected.
     package var decisionsCorrected: Int
-    /// Connections given up because a call or a probe was not answered in time.
+    /// Connections closed because a call or a probe got no reply in time.
     package var timeouts: Int
     package var errorReplies: Int
 

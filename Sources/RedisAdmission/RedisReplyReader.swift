@@ -1,15 +1,15 @@
-// hiredis's reply reader as a Swift value source: bytes in, replies out. The lowest layer: the only file that
-// touches C, and it knows neither sockets nor commands.
+// hiredis's reply reader for Swift: bytes in, replies out. The lowest layer: the only file that touches C; it knows
+// neither sockets nor commands.
 //
-// hiredis builds a reply through callbacks. Ours make `Node`s: the root is retained for hiredis, those of arrays within
-// belong to their parents. hiredis hands the root to `freeObject` when it gives up on a reply, else it comes out of
-// `redisReaderGetReply` and is ours to release.
+// hiredis builds a reply through callbacks. Ours make `Node`s: the root is retained for hiredis, nested arrays are
+// owned by their parents. hiredis passes the root to `freeObject` when it gives up on a reply; otherwise
+// `redisReaderGetReply` returns it, and we release it.
 
 internal import CHiredis
 
 enum RedisReply: Hashable, Sendable {
     case status(String)
-    /// Begins with a word in capitals that says what kind it is: "READONLY ...".
+    /// Begins with a word in capitals that names its kind: "READONLY ...".
     case error(String)
     case integer(Int64)
     case string(String)
@@ -17,13 +17,13 @@ enum RedisReply: Hashable, Sendable {
     case array([RedisReply])
 }
 
-/// The stream is no RESP, or no reply that this client asks for is so long; nothing after it can be trusted.
+/// The stream is not RESP, or a reply is longer than any that this client expects; nothing after it can be trusted.
 struct RedisProtocolError: Error, Hashable {}
 
 final class RedisReplyReader {
     private let reader: UnsafeMutablePointer<redisReader>
 
-    /// The longest reply to expect is four integers, or one line of error.
+    /// The longest expected reply is five integers, or one line of error.
     static let replyBytesMax = 64 * 1024
     static let elementsMax = 64
 
@@ -36,7 +36,7 @@ final class RedisReplyReader {
         redisReaderFree(reader)
     }
 
-    /// Takes more of the stream and returns the replies that are whole now. After a throw the stream is lost.
+    /// Takes more of the stream and returns the replies that are complete now. After a throw the stream is lost.
     func feed(_ bytes: UnsafeRawBufferPointer) throws(RedisProtocolError) -> [RedisReply] {
         if let start = bytes.baseAddress?.assumingMemoryBound(to: CChar.self), !bytes.isEmpty {
             guard redisReaderFeed(reader, start, bytes.count) == REDIS_OK else { throw RedisProtocolError() }
@@ -53,10 +53,10 @@ final class RedisReplyReader {
     }
 }
 
-/// A reply being built. Only the root and arrays have one: whatever else an array has is in it.
+/// A reply being built. Only the root and arrays have a node; other elements are stored in their array.
 private final class Node {
     private var reply: RedisReply
-    /// Of an array: its elements, and its arrays, each at its place among them.
+    /// For an array: its elements, and its nested arrays, each with its index.
     private var elements: [RedisReply] = []
     private var arrays: [(place: Int, node: Node)] = []
 
@@ -72,8 +72,8 @@ private final class Node {
         return .array(elements)
     }
 
-    /// What hiredis holds for it: the root is owned by hiredis, an array within by its parent. For anything else hiredis
-    /// wants an address, and does nothing with it: it is its array's.
+    /// Returns the pointer that hiredis holds: the root is owned by hiredis, a nested array by its parent. For
+    /// other elements hiredis only needs some address and does nothing with it: they are stored in their array.
     static func make(
         _ reply: RedisReply, elementCount: Int = 0, _ task: UnsafePointer<redisReadTask>?
     ) -> UnsafeMutableRawPointer? {
@@ -91,7 +91,7 @@ private final class Node {
 }
 
 private enum ReplyFunctions {
-    /// Safe to share: written once, before anybody has it, and only read from then on.
+    /// Safe to share: written once, before it is shared, and only read from then on.
     nonisolated(unsafe) static let pointer: UnsafeMutablePointer<redisReplyObjectFunctions> = {
         let pointer = UnsafeMutablePointer<redisReplyObjectFunctions>.allocate(capacity: 1)
         pointer.initialize(
@@ -104,7 +104,8 @@ private enum ReplyFunctions {
                     default: Node.make(.string(text), task)
                     }
                 },
-                // A null answer is taken for want of memory and ends the stream: an array of a billion is no reply.
+                // A null result means out of memory to hiredis and ends the stream: an array of a billion elements
+                // is not a reply.
                 createArray: { task, count in
                     (0...RedisReplyReader.elementsMax).contains(Int(count))
                         ? Node.make(.array([]), elementCount: Int(count), task) : nil
