@@ -13,7 +13,7 @@ package struct GregorianDate: Hashable, Sendable {
     /// From 1 March of the year -400, the era before year 0, to 1970-01-01: no sum here goes below zero.
     private static let daysToEpoch = 719_468 + daysPerEra
 
-    /// A date that exists, in the years 0 to 9999.
+    /// The date must exist, in the years 0 to 9999.
     package init(year: Int, month: Int, day: Int) {
         self.year = year
         self.month = month

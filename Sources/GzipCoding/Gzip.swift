@@ -1,19 +1,19 @@
-// Content-Encoding: gzip of request bodies (RFC 9110 section 8.4.1.3, RFC 1952), inflated by zlib into a
-// bound: the limit on a body holds for what it inflates to and is checked while inflating, so that a small
-// bomb never becomes a large buffer.
+// Decodes Content-Encoding: gzip of request bodies (RFC 9110 section 8.4.1.3, RFC 1952) with zlib, within a bound:
+// the limit on a body applies to its decompressed size and is checked while inflating, so that a gzip bomb never
+// becomes a large buffer.
 
 import CZlib
 
 package enum GzipError: Error {
-    /// Not gzip, cut short, or a wrong checksum.
+    /// Not gzip, truncated, or a wrong checksum.
     case malformed
     /// Inflates to more than the limit.
     case tooLong
 }
 
 package enum Gzip {
-    /// The decompressed bytes, at most `bytesMax` of them. Several gzip members one after another are one
-    /// body (RFC 1952 section 2.2); anything after the last member is malformed.
+    /// Returns the decompressed bytes, at most `bytesMax`. Several gzip members in sequence are one body (RFC 1952
+    /// section 2.2); anything after the last member is malformed.
     package static func inflate(_ compressed: [UInt8], bytesMax: Int) throws(GzipError) -> [UInt8] {
         var stream = z_stream()
         // 15 bits of window; 16 more: a gzip header and trailer, not zlib's.
