@@ -1,12 +1,12 @@
-// Host and port, as they stand in a Host field (RFC 9110 section 7.2) and in the absolute- and authority-form of a
-// target. It checks the form only; which hosts are served is not its business.
+// Host and port, as in a Host field (RFC 9110 section 7.2) and in the absolute- and authority-form of a target.
+// Checks the form only, not which hosts are served.
 // ```
 // Host     = uri-host [ ":" port ]
 // uri-host = IP-literal / IPv4address / reg-name      (RFC 3986 section 3.2.2; every IPv4address is a reg-name)
 // port     = *DIGIT
 // ```
-// An empty uri-host is refused: an http URI must have one (RFC 9110 section 4.2.1). So is IPvFuture, of which
-// there are none, and userinfo, in which "@" could hide the true host (section 4.2.4).
+// An empty uri-host is rejected: an http URI must have one (RFC 9110 section 4.2.1). So are IPvFuture, which is not
+// in use, and userinfo, in which "@" could hide the real host (section 4.2.4).
 
 enum Authority {
     static func isValid(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {
@@ -15,7 +15,7 @@ enum Authority {
             || bytes[hostEnd] == UInt8(ascii: ":") && isPort(bytes, (hostEnd + 1)..<range.upperBound)
     }
 
-    /// Where the uri-host at the start of that range ends; nil when there is no well-formed one.
+    /// The end of the uri-host at the start of that range; nil when it is not well-formed.
     private static func endOfHost(_ bytes: [UInt8], _ range: Range<Int>) -> Int? {
         if let first = range.first, bytes[first] == UInt8(ascii: "[") {
             guard let bracket = Grammar.firstIndex(of: UInt8(ascii: "]"), bytes, range),

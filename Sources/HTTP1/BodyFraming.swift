@@ -1,6 +1,6 @@
-// Where a request's content ends (RFC 9112 section 6). This is where request smuggling is decided: whatever two
-// servers could frame differently is refused here, whole, and no rule picks a winner. It sees field values, never
-// content.
+// Where a request's content ends (RFC 9112 section 6). This decides about request smuggling: anything that two
+// servers could frame differently is rejected here as a whole, and no rule picks a winner. It sees field values,
+// never content.
 
 package enum BodyFraming: Hashable, Sendable {
     /// Neither Content-Length nor Transfer-Encoding: no content (RFC 9112 section 6.3, rule 7).
@@ -11,13 +11,13 @@ package enum BodyFraming: Hashable, Sendable {
     case chunked
 }
 
-/// What the field lines of one head say about framing, gathered line by line, judged when the head is complete.
+/// The fields of one head that concern framing, collected line by line and evaluated when the head is complete.
 struct FramingFields: Sendable {
     private var contentLength: Int?
     private var codings = TransferCodings()
 
-    /// RFC 9110 section 8.6: `Content-Length = 1*DIGIT`. A second one, a list, a sign and a number past Int.max
-    /// are refused; RFC 9112 section 6.3 would allow equal repeats to be merged, but not every server merges them.
+    /// RFC 9110 section 8.6: `Content-Length = 1*DIGIT`. A second one, a list, a sign and a number above Int.max
+    /// are rejected; RFC 9112 section 6.3 would allow merging equal repeats, but not every server merges them.
     mutating func addContentLength(_ bytes: [UInt8], _ value: Range<Int>) throws(Refusal) {
         guard contentLength == nil else { throw Refusal(.badRequest, "Content-Length is given more than once.") }
         guard let number = Self.decimal(bytes, value) else {
@@ -30,8 +30,8 @@ struct FramingFields: Sendable {
         codings.add(bytes, value)
     }
 
-    /// RFC 9112 sections 6.1 to 6.3. Order of judgement: what is malformed or contradicts itself is 400 before an
-    /// unknown coding is 501.
+    /// RFC 9112 sections 6.1 to 6.3. Order of checks: malformed or contradictory fields are 400 before an unknown
+    /// coding is 501.
     func framing(minorVersion: Int) throws(Refusal) -> BodyFraming {
         guard codings.isPresent else { return contentLength.map(BodyFraming.length) ?? .none }
         guard minorVersion >= 1 else {

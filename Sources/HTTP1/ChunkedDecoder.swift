@@ -1,4 +1,4 @@
-// Content in chunked coding (RFC 9112 section 7.1).
+// Decodes content in chunked coding (RFC 9112 section 7.1).
 // ```
 // chunked-body    = *chunk last-chunk trailer-section CRLF
 // chunk           = chunk-size [ chunk-ext ] CRLF chunk-data CRLF
@@ -6,8 +6,8 @@
 // last-chunk      = 1*("0") [ chunk-ext ] CRLF
 // trailer-section = *( field-line CRLF )
 // ```
-// sizeLine -> data -> dataEnd -> sizeLine ... -> trailers -> done. A refusal leaves the state as it was; who gets
-// one asks no further. Extensions are checked and dropped (section 7.1.1: unknown ones MUST be ignored).
+// sizeLine -> data -> dataEnd -> sizeLine ... -> trailers -> done. A refusal leaves the state unchanged; the caller
+// must not continue after one. Extensions are checked and dropped (section 7.1.1: unknown ones MUST be ignored).
 
 struct ChunkedDecoder: Sendable {
     private enum State: Hashable {
@@ -19,14 +19,14 @@ struct ChunkedDecoder: Sendable {
     }
 
     private var state = State.sizeLine
-    /// Bytes of all chunks announced so far; never above the limit in force when they were.
+    /// Bytes of all chunks announced so far; never above the limit in force when each was announced.
     private(set) var contentBytes = 0
     private var extensionBytes = 0
     private var trailerSectionBytes = 0
     private(set) var trailers = Fields()
 
-    /// Decodes what is there into `content`, whose new bytes hold even when it throws. True once the content and
-    /// its trailers are complete.
+    /// Decodes the available input into `content`; bytes appended before a throw are valid. Returns true once the
+    /// content and its trailers are complete.
     mutating func decode(
         _ input: inout InputBuffer, into content: inout [UInt8], contentBytesMax: Int, limits: Limits
     ) throws(Refusal) -> Bool {
@@ -71,7 +71,7 @@ struct ChunkedDecoder: Sendable {
         var index = line.lowerBound
         var size = 0
         while index < line.upperBound, let digit = Grammar.hexValue(bytes[index]) {
-            // The last digit that fits leaves the sign bit alone.
+            // The last digit that fits does not reach the sign bit.
             guard index - line.lowerBound < Limits.chunkSizeDigitsMax, size <= Int.max >> 4 else {
                 throw Self.malformed
             }
@@ -96,7 +96,7 @@ struct ChunkedDecoder: Sendable {
         return range.count == left
     }
 
-    /// The CRLF after chunk-data; one byte of it is enough to tell that it is not there.
+    /// The CRLF after chunk-data; one wrong byte is enough to reject it.
     private mutating func readDataEnd(_ input: inout InputBuffer) throws(Refusal) -> Bool {
         let next = input.available
         if let first = next.first, input.bytes[first] != Grammar.carriageReturn { throw Self.malformed }

@@ -5,8 +5,8 @@ struct ConnectionOptions: Sendable {
     private var close = false
     private var keepAlive = false
 
-    /// Adds one Connection field line. Options other than close and keep-alive are none of a server's business:
-    /// it forwards nothing and does not upgrade.
+    /// Adds one Connection field line. Options other than close and keep-alive do not concern this server: it
+    /// neither forwards nor upgrades.
     mutating func add(_ bytes: [UInt8], _ value: Range<Int>) {
         Grammar.forEachListElement(bytes, value) { option in
             if Grammar.matches(bytes, option, "close") { close = true }
@@ -14,7 +14,7 @@ struct ConnectionOptions: Sendable {
         }
     }
 
-    /// close wins over keep-alive; then 1.1 persists, and 1.0 only when it asked to.
+    /// close overrides keep-alive; otherwise 1.1 persists, and 1.0 only on request.
     func persists(minorVersion: Int) -> Bool {
         !close && (minorVersion >= 1 || keepAlive)
     }

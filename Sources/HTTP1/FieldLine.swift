@@ -3,12 +3,12 @@
 // field-line = field-name ":" OWS field-value OWS
 // field-name = token
 // ```
-// Leading whitespace (obs-fold, section 5.2) and whitespace before the colon (section 5.1) are refused because
+// Leading whitespace (obs-fold, section 5.2) and whitespace before the colon (section 5.1) are rejected because
 // neither is a tchar.
 
 struct FieldLine {
     let name: Range<Int>
-    /// Without the whitespace around it; may be empty.
+    /// Without surrounding whitespace; may be empty.
     let value: Range<Int>
 
     /// `line` is without its CRLF.

@@ -1,11 +1,11 @@
-/// Header or trailer fields in the order they came, repeats kept: a repeated Host or Content-Length must not
-/// vanish (RFC 9110 section 5.3). Names compare without regard to case.
+/// Header or trailer fields in the order received, repeats included: a repeated Host or Content-Length must not
+/// vanish (RFC 9110 section 5.3). Names compare case-insensitively.
 ///
-/// Kept as the lines that go over the wire, and where names and values lie in them: what was received is copied once
-/// and made a String only where somebody asks for one, and what is sent is copied once more. An array of places, not a
-/// dictionary: for a dozen fields a walk that compares lengths first is faster than hashing names.
+/// Stored as the lines of the wire, with the positions of names and values: received bytes are copied once and
+/// become a String only on demand, and sent bytes are copied once more. An array of positions, not a dictionary:
+/// for a dozen fields a linear scan that compares lengths first is faster than hashing names.
 ///
-/// Nothing in here can end a line early (response splitting): a name that is no token is not taken, and a control
+/// No field can end a line early (response splitting): a name that is not a token is dropped, and a control
 /// character in a value becomes a space (RFC 9110 section 5.5).
 package struct Fields: Sendable {
     package struct Field: Hashable, Sendable {
@@ -18,7 +18,7 @@ package struct Fields: Sendable {
         }
     }
 
-    /// Where a line lies in `bytes`: `name ": " value CRLF`.
+    /// The position of a line in `bytes`: `name ": " value CRLF`.
     struct Line: Sendable {
         var nameStart: UInt32
         var nameEnd: UInt32
@@ -26,11 +26,11 @@ package struct Fields: Sendable {
 
         var name: Range<Int> { Int(nameStart)..<Int(nameEnd) }
         var value: Range<Int> { Int(nameEnd) + 2..<Int(valueEnd) }
-        /// With its CRLF.
+        /// Including its CRLF.
         var whole: Range<Int> { Int(nameStart)..<Int(valueEnd) + 2 }
     }
 
-    /// The lines, one after the other.
+    /// The lines, concatenated.
     private(set) var bytes: [UInt8] = []
     private(set) var lines: [Line] = []
 
@@ -41,15 +41,15 @@ package struct Fields: Sendable {
     package var count: Int { lines.count }
     package var isEmpty: Bool { lines.isEmpty }
 
-    /// As texts; made for each call.
+    /// As Strings; created on each call.
     package var all: [Field] { lines.map { Field(name: text($0.name), value: text($0.value)) } }
 
-    /// The first value under that name; nil when there is none.
+    /// The first value of that name; nil when there is none.
     package func first(_ name: String) -> String? {
         firstPlace(name).map { text(lines[$0].value) }
     }
 
-    /// The bytes of the first value under that name, not copied; nil when there is none.
+    /// The bytes of the first value of that name, not copied; nil when there is none.
     package func value(_ name: String) -> ArraySlice<UInt8>? {
         firstPlace(name).map { bytes[lines[$0].value] }
     }
@@ -67,7 +67,7 @@ package struct Fields: Sendable {
         return bytes[lines[only].value]
     }
 
-    /// How often that name is there. Of two there is often no telling which one counts.
+    /// The number of fields of that name. With two it is often undefined which one counts.
     package func count(of name: String) -> Int {
         var count = 0
         forEachPlace(name) { _ in
@@ -77,7 +77,7 @@ package struct Fields: Sendable {
         return count
     }
 
-    /// Every value under that name, in order.
+    /// Every value of that name, in order.
     package func values(_ name: String) -> [String] {
         var values: [String] = []
         forEachPlace(name) { place in
@@ -113,7 +113,7 @@ package struct Fields: Sendable {
 
     // MARK: - Bytes
 
-    /// A field line that was received, its name and value checked.
+    /// Appends a received field line whose name and value are already checked.
     mutating func append(_ line: FieldLine, of received: [UInt8]) {
         received.withUnsafeBufferPointer { received in
             if let whole = Fields.asKept(line, of: received) {
@@ -126,7 +126,7 @@ package struct Fields: Sendable {
         }
     }
 
-    /// The line with its CRLF where it came in the form in which it is kept, as most do: that is one piece to copy.
+    /// The line with its CRLF if it was received in the stored form, as most are: then it is copied in one piece.
     private static func asKept(
         _ line: FieldLine, of received: UnsafeBufferPointer<UInt8>
     ) -> UnsafeBufferPointer<UInt8>? {
@@ -161,7 +161,7 @@ package struct Fields: Sendable {
         }
     }
 
-    /// Answers where the value begins.
+    /// Returns the offset of the value.
     @discardableResult
     private mutating func appendChecked(
         _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>
@@ -172,7 +172,7 @@ package struct Fields: Sendable {
         bytes.append(UInt8(ascii: ":"))
         bytes.append(Grammar.space)
         bytes.append(contentsOf: value)
-        // No field is longer than 4 GiB: those received have a limit, those sent are ours.
+        // No field exceeds 4 GiB: received ones have a limit, sent ones are ours.
         lines.append(
             Line(
                 nameStart: UInt32(clamping: start), nameEnd: UInt32(clamping: start + name.count),
@@ -182,7 +182,8 @@ package struct Fields: Sendable {
         return start + name.count + 2
     }
 
-    /// A phone's request has six to ten fields, most of their bytes in the token; one allocation each then holds them.
+    /// A phone's request has six to ten fields, most of their bytes in the token; one allocation each suffices
+    /// then.
     private static let usualCount = 10
     private static let usualBytes = 480
 
@@ -199,7 +200,7 @@ package struct Fields: Sendable {
         return first
     }
 
-    /// Until the closure says false.
+    /// Stops when the closure returns false.
     @inline(__always)
     private func forEachPlace(_ name: String, _ body: (Int) -> Bool) {
         let length = name.utf8.count
@@ -208,7 +209,7 @@ package struct Fields: Sendable {
         }
     }
 
-    /// Lengths tell most names apart.
+    /// Most names differ in length.
     private func isNamed(_ line: Line, _ name: String) -> Bool {
         var name = name
         return name.withUTF8 { name in

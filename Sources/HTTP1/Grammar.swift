@@ -1,12 +1,12 @@
-// The bytes that RFC 9110, RFC 9112 and RFC 3986 allow, each set beside the rule it comes from. Everything here
-// works on bytes: no Character, no locale, no case folding beyond ASCII. It knows nothing of messages.
+// The bytes that RFC 9110, RFC 9112 and RFC 3986 allow, each set next to the rule it comes from. Everything here
+// works on bytes: no Character, no locale, no case folding beyond ASCII. Knows nothing of messages.
 
 /// A set of ASCII bytes as two words, so that a test is a shift and a mask; bytes from 0x80 up are never in it.
 /// The words are checked against the quoted grammar, byte by byte, in GrammarTests.
 struct ByteSet: Sendable {
-    /// Bit n stands for byte n.
+    /// Bit n is byte n.
     let from0: UInt64
-    /// Bit n stands for byte 64 + n.
+    /// Bit n is byte 64 + n.
     let from64: UInt64
 
     @inline(__always)
@@ -25,7 +25,7 @@ enum Grammar {
     /// ```
     static let tokenBytes = ByteSet(from0: 0x03FF_6CFA_0000_0000, from64: 0x57FF_FFFF_C7FF_FFFE)
 
-    /// RFC 3986 section 3.3, without "%", which starts a triplet and is looked at by itself:
+    /// RFC 3986 section 3.3, without "%", which starts a triplet and is checked separately:
     /// ```
     /// absolute-path = 1*( "/" segment )          (RFC 9110 section 4.1)
     /// segment       = *pchar
@@ -95,7 +95,7 @@ extension UInt64 {
         (self &- Self.everyByte &* UInt64(limit)) & ~self & Self.everyHighBit != 0
     }
 
-    /// Whether one of the eight bytes is that one.
+    /// Whether one of the eight bytes equals `byte`.
     @inline(__always)
     fileprivate func hasByte(_ byte: UInt8) -> Bool {
         (self ^ (Self.everyByte &* UInt64(byte))).hasByte(below: 1)
@@ -113,7 +113,7 @@ extension Grammar {
         return true
     }
 
-    /// True when that range spells `word`, which is given in lower case, in any case.
+    /// True when that range equals `word`, which is given in lower case, ignoring case.
     static func matches(_ bytes: [UInt8], _ range: Range<Int>, _ word: StaticString) -> Bool {
         guard range.count == word.utf8CodeUnitCount else { return false }
         return word.withUTF8Buffer { letters in
@@ -124,7 +124,8 @@ extension Grammar {
         }
     }
 
-    /// True when all bytes of the range may be in a field value. Eight at a time: a token has hundreds.
+    /// True when all bytes of the range are allowed in a field value. Eight at a time: an access token has
+    /// hundreds.
     static func areFieldValueBytes(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {
         bytes.withUnsafeBytes { bytes in
             precondition(range.lowerBound >= 0 && range.upperBound <= bytes.count)
@@ -168,14 +169,14 @@ extension Grammar {
         return lower..<upper
     }
 
-    /// The first place of that byte in the range.
+    /// The first index of that byte in the range.
     static func firstIndex(of byte: UInt8, _ bytes: [UInt8], _ range: Range<Int>) -> Int? {
         for index in range where bytes[index] == byte { return index }
         return nil
     }
 
-    /// Calls `body` with every comma-separated element, whitespace trimmed and empty elements included
-    /// (RFC 9110 section 5.6.1: `#element`). Quoted strings are not looked into.
+    /// Calls `body` with every comma-separated element, whitespace trimmed and empty elements included (RFC 9110
+    /// section 5.6.1: `#element`). Quoted strings are not parsed.
     static func forEachListElement(_ bytes: [UInt8], _ range: Range<Int>, _ body: (Range<Int>) -> Void) {
         var lower = range.lowerBound
         while let comma = firstIndex(of: UInt8(ascii: ","), bytes, lower..<range.upperBound) {

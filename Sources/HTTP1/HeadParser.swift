@@ -1,11 +1,11 @@
-// The lines of a request head, one after the other, into a RequestHead (RFC 9112 sections 3 and 5). It is given
-// whole lines and knows nothing of buffers, of content or of what came before.
+// Parses the lines of a request head, one after the other, into a RequestHead (RFC 9112 sections 3 and 5). Gets
+// complete lines and knows nothing of buffers, of content or of earlier requests.
 //
-// What a typical head allocates: the two arrays of its fields, and a string when the path is longer than the 15 bytes
-// that Swift keeps inside one. Host, Content-Length and Connection are judged as bytes.
+// Allocations for a typical head: the two arrays of its fields, and a string when the path is longer than the 15
+// bytes that Swift stores inline. Host, Content-Length and Connection are evaluated as bytes.
 
 struct HeadParser: Sendable {
-    /// Known as soon as the method was read, even when the rest of the line is refused: the refusal of a HEAD has
+    /// Known as soon as the method is read, even when the rest of the line is rejected: the refusal of a HEAD has
     /// no content either (RFC 9110 section 9.3.2).
     private(set) var method: Method?
     private var target = RequestTarget(path: "")
@@ -15,13 +15,13 @@ struct HeadParser: Sendable {
     private var options = ConnectionOptions()
     private var hasHost = false
     private var expectsContinue = false
-    /// What is wrong with the target. Told after the fields, which say under which id.
+    /// The error in the target. Reported only after the fields are read, which contain the request id.
     private var targetRefusal: Refusal?
 
     // MARK: Request line
 
     /// `request-line = method SP request-target SP HTTP-version` (RFC 9112 section 3), single spaces only. The
-    /// version is judged before the target, so that the HTTP/2 preface `PRI * HTTP/2.0` gets its 505.
+    /// version is checked before the target, so that the HTTP/2 preface `PRI * HTTP/2.0` gets its 505.
     mutating func readRequestLine(_ bytes: [UInt8], _ line: Range<Int>, limits: Limits) throws(Refusal) {
         let space = Grammar.firstIndex(of: Grammar.space, bytes, line)
         let methodRange = line.lowerBound..<(space ?? line.upperBound)
@@ -55,7 +55,7 @@ struct HeadParser: Sendable {
         minorVersion = bytes[lower + 7] == UInt8(ascii: "0") ? 0 : 1
     }
 
-    /// What to answer to a request line over the limit: whose fault it is shows in the bytes that are allowed.
+    /// The refusal of a request line over the limit: the bytes within the limit show which part is too long.
     mutating func refusalOfLongRequestLine(_ bytes: [UInt8], _ start: Range<Int>, limits: Limits) -> Refusal {
         let space = Grammar.firstIndex(of: Grammar.space, bytes, start)
         let methodRange = start.lowerBound..<(space ?? start.upperBound)
@@ -79,7 +79,7 @@ struct HeadParser: Sendable {
         fields.append(field, of: bytes)
     }
 
-    /// The fields that the connection itself depends on, told apart by length first.
+    /// The fields that the connection itself depends on, distinguished by length first.
     private mutating func judge(_ bytes: [UInt8], _ field: FieldLine) throws(Refusal) {
         switch field.name.count {
         case 4 where Grammar.matches(bytes, field.name, "host"):
@@ -104,7 +104,7 @@ struct HeadParser: Sendable {
         hasHost = true
     }
 
-    /// RFC 9110 section 10.1.1: the one expectation there is, in any case; any other is 417.
+    /// RFC 9110 section 10.1.1: the only defined expectation, in any case; any other is 417.
     private mutating func readExpect(_ bytes: [UInt8], _ value: Range<Int>) throws(Refusal) {
         guard Grammar.matches(bytes, value, "100-continue") else {
             throw Refusal(.expectationFailed, "The only expectation met here is 100-continue.")
@@ -114,7 +114,7 @@ struct HeadParser: Sendable {
 
     // MARK: The empty line
 
-    /// The head, once the empty line was read.
+    /// Returns the head, once the empty line has been read.
     func finish() throws(Refusal) -> RequestHead {
         if let targetRefusal { throw targetRefusal }
         guard minorVersion == 0 || hasHost else {

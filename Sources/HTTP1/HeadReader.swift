@@ -1,5 +1,5 @@
-// The head of one request, taken from the input as its lines come (RFC 9112 section 2): which line is which, how many
-// there may be and how long. What a line says is HeadParser's business.
+// Reads the head of one request from the input, line by line (RFC 9112 section 2): which line is which, how many
+// there may be and how long. HeadParser interprets the lines.
 
 struct HeadReader: Sendable {
     private var parser = HeadParser()
@@ -8,19 +8,19 @@ struct HeadReader: Sendable {
     private var emptyLines = 0
     private var fieldSectionBytes = 0
 
-    /// Of the field lines read so far.
+    /// The field lines read so far.
     var fields: Fields { parser.fields }
-    /// Known as soon as it was read, whatever became of the rest.
+    /// Known as soon as it is read, whatever happens to the rest.
     var method: Method? { parser.method }
 
-    /// The same, also where the input ends before the line does.
+    /// The same, also when the input ends before the line does.
     func method(in input: InputBuffer) -> Method? {
         if let method { return method }
         let space = Grammar.firstIndex(of: Grammar.space, input.bytes, input.available)
         return space.map { Method(Grammar.text(input.bytes, input.available.lowerBound..<$0)) }
     }
 
-    /// Takes the lines that are there. nil when they are not all of the head.
+    /// Reads the available lines. nil while the head is incomplete.
     mutating func read(_ input: inout InputBuffer, limits: Limits) throws(Refusal) -> RequestHead? {
         if !hasRequestLine {
             guard try readRequestLine(&input, limits: limits) else { return nil }
@@ -42,8 +42,8 @@ struct HeadReader: Sendable {
         }
     }
 
-    /// False when it is not there yet. The first byte is judged at once: who speaks TLS to this port is told so
-    /// without waiting for a line feed.
+    /// False when it is incomplete. The first byte is checked at once: a client that speaks TLS to this port is
+    /// rejected without waiting for a line feed.
     private mutating func readRequestLine(_ input: inout InputBuffer, limits: Limits) throws(Refusal) -> Bool {
         while true {
             if let first = input.available.first, !Grammar.tokenBytes.contains(input.bytes[first]),

@@ -1,12 +1,12 @@
-// Bytes received and not yet interpreted, handed out by line or by count. Each byte is looked at once for the end
-// of its line however small the pieces are in which it comes, and moved at most once on average. Knows no HTTP
-// beyond CRLF (RFC 9112 section 2.2: a bare CR is left for the grammar to refuse, a bare LF never ends a line).
+// Received bytes that are not yet interpreted, read by line or by count. Each byte is searched once for the end of
+// its line however small the reads are, and moved at most once on average. Knows no HTTP beyond CRLF (RFC 9112
+// section 2.2: a bare CR is left for the grammar to reject, a bare LF never ends a line).
 
 struct InputBuffer: Sendable {
     enum Line: Hashable {
-        /// No end in sight yet.
+        /// No line end received yet.
         case incomplete
-        /// Longer than allowed, whether its end is in sight or not.
+        /// Longer than allowed, whether its end was received or not.
         case tooLong
         /// Ends in LF without CR.
         case bareLineFeed
@@ -16,10 +16,10 @@ struct InputBuffer: Sendable {
 
     private(set) var bytes: [UInt8] = []
     private var start = 0
-    /// Where the search for LF goes on; never before `start`.
+    /// Where the search for LF continues; never before `start`.
     private var searched = 0
 
-    /// What has not been taken yet.
+    /// The bytes not taken yet.
     var available: Range<Int> { start..<bytes.count }
 
     mutating func append(_ new: UnsafeRawBufferPointer) {
@@ -27,8 +27,8 @@ struct InputBuffer: Sendable {
         bytes.append(contentsOf: new)
     }
 
-    /// Takes the next line, CRLF included, when it is there and no longer than that without its CRLF. The answer
-    /// is the same wherever the bytes were cut.
+    /// Takes the next line, CRLF included, if it is complete and, without its CRLF, not longer than `bytesMax`. The
+    /// result does not depend on where the bytes were split.
     mutating func takeLine(bytesMax: Int) -> Line {
         let end = bytes.count
         let index = Grammar.endOfLine(bytes, from: searched)
@@ -54,7 +54,7 @@ struct InputBuffer: Sendable {
         searched = 0
     }
 
-    /// Between requests: gives a large empty buffer back.
+    /// Called between requests: frees a large empty buffer.
     mutating func releaseIfIdle() {
         if available.isEmpty, bytes.capacity > Limits.idleBufferBytesMax { removeAll() }
     }
@@ -64,7 +64,7 @@ struct InputBuffer: Sendable {
         searched = start
     }
 
-    /// Drops what was taken once it is at least half of the buffer, so that no byte moves often.
+    /// Drops taken bytes once they are at least half of the buffer, so that no byte moves often.
     private mutating func makeRoom() {
         guard start > 0, start >= bytes.count - start else { return }
         if start == bytes.count {

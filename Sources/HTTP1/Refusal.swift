@@ -1,4 +1,4 @@
-/// Why a request is not served: the status to answer with and a sentence for the client that never repeats its
+/// Why a request is rejected: the status of the response and a sentence for the client that never repeats its
 /// input. After it nothing more of that connection is interpreted (RFC 9112 sections 2.2, 6.3 and 11.2).
 package struct Refusal: Error, Hashable, Sendable {
     package var status: Status

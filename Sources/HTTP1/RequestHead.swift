@@ -1,7 +1,7 @@
-/// A request up to its empty line, checked: its users need not check its form again.
+/// A request up to its empty line, validated: its users need not check its form again.
 package struct RequestHead: Hashable, Sendable {
     package var method: Method
-    /// Decoded once and in its only form (see RequestTarget): starts with "/", or is "*" for `OPTIONS *`.
+    /// Decoded once, in the canonical form (see RequestTarget): starts with "/", or is "*" for `OPTIONS *`.
     package var path: String
     /// What follows "?", raw and possibly empty; nil when there is no "?".
     package var query: String?
@@ -9,12 +9,12 @@ package struct RequestHead: Hashable, Sendable {
     var targetAuthority: String?
     /// 0 or 1; a higher minor version counts as 1 (RFC 9110 section 2.5).
     package var minorVersion: Int
-    /// In the order they came, repeats kept, whitespace around values removed.
+    /// In the order received, repeats included, whitespace around values removed.
     package var fields: Fields
     package var framing: BodyFraming
     /// The client waits for 100 (Continue) before it sends content; never true for 1.0 (RFC 9110 section 10.1.1).
     package var expectsContinue: Bool
-    /// What the client's version and Connection fields allow; the server may still close.
+    /// Whether the client's version and Connection fields allow keep-alive; the server may still close.
     package var keepAlive: Bool
 
     /// Host and optional port as the client wrote them: from the target in absolute-form, else from Host; empty

@@ -2,16 +2,16 @@
 // ```
 // request-target = origin-form / absolute-form / authority-form / asterisk-form
 // ```
-// Paths are percent-decoded once. Whatever two servers could read as different resources is refused with 400
-// instead of mended, since a proxy in front may have judged the other reading; clients resolve these before they
-// send (RFC 3986 section 5.2.4):
+// Paths are percent-decoded once. Anything that two servers could read as different resources is rejected with 400
+// instead of normalised, since a proxy in front may have checked the other reading; clients resolve these before
+// they send (RFC 3986 section 5.2.4):
 //   - "." and ".." as a segment, plain or encoded
 //   - an empty segment ("//"); a single "/" at the end is kept and means another path
-//   - %2F and %5C, separators in disguise
-//   - %00 to %1F and %7F, which no name contains and every log fears
+//   - %2F and %5C, encoded separators
+//   - %00 to %1F and %7F, which no name contains and which corrupt logs
 //   - bytes that are not UTF-8 once decoded
 // So "/a%62c" and "/abc" arrive as "/abc", "%252F" as the three characters "%2F", and nothing arrives in two forms.
-// The query is checked for its bytes and left raw: only who reads a parameter knows what "+" means in it.
+// The bytes of the query are checked and left undecoded: only the reader of a parameter knows what "+" means in it.
 
 struct RequestTarget: Sendable {
     var path: String
@@ -36,8 +36,8 @@ struct RequestTarget: Sendable {
 
     private static let malformed = Refusal(.badRequest, "The request target is malformed.")
 
-    /// `authority-form = uri-host ":" port`, which goes with CONNECT alone. This server opens no tunnels, and what
-    /// follows a CONNECT is not HTTP, so it ends here (RFC 9110 section 9.3.6).
+    /// `authority-form = uri-host ":" port`, used with CONNECT only. This server opens no tunnels, and what follows
+    /// a CONNECT is not HTTP, so it ends here (RFC 9110 section 9.3.6).
     private static func refusalOfConnect(_ bytes: [UInt8], _ range: Range<Int>) -> Refusal {
         guard Authority.isValid(bytes, range), let last = range.last, Grammar.isDigit(bytes[last]),
             Grammar.firstIndex(of: UInt8(ascii: ":"), bytes, range) != nil

@@ -1,16 +1,16 @@
-// The bytes of a response head, and of chunks (RFC 9112 sections 4, 6 and 7). It writes what it is told; whether a
-// response may be sent, and how its content is framed, is decided in ServerConnection.
+// Encodes a response head, and chunks (RFC 9112 sections 4, 6 and 7). Encodes what it is given; ServerConnection
+// decides whether a response may be sent, and how its content is framed.
 //
-// Nothing that a handler passes can end a line early: Fields sees to it. Fields that describe the connection and the
-// framing are written here alone; a handler's are left out.
+// No value from a handler can end a line early: Fields prevents it. Fields that describe the connection and the
+// framing are written only here; a handler's are left out.
 
 /// How the end of a response's content is known (RFC 9112 section 6.3).
 enum ResponseFraming: Hashable, Sendable {
     case length(Int)
     case chunked
-    /// HTTP/1.0 does not know chunked: the content ends with the connection.
+    /// HTTP/1.0 does not support chunked: the content ends with the connection.
     case untilClose
-    /// 204, 304, and a stream in answer to HEAD: neither a length nor content.
+    /// 204, 304, and a stream in response to HEAD: neither a length nor content.
     case noContent
 }
 
@@ -41,7 +41,7 @@ enum ResponseEncoder {
         append("\r\n", into: &output)
     }
 
-    /// One chunk. An empty one would be the last, so that `content` must not be empty.
+    /// One chunk. `content` must not be empty, since an empty chunk is the last one.
     static func appendChunk(_ content: [UInt8], into output: inout [UInt8]) {
         output.append(contentsOf: String(content.count, radix: 16).utf8)
         append("\r\n", into: &output)
@@ -58,7 +58,7 @@ enum ResponseEncoder {
     }
 
     /// `status-line = HTTP-version SP status-code SP [ reason-phrase ]`. The version is the server's own, also in
-    /// answer to HTTP/1.0 (RFC 9110 section 6.2).
+    /// response to HTTP/1.0 (RFC 9110 section 6.2).
     private static func appendStatusLine(_ status: Status, into output: inout [UInt8]) {
         if status == .ok { return append("HTTP/1.1 200 OK\r\n", into: &output) }
         append("HTTP/1.1 ", into: &output)
@@ -68,7 +68,7 @@ enum ResponseEncoder {
         append("\r\n", into: &output)
     }
 
-    /// Beginning and value of a line that is ours, and its CRLF.
+    /// A line of our own: its beginning, its value and CRLF.
     private static func append(_ beginning: StaticString, _ value: String, into output: inout [UInt8]) {
         append(beginning, into: &output)
         var value = value
@@ -76,7 +76,7 @@ enum ResponseEncoder {
         append("\r\n", into: &output)
     }
 
-    /// A handler's lines, all at once when none of them is the connection's to write.
+    /// A handler's lines, in one copy when none of them is reserved for the connection.
     private static func append(_ fields: Fields, withRequestID: Bool, into output: inout [UInt8]) {
         let bytes = fields.bytes
         let isLeftOut = { (line: Fields.Line) in isOwned(bytes, line.name, withRequestID: withRequestID) }

@@ -1,5 +1,5 @@
-// One connection of an HTTP/1.1 server, without the connection: bytes in, events out; a response in, bytes out
-// (RFC 9112, RFC 9110). It never sees a descriptor, a clock or a route. Who owns it reads and writes, keeps the
+// The protocol of one HTTP/1.1 server connection, without I/O: bytes in, events out; a response in, bytes out (RFC
+// 9112, RFC 9110). It never sees a descriptor, a clock or a route. Its owner reads and writes, enforces the
 // deadlines, and asks for the next event.
 //
 // Theory of operation. Two sides move, and they meet once per request:
@@ -10,37 +10,37 @@
 //
 //   answering   notDue -> due -> (streaming ->) answered
 //
-// `.head` makes an answer due. When the request is complete and answered, both sides start over with the bytes that
-// are left: that is pipelining, one request at a time. The connection ends instead - `closed`, whatever is left is
-// dropped unread - when one of these holds:
+// `.head` makes a response due. When the request is complete and answered, both sides start over with the remaining
+// bytes: this is pipelining, one request at a time. The connection ends instead (`closed`, remaining bytes are
+// dropped unread) when one of these holds:
 //   - the request was refused: after broken framing no byte has a known meaning (section 6.3)
 //   - it was answered before it was complete: the rest of its content would be read as a request
 //   - the client or the server asked for close (section 9.6), or the end of the response is the end of the
 //     connection (content of unknown length to HTTP/1.0)
 //
-// What a caller can get wrong does no harm: bytes after the end are dropped, an answer that is not due encodes
-// nothing and says so, and `nextEvent()` repeats `.responseDue` until the answer was encoded.
-// The same bytes give the same events however they were cut, except that `.body` may come in other pieces.
+// Misuse by a caller is harmless: bytes after the end are dropped, a response that is not due encodes nothing and
+// returns false, and `nextEvent()` repeats `.responseDue` until the response is encoded. The same bytes give the
+// same events however they were split, except that `.body` may come in other pieces.
 
-/// Not copyable: its buffers belong to one connection, and a copy made by accident costs more than a request.
+/// Not copyable: its buffers belong to one connection, and an accidental copy costs more than a request.
 package struct ServerConnection: ~Copyable, Sendable {
     package enum Event: Hashable, Sendable {
-        /// Read on, then ask again.
+        /// Read more, then ask again.
         case needMoreData
         case head(RequestHead)
         /// The next bytes of the content, never empty.
         case body([UInt8])
         /// The request is complete. Trailers are empty unless the content was chunked.
         case end(trailers: Fields)
-        /// Answer with this, then close. At most once, and the last that is said about any request.
+        /// Respond with this, then close. At most once, and the last event of any request.
         case refused(Refusal)
-        /// The request was handed out; nothing follows until its answer was encoded.
+        /// The request was delivered; nothing follows until its response is encoded.
         case responseDue
         /// The peer closed between two requests.
         case endOfStream
         /// The peer closed inside a request.
         case truncated
-        /// Nothing follows; what arrives is dropped. Flush, then close.
+        /// Nothing follows; received bytes are dropped. Flush, then close.
         case closed
     }
 
@@ -48,11 +48,11 @@ package struct ServerConnection: ~Copyable, Sendable {
     package enum Phase: Hashable, Sendable {
         /// Between requests, nothing received.
         case idle
-        /// Some of a head was received.
+        /// A part of a head was received.
         case head
-        /// The head was handed out, its content is not complete.
+        /// The head was delivered, its content is not complete.
         case content
-        /// The request is complete or refused, its answer is not.
+        /// The request is complete or refused, its response is not.
         case response
         case closed
     }
@@ -79,7 +79,7 @@ package struct ServerConnection: ~Copyable, Sendable {
     private var input = InputBuffer()
     private var inputEnded = false
 
-    // Of the request in hand.
+    // State of the current request.
     private var head = HeadReader()
     private(set) var minorVersion = 1
     private var chunks = ChunkedDecoder()
@@ -87,7 +87,7 @@ package struct ServerConnection: ~Copyable, Sendable {
     private var refusal: Refusal?
     private var waitsForContinue = false
 
-    /// The connection ends with the response in hand. May turn true until that response is begun, never back.
+    /// The connection ends with the current response. May become true until that response begins; never reset.
     package private(set) var mustClose = false
 
     package init(limits: Limits = Limits()) {
@@ -97,7 +97,7 @@ package struct ServerConnection: ~Copyable, Sendable {
 
     // MARK: Receiving
 
-    /// Appends what was read. Read only after `.needMoreData`, and the buffer stays below one field section plus
+    /// Appends received bytes. Read only after `.needMoreData`; then the buffer stays below one field section plus
     /// one read.
     package mutating func receive(_ bytes: UnsafeRawBufferPointer) {
         guard !inputEnded, receiving != .refused, receiving != .closed else { return }
@@ -108,12 +108,12 @@ package struct ServerConnection: ~Copyable, Sendable {
         Array(bytes).withUnsafeBytes { receive($0) }
     }
 
-    /// The peer will send no more. What was received before is still served.
+    /// The peer sends no more. What was received before is still served.
     package mutating func receiveEndOfStream() {
         inputEnded = true
     }
 
-    /// Moves on as far as the bytes allow.
+    /// Advances as far as the received bytes allow.
     package mutating func nextEvent() -> Event {
         do throws(Refusal) {
             switch receiving {
@@ -135,9 +135,9 @@ package struct ServerConnection: ~Copyable, Sendable {
         }
     }
 
-    /// The longest content that this request may have; call it between `.head` and the next event. It can lower
+    /// Limits the content of this request; call it between `.head` and the next event. It can lower
     /// `Limits.bodyBytesMax`, not raise it. Longer content, declared or received, ends in a refusal with 413,
-    /// before any of it is handed out when its length was declared.
+    /// before any of it is delivered when its length was declared.
     package mutating func limitBody(toBytes bytesMax: Int) {
         guard answering == .due else { return }
         contentBytesMax = min(contentBytesMax, max(0, bytesMax))
@@ -157,23 +157,23 @@ package struct ServerConnection: ~Copyable, Sendable {
         }
     }
 
-    /// Received and not interpreted yet: the rest of this request, or the next ones.
+    /// Received but not interpreted yet: the rest of this request, or the next ones.
     package var bufferedBytes: Int { input.available.count }
 
-    /// The field lines of the request in hand, as far as they were read; of a refused one, those before the fault.
+    /// The field lines of the current request read so far; of a refused one, those before the error.
     package var receivedFields: Fields { head.fields }
 
-    /// What was received of the request in hand names a method that changes nothing (RFC 9110 section 9.2.1).
+    /// Whether the received part of the current request has a safe method (RFC 9110 section 9.2.1).
     package var isSafeRequest: Bool {
         let method = head.method(in: input)
         return method == .get || method == .head || method == .options
     }
 
-    /// The memory that the input buffer takes, what was interpreted already included.
+    /// The capacity of the input buffer, including interpreted bytes.
     package var inputCapacityBytes: Int { input.bytes.capacity }
 
-    /// The client waits for 100 (Continue): none of the content that it announced has come, and it is not refused.
-    /// Ask after `.needMoreData`: the limits of the route have been applied by then (RFC 9110 section 10.1.1).
+    /// The client waits for 100 (Continue): none of the announced content has arrived, and it is not refused. Ask
+    /// after `.needMoreData`: the limits of the route are applied by then (RFC 9110 section 10.1.1).
     package var isContinueDue: Bool {
         guard waitsForContinue, answering == .due, refusal == nil, input.available.isEmpty else { return false }
         return switch receiving {
@@ -210,7 +210,7 @@ extension ServerConnection {
         return .body(Array(input.bytes[range]))
     }
 
-    /// What was decoded before a refusal is handed out first, so that the events do not depend on the cuts.
+    /// What was decoded before a refusal is delivered first, so that the events do not depend on the splits.
     private mutating func readChunks() throws(Refusal) -> Event {
         if let refusal { throw refusal }
         var content: [UInt8] = []
@@ -259,11 +259,11 @@ extension ServerConnection {
 // MARK: - Transitions of the answering side
 
 extension ServerConnection {
-    /// RFC 9110 section 9.3.2: known from the request line on, whatever became of the rest.
+    /// RFC 9110 section 9.3.2: known from the request line on, whatever happens to the rest.
     var answersHead: Bool { head.method == .head }
 
-    /// Begins the one answer of this request. Also before any head, for a 408 or a 503 that ends the connection.
-    /// False when no answer is due.
+    /// Begins the one response of this request. Also before any head, for a 408 or a 503 that ends the connection.
+    /// False when no response is due.
     mutating func beginAnswer(close: Bool, framing: ResponseFraming) -> Bool {
         guard receiving != .closed, answering == .due || answering == .notDue else { return false }
         mustClose = mustClose || close || framing == .untilClose || receiving != .complete
@@ -281,7 +281,7 @@ extension ServerConnection {
         }
     }
 
-    /// False when nobody waits for it.
+    /// False when the client does not wait for it.
     mutating func takeContinue() -> Bool {
         let isDue = isContinueDue
         waitsForContinue = false

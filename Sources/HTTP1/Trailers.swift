@@ -1,9 +1,9 @@
-// Field lines after chunked content (RFC 9110 section 6.5). They are handed out apart from the header fields and
-// never merged into them. Fields that frame, route, authenticate or describe the content come too late there and
-// are refused (section 6.5.1), since a server that did merge them would have read another request.
+// Field lines after chunked content (RFC 9110 section 6.5). They are delivered separately from the header fields
+// and never merged into them. Fields that frame, route, authenticate or describe the content come too late there
+// and are rejected (section 6.5.1), since a server that merged them would have read another request.
 
 enum Trailers {
-    /// In lower case, as they are compared.
+    /// In lower case, as compared.
     private static let refused: [StaticString] = [
         "transfer-encoding", "content-length", "host", "connection", "keep-alive", "proxy-connection", "te",
         "trailer", "upgrade", "max-forwards", "forwarded", "x-forwarded-for", "x-forwarded-host",
