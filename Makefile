@@ -13,7 +13,7 @@ run: ## install what is missing, build, serve on 127.0.0.1:8080 (HTTP_PORT) and 
 test: ## every test: unit, then integration without and with Redis
 	@scripts/test
 
-test-unit: ## swift test, warnings are errors
+test-unit: ## the unit tests; warnings are errors
 	@scripts/test unit
 
 test-integration: ## the built server over HTTP, without and with Redis

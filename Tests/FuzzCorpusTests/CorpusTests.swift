@@ -1,5 +1,5 @@
 // Every input of Fuzz/Corpus is run through its fuzz target, so that what a fuzzer once found, or was given to start
-// from, is tried in every `swift test`. A target that throws has found a broken promise; a crash ends the run.
+// from, is tried in every run of the unit tests. A target that throws has found a broken promise; a crash ends the run.
 
 import Foundation
 import FuzzTargets

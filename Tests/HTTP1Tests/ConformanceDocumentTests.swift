@@ -1,5 +1,5 @@
 // docs/http-conformance.md is written from the tables, and this test fails when it differs from them.
-// To write it anew: WRITE_DOCS=1 swift test --filter ConformanceDocumentTests
+// To write it anew: WRITE_DOCS=1 make test-one TEST=ConformanceDocumentTests
 
 import Foundation
 import Testing
@@ -60,7 +60,7 @@ import Testing
         What the server answers to which bytes, by section: `9112` is RFC 9112 (HTTP/1.1), `9110` RFC 9110 (HTTP
         semantics), `3986` RFC 3986 (URIs), `6585` RFC 6585 (431). Each line is a test: its bytes are delivered whole,
         cut in two at every byte, byte by byte, and glued to a next request. This page is written from those tables
-        (`Tests/HTTP1Tests/*Cases.swift`); `WRITE_DOCS=1 swift test --filter ConformanceDocumentTests` writes it anew.
+        (`Tests/HTTP1Tests/*Cases.swift`); `WRITE_DOCS=1 make test-one TEST=ConformanceDocumentTests` writes it anew.
 
         In the answers, *served* is a 200 to the request as a handler sees it - `<...>` is its content, `[...]` a
         trailer field - with the connection left open unless it says *closed*. A bare status is a refusal: it goes out
