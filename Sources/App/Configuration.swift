@@ -127,6 +127,10 @@ enum Variables {
         "HTTP_BODY_BYTES_PER_SECOND_MIN", .http, default: 500, in: 1...1_000_000_000,
         "The slowest sender of a body that is waited for.")
 
+    static let bodyTimeMaxSeconds = Variable<Int>.integer(
+        "HTTP_BODY_TIME_MAX_SECONDS", .http, default: 180, in: 1...86_400,
+        "The longest time for one body, however many of its bytes arrive; then 503.")
+
     static let idleTimeoutSeconds = Variable<Int>.integer(
         "HTTP_IDLE_TIMEOUT_SECONDS", .http, default: 75, in: 1...86_400,
         "How long a connection may be without a request; longer than the proxy in front keeps its own.")
@@ -278,6 +282,7 @@ enum Variables {
             shutdownTimeoutSeconds,
             hosts, port, unixSocket, eventLoops, connectionsMax, connectionsPerAddressMax, trustedProxies,
             trustedProxiesField, corsAllowedOrigins, headerTimeoutSeconds, bodyTimeoutSeconds, bodyBytesPerSecondMin,
+            bodyTimeMaxSeconds,
             idleTimeoutSeconds, writeStallTimeoutSeconds, outputBufferBytes, bufferedBytesMax,
             databasePath, eventRetentionDays, auditRetentionDays, redis, redisTimeoutMilliseconds,
             jwtSecret, jwtPrivateKeyFile, jwtIssuer, jwtAudience, jwtTrustExternal, accessTokenTTLSeconds,

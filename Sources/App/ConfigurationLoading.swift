@@ -143,6 +143,7 @@ extension Configuration.HTTP.Timeouts {
         headerTimeoutSeconds = reading.value(of: Variables.headerTimeoutSeconds)
         bodyTimeoutSeconds = reading.value(of: Variables.bodyTimeoutSeconds)
         bodyBytesPerSecondMin = reading.value(of: Variables.bodyBytesPerSecondMin)
+        bodyTimeMaxSeconds = reading.value(of: Variables.bodyTimeMaxSeconds)
         idleTimeoutSeconds = reading.value(of: Variables.idleTimeoutSeconds)
         writeStallTimeoutSeconds = reading.value(of: Variables.writeStallTimeoutSeconds)
     }

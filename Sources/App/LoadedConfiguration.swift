@@ -36,6 +36,7 @@ struct Configuration: Sendable {
             var headerTimeoutSeconds: Int
             var bodyTimeoutSeconds: Int
             var bodyBytesPerSecondMin: Int
+            var bodyTimeMaxSeconds: Int
             var idleTimeoutSeconds: Int
             var writeStallTimeoutSeconds: Int
         }

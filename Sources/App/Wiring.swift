@@ -244,6 +244,7 @@ extension Configuration.HTTP {
         configuration.crossOrigin = crossOrigin
         configuration.headTimeoutMilliseconds = timeouts.headerTimeoutSeconds * 1000
         configuration.bodyTimeoutMilliseconds = timeouts.bodyTimeoutSeconds * 1000
+        configuration.bodyTimeMaxMilliseconds = timeouts.bodyTimeMaxSeconds * 1000
         configuration.bodyBytesPerSecondMin = timeouts.bodyBytesPerSecondMin
         configuration.idleTimeoutMilliseconds = timeouts.idleTimeoutSeconds * 1000
         configuration.writeStallMilliseconds = timeouts.writeStallTimeoutSeconds * 1000

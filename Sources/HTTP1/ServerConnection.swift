@@ -172,6 +172,15 @@ package struct ServerConnection: ~Copyable, Sendable {
     /// The capacity of the input buffer, including interpreted bytes.
     package var inputCapacityBytes: Int { input.bytes.capacity }
 
+    /// How much more content can arrive: what was announced or, of chunks, what the limit leaves.
+    package var contentBytesLeftMax: Int {
+        switch receiving {
+        case .content(let left): left
+        case .chunks: max(0, contentBytesMax - chunks.contentBytes)
+        default: 0
+        }
+    }
+
     /// The client waits for 100 (Continue): none of the announced content has arrived, and it is not refused. Ask
     /// after `.needMoreData`: the limits of the route are applied by then (RFC 9110 section 10.1.1).
     package var isContinueDue: Bool {

@@ -28,6 +28,9 @@ struct Exchange {
         refusalReason = response.refusalReason
     }
 
+    /// `Route.judge` was called for this request.
+    var isJudged = false
+
     var isRefused: Bool {
         if case .refusal = destination { return true }
         return false

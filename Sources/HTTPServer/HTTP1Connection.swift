@@ -77,6 +77,7 @@ final class HTTP1Connection: @unchecked Sendable, ServesWhileWaiting {
 
     /// Not nil when the connection is over.
     private nonisolated(nonsending) func readMore() async throws(TransportError) -> HTTP1ConnectionState.Ending? {
+        if connectionState.isJudgementDue(), await !isWelcome() { return nil }
         if connectionState.answersInsteadOfReading() {
             try await answer()
             return nil
@@ -91,6 +92,12 @@ final class HTTP1Connection: @unchecked Sendable, ServesWhileWaiting {
             // Bytes may have been served since the wait began.
             return try connectionState.ending(after: error)
         }
+    }
+
+    /// Apart from what waits for bytes, whose frame has no room for a request.
+    @inline(never) private nonisolated(nonsending) func isWelcome() async -> Bool {
+        guard let (judge, request) = connectionState.judging() else { return true }
+        return connectionState.take(await judge(request))
     }
 
     // MARK: - Answering

@@ -15,12 +15,22 @@ extension HTTP1ConnectionState {
     /// Has the budget count so many bytes for this connection. False, and nothing changes, without room for more.
     @inline(never) mutating func hold(_ bytes: Int) -> Bool {
         if bytes > heldBytes {
-            guard serving.bufferBudget.take(bytes - heldBytes) else { return false }
+            guard serving.bufferBudget.take(bytes - heldBytes, for: client) else { return false }
         } else if bytes < heldBytes {
-            serving.bufferBudget.give(heldBytes - bytes)
+            serving.bufferBudget.give(heldBytes - bytes, for: client)
         }
         heldBytes = bytes
         return true
+    }
+
+    /// What is held is that client's part of the budget from now on; nil: nobody's. False without room for it there.
+    mutating func hold(for client: String?) -> Bool {
+        if client == self.client { return true }
+        let bytes = heldBytes
+        serving.bufferBudget.give(bytes, for: self.client)
+        heldBytes = 0
+        self.client = client
+        return hold(bytes)
     }
 
     /// The same for answers that nobody has taken yet. How long to wait for each piece of them, in milliseconds: without
@@ -39,7 +49,8 @@ extension HTTP1ConnectionState {
     @discardableResult
     mutating func holdRequest() -> Bool {
         let input = http.inputCapacityBytes
-        let bytes = (exchange?.request.body.count ?? 0) + (input > HTTP1ConnectionState.uncountedBytes ? input : 0)
+        let bytes = (exchange?.request.body.capacity ?? 0) + (input > HTTP1ConnectionState.uncountedBytes ? input : 0)
+        if exchange == nil, client != nil { _ = hold(for: nil) }
         return bytes == heldBytes || hold(bytes)
     }
 

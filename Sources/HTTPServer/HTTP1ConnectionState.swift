@@ -28,6 +28,8 @@ struct HTTP1ConnectionState: ~Copyable {
     var answeredAt: Deadline?
     /// Taken from the budget.
     var heldBytes = 0
+    /// Whose part of the budget that is: of the request in hand, once its credential was judged.
+    var client: String?
 
     /// What was found while the task waited, and needs it.
     private(set) var stepInHand: Step?
@@ -158,11 +160,51 @@ struct HTTP1ConnectionState: ~Copyable {
 
     private mutating func take(_ bytes: [UInt8]) {
         guard case .handler = exchange?.destination else { return }
-        guard hold(heldBytes + bytes.count) else { return shed() }
-        if exchange?.request.body.isEmpty == true {
+        let held = exchange?.request.body.capacity ?? 0
+        let count = (exchange?.request.body.count ?? 0) + bytes.count
+        if held == 0 {
+            guard hold(heldBytes + bytes.capacity) else { return shed() }
             exchange?.request.body = bytes
-        } else {
-            exchange?.request.body += bytes
+            return
+        }
+        if count > held {
+            // What is allocated is counted, before it is: twice as much, and no more than can still come.
+            let capacity = max(count, min(2 * held, count + http.contentBytesLeftMax))
+            guard hold(heldBytes + capacity - held) else { return shed() }
+            exchange?.request.body.reserveCapacity(capacity)
+        }
+        exchange?.request.body += bytes
+    }
+
+    // MARK: - Judging
+
+    /// The content of the request in hand has not come, and nobody has judged yet whether it may. Ask after
+    /// `.needMoreData`.
+    @inline(never) mutating func isJudgementDue() -> Bool {
+        guard http.phase == .content, let exchange, !exchange.isJudged, case .handler(let placed) = exchange.destination
+        else { return false }
+        return placed.route.judge != nil
+    }
+
+    /// nil when there is nothing to be judged.
+    @inline(never) mutating func judging() -> (judge: RequestJudge, Request)? {
+        guard isJudgementDue(), let exchange, case .handler(let placed) = exchange.destination,
+            let judge = placed.route.judge
+        else { return nil }
+        self.exchange?.isJudged = true
+        return (judge, exchange.request)
+    }
+
+    /// True: the content may come. False: it was refused, and the connection ends with the answer.
+    @inline(never) mutating func take(_ judgement: Judgement) -> Bool {
+        switch judgement {
+        case .refused(let response):
+            send(response, close: true)
+            return false
+        case .welcome(let client):
+            if hold(for: client) { return true }
+            shed("You have too many requests under way.")
+            return false
         }
     }
 
@@ -176,7 +218,7 @@ struct HTTP1ConnectionState: ~Copyable {
             if count == 0 { return false }
             answeredAt = nil
             let step = nextStep()
-            guard case .read = step, !http.isContinueDue, leavesOutputToRound() else {
+            guard case .read = step, !isJudgementDue(), !http.isContinueDue, leavesOutputToRound() else {
                 stepInHand = step
                 return false
             }
@@ -262,7 +304,9 @@ struct HTTP1ConnectionState: ~Copyable {
             contentStart = start
             let received = min(bytesRead - start.bytesRead, 1 << 40)
             let earned = received * 1000 / max(1, serving.configuration.bodyBytesPerSecondMin)
-            return start.at.advanced(byMilliseconds: serving.configuration.bodyTimeoutMilliseconds + earned)
+            let patience = min(
+                serving.configuration.bodyTimeoutMilliseconds + earned, serving.configuration.bodyTimeMaxMilliseconds)
+            return start.at.advanced(byMilliseconds: patience)
         case .idle, .response, .closed:
             let idle = (start ?? .now).advanced(byMilliseconds: serving.configuration.idleTimeoutMilliseconds)
             return min(idle, drainDeadline ?? .never)

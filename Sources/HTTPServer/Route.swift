@@ -3,6 +3,18 @@ package import HTTP1
 /// It runs where it is called, on the connection's loop, and comes back there without asking the runtime for the way.
 package typealias RequestHandler = nonisolated(nonsending) @Sendable (Request) async -> Response
 
+/// What is asked when the head of a request has come and its content has not: whether it may. It runs on the
+/// connection's loop. Not asked when both came at once; so the handler judges again.
+package typealias RequestJudge = nonisolated(nonsending) @Sendable (Request) async -> Judgement
+
+package enum Judgement: Sendable {
+    /// The content is not read; the connection ends with this answer (RFC 9112 section 9.6), which a client that waits for
+    /// 100 (Continue) gets instead of it (RFC 9110 section 10.1.1).
+    case refused(Response)
+    /// `client`: who it is, by the name under which what it makes the server hold is counted.
+    case welcome(client: String?)
+}
+
 /// One method on one path, with what holds for it before its handler runs.
 package struct Route: Sendable {
     package var method: Method
@@ -11,18 +23,21 @@ package struct Route: Sendable {
     /// A longer body is refused with 413 before it is read (or as soon as it is longer).
     package var bodyBytesMax: Int
     package var handler: RequestHandler
+    /// nil: the content may come from anybody.
+    package var judge: RequestJudge?
     /// Asked before the handler, on the connection's loop and without a task of its own: what can be answered from
     /// memory costs no more than that. Must not block. nil: the handler is asked.
     package var atOnce: (@Sendable (Request) -> Response?)?
 
     package init(
         _ method: Method, _ template: String, bodyBytesMax: Int = 64 * 1024,
-        atOnce: (@Sendable (Request) -> Response?)? = nil,
+        judge: RequestJudge? = nil, atOnce: (@Sendable (Request) -> Response?)? = nil,
         handler: @escaping RequestHandler
     ) {
         self.method = method
         self.template = template
         self.bodyBytesMax = bodyBytesMax
+        self.judge = judge
         self.atOnce = atOnce
         self.handler = handler
     }

@@ -25,6 +25,8 @@ package struct ServerConfiguration: Sendable {
     package var headTimeoutMilliseconds = 10_000
     /// A body may take this long, and so much longer as its bytes at `bodyBytesPerSecondMin` do. Over it: 503, of GET 408.
     package var bodyTimeoutMilliseconds = 20_000
+    /// No body may take longer, whatever it earns: a megabyte at 6 KB a second.
+    package var bodyTimeMaxMilliseconds = 180_000
     /// The slowest sender that is waited for; mod_reqtimeout's number.
     package var bodyBytesPerSecondMin = 500
     /// Between requests, and before the first. Longer than the 60 s after which common proxies give up an idle
@@ -40,8 +42,8 @@ package struct ServerConfiguration: Sendable {
     package var drainIdleMilliseconds = 1_000
     /// Answers of pipelined requests are collected up to here, then written before more is parsed.
     package var outputBytesMax = 64 << 10
-    /// Bodies, incomplete requests and answers that nobody takes, held in memory at once over all connections; the
-    /// first 8 KiB of each connection are not counted. A request that does not fit is answered 503, a client that
+    /// Bodies, incomplete requests and answers that nobody takes, as memory that is allocated for them at once over all
+    /// connections, a sixteenth of it for one client whose credential was judged; the first 8 KiB of each connection are not counted. A request that does not fit is answered 503, a client that
     /// does not take its answer at once while there is no room is let go. A quarter of a small server's memory.
     package var bufferedBytesMax = 256 << 20
 

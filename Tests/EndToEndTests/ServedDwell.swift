@@ -92,6 +92,13 @@ final class ServedDwell: Sendable {
             request.receivedAtMilliseconds = clock.now.millisecondsSinceEpoch
             return await handler(request)
         }
+        if let judge = route.judge {
+            route.judge = { request in
+                var request = request
+                request.receivedAtMilliseconds = clock.now.millisecondsSinceEpoch
+                return await judge(request)
+            }
+        }
         return route
     }
 

@@ -1,0 +1,138 @@
+// Whether a request's content may come is asked when its head has: what is refused is not read, what is welcome is
+// counted as its sender's, by the memory that it takes.
+
+import Synchronization
+import Testing
+
+@testable import HTTP1
+@testable import HTTPServer
+@testable import Sockets
+
+@Suite struct JudgedContentTests {
+    /// POST `/judged`: for who names himself in `Authorization`.
+    private static func route(_ asked: Asked = Asked(), bodyBytesMax: Int = 1 << 20) -> Route {
+        Route(
+            .post, "/judged", bodyBytesMax: bodyBytesMax,
+            judge: { request in
+                asked.count.wrappingAdd(1, ordering: .relaxed)
+                guard let name = request.fields.first("Authorization") else {
+                    return .refused(Response(status: .unauthorized, body: .bytes(Array("who?".utf8))))
+                }
+                return .welcome(client: name)
+            },
+            handler: { request in
+                asked.handled.wrappingAdd(1, ordering: .relaxed)
+                return Response(status: .ok, body: .bytes(Array(String(request.body.count).utf8)))
+            })
+    }
+
+    private final class Asked: Sendable {
+        let count = Atomic<Int>(0)
+        let handled = Atomic<Int>(0)
+    }
+
+    private func head(_ length: Int, _ fields: String = "") -> String {
+        "POST /judged HTTP/1.1\r\n\(host)\(fields)Content-Length: \(length)\r\n\r\n"
+    }
+
+    /// Polls for five seconds.
+    private func eventually(_ holds: () -> Bool) async throws {
+        let deadline = Deadline.inSeconds(5)
+        while !holds() {
+            if deadline.hasPassed { throw UnexpectedEnd() }
+            await Task.yield()
+        }
+    }
+
+    @Test func `without a credential the answer comes before the body`() async throws {
+        let asked = Asked()
+        try await withServer([Self.route(asked)]) { test in
+            let client = try await test.connect()
+            try await client.send(head(1 << 20))
+            let answer = try await client.answer()
+            #expect(answer.status == 401)
+            #expect(answer.text == "who?")
+            #expect(answer.fields.first("Connection") == "close")
+            #expect(test.server.standing.bytesHeld == 0)
+
+            let chunked = try await test.connect()
+            try await chunked.send("POST /judged HTTP/1.1\r\n\(host)Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+            #expect(try await chunked.answer().status == 401)
+            #expect(asked.handled.load(ordering: .relaxed) == 0)
+        }
+    }
+
+    @Test func `who waits for 100 gets the refusal instead`() async throws {
+        try await withServer([Self.route()]) { test in
+            let client = try await test.connect()
+            try await client.send(head(5, "Expect: 100-continue\r\n"))
+            #expect(try await client.answer().status == 401)
+
+            let welcome = try await test.connect()
+            try await welcome.send(head(5, "Authorization: a\r\nExpect: 100-continue\r\n"))
+            #expect(try await welcome.answer().status == 100)
+            #expect(try await welcome.exchange("hello").text == "5")
+        }
+    }
+
+    @Test func `a body that comes with its head is not asked about twice`() async throws {
+        let asked = Asked()
+        try await withServer([Self.route(asked)]) { test in
+            let client = try await test.connect()
+            for _ in 0..<3 { #expect(try await client.exchange(head(5, "Authorization: a\r\n") + "hello").text == "5") }
+            #expect(asked.count.load(ordering: .relaxed) == 0)
+            try await client.send(head(10, "Authorization: a\r\n") + "hello")
+            try await eventually { asked.count.load(ordering: .relaxed) == 1 }
+            for letter in ["w", "o", "r", "l"] { try await client.send(letter) }
+            #expect(try await client.exchange("d").text == "10")
+            #expect(asked.count.load(ordering: .relaxed) == 1)
+        }
+    }
+
+    @Test func `one client's held bodies leave room for everybody else, and are counted by what they take`()
+        async throws
+    {
+        // Of 16 MiB two for one client: one body of a mebibyte, and what it is read with.
+        try await withServer([Self.route()], .test.with(\.bufferedBytesMax, 16 << 20)) { test in
+            let body = String(repeating: "a", count: (1 << 20) - 1)
+            let holding = try await test.connect()
+            try await holding.send(head(1 << 20, "Authorization: greedy\r\n"))
+            try await holding.send(body)
+            try await eventually { test.server.standing.bytesHeld > 1_000_000 }
+            // Not more than was announced, whatever an array that grows would like to take, beside one buffer of input.
+            #expect(test.server.standing.bytesHeld <= (1 << 20) + (256 << 10))
+
+            let second = try await test.connect()
+            try await second.send(head(1 << 20, "Authorization: greedy\r\n"))
+            try? await second.send(body)
+            #expect(try await second.answer().status == 503)
+            let other = try await test.connect()
+            #expect(
+                try await other.exchange(head(500_000, "Authorization: other\r\n") + body.prefix(500_000)).status == 200
+            )
+
+            #expect(try await holding.exchange("a").text == "1048576")
+            try await eventually { test.server.standing.bytesHeld == 0 }
+            #expect(try await holding.exchange(head(5, "Authorization: greedy\r\n") + "hello").text == "5")
+        }
+    }
+
+    @Test func `time that bytes earn has an end`() async throws {
+        let configuration = ServerConfiguration.test.with(\.bodyTimeoutMilliseconds, 100)
+            .with(\.bodyBytesPerSecondMin, 1).with(\.bodyTimeMaxMilliseconds, 300)
+        try await withServer([.echo], configuration) { test in
+            let client = try await test.connect()
+            let connection = client.connection
+            try await client.send("POST /echo HTTP/1.1\r\n\(host)Content-Length: 1000\r\n\r\n")
+            let dripping = Task {
+                while true {
+                    try await connection.write(Array("a".utf8))
+                    try await connection.loop.sleep(until: .inMilliseconds(20))
+                }
+            }
+            #expect(try await client.answer().status == 503)
+            dripping.cancel()
+            _ = await dripping.result
+        }
+    }
+}
