@@ -60,6 +60,27 @@ struct Access: Sendable {
         }
     }
 
+    /// The same credential check, before the content is read. Accepted content counts as the driver's.
+    ///
+    /// - Parameter refusal: the answer to a driver whose content is not to be read; nil when it is.
+    func driverJudge(
+        route: String, form: ProblemForm = .plain, refusal: @escaping @Sendable (DriverID) -> ProblemAnswer?
+    ) -> RequestJudge {
+        { request in
+            var driver: DriverID?
+            do throws(ProblemAnswer) {
+                let caller = try await caller(of: request).driver
+                driver = caller
+                if let answer = refusal(caller) { throw answer }
+                return .welcome(client: caller.rawValue)
+            } catch {
+                var response = error.response(requestID: request.id, form)
+                response.principal = driver?.rawValue
+                return .refused(noted(response, driver, route, request))
+            }
+        }
+    }
+
     /// The answer, remembered for the operator when it is a refusal.
     private func noted(_ answer: Response, _ driver: DriverID?, _ route: String?, _ request: Request) -> Response {
         if answer.status.code >= 400, let route {
@@ -93,6 +114,15 @@ struct Access: Sendable {
                 }
             }
             return try await handler(request)
+        }
+    }
+
+    /// The same credential check, before the content is read.
+    var operatorJudge: RequestJudge {
+        let check = operatorOnly { _ in Response(status: .ok) }
+        return { request in
+            let answer = await check(request)
+            return answer.status == .ok ? .welcome(client: nil) : .refused(answer)
         }
     }
 

@@ -10,21 +10,23 @@ import JourneyModel
 struct BatchHandler: Sendable {
     static let template = "/native/events/batch"
 
+    /// Field errors in one answer, over all of its results; the others are counted.
+    private static let errorsMax = 100
+
     let events: EventHandlers
     let refused: RefusedRequests
 
     var post: CallerHandler {
         { request, caller throws(ProblemAnswer) in
-            let body = try BodyDecoding.json(request, bytesMax: RequestLimits.batchBytesMax)
-            let headers = try EventHeaders(request.fields)
-            let decoded: [Result<EventSubmission, BodyRefusal>]
-            do throws(BodyRefusal) {
-                decoded = try EventBatch.decode(body, sentAt: headers.sentAt)
-            } catch {
-                throw ProblemAnswer(error)
+            let (decoded, bytes) = try events.decode(request, of: caller, bytesMax: RequestLimits.batchBytesMax) {
+                body, headers throws(BodyRefusal) in
+                try EventBatch.decode(body, sentAt: headers.sentAt)
             }
+            let submissions = decoded.compactMap { try? $0.get() }
             let ingested = await events.ingest.ingest(
-                decoded.compactMap { try? $0.get() }, of: caller.driver, receivedAt: request.receivedAt)
+                submissions, of: caller.driver, receivedAt: request.receivedAt)
+            let refusedCount = decoded.count - submissions.count + ingested.count(where: \.answer.isRefusal)
+            events.refusals.charge(caller.driver, bytes: bytes, events: decoded.count, refused: refusedCount)
             return answer(decoded, ingested, of: caller.driver, request)
         }
     }
@@ -34,10 +36,14 @@ struct BatchHandler: Sendable {
         _ request: Request
     ) -> Response {
         var remaining = ingested[...]
+        var errorsLeft = Self.errorsMax
         let results = decoded.map { event -> BatchResult in
             switch event {
-            case .failure(let refusal): .problem(ProblemAnswer(refusal).problem(requestID: request.id))
-            case .success: result(remaining.removeFirst(), request)
+            case .failure(let refusal):
+                let problem = Problem(refusal, requestID: request.id, errorsMax: errorsLeft)
+                errorsLeft -= problem.errors.count
+                return .problem(problem)
+            case .success: return result(remaining.removeFirst(), request)
             }
         }
         note(results, of: driver, request)

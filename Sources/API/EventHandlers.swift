@@ -9,21 +9,49 @@ import Logging
 
 struct EventHandlers: Sendable {
     let ingest: Ingest
+    let refusals: RefusalLimit
     let logger: Logger
 
     /// One event, in the form of that route.
     func post(_ route: EventRoute) -> CallerHandler {
         { request, caller throws(ProblemAnswer) in
-            let body = try BodyDecoding.json(request, bytesMax: RequestLimits.eventBytesMax)
+            let (submission, bytes) = try decode(request, of: caller, bytesMax: RequestLimits.eventBytesMax) {
+                body, headers throws(BodyRefusal) in
+                try EventSubmission.decode(body, route: route, headers: headers)
+            }
+            let ingested = await ingest.ingest(submission, of: caller.driver, receivedAt: request.receivedAt)
+            refusals.charge(caller.driver, bytes: bytes, events: 1, refused: ingested.answer.isRefusal ? 1 : 0)
+            return answer(ingested, request)
+        }
+    }
+
+    /// The content of a body and its length, decompressed. A body that is refused is charged by its length; none is read
+    /// while the driver's window of refusals is full.
+    func decode<Value>(
+        _ request: Request, of caller: Caller, bytesMax: Int,
+        _ decoded: ([UInt8], EventHeaders) throws(BodyRefusal) -> Value
+    ) throws(ProblemAnswer) -> (value: Value, bytes: Int) {
+        if let answer = refusals.answer(to: caller.driver) { throw answer }
+        var bytes = request.body.count
+        do throws(ProblemAnswer) {
+            let body: [UInt8]
+            do throws(ProblemAnswer) {
+                body = try BodyDecoding.json(request, bytesMax: bytesMax)
+            } catch {
+                // Decompressed up to the limit.
+                if error.problem.code == .contentTooLarge { bytes = bytesMax }
+                throw error
+            }
+            bytes = body.count
             let headers = try EventHeaders(request.fields)
-            let submission: EventSubmission
             do throws(BodyRefusal) {
-                submission = try EventSubmission.decode(body, route: route, headers: headers)
+                return (try decoded(body, headers), bytes)
             } catch {
                 throw ProblemAnswer(error)
             }
-            let ingested = await ingest.ingest(submission, of: caller.driver, receivedAt: request.receivedAt)
-            return answer(ingested, request)
+        } catch {
+            refusals.charge(caller.driver, bytes: bytes, events: 0, refused: 1)
+            throw error
         }
     }
 

@@ -14,6 +14,7 @@ package struct API: Sendable {
     private let access: Access
     private let addressLimit: AddressLimit
     private let driverLimit: DriverLimit
+    private let refusalLimit: RefusalLimit
     private let events: EventHandlers
     private let sessions: SessionsHandler
     private let journeys: JourneyHandlers
@@ -37,7 +38,8 @@ package struct API: Sendable {
             metrics: TokenMetrics(metrics), refused: operation.refused)
         addressLimit = AddressLimit(admission: admission, limits: limits)
         driverLimit = DriverLimit(admission: admission, limits: limits)
-        events = EventHandlers(ingest: ingest, logger: logger)
+        refusalLimit = RefusalLimit(admission: admission)
+        events = EventHandlers(ingest: ingest, refusals: refusalLimit, logger: logger)
         sessions = SessionsHandler(store: store)
         self.journeys = JourneyHandlers(journeys: journeys, settings: settings, logger: logger)
         stream = StreamHandler(journeys: journeys, streams: streams, tokens: tokens, clock: clock, logger: logger)
@@ -57,6 +59,15 @@ package struct API: Sendable {
 
     /// Every route with the credential that it wants and the windows that it charges.
     package var surface: [Endpoint] {
+        endpoints.map { endpoint in
+            // Wrong tokens of operators are counted without telling how many are left.
+            let policy =
+                endpoint.credential == .operatorToken ? nil : RateLimitFields.policy(limits, for: endpoint.limits)
+            return endpoint.judged(by: access, refusals: refusalLimit, policy: policy)
+        }
+    }
+
+    private var endpoints: [Endpoint] {
         let batch = BatchHandler(events: events, refused: access.refused)
         return [
             event("/native/events", events.post(.native)),

@@ -29,6 +29,10 @@ package protocol Admission: Sendable {
 
     /// The driver was deleted: what is kept under its name outside this process is removed.
     func forget(_ driver: DriverID) async
+
+    /// Charges the claim's window `times` more, also beyond the limit, up to `RateLimits.overdraftMax`. Charges beyond the
+    /// limit expire one by one, at the rate of the limit. Does not wait.
+    func charge(_ claim: AdmissionClaim, times: Int)
 }
 
 extension Admission {
@@ -60,9 +64,14 @@ package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     case reads
     /// Wrong tokens shown to the operator's routes, by the client's address in the place of the driver.
     case operatorGuesses = "operator"
+    /// Events that are refused, and bytes beside events (API/RefusalLimit.swift).
+    case refusals
 
     /// Those that an event can fall in, in the order of the `RateLimit` fields of its answer.
     package static let ofEvents: [RateLimitClass] = [.sessionEvents, .preSessionEvents]
+
+    /// Those whose windows are kept under a driver's id.
+    package static let ofDrivers = allCases.filter { $0 != .auth && $0 != .operatorGuesses }
 }
 
 package struct AdmissionClaim: Hashable, Sendable {
@@ -74,6 +83,11 @@ package struct AdmissionClaim: Hashable, Sendable {
         self.driver = driver
         self.limitClass = limitClass
         self.idempotencyKey = idempotencyKey
+    }
+
+    /// One of several charges of this claim. No client can send the NUL.
+    package func repeated(_ number: Int) -> AdmissionClaim {
+        AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: "\0\(number)\0" + idempotencyKey)
     }
 
     /// What an event is charged under afterwards: a refund of its key leaves that alone. No client can send the NUL.
@@ -131,6 +145,9 @@ package struct Quota: Hashable, Sendable {
 /// `RATE_LIMIT_DEVICES`, `RATE_LIMIT_ACCOUNT`, `RATE_LIMIT_READS`, `RATE_LIMIT_OPERATOR`, `RATE_LIMIT_WINDOW_SECONDS`; a limit
 /// of 0 is off.
 package struct RateLimits: Hashable, Sendable {
+    /// Charges that a window takes beyond its limit: bounds its memory and the time after which it has room again.
+    package static let overdraftMax = 10_000
+
     package var sessionEvents: Int
     package var preSessionEvents: Int
     package var auth: Int
@@ -166,6 +183,8 @@ package struct RateLimits: Hashable, Sendable {
         case .account: account
         case .reads: reads
         case .operatorGuesses: operatorGuesses
+        // Ten times the session events, so that a queue of 500 events sent at once fits; off with them.
+        case .refusals: sessionEvents > 0 ? max(600, 10 * sessionEvents) : 0
         }
     }
 }

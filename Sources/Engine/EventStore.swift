@@ -17,6 +17,9 @@ package protocol EventStore: Sendable {
     /// Read by a request that the rate limiter would refuse: a repeat costs nothing.
     func lookUp(_ submission: EventSubmission, of driver: DriverID) async throws(StoreFailure) -> AppendOutcome?
 
+    /// The same for each of many, in one read of the store.
+    func lookUp(_ submissions: [EventSubmission], of driver: DriverID) async throws(StoreFailure) -> [AppendOutcome?]
+
     /// Registers a session before its first event (`POST /native/sessions`).
     func register(_ registration: SessionRegistration) async throws(StoreFailure) -> RegistrationOutcome
 }

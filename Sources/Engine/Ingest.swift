@@ -60,10 +60,10 @@ package struct Ingest: Sendable {
             round = await oneRound(refused.map { submissions[$0] }, of: driver, receivedAt: receivedAt)
             for (index, ingested) in zip(refused, round.ingested) { answers[index] = ingested }
         }
+        let refused = answers.indices.filter { answers[$0].answer == .rateLimited }
+        let found = await answersWithoutQuota(refused.map { submissions[$0] }, of: driver, receivedAt: receivedAt)
+        for (index, answer) in zip(refused, found) { answers[index].answer = answer }
         for (index, submission) in submissions.enumerated() {
-            if answers[index].answer == .rateLimited {
-                answers[index].answer = await answerWithoutQuota(submission, of: driver, receivedAt: receivedAt)
-            }
             if !driver.isSimulated { metrics.count(submission.name, answers[index].answer) }
         }
         return answers
@@ -142,6 +142,20 @@ package struct Ingest: Sendable {
         }
     }
 
+    /// The same for many, in one read of the store.
+    private func answersWithoutQuota(
+        _ submissions: [EventSubmission], of driver: DriverID, receivedAt: Moment
+    ) async -> [Answer] {
+        if submissions.isEmpty { return [] }
+        do {
+            return try await store.lookUp(submissions, of: driver).map { outcome in
+                outcome.map { Answer(.success($0), at: receivedAt) } ?? .rateLimited
+            }
+        } catch {
+            return submissions.map { _ in .failed(error) }
+        }
+    }
+
     /// A stored event keeps its charge and becomes a known key; everything else gives the charge back. An
     /// unknown commit keeps the charge: the repeat will carry the same key and costs nothing more.
     ///
@@ -188,6 +202,14 @@ package enum Answer: Hashable, Sendable {
     case keyReused
     case sessionNotFound
     case failed(StoreFailure)
+
+    /// Nothing was stored, and the client is why.
+    package var isRefusal: Bool {
+        switch self {
+        case .rateLimited, .keyReused, .sessionNotFound: true
+        case .acknowledged, .failed: false
+        }
+    }
 
     fileprivate init(_ outcome: Result<AppendOutcome, StoreFailure>, at now: Moment) {
         self =

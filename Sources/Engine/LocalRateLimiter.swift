@@ -89,6 +89,12 @@ package final class LocalRateLimiter: Admission {
         shard(of: claim).refund(claim, at: clock())
     }
 
+    package func charge(_ claim: AdmissionClaim, times: Int) {
+        if limits.isOff(claim.limitClass) { return }
+        let claims = (0..<min(times, RateLimits.overdraftMax)).map { HashedClaim(claim.repeated($0)) }
+        if let first = claims.first { shard(of: first).overdraw(claims, at: clock()) }
+    }
+
     /// Now, on this limiter's clock.
     package func now() -> Int64 { clock() }
 

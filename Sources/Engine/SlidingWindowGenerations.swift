@@ -18,8 +18,9 @@ struct SlidingWindowGenerations<Key: Hashable & Sendable, Value: Sendable>: Send
 
     var count: Int { young.count + old.count }
 
-    /// Ages the whole when it is time; call it with the time of every use, before the use.
-    mutating func age(at now: Int64) {
+    /// Ages the whole when it is time; call it with the time of every use, before the use. Values for which `isOwed` is
+    /// true are not forgotten for their age.
+    mutating func age(at now: Int64, isOwed: (Value) -> Bool = { _ in false }) {
         guard let since = youngSince else {
             youngSince = now
             return
@@ -28,8 +29,10 @@ struct SlidingWindowGenerations<Key: Hashable & Sendable, Value: Sendable>: Send
             turn(at: now)
         } else if now - since >= ageMilliseconds {
             // After two ages without a call even the young ones have been unused for longer than one.
-            if now - since >= 2 * ageMilliseconds { young = [:] }
+            let owed = old.filter { isOwed($0.value) }
+            if now - since >= 2 * ageMilliseconds { young = young.filter { isOwed($0.value) } }
             turn(at: now)
+            old.merge(owed) { newer, _ in newer }
         }
     }
 

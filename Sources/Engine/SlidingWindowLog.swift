@@ -33,6 +33,14 @@ package struct SlidingWindowLog: Sendable {
     /// When the oldest charge was made; nil when there is none.
     package var oldestTime: Int64? { first < charges.count ? charges[first].time : nil }
 
+    /// The time of the latest charge; one beyond the limit is in the future.
+    package var latestTime: Int64? { first < charges.count ? charges[charges.count - 1].time : nil }
+
+    /// The time of the charge at that place, the oldest at 0; nil when there are fewer.
+    package func time(at place: Int) -> Int64? {
+        first + place < charges.count ? charges[first + place].time : nil
+    }
+
     /// Lets go of every charge made at `time` or before. Amortised O(1) per charge.
     package mutating func removeCharges(through time: Int64) {
         while first < charges.count, charges[first].time <= time {

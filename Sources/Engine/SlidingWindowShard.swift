@@ -80,6 +80,18 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
+    /// Charges claims of one window. Those beyond the limit are dated in the future, as far apart as the limit allows.
+    func overdraw(_ claims: [HashedClaim], at time: Int64) {
+        guard let first = claims.first else { return }
+        let limit = limits.limit(of: first.limitClass)
+        withWindow(of: first, at: time) { window, _, now in
+            for claim in claims.prefix(max(0, limit + RateLimits.overdraftMax - window.count)) {
+                let beyond = Int64(max(window.count + 1 - limit, 0))
+                window.insert(claim.idempotencyKey, at: now + beyond * limits.windowMilliseconds / Int64(limit))
+            }
+        }
+    }
+
     func refund(_ claim: HashedClaim, at time: Int64) {
         withWindow(of: claim, at: time) { window, _, _ in
             _ = window.remove(claim.idempotencyKey)
@@ -142,7 +154,9 @@ final class SlidingWindowShard: Sendable {
     }
 
     private func quota(_ claim: HashedClaim, _ window: SlidingWindowLog, at now: Int64) -> Quota {
-        limits.quota(of: claim.limitClass, count: window.count, oldestTime: window.oldestTime, at: now)
+        // With more charges than the limit, one fits when that many have expired.
+        let place = max(window.count - limits.limit(of: claim.limitClass), 0)
+        return limits.quota(of: claim.limitClass, count: window.count, oldestTime: window.time(at: place), at: now)
     }
 
     private static func isKept(_ window: SlidingWindowLog) -> Bool { window.count > 0 }
@@ -154,7 +168,7 @@ final class SlidingWindowShard: Sendable {
         state.withLock { state in
             let now = max(state.latest, time)
             state.latest = now
-            state.windows.age(at: now)
+            state.windows.age(at: now) { $0.latestTime ?? now > now }
             state.knownKeys.age(at: now)
             let isStored = state.knownKeys.peek(KnownKey(claim)) != nil
             return state.windows.withValue(

@@ -11,7 +11,7 @@ enum AdmissionScript {
     ///
     /// A charge made at t leaves the window at t + window. If the clock has gone back by more than a window (a
     /// failover to a machine that lags), the charges lie in a future that no client should wait for, and are
-    /// deleted. After the limit was lowered there may be more charges than the limit; a new one then fits once the
+    /// deleted. After the limit was lowered, or after `charge`, there may be more charges than the limit; a new one then fits once the
     /// surplus has left.
     ///
     /// Every call from Lua costs Redis about a microsecond. While no charge has left the window, which the oldest
@@ -27,14 +27,16 @@ enum AdmissionScript {
         local count = redis.call('ZCARD', KEYS[1])
         local oldest = tonumber(redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2])
         local since
+        local first = oldest
         if oldest and (oldest <= now - window or count > limit) then
           since = string.format('%.0f', now - window)
           count = redis.call('ZCOUNT', KEYS[1], '(' .. since, '+inf')
           local place = math.max(count - limit, 0)
-          oldest = tonumber(
+          first = tonumber(redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. since, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
+          oldest = place == 0 and first or tonumber(
             redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. since, '+inf', 'WITHSCORES', 'LIMIT', place, 1)[2])
         end
-        if oldest and oldest - now > window then
+        if first and first - now > window then
           redis.call('DEL', KEYS[1])
           count, oldest = 0, nil
         end
@@ -88,7 +90,7 @@ enum AdmissionScript {
             """
             local time = redis.call('TIME')
             redis.call('ZADD', KEYS[1], 'NX', time[1] * 1000 + math.floor(time[2] / 1000), ARGV[1])
-            redis.call('PEXPIRE', KEYS[1], ARGV[2])
+            if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
             """,
             "1", RedisKeys.window(of: claim), claim.afterwards.idempotencyKey, String(limits.windowMilliseconds))
     }
@@ -109,6 +111,32 @@ enum AdmissionScript {
             "1", RedisKeys.stored(claim), claim.idempotencyKey, String(seconds), String(storedMax))
     }
 
+    /// Charges `times` more without a question. Charges beyond the limit are dated in the future, as far apart as the limit
+    /// allows, so that they expire at its rate.
+    static func charge(_ claim: AdmissionClaim, times: Int, _ limits: RateLimits) -> RedisCommands {
+        RedisCommands(
+            "EVAL",
+            """
+            local limit, window, times = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+            local time = redis.call('TIME')
+            local now = time[1] * 1000 + math.floor(time[2] / 1000)
+            local since = string.format('%.0f', now - window)
+            redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', since)
+            local count = redis.call('ZCARD', KEYS[1])
+            local at = now
+            for number = 0, math.min(times, limit + tonumber(ARGV[4]) - count) - 1 do
+              at = now + math.floor(math.max(count + number + 1 - limit, 0) * window / limit)
+              redis.call('ZADD', KEYS[1], 'NX', string.format('%.0f', at), '\\0' .. number .. '\\0' .. ARGV[5])
+            end
+            local expiry = at - now + window
+            if redis.call('PTTL', KEYS[1]) < expiry then
+              redis.call('PEXPIRE', KEYS[1], string.format('%.0f', expiry))
+            end
+            """,
+            "1", RedisKeys.window(of: claim), String(limits.limit(of: claim.limitClass)),
+            String(limits.windowMilliseconds), String(times), String(RateLimits.overdraftMax), claim.idempotencyKey)
+    }
+
     struct Answer: Hashable, Sendable {
         var decision: AdmissionDecision
         /// Redis's clock, milliseconds since 1970.
@@ -125,7 +153,9 @@ enum AdmissionScript {
             let verdict = verdict(verdictNumber)
         else { return nil }
         let limit = limits.limit(of: limitClass)
-        guard (0...Int64(max(limit, 0))).contains(remaining), (0...2 * limits.windowMilliseconds).contains(reset)
+        let overdraftWindows = Int64(RateLimits.overdraftMax / max(limit, 1))
+        guard (0...Int64(max(limit, 0))).contains(remaining),
+            (0...(3 + overdraftWindows) * limits.windowMilliseconds).contains(reset)
         else { return nil }
         let quota = Quota(
             limit: limit, windowSeconds: limits.windowSeconds, remaining: Int(remaining), resetMilliseconds: reset)

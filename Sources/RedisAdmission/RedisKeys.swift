@@ -17,7 +17,7 @@ enum RedisKeys {
 
     /// Every key that names the driver.
     static func all(of driver: DriverID) -> [String] {
-        RateLimitClass.ofEvents.map { limitClass in
+        RateLimitClass.ofDrivers.map { limitClass in
             window(of: AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: ""))
         } + [stored(driver)]
     }

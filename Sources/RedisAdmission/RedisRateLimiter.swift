@@ -98,6 +98,12 @@ package final class RedisRateLimiter: Admission {
         post(AdmissionScript.forceCharge(claim, limits))
     }
 
+    package func charge(_ claim: AdmissionClaim, times: Int) {
+        if limits.isOff(claim.limitClass) { return }
+        fallback.charge(claim, times: times)
+        post(AdmissionScript.charge(claim, times: times, limits))
+    }
+
     package func refund(_ claim: AdmissionClaim) {
         if limits.isOff(claim.limitClass) { return }
         fallback.refund(claim)

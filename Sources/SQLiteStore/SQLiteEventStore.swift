@@ -120,6 +120,15 @@ package final class SQLiteEventStore: EventStore {
         }
     }
 
+    package func lookUp(
+        _ submissions: [EventSubmission], of driver: DriverID
+    ) async throws(StoreFailure) -> [AppendOutcome?] {
+        let asked = submissions.map { (submission: $0, digest: PreparedAppend.digest(of: $0)) }
+        return try await read { db in
+            try asked.map { try StoredEvents.outcome(of: $0.submission, digest: $0.digest, driver: driver, db) }
+        }
+    }
+
     /// All events of all drivers.
     package func eventCount() async throws(StoreFailure) -> Int {
         try await read { db in try Int.fetchOne(db, sql: "SELECT count(*) FROM event") ?? 0 }

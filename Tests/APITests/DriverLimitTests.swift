@@ -13,7 +13,7 @@ import Testing
 @Suite struct DriverLimitTests {
     private static let surface = ScriptedAPI(limits: .off).surface.map { SurfaceTests.Row(endpoint: $0) }
     private static let reading: [HTTP1.Method] = [.get, .head]
-    private static let driverClasses = Set(RateLimitClass.allCases).subtracting([.auth, .operatorGuesses])
+    private static let driverClasses = Set(RateLimitClass.ofDrivers).subtracting([.refusals])
 
     private static func limits(of row: SurfaceTests.Row) -> RateLimits {
         func limit(_ limitClass: RateLimitClass) -> Int {

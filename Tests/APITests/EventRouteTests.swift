@@ -68,4 +68,54 @@ struct EventRouteTests {
         #expect(response.text.contains(#""code":"rate_limited""#))
         #expect(response.text.contains(#""retry_after":60"#))
     }
+
+    private static func batch(_ count: Int, _ event: (Int) -> String) -> String {
+        #"{"events":[\#((0..<count).map(event).joined(separator: ","))]}"#
+    }
+
+    @Test func ofManyBadEventsAFewErrorsAreToldAndTheOthersCounted() async throws {
+        let response = await post(Self.batch(500) { _ in "{}" }, to: "/native/events/batch")
+        #expect(response.status == .ok)
+        #expect(response.text.utf8.count < 250_000)
+        let results = try #require(try JSONValue.parse(Array(response.text.utf8))["results"])
+        guard case .array(let elements) = results else { return }
+        #expect(elements.count == 500)
+        let told = elements.map { element -> Int in
+            if case .array(let errors)? = element["errors"] { errors.count } else { 0 }
+        }
+        #expect(told.reduce(0, +) == 100)
+        let omitted = elements.map { element -> Int in
+            if case .number(let count)? = element["errors_omitted"] { Int(count) ?? 0 } else { 0 }
+        }
+        #expect(zip(told, omitted).allSatisfy { $0 + $1 == told[0] && told[0] > 0 })
+    }
+
+    @Test func whatIsRefusedIsChargedAndTooMuchOfItIsNotLookedAt() async {
+        let api = ScriptedAPI()
+        for body in [Self.batch(500) { _ in "{}" }, Self.batch(500) { _ in "7" }] {
+            #expect(await post(body, to: "/native/events/batch", api).status == .ok)
+        }
+        let refused = await post(Self.batch(1) { _ in "{}" }, to: "/native/events/batch", api)
+        #expect(refused.status == .tooManyRequests)
+        #expect(refused.fields.first("Retry-After") != nil)
+        #expect(await post(Self.event, api).status == .tooManyRequests)
+    }
+
+    @Test(arguments: [
+        "[" + String(repeating: " ", count: 1_000_000),
+        #"{"events":[\#(event)],"x":"\#(String(repeating: "x", count: 1_000_000))"}"#,
+    ]) func aLargeBodyThatHoldsFewEventsIsChargedByItsBytes(_ body: String) async {
+        let api = ScriptedAPI()
+        _ = await post(body, to: "/native/events/batch", api)
+        #expect(await post(Self.event, api).status == .tooManyRequests)
+    }
+
+    @Test func aDaysQueueIsNotTakenForRefusals() async {
+        let api = ScriptedAPI()
+        let body = Self.batch(500) {
+            #"{"event_id":"e\#($0)","event":"reset_seen","occurred_at":"2026-11-16T12:00:00Z"}"#
+        }
+        #expect(await post(body, to: "/native/events/batch", api).status == .ok)
+        #expect(await post(Self.batch(1) { _ in Self.event }, to: "/native/events/batch", api).status == .ok)
+    }
 }

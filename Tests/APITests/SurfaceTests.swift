@@ -34,6 +34,27 @@ import Testing
         ),
     ]
 
+    /// Before a byte of a body is read.
+    @Test(arguments: surface.filter { [.accessToken, .operatorToken].contains($0.endpoint.credential) })
+    func theCredentialIsJudgedAtTheHead(row: Row) async throws {
+        let judge = try #require(row.endpoint.route.judge)
+        let isOperators = row.endpoint.credential == .operatorToken
+        for fields in Self.badBearers {
+            guard case .refused(let answer) = await judge(Self.request(row.endpoint, fields: fields)) else {
+                Issue.record("accepted with \(fields)")
+                continue
+            }
+            try Self.expectRefused(answer, "\(fields)")
+        }
+        let token = isOperators ? ScriptedAPI.operatorToken : "good"
+        let request = Self.request(row.endpoint, fields: [("Authorization", "Bearer \(token)")])
+        guard case .welcome(let client) = await judge(request) else {
+            Issue.record("refused with a good token")
+            return
+        }
+        #expect(client == (isOperators ? nil : "driver"))
+    }
+
     @Test(arguments: surface.filter { $0.endpoint.credential == .accessToken })
     func anAccessTokenIsWanted(row: Row) async throws {
         for fields in Self.badBearers {

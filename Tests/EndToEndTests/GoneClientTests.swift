@@ -107,6 +107,7 @@ private final class WaitingAdmission: Admission {
     func recordStored(_ claim: AdmissionClaim, isRepeat: Bool) { process.recordStored(claim, isRepeat: isRepeat) }
     func forceCharge(_ claim: AdmissionClaim) { process.forceCharge(claim) }
     func refund(_ claim: AdmissionClaim) { process.refund(claim) }
+    func charge(_ claim: AdmissionClaim, times: Int) { process.charge(claim, times: times) }
 }
 
 extension Syscalls {

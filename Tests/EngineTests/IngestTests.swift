@@ -145,6 +145,18 @@ struct IngestTests {
         }
     }
 
+    @Test func aBatchOverTheLimitIsLookedUpInOneRead() async {
+        let keys = (1...500).map { "k\($0)" }
+        let store = ScriptedStore(known: ["k7": .replayed(Self.stored)])
+        let admission = ScriptedAdmission(keys.map { _ in .refused })
+        let answers = await ingest(store, admission).ingest(
+            keys.map { Self.submission($0) }, of: Self.driver, receivedAt: Self.now)
+        #expect(store.readsOfMany == 1)
+        #expect(store.lookedUp == keys)
+        #expect(answers.count { $0.answer == .rateLimited } == 499)
+        if case .acknowledged(let seventh) = answers[6].answer { #expect(seventh.isRepeat) }
+    }
+
     @Test func whatOneOfABatchGaveBackIsTheNextOnes() async {
         let store = ScriptedStore([.success(.sessionNotFound), .success(.stored(Self.stored))])
         let admission = ScriptedAdmission([.admitted, .refused, .refused, .admitted, .refused])

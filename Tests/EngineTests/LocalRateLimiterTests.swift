@@ -61,6 +61,42 @@ struct LocalRateLimiterTests {
         #expect(await admission.admit(claim("and another")).verdict == .refused)
     }
 
+    @Test func whatIsChargedBeyondTheLimitExpiresAtItsRate() async {
+        let admission = admission(RateLimits(sessionEvents: 60))
+        #expect(await admission.admit(claim("late")).verdict == .admitted)
+        admission.charge(claim("late"), times: 119)
+        let driver = DriverID("ann")
+        #expect(admission.standing(of: driver, in: .sessionEvents).remaining == 0)
+        #expect(admission.standing(of: driver, in: .sessionEvents).resetMilliseconds == 60_000 + 1_000)
+        // The first sixty have expired; the other sixty do one a second.
+        clock.advance(byMilliseconds: 60_000)
+        #expect(admission.standing(of: driver, in: .sessionEvents).remaining == 0)
+        clock.advance(byMilliseconds: 1_000)
+        #expect(await admission.admit(claim("one")).verdict == .admitted)
+        #expect(await admission.admit(claim("two")).verdict == .refused)
+        #expect(admission.standing(of: driver, in: .preSessionEvents).remaining == 30)
+    }
+
+    @Test func aDebtOfManyWindowsIsNotForgottenAfterASilence() async {
+        let admission = admission(RateLimits(sessionEvents: 60))
+        admission.charge(claim("late"), times: 1200)
+        for _ in 0..<9 {
+            clock.advance(byMilliseconds: 61_000)
+            // Somebody else's, by which the windows age.
+            _ = await admission.admit(claim("other", of: "bob"))
+        }
+        #expect(await admission.admit(claim("next")).verdict == .refused)
+        clock.advance(byMilliseconds: 12 * 60_000)
+        #expect(await admission.admit(claim("next")).verdict == .admitted)
+    }
+
+    @Test func aDebtHasABound() async {
+        let admission = admission(RateLimits(sessionEvents: 60))
+        for key in 0..<3 { admission.charge(claim("late \(key)"), times: 100_000) }
+        let reset = admission.standing(of: DriverID("ann"), in: .sessionEvents).resetMilliseconds
+        #expect(reset == Int64(RateLimits.overdraftMax + 1) * 1_000)
+    }
+
     @Test func classesAndDriversHaveWindowsOfTheirOwn() async {
         let admission = admission(RateLimits(sessionEvents: 1, preSessionEvents: 1))
         #expect(await admission.admit(claim("a")).verdict == .admitted)

@@ -11,6 +11,7 @@ final class ScriptedStore: EventStore {
         var known: [String: AppendOutcome] = [:]
         var appended: [AppendRequest] = []
         var lookedUp: [String] = []
+        var readsOfMany = 0
     }
     private let state: Mutex<State>
 
@@ -44,6 +45,19 @@ final class ScriptedStore: EventStore {
             return state.known[submission.idempotencyKey]
         }
     }
+
+    func lookUp(
+        _ submissions: [EventSubmission], of driver: DriverID
+    ) async throws(StoreFailure) -> [AppendOutcome?] {
+        state.withLock { state in
+            state.readsOfMany += 1
+            state.lookedUp += submissions.map(\.idempotencyKey)
+            return submissions.map { state.known[$0.idempotencyKey] }
+        }
+    }
+
+    /// Look-ups of many at once.
+    var readsOfMany: Int { state.withLock { $0.readsOfMany } }
 
     func register(_ registration: SessionRegistration) async throws(StoreFailure) -> RegistrationOutcome {
         .created
@@ -89,6 +103,8 @@ final class ScriptedAdmission: Admission {
     func forceCharge(_ claim: AdmissionClaim) {
         state.withLock { $0.calls.append(.forceCharge(claim.idempotencyKey)) }
     }
+
+    func charge(_ claim: AdmissionClaim, times: Int) {}
 
     func refund(_ claim: AdmissionClaim) {
         state.withLock { $0.calls.append(.refund(claim.idempotencyKey)) }

@@ -90,6 +90,28 @@ extension WithRedis {
             }
         }
 
+        @Test func chargesBeyondTheLimitExpireAtItsRate() async throws {
+            try await RedisServer.with(loops: 1) { server in
+                let client = try await ScriptClient(server, AdmissionScript.source)
+                let claim = AdmissionClaim(driver: DriverID("ann"), limitClass: .sessionEvents, idempotencyKey: "k")
+                // Of 4 a second: the last one is dated 26 quarters of a second ahead, many windows.
+                try await client.charge(claim, times: 30, limits)
+                let refused = try #require(await client.ask(claim, limits, extra: []))
+                #expect(refused.decision.verdict == .refused)
+                #expect((6500...7500).contains(refused.decision.quota.resetMilliseconds))
+                // An event that is paid for afterwards does not shorten the debt.
+                try await client.forceCharge(claim, limits)
+                let key = RedisKeys.window(of: claim)
+                guard case .integer(let left) = try await server.command("PTTL", key) else {
+                    Issue.record("PTTL answers an integer")
+                    return
+                }
+                #expect(left > 6500)
+                #expect(try await server.command("ZCARD", key) == .integer(31))
+                client.close()
+            }
+        }
+
         /// A failover to a machine whose clock is behind by more than a window.
         @Test func chargesFromTheFarFutureAreForgotten() async throws {
             try await RedisServer.with(loops: 1) { server in
@@ -133,6 +155,16 @@ private final class ScriptClient {
             isStored
             ? AdmissionScript.recordStored(claim, forSeconds: 3600)
             : RedisCommands("ZREM", RedisKeys.window(of: claim), claim.idempotencyKey)
+        _ = try await RedisConnection.converse(connection, commands, until: .inSeconds(5))
+    }
+
+    func charge(_ claim: AdmissionClaim, times: Int, _ limits: RateLimits) async throws {
+        let commands = AdmissionScript.charge(claim, times: times, limits)
+        _ = try await RedisConnection.converse(connection, commands, until: .inSeconds(5))
+    }
+
+    func forceCharge(_ claim: AdmissionClaim, _ limits: RateLimits) async throws {
+        let commands = AdmissionScript.forceCharge(claim, limits)
         _ = try await RedisConnection.converse(connection, commands, until: .inSeconds(5))
     }
 

@@ -104,7 +104,7 @@ struct RedisCodecTests {
             .array([.integer(0), .integer(61)] + good.dropFirst(2)),
             .array([.integer(0), .integer(-1)] + good.dropFirst(2)),
             .array([.integer(0), .integer(59), .integer(-1), .integer(0), .integer(7)]),
-            .array([.integer(0), .integer(59), .integer(120_001), .integer(0), .integer(7)]),
+            .array([.integer(0), .integer(59), .integer(11_000_000), .integer(0), .integer(7)]),
             // To the call before.
             .array(good.dropLast() + [.integer(6)]),
         ] as [RedisReply]) func whatTheScriptCannotHaveAnsweredIsRefused(reply: RedisReply)

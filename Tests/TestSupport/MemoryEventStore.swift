@@ -61,6 +61,14 @@ package final class MemoryEventStore: EventStore {
         }.get()
     }
 
+    package func lookUp(
+        _ submissions: [EventSubmission], of driver: DriverID
+    ) async throws(StoreFailure) -> [AppendOutcome?] {
+        var outcomes: [AppendOutcome?] = []
+        for submission in submissions { outcomes.append(try await lookUp(submission, of: driver)) }
+        return outcomes
+    }
+
     package func register(_ registration: SessionRegistration) async throws(StoreFailure) -> RegistrationOutcome {
         try state.withLock { state -> Result<RegistrationOutcome, StoreFailure> in
             if let failure = state.failure { return .failure(failure) }

@@ -9,6 +9,8 @@ public struct Problem: Error, Hashable, Sendable {
     public var requestID: String?
     /// Empty unless the code is `validation_failed`; omitted when empty.
     public var errors: [FieldError]
+    /// Errors that the response to a batch leaves out because it has its 100.
+    public var errorsOmitted = 0
     /// The seconds of `Retry-After`, for a result inside a batch, which has no header fields of its own.
     public var retryAfterSeconds: Int?
     /// Adds `"success":false`, which shipped clients of /api/auth decode.
@@ -26,15 +28,20 @@ public struct Problem: Error, Hashable, Sendable {
     }
 
     /// The problem for a rejected body.
-    public init(_ refusal: BodyRefusal, requestID: String? = nil) {
+    ///
+    /// - Parameter errorsMax: how many of its errors are listed; the others are counted.
+    public init(_ refusal: BodyRefusal, requestID: String? = nil, errorsMax: Int = .max) {
         switch refusal {
         case .malformedJSON(let error):
             self.init(.malformedJSON, detail: error.detail, requestID: requestID)
         case .invalid(let fields):
-            let detail = fields.errors.map { "\($0.pointer.isEmpty ? "The body" : $0.pointer) \($0.detail)" }
+            let listed = Array(fields.errors.prefix(max(errorsMax, 0)))
+            let omitted = fields.errors.count - listed.count
+            var detail = listed.map { "\($0.pointer.isEmpty ? "The body" : $0.pointer) \($0.detail)" }
+            if omitted > 0 { detail.append("errors not listed: \(omitted)") }
             self.init(
-                .validationFailed, detail: detail.joined(separator: "; ") + ".", requestID: requestID,
-                errors: fields.errors)
+                .validationFailed, detail: detail.joined(separator: "; ") + ".", requestID: requestID, errors: listed)
+            errorsOmitted = omitted
         }
     }
 
@@ -75,6 +82,10 @@ public struct Problem: Error, Hashable, Sendable {
                 writer.endObject()
             }
             writer.endArray()
+        }
+        if errorsOmitted > 0 {
+            writer.name("errors_omitted")
+            writer.integer(errorsOmitted)
         }
         member("error", detail)
         if let retryAfterSeconds {

@@ -1,0 +1,33 @@
+// Checks the credential of a request when its head is complete, before its content is read: a body without a valid
+// credential takes no memory, and a client that waits for 100 (Continue) gets the refusal instead.
+
+import Engine
+import HTTP1
+import HTTPServer
+
+extension Endpoint {
+    /// With the check of its credential at the head, where the credential is a field that `Access` checks.
+    ///
+    /// - Parameter policy: the `RateLimit-Policy` of the route's answers; nil when it has none.
+    func judged(by access: Access, refusals: RefusalLimit, policy: String?) -> Endpoint {
+        let form: ProblemForm = route.template.hasPrefix("/api/") ? .legacy : .plain
+        let judge: RequestJudge
+        switch credential {
+        case .accessToken:
+            let takesEvents = limits.contains(.sessionEvents)
+            judge = access.driverJudge(route: route.template, form: form) { driver in
+                takesEvents ? refusals.answer(to: driver) : nil
+            }
+        case .operatorToken: judge = access.operatorJudge
+        case .none, .singleToken, .refreshToken, .identityToken, .oneTimeCode, .appleNotice: return self
+        }
+        var endpoint = self
+        endpoint.route.judge = { request in
+            let judgement = await judge(request)
+            guard case .refused(var response) = judgement, let policy else { return judgement }
+            response.fields.set("RateLimit-Policy", policy)
+            return .refused(response)
+        }
+        return endpoint
+    }
+}
