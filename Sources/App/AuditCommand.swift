@@ -1,4 +1,4 @@
-// `dwell audit`: what a driver did about their account, when, from where, and how it ended.
+// `dwell audit`: the audit entries of a driver: what, when, from where, and with what outcome.
 
 import ArgumentParser
 import Identity
@@ -51,7 +51,7 @@ struct AuditCommand: AsyncParsableCommand {
     }
 }
 
-/// Entries as text: a table for a person, JSON for a program. Pure.
+/// Entries as text: a table, or JSON. Pure.
 enum AuditText {
     static func table(_ entries: [AuditEntry]) -> String {
         let rows =

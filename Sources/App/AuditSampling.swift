@@ -1,5 +1,5 @@
-// How signing in goes, counted from the lines of the audit: every action is there once it is committed, whichever
-// handler it came through, and no handler has to remember to count. Begins with the lines after the start.
+// Sign-in metrics, counted from the audit: every action is in it once committed, whichever handler it came through,
+// and no handler has to count. Starts with the entries after the start of the process.
 
 import CoreMetrics
 import Identity
@@ -24,7 +24,7 @@ actor AuditSampling {
         }
     }
 
-    /// A database that cannot be read keeps the counts as they are.
+    /// If the database cannot be read, the counts do not change.
     func sample() async {
         guard let since = lastID else {
             lastID = try? await store.newestAuditID()

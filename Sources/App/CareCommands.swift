@@ -95,7 +95,7 @@ struct RestoreCommand: AsyncParsableCommand {
         }
     }
 
-    /// Two lines, the backup's and the database's.
+    /// Two lines, one for the backup and one for the database.
     static func text(_ plan: RestorePlan, file: String, path: String) -> String {
         let current =
             switch plan.current {
@@ -144,7 +144,7 @@ struct CheckCommand: AsyncParsableCommand {
     }
 }
 
-/// Runs it with its progress on standard error; what it refuses is told there, and the command fails.
+/// Runs `body` with progress on standard error; a refusal is printed there, and the command fails.
 private func carefully<Outcome>(
     _ unit: String, _ body: ((MaintenanceProgress) -> Void) throws(MaintenanceRefusal) -> Outcome
 ) throws -> Outcome {

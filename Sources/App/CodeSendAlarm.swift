@@ -1,5 +1,5 @@
-// A log line when a limit on one-time codes is nearly used up: somebody may be asking for codes that cost money and keep
-// newcomers out. The figures are in /metrics (dwell_code_sends_used_ratio).
+// Logs a line when a limit on one-time codes is nearly used up: someone may be requesting codes, which cost money,
+// and lock new users out. The numbers are in /metrics (dwell_code_sends_used_ratio).
 
 import Identity
 import JourneyModel
@@ -8,7 +8,7 @@ import Synchronization
 import Telemetry
 
 final class CodeSendAlarm: Sendable {
-    /// Between two lines about one limit.
+    /// Minimum interval between two lines about one limit.
     static let pauseMilliseconds: Int64 = 600_000
 
     private let logger: Logger

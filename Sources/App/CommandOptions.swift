@@ -1,11 +1,11 @@
-// The options that several subcommands share. An option is a variable said at a prompt: it goes through the same
-// declaration and wins over the environment.
+// The options that several subcommands share. An option sets a variable on the command line: it goes through the
+// same declaration and overrides the environment.
 
 import ArgumentParser
 import Foundation
 import Identity
 
-/// Which settings: for every subcommand that reads them.
+/// The sources of settings, for every subcommand that reads them.
 struct SettingsOptions: ParsableArguments {
     @Option(
         name: .customLong("env-file"), help: "The environment file to read instead of ENV_FILE.", completion: .file())
@@ -22,7 +22,7 @@ struct SettingsOptions: ParsableArguments {
     }
 }
 
-/// Where to listen.
+/// The addresses to listen on.
 struct ListenOptions: ParsableArguments {
     @Option(help: "The addresses to listen on instead of HTTP_HOST, with commas between them.")
     var host: String?
@@ -39,12 +39,12 @@ struct ListenOptions: ParsableArguments {
 }
 
 extension ExitCode {
-    /// EX_CONFIG of sysexits.h: starting again with the same settings would end the same way.
+    /// EX_CONFIG of sysexits.h: starting again with the same settings would fail the same way.
     static let badConfiguration = ExitCode(78)
 }
 
 extension ConfigurationReport {
-    /// The configuration; when there is none, every problem is written to standard error and the command ends.
+    /// Returns the configuration; if there is none, prints every problem to standard error and ends the command.
     func required() throws -> Configuration {
         for warning in warnings { writeToStandardError("warning: \(warning)\n") }
         if let configuration { return configuration }
@@ -54,9 +54,9 @@ extension ConfigurationReport {
 }
 
 extension TokenConfiguration {
-    /// For commands: the same key, which only a server makes.
+    /// The signing key, for commands: only a server creates it.
     ///
-    /// - Throws: `ExitCode`, once standard error says where the key was looked for.
+    /// - Throws: `ExitCode`, after printing to standard error where the key was looked for.
     func requiredKey() throws -> SigningKey {
         let existing: SigningKey?
         do throws(SigningKeyError) {

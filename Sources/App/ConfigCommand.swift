@@ -1,4 +1,4 @@
-// `dwell config history`: when which settings came into force, and what changed.
+// `dwell config history`: which settings took effect when, and what changed.
 
 import ArgumentParser
 import Foundation
@@ -43,10 +43,10 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
 
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
-        // Also when the file is bad: that is what a look at the history is for.
+        // Also when the file is invalid: the history is most useful then.
         let path = Configuration.report(from: input).partial.databasePath
         let (changes, reloads) = try reading(path) { (records: SettingsRecords) throws(RecordsUnreadable) in
-            // One more, for what the last of them changed.
+            // One more than `limit`, to show what the last of them changed.
             (try records.changes(limit: limit + 1), try records.reloads(limit: limit))
         }
         print(
@@ -56,7 +56,7 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
     }
 }
 
-/// The history as text for a person or JSON for a program. Pure.
+/// The history as text or JSON. Pure.
 enum SettingsHistory {
     static func text(_ changes: [SettingsChange], _ reloads: [SettingsReloadOf], limit: Int) -> String {
         guard !changes.isEmpty || !reloads.isEmpty else {
@@ -128,7 +128,7 @@ enum SettingsHistory {
         }
     }
 
-    /// By name, as they are written.
+    /// The values as written, by name.
     private static func values(_ change: SettingsChange) -> [String: String] {
         guard case .object(let members)? = try? JSONValue.parse(Array(change.settings.utf8)) else { return [:] }
         return members.reduce(into: [:]) { values, member in

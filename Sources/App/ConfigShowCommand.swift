@@ -1,4 +1,4 @@
-// `dwell config show`: what is in force in the running server.
+// `dwell config show`: the settings in force in the running server.
 
 import ArgumentParser
 import Foundation
@@ -26,7 +26,7 @@ struct ConfigShowCommand: AsyncParsableCommand {
 
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
-        // Also when the file is bad: the server runs with the old settings then.
+        // Also when the file is invalid: the server then runs with the old settings.
         let configuration = Configuration.report(from: input).partial
         let body: [UInt8]
         do {
@@ -46,7 +46,7 @@ struct ConfigShowCommand: AsyncParsableCommand {
     }
 }
 
-/// What `GET /ops/config` answers.
+/// The response of `GET /ops/config`.
 struct ShownSettings: Decodable {
     struct Setting: Decodable {
         var name: String

@@ -1,8 +1,8 @@
 // Every variable that the server reads (contract, sections 2 and 8): name, type, default, range, secret or not, and
-// what it is for. This table is what the server checks, what `dwell check-config` prints and what ENV.example is
-// compared with. It refuses to know where the values come from (ConfigurationReading) and who uses them.
+// purpose. The server validates against this table, `dwell check-config` prints it, and ENV.example is compared
+// with it. Does not know where the values come from (ConfigurationReading) and who uses them.
 //
-// The eight variables of the session engine are declared in JourneyModel, beside the type that clients decode.
+// The eight variables of the session engine are declared in JourneyModel, next to the type that clients decode.
 
 import Engine
 import Foundation
@@ -267,7 +267,7 @@ enum Variables {
         "RATE_LIMIT_OPERATOR", .limits, default: 10, in: 0...100_000,
         "Wrong tokens that one address (IPv6: one /64) may show to /ops and /metrics in a window; 0 is no limit.")
 
-    /// A window is as long as `Retry-After` can say (contract, section 5: at most 3600).
+    /// A window is at most as long as the largest `Retry-After` (contract, section 5: at most 3600).
     static let rateLimitWindowSeconds = Variable<Int>.integer(
         "RATE_LIMIT_WINDOW_SECONDS", .limits, default: 60, in: 1...3600, "How long the window is that slides.")
 

@@ -1,4 +1,4 @@
-// From a command line and an environment to a Configuration, or to everything that is wrong with them at once.
+// From a command line and an environment to a Configuration, or to all errors at once.
 
 import Engine
 import Foundation
@@ -7,32 +7,32 @@ import Identity
 import JourneyModel
 import Telemetry
 
-/// What a configuration is read from.
+/// The input of a configuration.
 struct ConfigurationInput: Sendable {
-    /// By name of variable: what options of the command line set.
+    /// Set by command-line options, by name of variable.
     var overrides: [String: String] = [:]
     var environment: [String: String] = ProcessInfo.processInfo.environment
 }
 
-/// The outcome of reading: the value when nothing is wrong, and all that there is to tell about it either way.
+/// The result of reading: the configuration if there are no problems, and the details in either case.
 struct ConfigurationReport: Sendable {
     /// Nil when there are problems.
     var configuration: Configuration?
     var variables: [ReadVariable]
     var problems: [ConfigurationProblem]
-    /// What is no reason to stop: names in the environment file that look like mistyped ones.
+    /// Names in the environment file that look mistyped; they do not prevent the start.
     var unknown: [UnknownVariable]
     var warnings: [String] { unknown.map { "\($0)" } }
-    /// An environment file was read.
+    /// Whether an environment file was read.
     var hasFile: Bool
-    /// As far as it could be read, with defaults in the place of what is wrong: for the form of the log, and for commands
-    /// that look at a server whose file is bad.
+    /// The configuration as far as it could be read, with defaults for invalid values: for the log format, and for
+    /// commands that query a server whose file is invalid.
     var partial: Configuration
     var log: Configuration.Log { partial.log }
 }
 
 extension Configuration {
-    /// Reads the environment file anew on every call, so this serves SIGHUP too.
+    /// Reads the environment file again on every call, so it is used for SIGHUP too.
     static func report(from input: ConfigurationInput) -> ConfigurationReport {
         let (file, fileProblems) = environmentFile(input)
         var reading = ConfigurationReading(overrides: input.overrides, environment: input.environment, file: file)
@@ -96,14 +96,14 @@ extension Configuration {
         settings = reading.engineSettings()
     }
 
-    /// The file that ENV_FILE names. The default one need not be there; one that somebody named must.
+    /// The file that ENV_FILE names. The default one may be missing; an explicitly named one may not.
     private static func environmentFile(
         _ input: ConfigurationInput
     ) -> (EnvironmentFile?, problems: [ConfigurationProblem]) {
         let variable = Variables.environmentFile
         let named = input.overrides[variable.name] ?? input.environment[variable.name]
         let path = named ?? variable.defaultText
-        // A name that is no path is told when the variable itself is read.
+        // An invalid path is reported when the variable itself is read.
         guard variable.accepts(path) else { return (nil, []) }
         do {
             let text = try readTextFile(path, bytesMax: EnvironmentFile.fileBytesMax)
@@ -129,7 +129,7 @@ extension Configuration {
 }
 
 extension Configuration.HTTP {
-    /// Host name and port, or the socket's path. Not ProcessInfo's host name, which asks the resolver for it.
+    /// Host name and port, or the socket's path. Not ProcessInfo's host name, which queries the resolver.
     fileprivate var instanceName: String {
         var name = [CChar](repeating: 0, count: 256)
         guard gethostname(&name, name.count - 1) == 0 else { return "localhost:\(port)" }

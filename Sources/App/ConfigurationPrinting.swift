@@ -1,10 +1,9 @@
-// A ConfigurationReport as text: a table for a person, JSON for a program. Pure. What is secret was left out before
-// it came here (ReadVariable.shown).
+// A ConfigurationReport as text: a table, or JSON. Pure. Secrets are already removed (ReadVariable.shown).
 
 import Foundation
 
 extension ConfigurationReport {
-    /// A row a variable, columns aligned.
+    /// One row per variable, columns aligned.
     func table() -> String {
         let rows =
             [["VARIABLE", "VALUE", "SOURCE", "ALLOWED"]]

@@ -1,6 +1,6 @@
-// Reads every declared variable once, strongest source first: command line, environment, environment file, default.
-// swift-configuration's ConfigReader does the looking up and the precedence; ranges, NAME_FILE, the source of each
-// value and the wording of what is wrong are added here. It refuses to know what a variable is for.
+// Reads every declared variable once, in order of precedence: command line, environment, environment file, default.
+// swift-configuration's ConfigReader does the lookup and the precedence; ranges, NAME_FILE, the source of each
+// value and the error texts are added here. Does not know what a variable is for.
 
 import Configuration
 import Foundation
@@ -13,7 +13,7 @@ enum ValueSource: Hashable, Sendable, CustomStringConvertible {
     case commandLine
     case environment
     case environmentFile(path: String, line: Int)
-    /// A secret's own file, named by the variable with `_FILE`.
+    /// A secret's own file, named by the `_FILE` variable.
     case file(path: String, variable: String)
     case standard
 
@@ -28,17 +28,17 @@ enum ValueSource: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// One variable as it stands.
+/// One variable with its value and source.
 struct ReadVariable: Sendable {
     var declaration: any Declaration
-    /// Fit for the operator's eyes: nothing of a secret, control characters escaped.
+    /// Safe to print: nothing of a secret, control characters escaped.
     var shown: String
     var source: ValueSource
-    /// As it was written, or the default's: tells whether it is another one.
+    /// The text as written, or the default's: to detect changes.
     var text: Secret<String>
 }
 
-/// One line for the operator: which variable, what it is, what is allowed. Never what a secret is.
+/// One line for the operator: the variable, its value, what is allowed. Never the value of a secret.
 struct ConfigurationProblem: Error, Hashable, Sendable, CustomStringConvertible {
     var variable: String
     var detail: String
@@ -58,7 +58,7 @@ struct ConfigurationReading {
     private(set) var variables: [ReadVariable] = []
     private(set) var problems: [ConfigurationProblem] = []
 
-    /// `overrides` are by the names of variables too.
+    /// `overrides` uses the names of variables too.
     init(overrides: [String: String], environment: [String: String], file: EnvironmentFile?) {
         self.file = file
         let overrides = overrides.map { name, text in
@@ -76,7 +76,7 @@ struct ConfigurationReading {
         problems.append(ConfigurationProblem(variable: variable, detail: detail))
     }
 
-    /// The variable's value; its default when it is not set, and also when it is not allowed, which is noted.
+    /// The variable's value; its default when it is not set, and also when it is invalid, which is recorded.
     mutating func value<Value>(of variable: Variable<Value>) -> Value {
         guard let found = found(variable), !(found.text.isEmpty && variable.isOptional) else {
             let shown = variable.show(variable.defaultValue)
@@ -100,7 +100,7 @@ struct ConfigurationReading {
         return value
     }
 
-    /// The eight of the session engine. JourneyModel reads and checks them, one against the other too.
+    /// The eight settings of the session engine. JourneyModel reads and validates them, also against each other.
     mutating func engineSettings() -> Settings {
         var found: [String: Found] = [:]
         for declaration in Settings.declarations {
@@ -123,7 +123,7 @@ struct ConfigurationReading {
         }
     }
 
-    /// What is set, be it by the variable itself or, for a secret, by the file that `NAME_FILE` names.
+    /// The value as set by the variable itself or, for a secret, by the file that `NAME_FILE` names.
     private mutating func found(_ variable: some Declaration) -> Found? {
         let own = text(of: variable.name, isSecret: variable.isSecret)
         guard variable.isSecret, let named = text(of: variable.fileVariableName, isSecret: false), !named.text.isEmpty
@@ -135,7 +135,7 @@ struct ConfigurationReading {
         do {
             let text = try readTextFile(named.text, bytesMax: Self.secretBytesMax)
             let source = ValueSource.file(path: escaped(named.text), variable: variable.fileVariableName)
-            // An editor's last newline is no part of a secret.
+            // The final newline of an editor is not part of a secret.
             return Found(
                 text: text.hasSuffix("\r\n") || text.hasSuffix("\n") ? String(text.dropLast()) : text, source: source)
         } catch {
@@ -160,8 +160,8 @@ struct ConfigurationReading {
     private static let secretBytesMax = 65_536
 }
 
-/// Which provider had the value. ConfigReader asks them in order, stops at the first that has it, and reports whom it
-/// asked, on the same call.
+/// Records which provider had the value. ConfigReader asks them in order, stops at the first that has it, and
+/// reports which ones it asked, on the same call.
 private final class LastAnswer: AccessReporter {
     private let index = Mutex(0)
 
@@ -172,7 +172,7 @@ private final class LastAnswer: AccessReporter {
     var providerIndex: Int { index.withLock { $0 } }
 }
 
-/// One line, at most 200 characters: whatever is in a variable, it cannot break the table or reach the terminal.
+/// One line, at most 200 characters: no value of a variable can break the table or reach the terminal.
 func escaped(_ text: String) -> String {
     let charactersMax = 200
     let shown = text.unicodeScalars.prefix(charactersMax).map { scalar in

@@ -1,10 +1,10 @@
-// The question before something that cannot be taken back.
+// Confirmation of an irreversible operation.
 
 import ArgumentParser
 import Foundation
 
-/// Returns when the operator agrees: by `--yes`, or by answering `y` at a terminal. Otherwise the command ends with status
-/// 1, and nothing was changed.
+/// Returns if the operator agrees: by `--yes`, or by answering `y` at a terminal. Otherwise the command ends with
+/// status 1 without changes.
 func confirm(_ question: String, yes: Bool) throws {
     if yes { return }
     guard isatty(STDIN_FILENO) == 1, isatty(STDERR_FILENO) == 1 else {

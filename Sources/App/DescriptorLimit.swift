@@ -1,5 +1,5 @@
-// How many descriptors the process may have open: each connection takes one. Systems start programs with a low soft
-// limit (1024, for the sake of select(2)) and let them raise it.
+// The number of descriptors that the process may open: each connection takes one. Systems start programs with a low
+// soft limit (1024, because of select(2)) and let them raise it.
 
 import Logging
 import Telemetry
@@ -11,10 +11,10 @@ import Telemetry
 #endif
 
 enum DescriptorLimit {
-    /// For everything but connections: the database, Redis, listeners, the standard streams.
+    /// For everything except connections: the database, Redis, listeners, the standard streams.
     private static let besideConnections: rlim_t = 256
 
-    /// Raises the soft limit as far as so many connections need and the hard limit allows; warns when that is less.
+    /// Raises the soft limit as far as that many connections need and the hard limit allows; warns if that is less.
     static func raise(forConnections connectionsMax: Int, _ logger: Logger) {
         #if canImport(Glibc)
             let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)

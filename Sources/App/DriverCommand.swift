@@ -1,5 +1,5 @@
-// `dwell driver`: what an operator does for a driver who calls, and for deletions after a restore. Works on the file,
-// beside a running server or without one.
+// `dwell driver`: operations on a driver's account at the driver's request, and for deletions after a restore.
+// Works on the database file, with or without a running server.
 
 import ArgumentParser
 import Identity
@@ -160,7 +160,7 @@ struct DriverEraseCommand: AsyncParsableCommand {
     }
 }
 
-/// Waits for readers of the write-ahead log, and says so when one stays.
+/// Waits for readers of the write-ahead log, and prints a warning if one remains.
 func finishRemoval(_ store: SQLiteEventStore) async {
     guard await !store.finishRemoval(within: .seconds(10)) else { return }
     writeToStandardError(
@@ -171,8 +171,8 @@ func finishRemoval(_ store: SQLiteEventStore) async {
         """)
 }
 
-/// Opens the database of these settings for a change, beside a running server or without one, and closes it. What
-/// cannot be done is told on standard error, and the command fails.
+/// Opens the database of these settings for a change, with or without a running server, and closes it. Errors are
+/// printed to standard error, and the command fails.
 func changing<Outcome>(
     _ options: SettingsOptions,
     _ body: (SQLiteAccounts, SQLiteEventStore, Moment) async throws -> Outcome

@@ -1,4 +1,4 @@
-// A driver as text for a person or JSON for a program. Pure.
+// A driver as text or JSON. Pure.
 
 import JourneyModel
 import SQLiteStore

@@ -1,4 +1,4 @@
-// The command `dwell`: what it is called with and what its subcommands are.
+// The command `dwell` and its subcommands.
 
 import ArgumentParser
 
@@ -28,9 +28,9 @@ struct Dwell: AsyncParsableCommand {
             VerifyErasedCommand.self, DriverCommand.self,
         ])
 
-    /// A first word that is no command is told with the list of those that are.
+    /// An unknown subcommand is reported with the list of known ones.
     static func main() async {
-        // Before anything else: a signal that comes while the server starts waits until it is ready for it.
+        // Before anything else: a signal that arrives during the start is held until the server is ready for it.
         SignalSource.hold()
         FileModes.keepToOwner()
         let names = configuration.subcommands.compactMap { $0.configuration.commandName }

@@ -1,7 +1,7 @@
-// ENV.example as it must be, from the declarations. Pure.
+// The required content of ENV.example, generated from the declarations. Pure.
 
 enum EnvironmentExample {
-    /// An environment file with every variable at its default, each with its sentence and range, in sections.
+    /// An environment file with every variable at its default, each with its description and range, in sections.
     static var text: String {
         let head = """
             # Every variable that this version of dwell reads, at its default. Copy it to .env and change what you need.

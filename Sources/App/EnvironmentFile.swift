@@ -1,12 +1,13 @@
-// The environment file (`.env`): lines of NAME=value. Pure text in, names and values out.
+// The environment file (`.env`): lines of NAME=value. Pure: parses text into names and values.
 //
-// The values go to swift-configuration's EnvironmentVariablesProvider; the text is read here and not by that provider's
-// `environmentFilePath`, for three reasons: it skips a line that it cannot read (`HTTP_PORT 8080`) without a word, its
-// names cannot be listed, so that a mistyped one could not be told, and it takes quotes for a part of the value.
+// The values go to swift-configuration's EnvironmentVariablesProvider; the text is parsed here and not by that
+// provider's `environmentFilePath`, for three reasons: it silently skips a line that it cannot read (`HTTP_PORT
+// 8080`), its names cannot be listed, so that a mistyped one could not be reported, and it treats quotes as part of
+// the value.
 //
-// A line is `NAME=value`, `export NAME=value`, a comment that begins with `#`, or blank. A value may stand in single
-// or double quotes, which are taken off; nothing else in it is special: no escapes, no `$NAME`, no comment after it.
-// Of two lines with one name the later holds.
+// A line is `NAME=value`, `export NAME=value`, a comment that begins with `#`, or blank. A value may be in single
+// or double quotes, which are removed; nothing else in it is special: no escapes, no `$NAME`, no comment after it.
+// Of two lines with the same name the later wins.
 
 import Foundation
 
@@ -18,13 +19,13 @@ struct EnvironmentFile: Sendable {
 
     let path: String
     private(set) var entries: [String: Entry] = [:]
-    /// The numbers of the lines that are none of the above. What they say is not kept: it may be a secret.
+    /// The numbers of the lines that are none of the above. Their content is not kept: it may be a secret.
     private(set) var unreadableLines: [Int] = []
 
-    /// More than any environment file has; a path to something else should not fill the memory.
+    /// More than any environment file has; a path to something else must not exhaust memory.
     static let fileBytesMax = 1 << 20
 
-    /// `ignoredName` may stand in the file and has no effect there.
+    /// `ignoredName` may be in the file and has no effect there.
     init(path: String, text: String, without ignoredName: String) {
         self.path = path
         let lines = text.split(omittingEmptySubsequences: false) { $0.isNewline }

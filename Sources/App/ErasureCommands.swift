@@ -1,5 +1,5 @@
-// `dwell driver erasures` and `dwell driver repeat-erasures`: a restore brings deleted drivers back, and their deletions
-// have to be repeated.
+// `dwell driver erasures` and `dwell driver repeat-erasures`: a restore brings deleted drivers back, so their
+// deletions must be repeated.
 
 import ArgumentParser
 import Identity

@@ -1,4 +1,4 @@
-// `dwell explain`: what the server made of each event, and why.
+// `dwell explain`: how the server processed each event, and why.
 
 import ArgumentParser
 import Foundation

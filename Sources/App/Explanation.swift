@@ -1,17 +1,17 @@
-// What follows from a recorded event, for both forms in which it is shown. It decides nothing: the verdict is the
-// stored one.
+// What is derived from a recorded event, for both output formats. It decides nothing: the verdict is the stored
+// one.
 
 import JourneyModel
 import SQLiteStore
 
-/// What an event did to a deadline.
+/// The effect of an event on a deadline.
 struct DeadlineChange: Hashable {
     enum Kind: String {
         case started
         case cleared
         /// It ended the session.
         case passed
-        /// Its session ended otherwise.
+        /// Its session ended for another reason.
         case ended
     }
 
@@ -22,7 +22,7 @@ struct DeadlineChange: Hashable {
 }
 
 extension RecordedEvent {
-    /// What was added to `occurred_at` to have it on the server's clock.
+    /// Milliseconds added to `occurred_at` to correct it to the server's clock.
     var correctionMilliseconds: Int64 { times.corrected.milliseconds(since: times.occurredAt) }
 
     var deadlineChanges: [DeadlineChange] {
@@ -61,14 +61,14 @@ extension RecordedEvent {
         }
     }
 
-    /// Which steps are taken to have happened although nobody reported them, and what proves them.
+    /// Which unreported steps are implied, and what proves them.
     var whyImplied: String? {
         guard !verdict.implied.isEmpty else { return nil }
         let steps = verdict.implied.names.joined(separator: ", ")
         return previousState.map { "\(steps): the phone was in \($0.rawValue)" } ?? "\(steps): the event proves it"
     }
 
-    /// The session that was in progress until this event began another journey.
+    /// The session in progress that ended because this event began another journey.
     var closedSession: (id: String, ending: Journey.Ending)? {
         guard let id = before.sessionID, let ending = before.closing(by: after) else { return nil }
         return (id, ending)
@@ -83,7 +83,7 @@ extension RecordedEvent {
 }
 
 extension ClockRule {
-    /// Why `corrected` is what it is.
+    /// Why `corrected` has its value.
     var explanation: String {
         switch self {
         case .noSendTime: "when it was sent is unknown, so it stands as it occurred"

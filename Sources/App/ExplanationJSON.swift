@@ -1,11 +1,11 @@
-// Recorded events for a program. Members are named as in GET /native/sessions/{session_id}: `occurred_at` is the
-// corrected time, `occurred_at_sent` the text as sent. A member without a value is left out.
+// Recorded events as JSON. Members are named as in GET /native/sessions/{session_id}: `occurred_at` is the
+// corrected time, `occurred_at_sent` the text as sent. A member without a value is omitted.
 
 import JourneyModel
 import SQLiteStore
 
 struct ExplanationJSON {
-    /// Metadata can hold coordinates.
+    /// Metadata can contain coordinates.
     var showsMetadata: Bool
 
     func text(of events: RecordedEvents, session: String?) -> String {

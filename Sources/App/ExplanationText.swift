@@ -1,11 +1,11 @@
-// Recorded events for a person at a terminal: a headline and aligned lines for each, within 100 columns.
+// Recorded events for a terminal: a headline and aligned lines for each, within 100 columns.
 
 import JourneyModel
 import SQLiteStore
 
 struct ExplanationText {
     var isColored: Bool
-    /// Metadata can hold coordinates.
+    /// Metadata can contain coordinates.
     var showsMetadata: Bool
 
     static let columnsMax = 100
@@ -149,7 +149,7 @@ struct ExplanationText {
         }
     }
 
-    /// Lines of at most `columnsMax`, broken at spaces where there are some, without control characters.
+    /// Lines of at most `columnsMax`, broken at spaces if possible, without control characters.
     private func wrapped(_ text: String, indent: Int) -> [String] {
         let width = Self.columnsMax - indent
         var lines: [String] = []
@@ -169,7 +169,7 @@ struct ExplanationText {
         return (lines + [line]).map { String(repeating: " ", count: indent) + $0 }
     }
 
-    /// What phones sent goes to a terminal: no control characters, and none that turn the direction of writing.
+    /// Client text made safe for a terminal: no control characters, and none that change the direction of writing.
     private static func printable(_ text: String) -> String {
         var shown = String.UnicodeScalarView()
         for scalar in text.unicodeScalars {

@@ -1,4 +1,4 @@
-// Who may open what the process makes: databases with drivers in them, backups, keys, the socket.
+// Permissions of the files that the process creates: databases with drivers' data, backups, keys, the socket.
 
 #if canImport(Glibc)
     import Glibc
@@ -7,8 +7,8 @@
 #endif
 
 enum FileModes {
-    /// From here on files and sockets are made for their owner alone, whatever umask the process was started with. What
-    /// is there already keeps its mode. Called before any thread is started and any file is made.
+    /// From here on files and sockets are accessible to their owner only, whatever umask the process was started
+    /// with. Existing files keep their mode. Called before any thread is started and any file is created.
     static func keepToOwner() {
         _ = umask(0o077)
     }

@@ -1,4 +1,5 @@
-// One GET over a socket, and the status code of the answer. No more HTTP than that (RFC 9112, sections 3 and 4).
+// One GET over a socket, and the status code of the response. Supports no more of HTTP than that (RFC 9112,
+// sections 3 and 4).
 
 import Foundation
 import Sockets
@@ -7,8 +8,8 @@ struct HealthQuestion: Sendable {
     let address: SocketAddress
     let path: String
 
-    /// The server with these settings, from the same machine, on the first of its addresses: those that mean "every
-    /// one" are listened on, not connected to.
+    /// The server with these settings, on this machine, at the first of its addresses: wildcard addresses are
+    /// replaced by loopback, since one cannot connect to them.
     init(http: Configuration.HTTP, path: String = "/healthz") {
         self.path = path
         switch http.hosts.first {
@@ -19,7 +20,7 @@ struct HealthQuestion: Sendable {
         }
     }
 
-    /// Nil for what is not `http://host[:port][/path]`.
+    /// Nil for anything but `http://host[:port][/path]`.
     init?(url: String) {
         guard let components = URLComponents(string: url), components.scheme?.lowercased() == "http",
             let host = components.host, !host.isEmpty, components.user == nil, components.fragment == nil
@@ -31,7 +32,7 @@ struct HealthQuestion: Sendable {
         path = target + (components.percentEncodedQuery.map { "?" + $0 } ?? "")
     }
 
-    /// The status code of the answer; nil when what came is no HTTP/1.1 answer. The deadline holds for all of it.
+    /// The status code of the response; nil when it is not an HTTP/1.1 response. The deadline covers everything.
     func ask(within deadline: Deadline) async throws -> Int? {
         let loops = try EventLoopGroup(count: 1)
         let outcome: Result<[UInt8], TransportError>
@@ -44,7 +45,7 @@ struct HealthQuestion: Sendable {
         return Self.statusCode(of: try outcome.get())
     }
 
-    /// As much of the answer as its status line needs; less when the server ends it before.
+    /// As much of the response as its status line needs; less when the server closes before.
     private func exchange(on loop: EventLoop, until deadline: Deadline) async throws(TransportError) -> [UInt8] {
         let connection = try await Connection.connect(to: address, on: loop, until: deadline)
         defer { connection.close() }
@@ -66,7 +67,7 @@ struct HealthQuestion: Sendable {
 
     private static let statusLineStart = Array("HTTP/1.1 ".utf8)
 
-    /// `HTTP/1.1 200 OK`: the three digits, which a space must follow.
+    /// The three digits of `HTTP/1.1 200 OK`, which must be followed by a space.
     static func statusCode(of answer: [UInt8]) -> Int? {
         guard answer.starts(with: statusLineStart), answer.count >= statusLineStart.count + 4 else { return nil }
         let digits = answer[statusLineStart.count...].prefix(3)

@@ -1,4 +1,4 @@
-// `dwell healthcheck`: what a container's HEALTHCHECK runs, so that the image needs no curl.
+// `dwell healthcheck`: for a container's HEALTHCHECK, so that the image needs no curl.
 
 import ArgumentParser
 import Sockets

@@ -1,5 +1,5 @@
-// What the history of the operator's page counts, read from the metrics that are kept anyway: events by outcome, answers
-// by status, and durations of all routes but streams, whose duration is how long somebody listened.
+// The totals for the history on the operator's page, read from existing metrics: events by outcome, responses by
+// status, and durations of all routes except streams, whose duration is how long the client listened.
 
 import Telemetry
 

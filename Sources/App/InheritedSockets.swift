@@ -1,6 +1,6 @@
-// Sockets that listen already and were handed to this process by its parent, in the way of systemd's socket
-// activation (sd_listen_fds(3)). Such a socket outlives the process: while one server ends and the next one starts,
-// the kernel lets clients wait instead of refusing them.
+// Listening sockets passed to this process by its parent, as in systemd's socket activation (sd_listen_fds(3)).
+// Such a socket outlives the process: while one server ends and the next one starts, the kernel queues clients
+// instead of rejecting them.
 
 import Foundation
 
@@ -13,7 +13,7 @@ enum InheritedSockets {
         descriptors(ProcessInfo.processInfo.environment, processID: ProcessInfo.processInfo.processIdentifier)
     }
 
-    /// None unless LISTEN_PID names this process: the variables are inherited by others too.
+    /// Empty unless LISTEN_PID names this process: other processes inherit the variables too.
     static func descriptors(_ environment: [String: String], processID: Int32) -> [Int32] {
         guard let pid = environment["LISTEN_PID"].flatMap({ Int32($0) }), pid == processID,
             let count = environment["LISTEN_FDS"].flatMap({ Int32($0) }), (1...countMax).contains(count)

@@ -1,5 +1,5 @@
-// Several servers on one database: each writes its row with a heartbeat and looks whether the others have the same
-// settings. It refuses to decide who is right.
+// Several servers on one database: each writes its row with a heartbeat and compares its settings with the others'.
+// It does not decide which one is right.
 
 import API
 import Engine
@@ -12,12 +12,12 @@ import Synchronization
 import Telemetry
 
 struct InstanceKeeping: Sendable {
-    /// Longer than the 10 s without a write after which a large WAL is cut.
+    /// Longer than the 10 s without a write after which a large WAL is truncated.
     static let pause = Duration.seconds(30)
 
     let store: SQLiteEventStore
     let name: String
-    /// What all servers on one file should agree on.
+    /// The settings that all servers on one file should share.
     let sharedSettings: [String: String]
     let startedAt: Moment
     let settings: SettingsInForce
@@ -25,11 +25,11 @@ struct InstanceKeeping: Sendable {
     let logger: Logger
     private let told = Told()
 
-    /// What was logged last, so that a line comes once for each difference.
+    /// The differences logged last, so that each is logged once.
     private final class Told: Sendable {
         private let lines = Mutex<Set<String>>([])
 
-        /// Those of `now` that were not there before.
+        /// Returns those of `now` that are new.
         func replace(with now: Set<String>) -> Set<String> {
             lines.withLock { lines in
                 defer { lines = now }
@@ -51,7 +51,7 @@ struct InstanceKeeping: Sendable {
         self.logger = logger
     }
 
-    /// Until the task is cancelled.
+    /// Runs until the task is cancelled.
     func run() async {
         repeat { await look() } while (try? await Task.sleep(for: Self.pause)) != nil
     }
@@ -81,7 +81,7 @@ struct InstanceKeeping: Sendable {
             startedAt: startedAt, heartbeatAt: clock())
     }
 
-    /// Those that differ, by name.
+    /// The other servers with different settings, by name of setting.
     func differences(_ instances: [Instance]) -> [(instance: Instance, names: [String])] {
         let own = own
         return instances.filter { $0.name != name && $0.isAlive(at: own.heartbeatAt) }.map { other in
@@ -92,7 +92,7 @@ struct InstanceKeeping: Sendable {
         }
     }
 
-    /// For /ops; a database that cannot be read has none.
+    /// For /ops; empty when the database cannot be read.
     func states() async -> [InstanceState] {
         guard let instances = try? await store.instances() else { return [] }
         let now = clock()
@@ -121,7 +121,7 @@ struct InstanceKeeping: Sendable {
 
     // MARK: What is compared
 
-    /// Each server's own business.
+    /// Settings that may differ between servers.
     private static let own: Set<String> = [
         Variables.instanceName.name, Variables.environmentFile.name, Variables.logLevel.name,
         Variables.logFormat.name, Variables.logRefusalsPerClient.name, Variables.logRefusalsPerSecond.name,

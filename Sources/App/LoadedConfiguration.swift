@@ -1,5 +1,5 @@
-// What the declarations in Configuration.swift become when every one of them is in order: one immutable value with
-// typed members, for Wiring to hand out in parts. It refuses to know variables and files.
+// The validated values of the declarations in Configuration.swift: one immutable value with typed members, which
+// Wiring hands out in parts. Does not know variables and files.
 
 import Engine
 import Foundation
@@ -13,25 +13,25 @@ import Telemetry
 
 struct Configuration: Sendable {
     struct HTTP: Hashable, Sendable {
-        /// Numbers or names, all with the same port; empty: no TCP.
+        /// Addresses or names, all with the same port; empty: no TCP.
         var hosts: [String]
         /// 0: any free one.
         var port: Int
-        /// Listened on beside the hosts.
+        /// Listened on in addition to the hosts.
         var unixSocketPath: String?
         /// Nil: one per core.
         var eventLoops: Int?
         var connectionsMax: Int
-        /// 0: as many as there may be in all.
+        /// 0: no limit but `connectionsMax`.
         var connectionsPerAddressMax: Int
         var trustedProxies: TrustedProxies
-        /// Nil: no web page of another origin.
+        /// Nil: no web pages of other origins.
         var crossOrigin: CrossOrigin?
         var timeouts: Timeouts
         var outputBufferBytes: Int
         var bufferedBytesMax: Int
 
-        /// How long a client is waited for.
+        /// How long the server waits for a client.
         struct Timeouts: Hashable, Sendable {
             var headerTimeoutSeconds: Int
             var bodyTimeoutSeconds: Int
@@ -46,7 +46,7 @@ struct Configuration: Sendable {
 
     struct Log: Hashable, Sendable {
         var level: Logger.Level
-        /// Nil: text at a terminal, else JSON.
+        /// Nil: text at a terminal, otherwise JSON.
         var format: LogFormat?
         var refusals: RefusalLineLimiter.Limits
 
@@ -66,10 +66,10 @@ struct Configuration: Sendable {
         var timeoutMilliseconds: Int
     }
 
-    /// How the server is watched.
+    /// Monitoring of the server.
     struct Operation: Sendable {
         var metricsToken: Secret<String>?
-        /// Where /metrics has a listener of its own.
+        /// Where /metrics has its own listener.
         var metricsAddress: (host: String, port: Int)?
     }
 
@@ -79,11 +79,11 @@ struct Configuration: Sendable {
     var shutdownTimeoutSeconds: Int
     var log: Log
     var http: HTTP
-    /// Of a file; relative to the working folder when it does not begin with a slash.
+    /// Path of a file; relative to the working folder unless it begins with a slash.
     var databasePath: String
-    /// Nil: events are kept for ever.
+    /// Nil: events are kept forever.
     var eventRetentionDays: Int?
-    /// Nil: lines of the audit are kept forever, but for those that come in numbers.
+    /// Nil: audit entries are kept forever, except for the high-volume ones.
     var auditRetentionDays: Int?
     var redis: Redis
     var tokens: TokenConfiguration
@@ -95,16 +95,16 @@ struct Configuration: Sendable {
     /// Nil: nothing is forwarded.
     var analytics: AnalyticsConfiguration?
     var operation: Operation
-    /// What GET /native/config answers.
+    /// The response of GET /native/config.
     var settings: Settings
 }
 
-/// How access tokens are signed, and what they must say.
+/// How access tokens are signed, and which claims they need.
 struct TokenConfiguration: Sendable {
     enum Key: Sendable {
         /// `JWT_SECRET` or `JWT_PRIVATE_KEY_FILE`.
         case configured(SigningKey)
-        /// The one that the server makes for itself, beside its database.
+        /// The key that the server creates itself, next to its database.
         case madeByServer(LocalKeyFile)
     }
 
@@ -112,14 +112,14 @@ struct TokenConfiguration: Sendable {
     var scope: TokenScope
     var trustsExternal: Bool
     var timeToLiveSeconds: Int
-    /// From the v1 routes of signing in.
+    /// For tokens of the v1 sign-in routes.
     var v1TimeToLiveSeconds: Int
     var refreshTimeToLiveDays: Int
     var legacyTimeToLiveDays: Int
     /// `DATA_KEY`, 32 bytes.
     var dataKey: Secret<[UInt8]>?
 
-    /// Nil when it is the server's own, and no server has made it yet.
+    /// Nil when the key is the server's own and not created yet.
     func existingKey() throws(SigningKeyError) -> SigningKey? {
         switch key {
         case .configured(let key): key
@@ -127,7 +127,7 @@ struct TokenConfiguration: Sendable {
         }
     }
 
-    /// The key; makes the server's own on its first use. For `serve` alone.
+    /// The key; creates the server's own on first use. For `serve` only.
     func signingKey() throws(SigningKeyError) -> SigningKey {
         switch key {
         case .configured(let key): key
@@ -136,9 +136,9 @@ struct TokenConfiguration: Sendable {
     }
 }
 
-/// Whose identity tokens are taken, and what is asked of Apple.
+/// Which identity tokens are accepted, and how Apple is called.
 struct AppleConfiguration: Sendable {
-    /// The three variables that are set together, with the key that the last of them names.
+    /// The three variables that must be set together, with the key that the last of them names.
     struct CodeExchange: Sendable {
         var teamID: String
         var keyID: String
@@ -146,12 +146,12 @@ struct AppleConfiguration: Sendable {
         var key: SigningKey
     }
 
-    /// Empty: nobody's.
+    /// Empty: no identity token is accepted.
     var clientIDs: [String]
     var keySetURL: OutgoingURL
     var tokenURL: OutgoingURL
     var revokeURL: OutgoingURL
-    /// Nil: authorization codes are not exchanged, so there is nothing to revoke.
+    /// Nil: authorization codes are not exchanged, so there are no tokens to revoke.
     var codeExchange: CodeExchange?
 }
 

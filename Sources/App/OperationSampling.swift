@@ -1,5 +1,5 @@
-// The figures that are read rather than counted: connections and buffers, the loops, the writer's line, Redis, the
-// files of the database. Read when /metrics is.
+// Metrics that are read rather than counted: connections and buffers, the loops, the writer's queue, Redis, the
+// files of the database. Sampled when /metrics is read.
 
 import API
 import CoreMetrics
@@ -118,7 +118,7 @@ struct OperationSampling: Sendable {
     }
 }
 
-/// What one queue of deliveries has waiting, and for how long.
+/// How much one delivery queue has waiting, and for how long.
 struct OutboxGauges: Sendable {
     private let waiting: any MeterHandler
     private let age: any MeterHandler
@@ -128,7 +128,7 @@ struct OutboxGauges: Sendable {
         age = factory.gauge(MetricFamilies.outboxAgeSeconds, [("queue", queue)])
     }
 
-    /// `oldest`: since when the oldest waits; nil: nothing waits.
+    /// `oldest`: since when the oldest has waited; nil: the queue is empty.
     func set(_ count: Int, oldest: Moment?, at now: Moment) {
         waiting.set(Int64(count))
         age.set(Double(max(0, oldest.map { now.milliseconds(since: $0) } ?? 0)) / 1000)
@@ -173,8 +173,8 @@ struct InstanceSampling: Sendable {
     }
 }
 
-/// How long a loop takes to come to a new piece of work: put in line at one look, told at the next. While it has not
-/// come to it, how long that has been waiting.
+/// How long a loop takes to start a new piece of work: enqueued at one sample, reported at the next. While it has
+/// not started, how long it has been waiting.
 private final class LoopDelay: Sendable {
     private struct State {
         var putInLineAt: Deadline?

@@ -1,5 +1,5 @@
-// The operator's variables: who may look, and where analytics go (contract, sections 7 and 8). Part of
-// the table in Configuration.swift.
+// The operator's variables: access, and the destination of analytics (contract, sections 7 and 8). Part of the
+// table in Configuration.swift.
 
 import Telemetry
 
@@ -31,7 +31,7 @@ struct AnalyticsConfiguration: Sendable {
     var host: OutgoingURL
     var key: Secret<String>
 
-    /// Both or neither.
+    /// Both or neither must be set.
     init?(_ reading: inout ConfigurationReading) {
         let host = reading.value(of: Variables.analyticsHost)
         let key = reading.value(of: Variables.analyticsKey)

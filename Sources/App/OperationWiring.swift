@@ -1,5 +1,5 @@
-// The parts by which the server is watched: the figures and who reads them, and whether it is ready. Without
-// METRICS_TOKEN and METRICS_PORT nobody reads the figures, and /metrics is not there.
+// The parts by which the server is monitored: metrics with their readers, and readiness. Without METRICS_TOKEN and
+// METRICS_PORT metrics cannot be read, and /metrics does not exist.
 
 import API
 import CoreMetrics
@@ -14,7 +14,7 @@ import Sockets
 import Telemetry
 
 struct OperationWiring: Sendable {
-    /// Where everybody counts.
+    /// The metrics backend of all parts.
     let metrics: any MetricsFactory
     let readiness: Readiness
     private let sampling: OperationSampling
@@ -58,7 +58,7 @@ struct OperationWiring: Sendable {
             await audit.sample()
             await others.sample()
             await kept.sample(at: Moment(millisecondsSinceEpoch: millisecondsSince1970()))
-            // Files are looked at: not on the loop that answers.
+            // Reads files, so it does not run on the event loop that responds.
             return await Task.detached {
                 sampling.sample()
                 return metrics.text()
@@ -66,7 +66,7 @@ struct OperationWiring: Sendable {
         }
     }
 
-    /// What the listener for everybody serves beside the API.
+    /// What the public listener serves in addition to the API.
     var publicRoutes: [Route] {
         address == nil && hasToken ? [routes.ready, routes.metrics] : [routes.ready]
     }
@@ -83,7 +83,7 @@ struct OperationWiring: Sendable {
             observer: observer, logger: logger, loops: loops)
     }
 
-    /// Has it read how many one-time codes wait.
+    /// Samples how many one-time codes wait.
     func watch(_ delivery: WebhookCodeDelivery) {
         sampling.add(delivery) { Moment(millisecondsSinceEpoch: millisecondsSince1970()) }
     }
@@ -93,7 +93,7 @@ struct OperationWiring: Sendable {
         sampling.add(streams, operators: operators)
     }
 
-    /// Has the figures of this server read as well.
+    /// Samples the metrics of this server too.
     func watch(_ server: Server) {
         sampling.add(server)
     }

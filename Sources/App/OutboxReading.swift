@@ -1,4 +1,4 @@
-// What waits to be delivered, put together for the operator's page: from the database, and from the deliveries' memory.
+// The delivery queues for the operator's page, from the database and from the deliveries' memory.
 
 import Engine
 import Outbound
@@ -8,11 +8,11 @@ struct OutboxReading: Sendable {
     let store: SQLiteEventStore
     /// Nil: events are not forwarded.
     let analyticsFailure: DeliveryFailure?
-    /// Nil: codes go to no webhook.
+    /// Nil: codes are not sent to a webhook.
     let codes: WebhookCodeDelivery?
     let revocationFailure: DeliveryFailure
 
-    /// A database that cannot be read leaves its queues out.
+    /// If the database cannot be read, its queues are left out.
     func status() async -> [OutboxStatus] {
         var queues: [OutboxStatus] = []
         if let analyticsFailure, let place = try? await store.place(of: AnalyticsForwarding.consumer) {

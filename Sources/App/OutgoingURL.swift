@@ -1,9 +1,9 @@
-// Where the server may call out to, and the key for what it keeps sealed: two texts of the environment that must have a
-// certain form. Pure.
+// The URLs that the server may call, and the key for sealed values: two kinds of text from the environment that
+// must have a certain form. Pure.
 
 import Foundation
 
-/// An https URL; http only to this machine, where nobody can listen on the way.
+/// An https URL; http only to this machine, where traffic cannot be intercepted.
 struct OutgoingURL: Hashable, Sendable, ExpressibleByStringLiteral {
     static let allowed = "an https URL, or an http URL of localhost, 127.0.0.0/8 or [::1], without user and fragment"
 
@@ -11,7 +11,7 @@ struct OutgoingURL: Hashable, Sendable, ExpressibleByStringLiteral {
 
     var text: String { url.absoluteString }
 
-    /// Nil for a URL that is not allowed, and for what is none.
+    /// Nil for a URL that is not allowed, and for text that is not a URL.
     init?(_ text: String) {
         guard text.utf8.count <= 2048, text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }),
             let components = URLComponents(string: text), let url = components.url,
@@ -26,7 +26,7 @@ struct OutgoingURL: Hashable, Sendable, ExpressibleByStringLiteral {
         self.url = url
     }
 
-    /// For the defaults in the table of variables; a test reads each of them as an operator's text.
+    /// For the defaults in the table of variables; a test parses each of them like an operator's text.
     init(stringLiteral text: StaticString) {
         url = Self.init("\(text)")?.url ?? URL(filePath: "/")
     }
@@ -42,7 +42,7 @@ struct OutgoingURL: Hashable, Sendable, ExpressibleByStringLiteral {
 enum DataKey {
     static let byteCount = 32
 
-    /// 64 hexadecimal digits are not base64 of 32 bytes, and the other way round: there is one reading of each text.
+    /// 64 hexadecimal digits are never base64 of 32 bytes, and vice versa: each text has one reading.
     static func bytes(_ text: String) -> [UInt8]? {
         let bytes = text.utf8.count == 2 * byteCount ? hexadecimal(text) : base64(text)
         return bytes?.count == byteCount ? bytes : nil

@@ -1,12 +1,12 @@
-// Which program holds a port that the server wants, and what to do about it. From Linux's /proc, where a user sees the
-// open files of that user's processes only, root of all.
+// Which process holds a port that the server needs, and what to do about it. From Linux's /proc, where a user sees
+// the open files of its own processes only, root of all.
 
 import Foundation
 import HTTPServer
 import Sockets
 
 enum PortHolder {
-    /// Nil when the error is another one than a taken port.
+    /// Nil for any error but a port in use.
     static func hint(about error: CannotListen) -> String? {
         guard case .system(_, EADDRINUSE) = error.reason, case .ip(_, let port) = error.address else { return nil }
         let holders = names(ofListenersOn: port)
@@ -17,7 +17,7 @@ enum PortHolder {
         return "\(who); stop it, or choose another port: HTTP_PORT=\(port < 65535 ? port + 1 : port - 1)"
     }
 
-    /// `caddy (process 1234)`, for each process that can be seen.
+    /// `caddy (process 1234)`, for each visible process.
     static func names(ofListenersOn port: Int) -> [String] {
         let sockets = Set(
             ["/proc/net/tcp", "/proc/net/tcp6"].flatMap { file in
@@ -39,8 +39,8 @@ enum PortHolder {
         }
     }
 
-    /// Of the listening sockets in a table as /proc/net/tcp has it (proc(5)): the second column ends in the port in
-    /// hexadecimal, the fourth is the state, the tenth the inode.
+    /// Inodes of the listening sockets in a table in the format of /proc/net/tcp (proc(5)): the second column ends
+    /// in the port in hexadecimal, the fourth is the state, the tenth the inode.
     static func inodes(in table: String, port: Int) -> [String] {
         table.split(separator: "\n").dropFirst().compactMap { line in
             let columns = line.split(separator: " ")

@@ -1,4 +1,5 @@
-// Shows how far a run is, on standard error: a bar that is drawn over at a terminal, else a line each tenth.
+// Shows the progress of a run on standard error: a bar that is redrawn at a terminal, otherwise a line for each
+// tenth.
 
 import Foundation
 import Simulation
@@ -15,7 +16,7 @@ final class ProgressOutput: Sendable {
 
     func show(_ progress: DeliveryProgress) {
         if isTerminal {
-            // Back to the first column, and clear what a longer line left.
+            // Return to the first column, and clear the rest of a longer line.
             writeToStandardError("\r\(ProgressDisplay.bar(progress, unit: unit))\u{1B}[K")
             return
         }
@@ -27,7 +28,7 @@ final class ProgressOutput: Sendable {
         if isNew { writeToStandardError("\(ProgressDisplay.line(progress, unit: unit))\n") }
     }
 
-    /// Whatever is written next begins a line.
+    /// Ends the line, so that later output begins a new one.
     func end() {
         if isTerminal { writeToStandardError("\n") }
     }

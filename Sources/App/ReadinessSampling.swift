@@ -1,4 +1,4 @@
-// What /readyz answers, as metrics.
+// The checks of /readyz, as metrics.
 
 import API
 import CoreMetrics
@@ -24,7 +24,7 @@ struct ReadinessSampling: Sendable {
         ready.set(Int64(report.isReady ? 1 : 0))
         database.set(Int64(report.database == .takesWrites ? 1 : 0))
         drain.set(Int64(report.isDraining ? 0 : 1))
-        // Without a Redis there is no such check.
+        // Without Redis this check does not exist.
         guard report.redis != .notConfigured else { return }
         factory.gauge(MetricFamilies.readyChecks, [("check", "redis")]).set(Int64(report.redis == .serves ? 1 : 0))
     }

@@ -1,11 +1,11 @@
-// What explain, audit and config history have in common: a database file, read once.
+// Shared by explain, audit and config history: reads a database file once.
 
 import ArgumentParser
 import SQLiteStore
 
 /// Opens the records of the file, reads, and closes them.
 ///
-/// - Throws: the command's failure, once standard error says why the file cannot be read.
+/// - Throws: the command's failure, after printing to standard error why the file cannot be read.
 func reading<Records: RecordsReader, Value>(
     _ path: String, _ body: (Records) throws(RecordsUnreadable) -> Value
 ) throws -> Value {

@@ -42,7 +42,7 @@ struct RefoldCommand: AsyncParsableCommand {
         let path = try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides)).required()
             .databasePath
         do {
-            // A file that is not there would be made.
+            // Opening a missing file would create it.
             guard FileManager.default.fileExists(atPath: path) else {
                 throw UnusableDatabase(path: path, reason: "it is not there")
             }
@@ -62,7 +62,7 @@ struct RefoldCommand: AsyncParsableCommand {
         }
     }
 
-    /// After each driver a pause as long as it took, so that a server beside it has its turn.
+    /// Pauses after each part for as long as it took, at most 100 ms, so that a running server is not blocked.
     private func refold(_ store: SQLiteEventStore) async throws -> (RefoldCounts, failures: [StoreFailure]) {
         var counts = RefoldCounts()
         var failures: [StoreFailure] = []

@@ -1,17 +1,17 @@
-// How many lines about refused requests are written: so many a second for one client, and so many in all. Nobody can
-// fill the log with requests that cost nothing to send; what is left out is counted. Pure: the second comes with the call.
+// Limits the log lines about rejected requests: per second for one client, and per second in total. Requests that
+// cost nothing to send cannot fill the log; omitted lines are counted. Pure: the second is passed in.
 
 struct RefusalLineLimiter: Sendable {
     struct Limits: Hashable, Sendable {
-        /// Lines about one client in a second; at least 1.
+        /// Lines about one client per second; at least 1.
         var perClient: Int
-        /// Lines in a second of each kind of refusal; at least 1.
+        /// Lines per second for each kind of rejection; at least 1.
         var total: Int
     }
 
-    /// Each has `Limits.total` for itself, so that one cannot hide the others.
+    /// Each kind has its own `Limits.total`, so that one cannot hide the others.
     enum Kind: Int, CaseIterable {
-        /// 4xx for a client that nobody recognised.
+        /// 4xx for an unauthenticated client.
         case anonymous
         /// 4xx for a signed-in driver.
         case signedIn
@@ -19,10 +19,11 @@ struct RefusalLineLimiter: Sendable {
         case failure
     }
 
-    /// What was left out in one second.
+    /// The lines omitted in one second.
     struct Omitted: Hashable, Sendable {
         var count: Int
-        /// The client with the most of them, among those that had a line at all; nil when the total was spent before.
+        /// The client with the most omitted lines, among those with at least one written line; nil when the total
+        /// was used up before.
         var busiestClient: String?
         var busiestCount: Int
     }
@@ -33,13 +34,13 @@ struct RefusalLineLimiter: Sendable {
     }
 
     private struct Window {
-        /// A client comes in with its first line, so there are never more than `Limits.total`.
+        /// A client is added with its first line, so there are never more than `Limits.total`.
         var clients: [String: Client] = [:]
         var lines = 0
     }
 
     let limits: Limits
-    /// Whole seconds; of the windows.
+    /// The second that the windows count, in whole seconds.
     private var second: Int64 = .min
     private var windows = [Window](repeating: Window(), count: Kind.allCases.count)
     private var omitted = 0
@@ -48,7 +49,7 @@ struct RefusalLineLimiter: Sendable {
         self.limits = limits
     }
 
-    /// Whether the line is to be written. It counts as written then. Call `end(before:)` first.
+    /// Whether to write the line; if so, it is counted as written. Call `end(before:)` first.
     mutating func admits(_ client: String, _ kind: Kind, at second: Int64) -> Bool {
         if second > self.second { self.second = second }
         let place = kind.rawValue
@@ -67,12 +68,13 @@ struct RefusalLineLimiter: Sendable {
         return true
     }
 
-    /// nil when there is no line left for one.
+    /// nil when no line is left for a new client.
     private func newcomer(_ place: Int) -> Client? {
         windows[place].lines < limits.total ? Client() : nil
     }
 
-    /// Ends the second that was counted, if it lies before that one: what was left out in it, nil when nothing was.
+    /// Ends the counted second if it lies before `second`, and returns the lines omitted in it; nil when there were
+    /// none.
     mutating func end(before second: Int64) -> Omitted? {
         guard second > self.second else { return nil }
         let busiest = windows.flatMap(\.clients).max { ($0.value.omitted, $1.key) < ($1.value.omitted, $0.key) }
@@ -83,6 +85,6 @@ struct RefusalLineLimiter: Sendable {
         return report.count > 0 ? report : nil
     }
 
-    /// Clients that are remembered now, for the test of the bound.
+    /// The number of tracked clients, for the test of the bound.
     var clientCount: Int { windows.reduce(0) { $0 + $1.clients.count } }
 }

@@ -1,6 +1,6 @@
-// One line per answered request. Those that went well are for debugging; a refused one can be found by the
-// request id that its client was told, and one that the server is to blame for is a warning. It gets no path and no
-// query, so there is none to leak. Lines about refusals are bounded: see RefusalLineLimiter.
+// One log line per completed request. Successful ones are at debug level; a rejected one can be found by the
+// request id that its client received, and a server error is a warning. It gets no path and no query, so it cannot
+// leak them. Lines about rejections are limited: see RefusalLineLimiter.
 
 import HTTP1
 import HTTPServer
@@ -10,17 +10,17 @@ import Synchronization
 import Telemetry
 
 final class RequestLog: RequestObserver {
-    /// Of every line here.
+    /// The message of every line here.
     static let message = "request"
 
     private let logger: Logger
-    /// The logger's. Read once: asking it for every request costs more than all else here.
+    /// The logger's level. Read once: reading it for every request costs more than the rest.
     private let leastLevel: Logger.Level
     private let limiter: Mutex<RefusalLineLimiter>
     private let driverName: @Sendable (String) -> String
     private let clock: @Sendable () -> Int64
 
-    /// `driverName`: what stands for a driver's id in the log. `clock`: milliseconds since 1970.
+    /// `driverName`: the replacement of a driver's id in the log. `clock`: milliseconds since 1970.
     init(
         logger: Logger, limits: RefusalLineLimiter.Limits, driverName: @escaping @Sendable (String) -> String,
         clock: @escaping @Sendable () -> Int64 = millisecondsSince1970
@@ -34,23 +34,23 @@ final class RequestLog: RequestObserver {
 
     func answered(_ request: AnsweredRequest) {
         let level = Self.level(of: request.status)
-        // Nothing is put together for a line that is not written.
+        // Builds nothing for a line that is not written.
         guard level >= leastLevel, request.status.code < 400 || admits(request) else { return }
         logger.log(level: level, "\(Self.message)", metadata: metadata(of: request))
     }
 
-    /// Looks every second whether there is something to count, for when no refusal follows.
+    /// Checks every second for omitted lines, in case no rejection follows.
     func run() async {
         while (try? await Task.sleep(for: .seconds(1))) != nil { reportOmitted() }
     }
 
-    /// Counts in one line what was left out of a second that is over.
+    /// Logs one line with the number of lines omitted in a completed second.
     func reportOmitted() {
         let second = clock() / 1000
         report(limiter.withLock { $0.end(before: second) })
     }
 
-    /// The same for the second that is not over; to be called when the last request was answered.
+    /// The same for the current second; to be called after the last response.
     func reportLastOmitted() {
         report(limiter.withLock { $0.end(before: .max) })
     }
@@ -76,15 +76,15 @@ final class RequestLog: RequestObserver {
         logger.warning("refused requests were not logged one by one", metadata: metadata)
     }
 
-    /// A driver by its name, so that a flood from its address does not hide it; everybody else by address, IPv6 by
-    /// its /64.
+    /// A driver by its log name, so that a flood from its address does not hide it; others by address, IPv6 by its
+    /// /64.
     private func client(of request: AnsweredRequest) -> (String, RefusalLineLimiter.Kind) {
         if request.status.code >= 500 { return (AddressGroup.name(of: request.remoteAddress), .failure) }
         if let principal = request.principal { return (driverName(principal), .signedIn) }
         return (AddressGroup.name(of: request.remoteAddress), .anonymous)
     }
 
-    /// HTTP's methods; anything else is what a client made up.
+    /// The known methods; any other is text chosen by a client.
     private static let methods: Set<Method> = [.get, .head, .post, .put, .patch, .delete, .options]
 
     private func metadata(of request: AnsweredRequest) -> Logger.Metadata {
@@ -115,7 +115,7 @@ final class RequestLog: RequestObserver {
     }
 }
 
-/// Each is told of every request, in that order.
+/// Notifies each observer of every request, in order.
 final class RequestObservers: RequestObserver {
     private let observers: [any RequestObserver]
 

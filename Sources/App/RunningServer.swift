@@ -1,5 +1,5 @@
-// Asks the running server on this machine, as its operator: one GET over its first address or Unix socket, with
-// OPS_TOKEN, or without one a token of the role `ops` that is good for a minute.
+// Queries the running server on this machine as its operator: one GET over its first address or Unix socket, with
+// OPS_TOKEN, or otherwise with a token of the role `ops` that is valid for a minute.
 
 import API
 import Foundation
@@ -19,7 +19,7 @@ struct RunningServer: Sendable {
     let address: SocketAddress
     private let token: Secret<String>
 
-    /// With the settings that the server has too.
+    /// Needs the same settings as the server.
     init(_ configuration: Configuration) async throws {
         address = HealthQuestion(http: configuration.http).address
         if let token = configuration.operatorToken {
@@ -34,7 +34,7 @@ struct RunningServer: Sendable {
         }
     }
 
-    /// The body of a 200.
+    /// Returns the body of a 200 response.
     ///
     /// - Throws: `Unreachable`, with a sentence that says what to do.
     func get(_ path: String, within deadline: Deadline = .inSeconds(10)) async throws -> [UInt8] {
@@ -52,7 +52,7 @@ struct RunningServer: Sendable {
         }
     }
 
-    /// All of the answer: the server closes after it (RFC 9112, section 9.6).
+    /// The whole response: the server closes after it (RFC 9112, section 9.6).
     private func exchange(
         _ path: String, on loop: EventLoop, until deadline: Deadline
     ) async throws(TransportError) -> [UInt8] {

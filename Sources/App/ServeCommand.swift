@@ -15,7 +15,7 @@ struct ServeCommand: AsyncParsableCommand {
             128 and the signal's number. SIGHUP reads the environment file again.
             """)
 
-    /// One line for each setting that is wrong, however many.
+    /// Message of the line logged for each invalid setting.
     static let settingNotAllowed = "a setting is not allowed"
 
     @OptionGroup var listenOptions: ListenOptions

@@ -1,4 +1,4 @@
-// The parts that start and stop, as services of one group (swift-service-lifecycle).
+// The parts that start and stop, as services of one ServiceGroup (swift-service-lifecycle).
 
 import HTTPServer
 import RedisAdmission
@@ -7,9 +7,9 @@ import ServiceLifecycle
 /// Listens until the group shuts down, then drains.
 struct ServerService: Service {
     let server: Server
-    /// Less than the time that the whole process has: the store still has to close after it.
+    /// Less than the shutdown time of the whole process: the store closes after it.
     let drainSeconds: Int
-    /// Told how many connections were cut.
+    /// Receives the number of connections that were cut.
     var outcome = DrainOutcome()
 
     func run() async throws {
@@ -19,7 +19,7 @@ struct ServerService: Service {
     }
 }
 
-/// Keeps the connections to Redis.
+/// Maintains the connections to Redis.
 struct RedisService: Service {
     let admission: RedisRateLimiter
 
@@ -28,7 +28,7 @@ struct RedisService: Service {
     }
 }
 
-/// Does something again and again until the group shuts down.
+/// Runs a loop until the group shuts down.
 struct LoopService: Service {
     let loop: @Sendable () async -> Void
     var end: @Sendable () async -> Void = {}
@@ -39,7 +39,7 @@ struct LoopService: Service {
     }
 }
 
-/// Has nothing to do but to close something once everything that started after it has ended.
+/// Closes something once every service that started after it has ended.
 struct ClosingService: Service {
     let close: @Sendable () async -> Void
 

@@ -1,6 +1,6 @@
 // SIGHUP: the environment file is read again, and the eight settings of the session engine take effect for every
-// request from then on. What was fixed at the start (addresses, keys, limits) stays; a bad file changes nothing. Whatever
-// has no effect is told: in the log, /metrics, /ops and `dwell config history`.
+// later request. What is fixed at the start (addresses, keys, limits) does not change; an invalid file changes
+// nothing. Everything that has no effect is reported: in the log, /metrics, /ops and `dwell config history`.
 
 import Engine
 import JourneyModel
@@ -14,12 +14,12 @@ struct SettingsReload: Sendable {
     let status: SettingsStatus
     let clock: @Sendable () -> Moment
     let logger: Logger
-    /// Whether there was an environment file at the start. One that is gone since is being replaced, and must not
-    /// put every setting back to its default.
+    /// Whether there was an environment file at the start. If it is missing later, it is being replaced, and must
+    /// not reset every setting to its default.
     let hadFile: Bool
-    /// Told of settings that came into force; does not wait.
+    /// Called with settings that took effect; must not block.
     var record: @Sendable (VersionedSettings) -> Void = { _ in }
-    /// Told of a reload that did not do all that the file asks for; does not wait.
+    /// Called with a reload that did not apply everything in the file; must not block.
     var recordIncomplete: @Sendable (SettingsReloadRecord) -> Void = { _ in }
 
     func run() {
@@ -96,8 +96,8 @@ extension VersionedSettings {
     }
 }
 
-/// Keeps the history that `dwell config history` shows. What cannot be written is logged: the settings are in force all
-/// the same, and stand with every event stored under them.
+/// Writes the history that `dwell config history` shows. A failed write is logged: the settings are in force
+/// nevertheless, and are stored with every event.
 struct SettingsHistoryKeeping: Sendable {
     let store: SQLiteEventStore
     let instance: String

@@ -1,5 +1,5 @@
-// Which settings are in force, which were changed in the file and wait for a restart, and how the last reload went: for
-// the log, /metrics, /ops and `dwell config show`.
+// Which settings are in force, which were changed in the file and need a restart, and the result of the last
+// reload: for the log, /metrics, /ops and `dwell config show`.
 
 import API
 import Foundation
@@ -9,13 +9,13 @@ import Telemetry
 
 final class SettingsStatus: Sendable {
     private struct State: Sendable {
-        /// As the server runs with them, in the order of ENV.example.
+        /// The settings of the running server, in the order of ENV.example.
         var inForce: [ReadVariable]
-        /// Names of `inForce` that have another value in the file.
+        /// Names of `inForce` with a different value in the file.
         var needsRestart: [String] = []
         var unknown: [UnknownVariable]
         var reload: ServerSettings.Reload?
-        /// When what is in force was read.
+        /// When the settings in force were read.
         var loadedAt: Moment
     }
 
@@ -27,15 +27,15 @@ final class SettingsStatus: Sendable {
         state = Mutex(State(inForce: report.variables, unknown: report.unknown, loadedAt: now))
     }
 
-    /// A reload that changed nothing: what was wrong, a sentence for each.
+    /// Records a reload that changed nothing, with a sentence for each problem.
     func failed(_ problems: [String], at now: Moment) {
         state.withLock { state in
             state.reload = ServerSettings.Reload(at: now, isGood: false, problems: problems)
         }
     }
 
-    /// A reload after which the settings of the session engine in `report` are in force. Returns which others were
-    /// changed and need a restart.
+    /// Records a reload after which the settings of the session engine in `report` are in force. Returns the names
+    /// of other changed settings, which need a restart.
     func reloaded(_ report: ConfigurationReport, at now: Moment) -> [String] {
         state.withLock { state in
             var before: [String: ReadVariable] = [:]

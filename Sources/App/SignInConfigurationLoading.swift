@@ -1,4 +1,4 @@
-// The rules between the variables of signing in: which of them go together, and what production refuses.
+// The rules between the sign-in variables: which of them must be set together, and what production rejects.
 
 import Identity
 import Telemetry
@@ -12,7 +12,7 @@ extension AppleConfiguration {
         codeExchange = Self.codeExchange(&reading, hasDataKey: hasDataKey)
     }
 
-    /// All three or none; and what they bring home is kept sealed, so there must be a key for that.
+    /// All three or none; the tokens obtained with them are stored encrypted, so DATA_KEY is required too.
     private static func codeExchange(_ reading: inout ConfigurationReading, hasDataKey: Bool) -> CodeExchange? {
         let teamID = reading.value(of: Variables.appleTeamID)
         let keyID = reading.value(of: Variables.appleKeyID)

@@ -1,5 +1,5 @@
-// The variables of signing in (contract, sections 6 and 8): Sign in with Apple, and one-time codes. Part of the table in
-// Configuration.swift.
+// The variables of sign-in (contract, sections 6 and 8): Sign in with Apple, and one-time codes. Part of the table
+// in Configuration.swift.
 
 import Telemetry
 

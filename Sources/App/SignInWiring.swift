@@ -1,5 +1,4 @@
-// The parts of signing in: who verifies tokens, who makes them, what is asked of others over HTTP, and what of it runs
-// beside requests.
+// The parts of sign-in: verification and issuing of tokens, outgoing HTTP calls, and its background loops.
 
 import API
 import Engine
@@ -16,9 +15,9 @@ struct SignInWiring {
     let services: SignInServices
     private let memory: SessionStatusCache
     private let outgoing: OutgoingWiring
-    /// Nil: codes go to no webhook.
+    /// Nil: codes are not sent to a webhook.
     var webhook: WebhookCodeDelivery? { outgoing.delivery as? WebhookCodeDelivery }
-    /// The last one of Apple's.
+    /// The last failed revocation at Apple.
     var revocationFailure: DeliveryFailure { outgoing.revocationFailure }
 
     init(
@@ -48,13 +47,13 @@ struct SignInWiring {
             appleNotices: ownAccount, sendsCodes: outgoing.delivery != nil, publicKeySet: key.publicKeySet)
     }
 
-    /// What runs as long as the server does, and ends after it.
+    /// The loops that run as long as the server, and end after it.
     var loops: [any Service] {
         outgoing.loops + [LoopService(loop: memory.run)]
     }
 }
 
-/// Everything of signing in that calls others.
+/// The parts of sign-in that make outgoing calls.
 private struct OutgoingWiring {
     let appleKeys: AppleKeySet
     /// Nil: authorization codes are not exchanged.
@@ -81,7 +80,7 @@ private struct OutgoingWiring {
         case .none: delivery = nil
         case .log: delivery = LoggedCodeDelivery(logger: logger)
         case .webhook(let url, let secret):
-            // Its own, so that codes which a slow webhook keeps waiting take no place from sign-ins with Apple.
+            // A separate one, so that codes waiting for a slow webhook take no slots from sign-ins with Apple.
             let http = OutgoingHTTP()
             loops.append(ClosingService { http.close() })
             let webhook = WebhookCodeDelivery(
@@ -106,18 +105,18 @@ private struct OutgoingWiring {
     }
 }
 
-/// For a server that sends no codes: its route says so before anybody gets here.
+/// For a server that sends no codes: its route rejects requests before this is reached.
 private struct NoDelivery: CodeDelivery {
     func deliver(_ code: OutgoingCode) {}
 }
 
 extension Configuration {
-    /// What codes under way have of the time that the whole process has at its end.
+    /// The part of the process's shutdown time that codes in progress may use.
     fileprivate var codeDrainSeconds: Int {
         min(WebhookCodeDelivery.drainSeconds, shutdownTimeoutSeconds / 3)
     }
 
-    /// What is left of it for requests in progress; a second goes to closing the store.
+    /// The rest of it for requests in progress; one second is reserved for closing the store.
     var serverDrainSeconds: Int {
         let codes = if case .webhook = codes.delivery { codeDrainSeconds } else { 0 }
         return max(1, shutdownTimeoutSeconds - codes - 1)

@@ -1,12 +1,12 @@
-// SIGHUP, SIGINT and SIGTERM from the first moment on. They are caught before anything else is done (CSignals), and
-// taken by a thread of their own, so that none is lost while the server starts and none ends it half-way.
+// SIGHUP, SIGINT and SIGTERM from process start on. They are caught before anything else (CSignals), and handled on
+// a dedicated thread, so that none is lost during the start and none ends it half-way.
 
 import CSignals
 import Foundation
 import Logging
 import Synchronization
 
-/// The signals of this process. There is one in a process.
+/// The signals of this process. One instance per process.
 final class SignalSource: Sendable {
     enum Request: Hashable, Sendable {
         case reload
@@ -15,7 +15,7 @@ final class SignalSource: Sendable {
     }
 
     private struct State: Sendable {
-        /// Several count as one until it is taken up.
+        /// Several count as one until it is handled.
         var isReloadDue = false
         var endSignal: Int32?
         var isEndDue = false
@@ -26,17 +26,17 @@ final class SignalSource: Sendable {
     private let wakes: AsyncStream<Void>
     private let wake: AsyncStream<Void>.Continuation
 
-    /// From the first line of `main` on: they have their default action else.
+    /// Call it in the first line of `main`: before it, signals have their default action.
     static func hold() { dwell_hold_signals() }
 
-    /// For a command that serves nobody.
+    /// For a command that is not a server.
     static func release() { dwell_release_signals() }
 
     init() {
         (wakes, wake) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     }
 
-    /// Takes signals from now on, also those that came before.
+    /// Handles signals from now on, including those received before.
     func start() {
         let thread = Thread { [self] in
             while true { take(dwell_next_signal()) }
@@ -45,7 +45,7 @@ final class SignalSource: Sendable {
         thread.start()
     }
 
-    /// Where a second signal is told.
+    /// The logger for a second signal.
     func log(to logger: Logger) { state.withLock { $0.logger = logger } }
 
     /// A second SIGTERM or SIGINT ends the process at once, whatever it is doing.
@@ -66,10 +66,10 @@ final class SignalSource: Sendable {
         wake.yield()
     }
 
-    /// The signal that asked for the end; nil while none has.
+    /// The signal that requested the shutdown; nil while there is none.
     var endSignal: Int32? { state.withLock { $0.endSignal } }
 
-    /// What is asked, one after the other; ends with the task.
+    /// The requests, in order; ends with the task.
     func forEachRequest(_ body: @Sendable (Request) async -> Void) async {
         wake.yield()
         for await _ in wakes {

@@ -118,7 +118,7 @@ struct SimulateCommand: AsyncParsableCommand {
 
     // MARK: Against whom
 
-    /// Nil when nothing is left that settings would have to say.
+    /// Nil when the options leave nothing to read from settings.
     private func configurationIfNeeded() throws -> Configuration? {
         if url != nil, token != nil { return nil }
         return try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides)).required()
@@ -140,7 +140,7 @@ struct SimulateCommand: AsyncParsableCommand {
         guard let tokens = configuration?.tokens else { throw ExitCode.badConfiguration }
         let issuer = await AccessTokenIssuer(key: try tokens.requiredKey(), scope: tokens.scope)
         return .perDriver { driver in
-            // A day: longer than any run that somebody waits for.
+            // A day: longer than any run.
             try await issuer.mint(driver: driver, role: nil, ttlSeconds: 86_400, now: millisecondsSince1970() / 1000)
         }
     }

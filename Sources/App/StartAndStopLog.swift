@@ -1,4 +1,4 @@
-// The first and the last line of a server's log: what started, on what; why it ended, and how.
+// The first and the last line of a server's log: what started, on which addresses; why it ended, and how.
 
 import Engine
 import Foundation
@@ -27,8 +27,8 @@ struct StartAndStopLog: Sendable {
             ])
     }
 
-    /// The last line. `signal`: that asked for it. `cutConnections`: that were not done when the time was over; nil when
-    /// nobody was let in.
+    /// The last line. `signal`: the one that requested the shutdown. `cutConnections`: those still open when the
+    /// time was over; nil when the server never listened.
     func ended(by signal: Int32?, cutConnections: Int?) {
         let uptime = max(0, millisecondsSince1970() - startedAtMilliseconds)
         var metadata: Logger.Metadata = [
@@ -43,7 +43,7 @@ struct StartAndStopLog: Sendable {
     }
 }
 
-/// How the drain of a server went.
+/// The result of a server's drain.
 final class DrainOutcome: Sendable {
     private let cut = Mutex(0)
 

@@ -1,5 +1,5 @@
-// The metrics that take a query: drivers by state, deadlines that are due, what waits to be delivered, the age of the
-// oldest event, the last backup. Queried when /metrics is read.
+// The metrics that need a query: drivers by state, due deadlines, waiting deliveries, the age of the oldest event,
+// the last backup. Queried when /metrics is read.
 
 import CoreMetrics
 import Engine
@@ -18,7 +18,7 @@ struct StoreSampling: Sendable {
     private let revocations: OutboxGauges
     private let codeLimits: CodeSendLimits
     private let codeSends: [CodeSendUse.Limit: any MeterHandler]
-    /// Nil without forwarding: nothing waits then, whatever was forwarded once.
+    /// Nil without forwarding: nothing waits then, whatever was forwarded before.
     private let analytics: (waiting: OutboxGauges, lost: SampledCounter)?
 
     init(
@@ -47,7 +47,7 @@ struct StoreSampling: Sendable {
             })
     }
 
-    /// A database that cannot be read leaves the metrics as they are.
+    /// If the database cannot be read, the metrics do not change.
     func sample(at now: Moment) async {
         if let count = try? await store.dueDriverCount(at: now) { due.set(Int64(count)) }
         if let age = try? await oldestEventMilliseconds(at: now) { oldest.set(Double(age) / 1000) }

@@ -2,13 +2,13 @@
 
 import Foundation
 
-/// Why a file cannot be used; the text is for the operator and shows nothing of what is in it.
+/// Why a file cannot be used; the text is for the operator and reveals nothing of the content.
 struct TextFileError: Error {
     var reason: String
     var isMissing = false
 }
 
-/// The file's text when it is UTF-8 of at most that many bytes.
+/// The file's text if it is UTF-8 of at most that many bytes.
 func readTextFile(_ path: String, bytesMax: Int) throws(TextFileError) -> String {
     guard let descriptor = FileHandle(forReadingAtPath: path) else {
         let reason = String(cString: strerror(errno))

@@ -1,4 +1,4 @@
-// `dwell token`: an access token for an operator to try the server with, or for another service.
+// `dwell token`: an access token for an operator's tests, or for another service.
 
 import ArgumentParser
 import Identity

@@ -1,24 +1,24 @@
-// What one environment variable is: its name, what may be in it, what it is without one, and how its text becomes a
-// value. Pure: a text goes in, a value or nil comes out. It refuses to know where texts come from.
+// The declaration of one environment variable: its name, the allowed values, its default, and how its text becomes
+// a value. Pure: takes a text, returns a value or nil. Does not know where texts come from.
 
-/// The part of a declaration that does not depend on the type of its value: enough for the table of check-config, for
-/// ENV.example and for tests that are generated from the declarations.
+/// The part of a declaration that does not depend on the type of its value: enough for the table of check-config,
+/// for ENV.example and for tests generated from the declarations.
 protocol Declaration: Sendable {
     var name: String { get }
     var section: VariableSection { get }
-    /// As it is written in ENV.example; empty when the variable is not set by default.
+    /// As written in ENV.example; empty when the variable is not set by default.
     var defaultText: String { get }
     var allowed: Allowed { get }
     var sentence: String { get }
-    /// A secret is never shown, and `NAME_FILE` may name a file that holds it.
+    /// A secret is never printed, and `NAME_FILE` may name a file that contains it.
     var isSecret: Bool { get }
-    /// Whether the text is one that the variable takes.
+    /// Whether the text is a valid value.
     func accepts(_ text: String) -> Bool
 }
 
 extension Declaration {
     var fileVariableName: String { name + "_FILE" }
-    /// An empty text counts as not set where not being set is a setting of its own; elsewhere it is a bad value.
+    /// An empty text counts as not set if the variable is optional; otherwise it is invalid.
     var isOptional: Bool { defaultText.isEmpty }
 }
 
@@ -39,7 +39,7 @@ enum VariableSection: String, CaseIterable, Sendable {
 enum Allowed: Sendable {
     case integers(ClosedRange<Int>)
     case words([String])
-    /// Whatever the sentence describes.
+    /// Described by the sentence.
     case text(String)
 }
 
@@ -53,7 +53,7 @@ extension Allowed: CustomStringConvertible {
     }
 }
 
-/// A declared variable whose texts become values of that type; an optional type for one that may be left unset.
+/// A declared variable whose texts become values of that type; an optional type for one that may be unset.
 struct Variable<Value: Sendable>: Declaration {
     let name: String
     let section: VariableSection
@@ -62,9 +62,9 @@ struct Variable<Value: Sendable>: Declaration {
     let allowed: Allowed
     let isSecret: Bool
     let sentence: String
-    /// Nil for a text that is not allowed.
+    /// Nil for an invalid text.
     let parse: @Sendable (String) -> Value?
-    /// How the value is shown to the operator; for a secret, what of it may be.
+    /// The value as shown to the operator; for a secret, the part that may be shown.
     let show: @Sendable (Value) -> String
 
     func accepts(_ text: String) -> Bool {

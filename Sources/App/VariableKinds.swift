@@ -1,5 +1,5 @@
-// The kinds of variables that there are: whole numbers, words, truth values, texts and secrets. Numbers are read
-// strictly: ` 40`, `+40`, `40s` and `0x28` are none. The numbers of the session engine are JourneyModel's to read.
+// The kinds of variables: whole numbers, words, Booleans, texts and secrets. Numbers are parsed strictly: ` 40`,
+// `+40`, `40s` and `0x28` are invalid. JourneyModel parses the numbers of the session engine.
 
 extension Variable<Int> {
     static func integer(
@@ -59,7 +59,7 @@ extension Variable<String?> {
 }
 
 extension Variable {
-    /// `parse` gives what is kept of the text, nil for one that is not allowed; `show` what of it may be seen.
+    /// `parse` returns the stored value, nil for an invalid text; `show` returns the part that may be shown.
     static func secret<Kept: Sendable>(
         _ name: String, _ section: VariableSection, allowed: String, _ sentence: String,
         parse: @escaping @Sendable (String) -> Kept?, show: @escaping @Sendable (Kept) -> String = { _ in "set" }
@@ -88,7 +88,7 @@ func wholeNumber(_ text: String, in range: ClosedRange<Int>) -> Int? {
 }
 
 extension Variable {
-    /// One that may be left unset; `unset` says what holds then.
+    /// A variable that may be unset; `unset` describes that case.
     static func words<Word: CaseIterable & RawRepresentable<String> & Sendable>(
         _ name: String, _ section: VariableSection, unset: String, _ sentence: String
     ) -> Self where Value == Word? {

@@ -1,14 +1,14 @@
-// Tells a mistyped name in an environment file from one that is another program's business. Pure.
+// Distinguishes mistyped names in an environment file from names that belong to other programs. Pure.
 
 enum VariableNames {
-    /// What to say about a name that is not declared: an ending for the warning, empty when there is nothing to
-    /// suggest; nil when the name is known or does not look like ours. It looks like ours when its first word is one
-    /// of ours, or when it is within two letters of one of ours.
+    /// The end of the warning about an undeclared name, empty when there is no suggestion; nil when the name is
+    /// known or does not look like ours. It looks like ours when its first word is one of ours, or when it is
+    /// within two letters of one of ours.
     static func hint(for name: String) -> String? {
         finding(for: name).map { $0.nearest.map { "; did you mean \($0)?" } ?? "" }
     }
 
-    /// A name that looks like ours and is none.
+    /// A name that looks like ours but is not declared.
     struct Finding: Hashable, Sendable {
         /// The known name that was probably meant.
         var nearest: String?
@@ -32,7 +32,7 @@ enum VariableNames {
 
     private static let nameBytesMax = 128
 
-    /// Levenshtein's: how many characters must be put in, taken out or changed.
+    /// Levenshtein distance: the number of characters to insert, delete or change.
     static func distance(_ one: String, _ other: String) -> Int {
         let other = Array(other.utf8)
         var row = Array(0...other.count)

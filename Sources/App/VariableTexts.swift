@@ -1,4 +1,4 @@
-// What the text of a variable must look like, where more than one variable wants the same.
+// Validation of texts that several variables share.
 
 import Foundation
 
@@ -16,8 +16,8 @@ extension Variables {
         (1...256).contains(text.utf8.count) && text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
     }
 
-    /// nil: no list of hosts, or one of them listens where another one wants to. `::` takes both families, `0.0.0.0` all
-    /// of IPv4; to bind the other one then would only say that the address is in use.
+    /// nil: not a list of hosts, or one of them includes another. `::` listens on both families, `0.0.0.0` on all
+    /// of IPv4; binding the other one would then only fail with "address in use".
     static func hosts(in text: String) -> [String]? {
         if text.isEmpty { return [] }
         let hosts = text.split(separator: ",", omittingEmptySubsequences: false)

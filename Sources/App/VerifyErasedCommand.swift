@@ -1,4 +1,4 @@
-// `dwell verify-erased`: looks for what a deletion left behind.
+// `dwell verify-erased`: searches for remains of a deletion.
 
 import ArgumentParser
 import Foundation
@@ -87,7 +87,7 @@ struct VerifyErasedCommand: AsyncParsableCommand {
         print("\(path): nothing is left of what was looked for.")
     }
 
-    /// When it was; fails for a driver of whom this database knows nothing.
+    /// Prints when the driver was deleted; fails for a driver unknown to this database.
     private func tellDeletion(of driver: DriverID, _ path: String, _ tokens: TokenConfiguration) throws {
         guard let key = try tokens.existingKey() else {
             return writeToStandardError(
@@ -109,7 +109,7 @@ struct VerifyErasedCommand: AsyncParsableCommand {
     }
 
     private var identifiers: [(option: String, text: String)] {
-        // The digits alone are in the number however it is written.
+        // A number contains its digits however it is written.
         let digits = phone.flatMap { PhoneNumber($0).map { String($0.e164.dropFirst()) } ?? $0 }
         return [("--driver", driver), ("--phone", digits), ("--email", email), ("--apple-subject", appleSubject)]
             .compactMap { option, text in text.map { (option, $0) } } + text.map { ("--text", $0) }

@@ -1,2 +1,2 @@
-/// The version of Dwell, in this one place: `dwell --version`, the log's first line.
+/// The version of Dwell, defined only here: `dwell --version`, the log's first line.
 let version = "0.1.0"

@@ -1,5 +1,5 @@
-// Fills every port with its part and puts the parts into the order in which they start and end. The one place
-// that knows all modules; it decides nothing by itself.
+// Connects every port with its implementation and orders the parts for start and stop. The one place that knows all
+// modules; it contains no decisions of its own.
 
 import API
 import CoreMetrics
@@ -24,7 +24,7 @@ struct Wiring {
     private let loops: EventLoopGroup
     private let store: SQLiteEventStore
     private let admission: any Admission
-    /// The same admission when it is Redis's, which has connections to keep.
+    /// The same admission if it is Redis's, which has connections to maintain.
     private let shared: RedisRateLimiter?
     private let settings: SettingsInForce
     private let settingsStatus: SettingsStatus
@@ -37,12 +37,12 @@ struct Wiring {
     private let outgoing = OutgoingHTTP()
     private let operationHistory: OperationHistory
     private let analyticsFailure = DeliveryFailure()
-    /// The one of METRICS_PORT.
+    /// The listener of METRICS_PORT.
     private let operatorServer: Server?
 
-    /// Opens the database and makes every part; nothing listens yet.
+    /// Opens the database and creates every part; nothing listens yet.
     ///
-    /// - Throws: what keeps the server from starting, as an error that says it in a sentence.
+    /// - Throws: what prevents the start, as an error with a sentence.
     init(_ configuration: Configuration, report: ConfigurationReport, logger: Logger) async throws {
         self.configuration = configuration
         self.logger = logger
@@ -109,12 +109,12 @@ struct Wiring {
             refusals: api.refusals, observer: requestLog, logger: logger, loops: loops)
     }
 
-    /// Serves until a signal ends it. What starts last ends first: the server drains while the store still takes
-    /// events, and the store closes when nobody can ask it any more.
+    /// Serves until a signal ends it. The last service started ends first: the server drains while the store still
+    /// accepts events, and the store closes when nothing uses it any more.
     func run(_ input: ConfigurationInput, hadFile: Bool, signals: SignalSource) async throws {
         try await startAndStop.started(configuration, store: store, settings: settings.read())
         if let signal = signals.endSignal {
-            // Nobody was let in yet: there is nothing to drain.
+            // The server was not listening yet: there is nothing to drain.
             await close()
             return startAndStop.ended(by: signal, cutConnections: nil)
         }
@@ -155,10 +155,10 @@ struct Wiring {
                 clock: Self.now, logger: logger, failure: analyticsFailure)
             services.append(LoopService(loop: forwarding.run))
         }
-        // Before the other, so that it can be read while that one drains.
+        // Started before the other, so that it can be read while that one drains.
         if let operatorServer { services.append(ServerService(server: operatorServer, drainSeconds: 1)) }
         services.append(ServerService(server: server, drainSeconds: configuration.serverDrainSeconds, outcome: outcome))
-        // Last, so that it ends first: a server that drains waits for its streams.
+        // Last, so that it ends first: a draining server waits for its streams.
         services.append(LoopService(loop: streams.run, end: streams.close))
         try await handling.run(
             ServiceGroup(
@@ -175,7 +175,7 @@ struct Wiring {
 
     private static func guesses(_ admission: any Admission, _ accounts: SQLiteAccounts) -> OperatorGuesses {
         OperatorGuesses(admission: admission) { token, origin in
-            // A store that cannot write says so elsewhere; the guess is refused all the same.
+            // If the store cannot write, that is reported elsewhere; the guess is rejected nevertheless.
             try? await accounts.recordRefusal(.operatorRefused, reason: token, from: origin)
         }
     }
@@ -203,7 +203,7 @@ struct Wiring {
         Moment(millisecondsSinceEpoch: millisecondsSince1970())
     }
 
-    /// The database, in a folder that is made when it is not there.
+    /// Opens the database and creates its folder if missing.
     static func openStore(
         _ path: String, at now: Int64 = millisecondsSince1970(), digests: KeyedHashes? = nil,
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
@@ -219,7 +219,7 @@ struct Wiring {
     }
 }
 
-/// SQLite's own words do not say which file they are about.
+/// SQLite's error texts do not name the file.
 struct UnusableDatabase: Error, CustomStringConvertible {
     var path: String
     var reason: String
@@ -228,7 +228,7 @@ struct UnusableDatabase: Error, CustomStringConvertible {
 }
 
 extension Configuration.HTTP {
-    /// Sockets that the parent process handed over replace all that is set.
+    /// Sockets passed by the parent process replace all configured addresses.
     private var addresses: [SocketAddress] {
         let inherited = InheritedSockets.ofThisProcess
         if !inherited.isEmpty { return inherited.map(SocketAddress.inherited) }
