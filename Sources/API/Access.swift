@@ -1,4 +1,4 @@
-// Who may call a route, decided in one place before any handler runs.
+// Authorization of routes, decided in one place before any handler runs.
 
 import HTTP1
 import HTTPServer
@@ -6,17 +6,17 @@ import Identity
 import JourneyModel
 import Telemetry
 
-/// A handler behind a token: it is told who is calling.
+/// A handler that requires a token: it gets the caller.
 typealias CallerHandler = nonisolated(nonsending) @Sendable (Request, Caller) async throws(ProblemAnswer) -> Response
 
-/// A handler that anyone reaches; what it wants to see is in the request.
+/// A handler without authorization; credentials, if any, are in the request's body.
 typealias OpenHandler = nonisolated(nonsending) @Sendable (Request) async throws(ProblemAnswer) -> Response
 
-/// A handler behind a token that needs no waiting.
+/// A handler that requires a token and does not suspend.
 typealias CallerAnswer = @Sendable (Request, Caller) -> Response
 
 struct Access: Sendable {
-    /// Of an access token whose bearer runs the server.
+    /// The role of an access token for operators.
     static let operatorRole = "ops"
 
     let tokens: any TokenVerifier
@@ -26,9 +26,10 @@ struct Access: Sendable {
     let metrics: TokenMetrics
     var refused = RefusedRequests()
 
-    /// Anyone; for what must answer without a credential, such as `/healthz`, and for what is judged by its body.
+    /// No authorization: for routes that must respond without a credential, such as `/healthz`, and for those whose
+    /// credential is in the body.
     ///
-    /// - Parameter route: its template, under which refusals are noted; nil: they are not.
+    /// - Parameter route: its template, under which refusals are recorded; nil: they are not.
     func anyone(_ handler: @escaping OpenHandler, route: String? = nil, form: ProblemForm = .plain)
         -> RequestHandler
     {
@@ -60,9 +61,9 @@ struct Access: Sendable {
         }
     }
 
-    /// The same credential check, before the content is read. Accepted content counts as the driver's.
+    /// The same check of the credential, before the content is read. Accepted content is charged to the driver.
     ///
-    /// - Parameter refusal: the answer to a driver whose content is not to be read; nil when it is.
+    /// - Parameter refusal: the response to a driver whose content must not be read; nil if it may.
     func driverJudge(
         route: String, form: ProblemForm = .plain, refusal: @escaping @Sendable (DriverID) -> ProblemAnswer?
     ) -> RequestJudge {
@@ -81,7 +82,7 @@ struct Access: Sendable {
         }
     }
 
-    /// The answer, remembered for the operator when it is a refusal.
+    /// Returns the response, and records it for the operator if it is a refusal.
     private func noted(_ answer: Response, _ driver: DriverID?, _ route: String?, _ request: Request) -> Response {
         if answer.status.code >= 400, let route {
             refused.note(answer.status, driver, route: route, requestID: request.id, at: request.receivedAt)
@@ -89,7 +90,7 @@ struct Access: Sendable {
         return answer
     }
 
-    /// The same for an answer that needs no waiting, where the token needs none either; nil when it does.
+    /// The same for a response that does not suspend, if the token check does not either; nil when it does.
     func driverAtOnce(_ answer: @escaping CallerAnswer, route: String) -> @Sendable (Request) -> Response? {
         { request in
             do throws(ProblemAnswer) {
@@ -117,7 +118,7 @@ struct Access: Sendable {
         }
     }
 
-    /// The same credential check, before the content is read.
+    /// The same check of the credential, before the content is read.
     var operatorJudge: RequestJudge {
         let check = operatorOnly { _ in Response(status: .ok) }
         return { request in
@@ -126,7 +127,7 @@ struct Access: Sendable {
         }
     }
 
-    /// For what goes on long after the request was let in.
+    /// Repeats the check for a response that continues long after the request was authorized.
     func isStillOperator(_ request: Request, at now: Moment) async -> Bool {
         if hasOperatorToken(request) { return true }
         return await tokens.callerStill(of: request, at: now)?.role == Self.operatorRole
@@ -134,8 +135,8 @@ struct Access: Sendable {
 
     private func hasOperatorToken(_ request: Request) -> Bool { operatorToken?.isShown(by: request) ?? false }
 
-    /// 401 and nothing else: shipped clients take 401 and 403 as "sign in again" (contract, section 3), and
-    /// the client does not learn why its token was refused.
+    /// Always 401: shipped clients take 401 and 403 as "sign in again" (contract, section 3), and the client does
+    /// not learn why its token was refused.
     private nonisolated(nonsending) func caller(of request: Request) async throws(ProblemAnswer) -> Caller {
         if let caller = try callerAtOnce(of: request) { return caller }
         guard let token = BearerToken.read(from: request.fields) else {
@@ -166,7 +167,7 @@ struct Access: Sendable {
         }
     }
 
-    /// Which reason it was is told to the access log alone.
+    /// The reason goes to the access log only.
     private func refused(_ refusal: TokenRefusal) -> ProblemAnswer {
         if refusal == .undecided {
             metrics.count(.undecided)
@@ -186,8 +187,8 @@ struct Access: Sendable {
 }
 
 extension TokenVerifier {
-    /// Who is calling, if the request's token is as good now as when it came: it may have expired, or the sign-in been
-    /// revoked, since a stream began.
+    /// The caller, if the request's token is still valid: it may have expired, or the sign-in been revoked, since a
+    /// stream began.
     func callerStill(of request: Request, at now: Moment) async -> Caller? {
         guard let token = BearerToken.read(from: request.fields) else { return nil }
         return try? await verify(token, atSecondsSince1970: now.millisecondsSinceEpoch / 1000)

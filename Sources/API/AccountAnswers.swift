@@ -1,5 +1,5 @@
-// What the routes of signing in answer (contract, section 6), straight to bytes. Members that may be unknown are null, not
-// left out: shipped clients decode them.
+// The responses of the sign-in routes (contract, section 6), written straight to bytes. Members that may be unknown
+// are null, not omitted: shipped clients decode them.
 
 import HTTP1
 import HTTPServer
@@ -31,7 +31,7 @@ enum AccountAnswers {
         writer.bool(true)
     }
 
-    /// `current`: the caller's own.
+    /// `current`: the caller's own session.
     static func sessions(_ sessions: [SignInSession], current: String?) -> Response {
         json { writer in
             writer.name("sessions")
@@ -123,7 +123,7 @@ enum AccountAnswers {
         writer.nullableMember("deleted_at", RFC3339.text(of: receipt.deletedAt))
     }
 
-    /// One object, not to be kept by anybody in between.
+    /// One object, not to be stored by any cache.
     private static func json(_ status: Status = .ok, _ write: (inout JSONWriter) -> Void) -> Response {
         var writer = JSONWriter(reservingBytes: 1024)
         writer.beginObject()
@@ -134,7 +134,7 @@ enum AccountAnswers {
 }
 
 extension JSONWriter {
-    /// These answers name every member; one without a value is null.
+    /// These responses contain every member; one without a value is null.
     fileprivate mutating func nullableMember(_ name: String, _ text: String?) {
         self.name(name)
         if let text { string(text) } else { null() }

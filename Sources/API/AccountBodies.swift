@@ -1,5 +1,5 @@
-// The bodies of the routes of signing in (contract, section 6): every member's form is checked, and all that is wrong is
-// told at once. What a credential is worth is not judged here; a token of any form gets as far as the 401.
+// The bodies of the sign-in routes (contract, section 6): the form of every member is checked, and all errors are
+// reported at once. Credentials are not verified here; a token of any form gets as far as the 401.
 
 import HTTPServer
 import Identity
@@ -7,10 +7,10 @@ import JourneyModel
 import Telemetry
 
 enum AccountBody {
-    /// Longer than any of them with every token that there is in it.
+    /// Longer than any of these bodies with the longest tokens.
     static let bytesMax = 16 * 1024
 
-    /// Reads the members of a JSON body; throws all that `read` noted.
+    /// Reads the members of a JSON body; throws all errors that `read` recorded.
     static func decode<Body>(
         _ request: Request, _ read: (inout MemberReader) -> Body?
     ) throws(ProblemAnswer) -> Body {
@@ -32,22 +32,22 @@ enum AccountBody {
 }
 
 extension MemberReader {
-    /// A required text that is not empty.
+    /// A required, nonempty text.
     fileprivate mutating func credential(_ name: String) -> Secret<String>? {
         require(name)
         return text(name, "must be a string that is not empty") { !$0.isEmpty }.map { Secret($0) }
     }
 
-    /// An optional string, whatever is in it: what is of no use is left out where it would be kept.
+    /// An optional string with any content: unusable values are dropped where they would be stored.
     fileprivate mutating func anyText(_ name: String) -> String? {
         text(name, "must be a string") { _ in true }
     }
 }
 
-/// POST /auth/apple and POST /api/auth/apple, whose `userIdentifier` says nothing about anybody and is not read.
+/// POST /auth/apple and POST /api/auth/apple, whose `userIdentifier` identifies no one and is not read.
 struct AppleSignInBody {
     var identityToken: Secret<String>
-    /// As the app made it; the token has its digest.
+    /// The raw nonce made by the app; the token contains its digest.
     var nonce: Secret<String>
     var authorizationCode: Secret<String>?
     var profile: FirstProfile
@@ -118,7 +118,7 @@ extension MemberReader {
         }
     }
 
-    /// `phoneNumber`, as /api/auth names it in its answers, or `phone`.
+    /// `phoneNumber`, as in the responses of /api/auth, or `phone`.
     fileprivate mutating func legacyPhone() -> String? {
         phone(value("phoneNumber") == nil ? "phone" : "phoneNumber")
     }
@@ -130,14 +130,14 @@ struct RefreshBody {
 
     static func decode(_ request: Request) throws(ProblemAnswer) -> RefreshBody {
         try AccountBody.decode(request) { members in
-            // An empty one is no mistake in form but a token that is not good: the app has to sign in again.
+            // An empty one is not a malformed body but an invalid token: the app has to sign in again.
             members.require("refresh_token")
             return members.anyText("refresh_token").map { RefreshBody(refreshToken: Secret($0)) }
         }
     }
 }
 
-/// POST /auth/logout: there need not be a body.
+/// POST /auth/logout: the body is optional.
 struct SignOutBody {
     var refreshToken: Secret<String>?
 
@@ -162,14 +162,14 @@ struct SignOutBody {
     }
 }
 
-/// A change of name and email, in which null takes a member away.
+/// A change of name and email, in which null removes a member.
 enum ProfileBody {
-    /// PATCH /auth/me, PUT /api/drivers/profile: absent leaves a member as it is.
+    /// PATCH /auth/me, PUT /api/drivers/profile: an absent member does not change.
     static func decodeChange(_ request: Request) throws(ProblemAnswer) -> ProfileChange {
         try decode(request, absent: .keep)
     }
 
-    /// PUT /auth/me: what is absent is not part of the new profile (RFC 9110 section 9.3.4).
+    /// PUT /auth/me: an absent member is not part of the new profile (RFC 9110 section 9.3.4).
     static func decodeReplacement(_ request: Request) throws(ProblemAnswer) -> ProfileChange {
         try decode(request, absent: .set(nil))
     }
@@ -198,7 +198,7 @@ enum ProfileBody {
     }
 }
 
-/// DELETE /auth/me: nobody deletes an account by mistyping a method.
+/// DELETE /auth/me: requires a confirmation, so that a mistyped method deletes no account.
 enum ConfirmationBody {
     static func decode(_ request: Request) throws(ProblemAnswer) {
         let detail = "must be true: this deletes the account"
@@ -231,8 +231,8 @@ enum DeviceBody {
         }
     }
 
-    /// POST /api/push/register-token: the token is in the body. `environment` is `production` without a word, and
-    /// `platform` is spelled as the apps spell it, `iOS` too.
+    /// POST /api/push/register-token: the token is in the body. `environment` defaults to `production`, and
+    /// `platform` is spelled as the apps spell it, also `iOS`.
     static func decodeLegacy(_ request: Request) throws(ProblemAnswer) -> Device {
         try AccountBody.decode(request) { members in
             members.require("token")
@@ -262,7 +262,7 @@ enum DeviceBody {
     }
 }
 
-/// The last segment of the path: what APNs calls a device token, FCM a registration token.
+/// The last segment of the path: APNs's device token, FCM's registration token.
 enum PushToken {
     static let bytesMax = 512
 

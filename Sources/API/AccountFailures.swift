@@ -1,4 +1,4 @@
-// What a client hears of a service of accounts that said no, and what of it goes to the log.
+// Maps failures of account services to responses, and logs their details.
 
 import HTTPServer
 import Identity
@@ -13,7 +13,7 @@ struct AccountFailures: Sendable {
         return ProblemAnswer(failure)
     }
 
-    /// The same for a request that only reads.
+    /// The same for a read-only request.
     func problem(reading failure: AccountFailure, _ request: Request) -> ProblemAnswer {
         log(failure, request)
         switch failure {

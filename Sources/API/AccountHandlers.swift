@@ -1,4 +1,5 @@
-// A driver's own account: GET, PATCH, PUT and DELETE /auth/me, the export, and what shipped clients call the same.
+// A driver's own account: GET, PATCH, PUT and DELETE /auth/me, the export, and the equivalent routes of shipped
+// clients.
 
 import HTTP1
 import HTTPServer
@@ -34,8 +35,8 @@ struct AccountHandlers: Sendable {
 
     var export: CallerHandler {
         { request, caller throws(ProblemAnswer) in
-            // A safe method exports nothing (RFC 9110, sections 9.2.1 and 9.3.2): no audit line, no place taken. The
-            // length is left out, since it is known only once the document is made.
+            // A safe method exports nothing (RFC 9110, sections 9.2.1 and 9.3.2): no audit entry, no slot taken.
+            // The length is omitted, since it is known only once the document is complete.
             if request.method == .head {
                 return exported(Response.unkept([]), body: .stream { _ in })
             }
@@ -55,7 +56,8 @@ struct AccountHandlers: Sendable {
         return response
     }
 
-    /// Reads a piece when the one before it was taken. The status is out: what fails now breaks the document off.
+    /// Reads a piece when the previous one was written. The status is already sent: an error now aborts the
+    /// document.
     private func write(_ first: ExportPiece, to writer: any ResponseBodyWriter, _ request: Request) async throws {
         var piece = first
         try await writer.write(piece.json)
@@ -76,14 +78,14 @@ struct AccountHandlers: Sendable {
         { request, caller throws(ProblemAnswer) in AccountAnswers.legacyUser(try await user(of: caller, request)) }
     }
 
-    /// What else the app keeps in its profile (a car, a picture) passes and is not kept.
+    /// Other members of the app's profile (a car, a picture) are accepted and not stored.
     var legacyChange: CallerHandler {
         { request, caller throws(ProblemAnswer) in
             AccountAnswers.legacyUser(try await changed(ProfileBody.decodeChange(request), caller, request))
         }
     }
 
-    /// Shipped clients ask for it on the screen and send no body.
+    /// Shipped clients confirm it on the screen and send no body.
     var legacyErase: CallerHandler {
         { request, caller throws(ProblemAnswer) in AccountAnswers.legacyReceipt(try await erase(caller, request)) }
     }
@@ -110,7 +112,7 @@ struct AccountHandlers: Sendable {
 }
 
 extension Request {
-    /// For the audit, the limits and the list of sessions.
+    /// The origin for the audit, the limits and the list of sessions.
     var origin: RequestOrigin {
         RequestOrigin(
             address: remoteAddress, requestID: id, userAgent: fields.first("User-Agent"), at: receivedAt)

@@ -1,5 +1,5 @@
-// POST /auth/apple, POST /api/auth/apple of shipped clients, and POST /apple/notifications, which Apple's server calls: what
-// Apple signed is the credential of each.
+// POST /auth/apple, POST /api/auth/apple of shipped clients, and POST /apple/notifications, which Apple's server
+// calls: the credential of each is signed by Apple.
 
 import HTTPServer
 import Identity
@@ -38,7 +38,7 @@ struct AppleHandlers: Sendable {
         }
     }
 
-    /// Anything but 200 makes Apple send the notice again.
+    /// Any status but 200 makes Apple send the notification again.
     var takeNotice: OpenHandler {
         { request throws(ProblemAnswer) in
             let body = try AppleNotificationBody.decode(request)
@@ -66,7 +66,7 @@ struct AppleHandlers: Sendable {
         }
     }
 
-    /// One 401 for every reason; which it was is in the access log, and for a sign-in in the audit.
+    /// The same 401 for every reason; the reason is in the access log, and for a sign-in in the audit.
     private func problem(_ refusal: AppleTokenRefusal) -> ProblemAnswer {
         switch refusal {
         case .refused(let reason):

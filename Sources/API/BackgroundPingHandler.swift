@@ -1,6 +1,6 @@
-// POST /v1/charging-sessions/background-ping, /native/background-ping and /v1/native/background-ping: shipped apps call it
-// when they wake up inside a charger's zone, and read nothing but the status. The zone itself is an event, which they post
-// too; so the ping is counted and nothing of it is read or kept, coordinates least of all.
+// POST /v1/charging-sessions/background-ping, /native/background-ping and /v1/native/background-ping: shipped apps
+// call it when they wake up inside a charger's zone, and use only the status. The zone itself is an event, which
+// they also post; so the ping is counted and its content, coordinates above all, neither read nor stored.
 
 import CoreMetrics
 import HTTP1

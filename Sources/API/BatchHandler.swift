@@ -1,5 +1,5 @@
-// POST /native/events/batch: each event is answered as if it had come alone, in order, and one bad event
-// never sinks its neighbours (contract, section 3).
+// POST /native/events/batch: each event gets the result of the single call, in order, and one bad event never fails
+// its neighbours (contract, section 3).
 
 import Engine
 import HTTP1
@@ -10,7 +10,7 @@ import JourneyModel
 struct BatchHandler: Sendable {
     static let template = "/native/events/batch"
 
-    /// Field errors in one answer, over all of its results; the others are counted.
+    /// Maximum number of field errors in one response, over all of its results; further ones are counted.
     private static let errorsMax = 100
 
     let events: EventHandlers
@@ -61,7 +61,7 @@ struct BatchHandler: Sendable {
         }
     }
 
-    /// Each refused event is one refusal of the driver's.
+    /// Each refused event counts as one refusal of the driver.
     private func note(_ results: [BatchResult], of driver: DriverID, _ request: Request) {
         var counts: [Int: Int] = [:]
         for case .problem(let problem) in results { counts[problem.code.status, default: 0] += 1 }

@@ -9,8 +9,8 @@ package enum BearerToken {
         return value.withUTF8(read)
     }
 
-    /// What may be the token of a field of this value: what follows the scheme, not looked at any further. nil when
-    /// the value is nothing of that form. For who knows good tokens by all of their bytes.
+    /// The possible token in a field value: everything after the scheme, unchecked. nil when the value does not
+    /// have this form. For callers that look up valid tokens by all their bytes.
     static func candidate(in value: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
         let scheme: StaticString = "bearer "
         let length = scheme.utf8CodeUnitCount
@@ -22,7 +22,7 @@ package enum BearerToken {
         return isBearer ? UnsafeRawBufferPointer(rebasing: value[length...]) : nil
     }
 
-    /// `credentials = auth-scheme 1*SP token68`, on bytes: every request of a phone has them.
+    /// `credentials = auth-scheme 1*SP token68`, on bytes: every request of a phone has it.
     private static func read(_ bytes: UnsafeBufferPointer<UInt8>) -> String? {
         var words = bytes.split(separator: UInt8(ascii: " ")).makeIterator()
         guard let scheme = words.next(), let token = words.next(), words.next() == nil,

@@ -1,4 +1,4 @@
-// What a request body is before it is JSON: its media type and its content coding.
+// From a request body to its JSON text: media type and content coding.
 
 import GzipCoding
 import HTTP1
@@ -32,7 +32,7 @@ package enum BodyDecoding {
     /// `application/json` with any parameters, in any case (RFC 9110 section 8.3.1); exactly one field.
     private static func isJSON(_ fields: Fields) -> Bool {
         guard let bytes = fields.only("Content-Type") else { return false }
-        // As the shipped clients write it.
+        // As shipped clients write it.
         if bytes.elementsEqual("application/json".utf8) { return true }
         guard let value = fields.first("Content-Type") else { return false }
         return trimmed(value.utf8.prefix { $0 != UInt8(ascii: ";") }) == "application/json"
@@ -47,14 +47,14 @@ package enum BodyDecoding {
         switch codings {
         case [], ["identity"]: return .identity
         case ["gzip"], ["x-gzip"]: return .gzip
-        default:  // RFC 9110 section 15.5.16: says which codings would have been.
+        default:  // RFC 9110 section 15.5.16: names the supported codings.
             throw ProblemAnswer(
                 .unsupportedMediaType, "The only Content-Encoding understood is gzip.",
                 fields: Fields([("Accept-Encoding", "gzip")]))
         }
     }
 
-    /// In lower case, without the whitespace around it.
+    /// In lower case, without surrounding whitespace.
     private static func trimmed(_ bytes: Substring.UTF8View) -> String {
         var bytes = bytes.drop(while: isSpace)
         while let last = bytes.last, isSpace(last) { bytes.removeLast() }

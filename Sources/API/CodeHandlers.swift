@@ -1,5 +1,5 @@
-// POST /auth/otp/start and /auth/otp/verify: signing in with a number and the six digits that it is sent. Shipped apps
-// do the same on /v1/auth/otp/start and /v1/auth/otp/verify, or on /api/auth/send-code and /api/auth/verify-code.
+// POST /auth/otp/start and /auth/otp/verify: signing in with a phone number and the six digits sent to it. Shipped
+// apps use /v1/auth/otp/start and /v1/auth/otp/verify, or /api/auth/send-code and /api/auth/verify-code.
 
 import HTTPServer
 import Identity
@@ -7,11 +7,11 @@ import JourneyModel
 
 struct CodeHandlers: Sendable {
     let signIns: any SigningIn
-    /// False where nobody configured how a code reaches a phone.
+    /// False when no delivery of codes is configured.
     let areSent: Bool
     let failures: AccountFailures
 
-    /// One answer for every number, known or not.
+    /// The same response for every number, known or not.
     var start: OpenHandler {
         { request throws(ProblemAnswer) in
             try await send(CodeRequestBody.decode(request), request)

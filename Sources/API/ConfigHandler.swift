@@ -1,5 +1,5 @@
-// GET /native/config: the eight settings, with a strong ETag so that a phone asks in one small round trip
-// whether its copy still holds (RFC 9110 sections 8.8.3 and 13.1.2).
+// GET /native/config: the eight settings, with a strong ETag so that a phone can check in one small round trip
+// whether its copy is current (RFC 9110 sections 8.8.3 and 13.1.2).
 
 import Engine
 import HTTP1
@@ -11,7 +11,7 @@ import Synchronization
 struct ConfigHandler: Sendable {
     let settings: SettingsInForce
 
-    /// What is said while these settings are in force; put together once, and not for each phone that asks.
+    /// The responses for the settings in force; built once, not for each request.
     private struct Prepared {
         var version: String
         var etag: String
@@ -51,7 +51,8 @@ struct ConfigHandler: Sendable {
 }
 
 package enum EntityTag {
-    /// Whether If-None-Match names that tag, or "*". Weak comparison, as section 13.1.2 asks for: `W/` does not count.
+    /// Whether If-None-Match contains that tag, or "*". Weak comparison, as section 13.1.2 requires: `W/` is
+    /// ignored.
     package static func matches(_ fieldValues: [String], _ etag: String) -> Bool {
         var etag = etag
         return etag.withUTF8 { etag in
@@ -62,7 +63,7 @@ package enum EntityTag {
         }
     }
 
-    /// Of each member what stands before a space counts.
+    /// Of each list member only the part before a space counts.
     private static func names(_ list: UnsafeBufferPointer<UInt8>, _ etag: UnsafeBufferPointer<UInt8>) -> Bool {
         var place = 0
         while place < list.count {

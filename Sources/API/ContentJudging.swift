@@ -6,9 +6,9 @@ import HTTP1
 import HTTPServer
 
 extension Endpoint {
-    /// With the check of its credential at the head, where the credential is a field that `Access` checks.
+    /// Adds the check of the credential at the head, if the credential is a field that `Access` checks.
     ///
-    /// - Parameter policy: the `RateLimit-Policy` of the route's answers; nil when it has none.
+    /// - Parameter policy: the `RateLimit-Policy` of the route's responses; nil when it has none.
     func judged(by access: Access, refusals: RefusalLimit, policy: String?) -> Endpoint {
         let form: ProblemForm = route.template.hasPrefix("/api/") ? .legacy : .plain
         let judge: RequestJudge

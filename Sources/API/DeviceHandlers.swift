@@ -1,5 +1,5 @@
-// PUT and DELETE /native/devices/{token}, and POST /api/push/register-token of shipped clients: where push messages for
-// this driver go.
+// PUT and DELETE /native/devices/{token}, and POST /api/push/register-token of shipped clients: the destinations of
+// push messages for this driver.
 
 import HTTPServer
 import Identity
@@ -9,7 +9,7 @@ struct DeviceHandlers: Sendable {
     let devices: any DeviceKeeping
     let failures: AccountFailures
 
-    /// 201 when it is new to this driver, else 200.
+    /// 201 when it is new to this driver, otherwise 200.
     var put: CallerHandler {
         { request, caller throws(ProblemAnswer) in
             let device = try DeviceBody.decode(request)
@@ -30,7 +30,7 @@ struct DeviceHandlers: Sendable {
         }
     }
 
-    /// 204 whether it was there or not: another driver's stays, and nobody is told that there is one.
+    /// 204 whether it existed or not: another driver's is kept, and its existence is not revealed.
     var delete: CallerHandler {
         { request, caller throws(ProblemAnswer) in
             let token = try PushToken.read(request)

@@ -1,5 +1,5 @@
-// The limits on a driver's requests to routes that are not charged by event: one window for each kind of change, one for
-// reading (contract, section 4). Decided by the same admission as events, with and without Redis.
+// The limits on a driver's requests to routes that are not charged by event: one window for each kind of change,
+// one for reading (contract, section 4). Decided by the same admission as events, with and without Redis.
 
 import Engine
 import HTTP1
@@ -11,8 +11,8 @@ struct DriverLimit: Sendable {
     let admission: any Admission
     let limits: RateLimits
 
-    /// The handler behind the window: each request of a known caller is charged, whatever becomes of it. Answers after
-    /// the token was accepted carry the quota; `policy` adds the policy to the others.
+    /// The handler behind the window: each request of a known caller is charged, whatever its result. Responses
+    /// after the token is accepted carry the quota; `policy` adds the policy to the others.
     func limited(_ limitClass: RateLimitClass, _ handler: @escaping CallerHandler) -> CallerHandler {
         { request, caller throws(ProblemAnswer) in
             let claim = AdmissionClaim(
@@ -32,7 +32,7 @@ struct DriverLimit: Sendable {
         }
     }
 
-    /// Every answer of the route names its policy, also one to a token that was refused.
+    /// Adds the policy to every response of the route, also to a refused token.
     func policy(_ limitClass: RateLimitClass, _ handler: @escaping RequestHandler) -> RequestHandler {
         guard let policy = RateLimitFields.policy(limits, for: [limitClass]) else { return handler }
         return { request in

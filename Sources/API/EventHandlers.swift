@@ -1,4 +1,4 @@
-// POST /native/events and the two v1 routes that mean the same: decode, one call, encode.
+// POST /native/events and the two equivalent v1 routes: decode, one call, encode.
 
 import Engine
 import HTTP1
@@ -12,7 +12,7 @@ struct EventHandlers: Sendable {
     let refusals: RefusalLimit
     let logger: Logger
 
-    /// One event, in the form of that route.
+    /// Handles one event in the form of that route.
     func post(_ route: EventRoute) -> CallerHandler {
         { request, caller throws(ProblemAnswer) in
             let (submission, bytes) = try decode(request, of: caller, bytesMax: RequestLimits.eventBytesMax) {
@@ -25,7 +25,7 @@ struct EventHandlers: Sendable {
         }
     }
 
-    /// The content of a body and its length, decompressed. A body that is refused is charged by its length; none is read
+    /// The decoded body and its length, decompressed. A refused body is charged by its length; no body is read
     /// while the driver's window of refusals is full.
     func decode<Value>(
         _ request: Request, of caller: Caller, bytesMax: Int,
@@ -38,7 +38,7 @@ struct EventHandlers: Sendable {
             do throws(ProblemAnswer) {
                 body = try BodyDecoding.json(request, bytesMax: bytesMax)
             } catch {
-                // Decompressed up to the limit.
+                // It was decompressed up to the limit.
                 if error.problem.code == .contentTooLarge { bytes = bytesMax }
                 throw error
             }
@@ -70,7 +70,7 @@ struct EventHandlers: Sendable {
         return response
     }
 
-    /// What the client is told. What it may not learn goes to the log, for the operator.
+    /// The result for the client. Details that it must not learn are logged for the operator.
     func outcome(of ingested: Ingested, _ request: Request) -> Result<Acknowledgement, ProblemAnswer> {
         switch ingested.answer {
         case .acknowledged(let acknowledgement): return .success(acknowledgement)
@@ -93,7 +93,7 @@ extension EventAnswer {
 }
 
 extension EventHeaders {
-    /// The fields that say something about an event, each at most once: of two there is no telling which one counts.
+    /// The fields that concern an event, each at most once: of two it would be undefined which one counts.
     init(_ fields: Fields) throws(ProblemAnswer) {
         self.init(
             idempotencyKey: try Self.single("Idempotency-Key", in: fields),

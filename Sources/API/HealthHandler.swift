@@ -1,4 +1,4 @@
-// GET /healthz: the process is alive and answers. It asks nobody else; that is /readyz's business.
+// GET /healthz: the process is alive and responds. It checks no dependencies; /readyz does.
 
 import HTTP1
 import HTTPServer

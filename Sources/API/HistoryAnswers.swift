@@ -1,4 +1,4 @@
-// What /ops/history answers: counts of each step, and durations as quantiles of the histogram that was stored.
+// The response of /ops/history: counts of each step, and durations as quantiles of the stored histogram.
 
 import Engine
 import JourneyModel
@@ -39,7 +39,7 @@ enum HistoryAnswers {
 
 /// The histogram of one step.
 struct Durations {
-    /// Ascending; the bound of the last is the one before it, since it has none.
+    /// Ascending; the last has no bound and uses the one before it.
     private let buckets: [(bound: Int64, count: Int)]
 
     init(_ step: HistoryStep) {
@@ -52,7 +52,7 @@ struct Durations {
         buckets = known + [(bound: known.last?.bound ?? 0, count: step.counts["duration.inf"] ?? 0)]
     }
 
-    /// In microseconds, interpolated within the bucket; nil without any.
+    /// In microseconds, interpolated within the bucket; nil without values.
     func quantile(_ part: Double) -> Int64? {
         let count = buckets.reduce(0) { $0 + $1.count }
         guard count > 0 else { return nil }

@@ -1,11 +1,11 @@
-// What the reading routes answer, as JSON (docs/contract.md, section 3, "Reading"). Times are RFC 3339 in UTC with
-// milliseconds; a member without a value is left out.
+// The responses of the read routes, as JSON (docs/contract.md, section 3, "Reading"). Times are RFC 3339 in UTC
+// with milliseconds; a member without a value is omitted.
 
 import Engine
 import JourneyModel
 
 enum JourneyAnswers {
-    /// `GET /native/session`. The deadlines that lie before `now` have passed.
+    /// `GET /native/session`. Deadlines before `now` have passed.
     static func standing(_ journey: Journey, settingsVersion: String, at now: Moment) -> [UInt8] {
         let journey = journey.advanced(to: now)
         var writer = JSONWriter(reservingBytes: 384)
@@ -43,7 +43,7 @@ enum JourneyAnswers {
 
     /// `GET /native/sessions/{session_id}`
     ///
-    /// - Parameter driver: told to an operator, who may see any driver's.
+    /// - Parameter driver: included for an operator, who may read every driver's.
     static func timeline(_ timeline: SessionTimeline, of driver: DriverID? = nil, at now: Moment) -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 256 + 512 * timeline.events.count)
         writer.beginObject()

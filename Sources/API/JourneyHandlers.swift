@@ -12,7 +12,7 @@ struct JourneyHandlers: Sendable {
     /// `GET /native/sessions`; a page of twenty fits a phone's screen.
     static let sessionsDefault = 20
     static let sessionsMax = 100
-    /// `GET /native/sessions/{session_id}`; a whole session is a few dozen events, some 400 bytes each.
+    /// `GET /native/sessions/{session_id}`; a whole session is a few dozen events, of about 400 bytes each.
     static let eventsMax = 500
 
     let journeys: any JourneyReader

@@ -1,4 +1,4 @@
-// What /ops/picture and /ops/settings answer, as JSON. A member without a value is left out.
+// The responses of /ops/picture and /ops/settings, as JSON. A member without a value is omitted.
 
 import Engine
 import JourneyModel
@@ -68,7 +68,7 @@ extension JSONWriter {
         integer(number)
     }
 
-    /// Sixty of them, the oldest first, those without events too.
+    /// Sixty minutes, oldest first, including those without events.
     fileprivate mutating func minutes(_ picture: DashboardSnapshot.Picture) {
         let last = picture.asOf.millisecondsSinceEpoch / 60_000
         var counts: [Int64: [Verdict.Transition: Int]] = [:]
@@ -88,7 +88,7 @@ extension JSONWriter {
         endArray()
     }
 
-    /// The moves of the hour: which event, to which state, how often.
+    /// The transitions of the hour: event, destination state, count.
     fileprivate mutating func flow(_ tallies: [EventTally]) {
         counted("flow", tallies.filter { $0.verdict.transition == .applied }, by: \.state.rawValue, named: "to")
     }

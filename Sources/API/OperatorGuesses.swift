@@ -1,5 +1,5 @@
-// Tokens shown to the operator's routes (OPS_TOKEN, METRICS_TOKEN): compared in constant time, wrong ones charged to the
-// client's address and written to the audit. Beyond the limit no token of that address is looked at.
+// Tokens presented to the operator's routes (OPS_TOKEN, METRICS_TOKEN): compared in constant time; wrong ones are
+// charged to the client's address and audited. Beyond the limit no token of that address is checked.
 
 import Crypto
 package import Engine
@@ -12,7 +12,7 @@ package struct OperatorGuesses: Sendable {
     private let admission: any Admission
     private let record: @Sendable (_ token: String, RequestOrigin) async -> Void
 
-    /// - Parameter record: writes a line of the audit; asked at most twice for each address and window.
+    /// - Parameter record: writes an audit entry; called at most twice for each address and window.
     package init(
         admission: any Admission, record: @escaping @Sendable (_ token: String, RequestOrigin) async -> Void
     ) {
@@ -20,9 +20,9 @@ package struct OperatorGuesses: Sendable {
         self.record = record
     }
 
-    /// Returns what the judge returns, or throws what it throws, which is a wrong guess of the token of that name. Charged
-    /// before it is judged, so that many at once are no more guesses; a right one is refunded. A request without a bearer
-    /// token guesses nothing, and is judged at no charge.
+    /// Returns what `judge` returns, or rethrows its error, which counts as a wrong guess of the token of that
+    /// name. Charged before the check, so that concurrent requests gain no extra guesses; a correct one is
+    /// refunded. A request without a bearer token is not a guess, and is checked without a charge.
     nonisolated(nonsending) func judged<Outcome>(
         _ request: Request, token name: String,
         _ judge: nonisolated(nonsending) () async throws(ProblemAnswer) -> Outcome
@@ -39,7 +39,7 @@ package struct OperatorGuesses: Sendable {
             return outcome
         } catch {
             let quota = decision.quota
-            // The first of a window, and the one that fills it.
+            // Recorded for the first wrong guess of a window, and for the one that fills it.
             if quota.remaining == quota.limit - 1 || quota.remaining == 0, quota.limit > 0 {
                 await record(name, request.origin)
             }
@@ -49,7 +49,7 @@ package struct OperatorGuesses: Sendable {
 }
 
 extension Secret<String> {
-    /// Digests are compared, which have one length: neither the bytes nor the length show in how long it takes.
+    /// Compares digests, which have one length: the timing reveals neither the bytes nor the length.
     func isShown(by request: Request) -> Bool {
         guard let token = BearerToken.read(from: request.fields) else { return false }
         let digests = [reveal(), token].map { Array(SHA256.hash(data: Array($0.utf8))) }

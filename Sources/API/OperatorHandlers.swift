@@ -1,5 +1,5 @@
-// /ops: what an operator sees in a browser. The page is a file that anyone may read; every figure behind it needs
-// OPS_TOKEN or a token of the role `ops`.
+// /ops: the operator's page in a browser. The page is a public file; all data behind it requires OPS_TOKEN or a
+// token of the role `ops`.
 
 package import Engine
 import HTTP1
@@ -9,9 +9,9 @@ import Logging
 import Synchronization
 package import Telemetry
 
-/// What the operator's routes stand on; the closures are called when a picture is made.
+/// The dependencies of the operator's routes; the closures are called when a picture is made.
 package struct OperatorParts: Sendable {
-    /// `OPS_TOKEN`; nil: only tokens of the role `ops` are good.
+    /// `OPS_TOKEN`; nil: only tokens of the role `ops` are accepted.
     package var token: Secret<String>?
     package var reader: any OperatorReader
     package var lists: any OperatorListReader
@@ -21,16 +21,16 @@ package struct OperatorParts: Sendable {
     package var refused = RefusedRequests()
     /// `process`, `redis`, or `redis-unreachable`.
     package var admission: @Sendable () -> String
-    /// On the file system of the database.
+    /// Free space on the file system of the database.
     package var freeBytes: @Sendable () -> Int64?
-    /// What waits to be delivered; a queue that is not configured is not in it.
+    /// The delivery queues; one that is not configured is left out.
     package var outbox: @Sendable () async -> [OutboxStatus]
     package var version: String
-    /// nil: the server does not know its settings, as in a test of something else.
+    /// nil: the server does not know its settings, as in some tests.
     package var settings: @Sendable () -> ServerSettings?
-    /// Of the servers on this database, this one too.
+    /// The servers on this database, including this one.
     package var instances: @Sendable () async -> [InstanceState]
-    /// Wrong tokens shown to these routes.
+    /// Limits wrong tokens on these routes.
     package var guesses: OperatorGuesses
 
     package init(
@@ -59,7 +59,7 @@ package struct OperatorParts: Sendable {
 
 struct OperatorHandlers: Sendable {
     static let pauseMilliseconds = 2000
-    /// Each looks at the whole: a handful of people, not an audience.
+    /// Each stream reads the whole picture, and there are only a few operators.
     static let streamsMax = 8
     static let eventsMax = 500
     static let versionsMax = 50
@@ -73,7 +73,7 @@ struct OperatorHandlers: Sendable {
     private let isEnding: @Sendable () -> Bool
     private let streams = OpenStreams()
 
-    /// `isEnding`: streams are to end.
+    /// `isEnding`: whether streams must end.
     init(
         _ operation: OperatorParts, settings: SettingsInForce, access: Access,
         isEnding: @escaping @Sendable () -> Bool, clock: @escaping @Sendable () -> Moment, logger: Logger
@@ -92,8 +92,8 @@ struct OperatorHandlers: Sendable {
         { request throws(ProblemAnswer) in .unkept(try await encodedPicture(request)) }
     }
 
-    /// `GET /ops/stream`: the picture every two seconds, until the client is gone, its token no longer good, or the server
-    /// ends.
+    /// `GET /ops/stream`: the picture every two seconds, until the client disconnects, its token becomes invalid,
+    /// or the server shuts down.
     var stream: OpenHandler {
         { request throws(ProblemAnswer) in
             let fields = Fields([
@@ -152,7 +152,7 @@ struct OperatorHandlers: Sendable {
         }
     }
 
-    /// How many operators are streamed to.
+    /// The number of open operator streams.
     var streamCount: Int { streams.openCount }
 
     // MARK: Answers
@@ -173,7 +173,7 @@ struct OperatorHandlers: Sendable {
     }
 }
 
-/// How many look.
+/// Counts the open streams.
 private final class OpenStreams: Sendable {
     private let count = Mutex(0)
 
@@ -188,7 +188,7 @@ private final class OpenStreams: Sendable {
         return isFree ? Place(streams: self) : nil
     }
 
-    /// Given back once, also when the answer is never streamed.
+    /// Released once, also when the response is never streamed.
     final class Place: Sendable {
         private let streams: OpenStreams
         private let isTaken = Mutex(true)

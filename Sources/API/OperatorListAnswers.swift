@@ -1,5 +1,5 @@
-// What the operator's lists answer, as JSON. A member without a value is left out; `next_cursor` is there when there may
-// be more, also when a page found less than its limit in what it looked at.
+// The responses of the operator's lists, as JSON. A member without a value is omitted; `next_cursor` is present
+// when there may be more, also when a page found fewer than its limit among the rows that it examined.
 
 import Engine
 import JourneyModel

@@ -1,5 +1,5 @@
-// The cases behind the counts of /ops: lists with filters, one driver, refused requests, search, and counts over time.
-// Everything is bounded: what is answered, and what the store looks at for it.
+// The individual cases behind the counts of /ops: lists with filters, one driver, refused requests, search, and
+// counts over time. Bounded both in what is returned and in what the store examines for it.
 
 import Engine
 import HTTP1

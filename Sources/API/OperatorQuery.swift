@@ -1,10 +1,10 @@
-// The query of the operator's lists. Unknown parameters pass; what is wrong with a known one is told, all at once.
+// The query of the operator's lists. Unknown parameters are ignored; errors in known ones are reported all at once.
 
 import Engine
 import Foundation
 import JourneyModel
 
-/// Reads the parameters of one query and collects what is wrong with them.
+/// Reads the parameters of one query and collects their errors.
 struct OperatorQuery {
     static let limitDefault = 50
     static let limitMax = 200
@@ -25,7 +25,7 @@ struct OperatorQuery {
                 errors.append(FieldError(pointer: "/\(pair[0])", detail: "must not be repeated"))
             }
         }
-        // An empty field of a form is one that was not filled in.
+        // An empty field of a form was not filled in.
         self.parameters = parameters.filter { !$0.value.isEmpty }
     }
 

@@ -1,5 +1,5 @@
-// What operators ask of the server (contract, section 7): /readyz and /metrics. Wiring decides on which
-// listener each of them is.
+// The monitoring routes (contract, section 7): /readyz and /metrics. Wiring decides on which listener each of them
+// is.
 
 import HTTP1
 package import HTTPServer
@@ -9,7 +9,7 @@ package import Telemetry
 package struct OperatorRoutes: Sendable {
     private let readiness: Readiness
     private let metricsText: @Sendable () async -> String
-    /// Nil: anybody who reaches the listener may read.
+    /// Nil: every client of the listener may read.
     private let metricsToken: Secret<String>?
     private let guesses: OperatorGuesses
 
@@ -63,7 +63,7 @@ package struct OperatorRoutes: Sendable {
     }
 }
 
-/// GET /readyz: 200, or 503 in the form of every refusal, both with what was checked.
+/// GET /readyz: 200, or 503 as a problem, both with the results of the checks.
 enum ReadyHandler {
     static let retryAfterSeconds = 2
 
@@ -83,7 +83,7 @@ enum ReadyHandler {
         return response
     }
 
-    /// Words of ours only: nothing in them needs escaping.
+    /// Contains only fixed words: nothing needs escaping.
     private static func checks(_ report: Readiness.Report) -> String {
         let drain = report.isDraining ? "draining" : "ok"
         return #""checks":{"database":"\#(report.database.rawValue)","drain":"\#(drain)","#

@@ -1,4 +1,4 @@
-// Members of an answer that are left out when they have no value (contract, section 3, "Reading").
+// Members of a response that are omitted when they have no value (contract, section 3, "Reading").
 
 import JourneyModel
 

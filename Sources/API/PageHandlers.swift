@@ -1,11 +1,11 @@
-// What people and their tools read in a browser: /openapi.json and the pages that the binary carries (Pages/). Each is
-// the same bytes for everyone, so that a browser asks once and then in one small round trip whether its copy holds.
+// Documents for browsers and tools: /openapi.json and the pages embedded in the binary (Pages/). Each is the same
+// for everyone, so a browser fetches it once and then checks in one small round trip whether its copy is current.
 
 import Crypto
 import HTTP1
 import HTTPServer
 
-/// One file of Pages/ as it is served.
+/// One file of Pages/ as served.
 struct Page: Sendable {
     let bytes: [UInt8]
     let mediaType: String
@@ -22,7 +22,7 @@ struct Page: Sendable {
     func answer(_ request: Request) -> Response {
         var fields = Fields([
             ("ETag", etag), ("Cache-Control", "no-cache"),
-            // Nothing from anywhere else is loaded or run, and no other site may frame it.
+            // Nothing from other origins is loaded or run, and no other site may frame it.
             ("Content-Security-Policy", Self.policy), ("X-Content-Type-Options", "nosniff"),
             ("Referrer-Policy", "no-referrer"),
         ])
@@ -40,7 +40,7 @@ struct Page: Sendable {
 }
 
 enum PageHandlers {
-    /// Path and file. Anyone may read them: they say what the contract says.
+    /// Path and file. Public: they contain only what the contract says.
     static let pages = [
         ("/openapi.json", Page(PackageResources.openapi_json, "application/json")),
         ("/docs", Page(PackageResources.docs_html, html)),

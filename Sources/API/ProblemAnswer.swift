@@ -1,5 +1,5 @@
-// One form for every refusal (RFC 9457; contract, section 5): a handler throws a ProblemAnswer, the door
-// turns it into a response. The status comes with the code; a handler never picks one by itself.
+// The one form of every refusal (RFC 9457; contract, section 5): a handler throws a ProblemAnswer, and Access turns
+// it into a response. The status comes with the code; a handler never chooses one itself.
 
 import HTTP1
 import HTTPServer
@@ -7,7 +7,7 @@ import JourneyModel
 
 package struct ProblemAnswer: Error {
     var problem: Problem
-    /// Fields that the answer must carry beside its body: `Retry-After`, `WWW-Authenticate`.
+    /// Fields of the response in addition to its body: `Retry-After`, `WWW-Authenticate`.
     var fields: Fields
     /// For the access log: what the client is not told.
     var reason: String?
@@ -21,7 +21,7 @@ package struct ProblemAnswer: Error {
         self.init(Problem(code, detail: detail), fields: fields)
     }
 
-    /// One that asks for the same request again after so many seconds.
+    /// A problem that asks for a retry after that many seconds.
     init(_ code: ProblemCode, _ detail: String, retryAfterSeconds: Int) {
         self.init(
             Problem(code, detail: detail, retryAfterSeconds: retryAfterSeconds),
@@ -40,7 +40,7 @@ package struct ProblemAnswer: Error {
         return response
     }
 
-    /// The problem as it is told to the client of that request.
+    /// The problem as sent to the client of that request.
     func problem(requestID: String) -> Problem {
         var problem = problem
         problem.requestID = requestID

@@ -1,5 +1,5 @@
-// Every error of the layers below, to its problem. Exhaustive switches: a new case does not compile until
-// it has a line here.
+// Maps every error of the layers below to its problem. Exhaustive switches: a new case does not compile until it
+// has a line here.
 
 import Engine
 import HTTP1
@@ -7,8 +7,8 @@ import HTTPServer
 import Identity
 import JourneyModel
 
-/// How long a phone should wait when the store cannot take events; long enough for a disk or a restart to
-/// recover, short against a session.
+/// How long a phone should wait when the store cannot accept events; long enough for a disk or a restart to
+/// recover, short compared with a session.
 private let storeRetryAfterSeconds = 5
 
 extension ProblemAnswer {
@@ -19,7 +19,7 @@ extension ProblemAnswer {
             retryAfterSeconds: seconds)
     }
 
-    /// From one address, to the routes of signing in.
+    /// Too many requests from one address to the sign-in routes.
     static func tooManyRequests(_ quota: Quota) -> ProblemAnswer {
         let seconds = RateLimitFields.retryAfterSeconds(quota)
         return ProblemAnswer(
@@ -27,14 +27,14 @@ extension ProblemAnswer {
             retryAfterSeconds: seconds)
     }
 
-    /// The one answer for a credential in a body that is not good, for whatever reason.
+    /// The one response for an invalid credential in a body, whatever the reason.
     static let refusedCredential = ProblemAnswer(
         .unauthorized, "The credential is not valid. Sign in again.",
         fields: Fields([("WWW-Authenticate", "Bearer realm=\"dwell\"")]))
 
     static let sendsNoCodes = ProblemAnswer(.notFound, "This server sends no codes.")
 
-    /// A key set of Apple's that was never read, so that nobody can say whether a token is good.
+    /// Apple's key set was never read, so that a token cannot be checked.
     static func keySetUnavailable(retryAfterSeconds seconds: Int64) -> ProblemAnswer {
         let seconds = Int(min(max(seconds, 1), 3600))
         return ProblemAnswer(
@@ -70,7 +70,7 @@ extension ProblemAnswer {
     static let keyReused = ProblemAnswer(
         .idempotencyKeyReused, "This idempotency key was used for an event with other members.")
 
-    /// The same for another driver's session and for one that never was: it must not be told apart.
+    /// The same for another driver's session and for one that never existed: the two must be indistinguishable.
     static let sessionNotFound = ProblemAnswer(
         .sessionNotFound, "There is no such session.")
 
@@ -86,14 +86,14 @@ extension ProblemAnswer {
         }
     }
 
-    /// The same for a request that only reads.
+    /// The same for a read-only request.
     init(reading failure: StoreFailure) {
         self.init(
             .storeUnavailable, "The database cannot be read now. Ask again later.",
             retryAfterSeconds: storeRetryAfterSeconds)
     }
 
-    /// Whether the token may be used cannot be read. Not a 401: the driver would be signed out over a full disk.
+    /// The status of the token cannot be read. Not a 401: the driver would be signed out because of a full disk.
     static let undecidedToken = ProblemAnswer(
         .storeUnavailable, "The token cannot be checked now. Send the request again later.",
         retryAfterSeconds: storeRetryAfterSeconds)
@@ -112,7 +112,7 @@ extension ProblemAnswer {
         }
     }
 
-    /// A body that is no event, no batch or no session.
+    /// A body that is not an event, a batch or a session.
     init(_ refusal: BodyRefusal) {
         self.init(Problem(refusal))
     }
@@ -124,7 +124,7 @@ extension ProblemAnswer {
 }
 
 extension ProblemCode {
-    /// The code of a refusal for which HTTP's own status says everything.
+    /// The code of a refusal that HTTP's own status describes fully.
     init(status: Status) {
         switch status {
         case .notFound: self = .notFound

@@ -5,7 +5,7 @@ import Engine
 import HTTP1
 
 enum RateLimitFields {
-    /// Every policy of the route, whatever the answer: `"session";q=60;w=60, "presession";q=30;w=60`.
+    /// Every policy of the route, the same on all responses: `"session";q=60;w=60, "presession";q=30;w=60`.
     static func policy(_ limits: RateLimits, for classes: [RateLimitClass] = RateLimitClass.ofEvents) -> String? {
         list(
             classes.compactMap { limitClass in
@@ -15,13 +15,13 @@ enum RateLimitFields {
             })
     }
 
-    /// How the driver stands after these answers, the last of each class: `"session";r=59;t=60`. `t` is the
-    /// seconds, rounded up, until one more fits.
+    /// The driver's quota after this response: `"session";r=59;t=60`. `t` is the seconds, rounded up, until one
+    /// more fits.
     static func standing(_ answer: Ingested) -> String? {
         answer.quota.limit > 0 ? member(answer.limitClass, answer.quota) : nil
     }
 
-    /// The same after several answers.
+    /// The same after several responses, the last of each class.
     static func standing(_ answers: [Ingested]) -> String? {
         standing(
             RateLimitClass.ofEvents.compactMap { limitClass in

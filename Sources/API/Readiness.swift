@@ -1,5 +1,5 @@
-// Whether the server should be sent requests: the database answers a write, and no drain has begun. Asking costs the
-// disk at most one write a second, however many ask; nobody waits for a disk that hangs longer than that.
+// Whether the server should receive requests: the database accepts a write, and no drain has begun. However many
+// clients ask, the check costs at most one write per second; no client waits longer than that for a hanging disk.
 
 internal import Synchronization
 
@@ -7,11 +7,11 @@ package final class Readiness: Sendable {
     package enum Database: String, Sendable {
         case takesWrites = "ok"
         case refusesWrites = "refuses_writes"
-        /// The write that asks has been waiting for too long.
+        /// The probing write has been waiting for too long.
         case silent = "no_answer"
     }
 
-    /// Reported, and not fatal: the process decides alone.
+    /// Reported, and not fatal: without Redis the process decides alone.
     package enum Redis: String, Sendable {
         case serves = "ok"
         case lost
@@ -31,9 +31,9 @@ package final class Readiness: Sendable {
 
     private struct State {
         var isDraining = false
-        /// The last answer, and when it came.
+        /// The last result, and its time.
         var last: (database: Database, at: Int64)?
-        /// Since when a write is asking; nil when none is.
+        /// Since when a probing write is in progress; nil when none is.
         var askingSince: Int64?
         var waiting: [CheckedContinuation<Database, Never>] = []
     }
@@ -41,7 +41,7 @@ package final class Readiness: Sendable {
     private let state = Mutex(State())
     private let takesWrite: @Sendable () async -> Bool
     private let redis: @Sendable () -> Redis
-    /// Milliseconds that only grow.
+    /// Monotonic milliseconds.
     private let clock: @Sendable () -> Int64
 
     package init(

@@ -1,16 +1,16 @@
-// Which drivers' requests were refused, by route and status: for the operator's page, which leads from a count of refusals
-// to whose they are. In memory, bounded, since the start of the process; written only when a request is refused.
+// Refused requests by driver, route and status: for the operator's page, where a count of refusals leads to the
+// drivers concerned. In memory, bounded, since the start of the process; written only when a request is refused.
 
 import HTTP1
 import JourneyModel
 import Synchronization
 
 package final class RefusedRequests: Sendable {
-    /// Beyond it the row that was refused longest ago makes room.
+    /// Beyond this the row with the oldest last refusal is dropped.
     static let rowsMax = 1000
 
     struct Key: Hashable {
-        /// Nil: nobody was recognised.
+        /// Nil: the driver is unknown.
         var driver: DriverID?
         var route: String
         var status: Int
@@ -20,7 +20,7 @@ package final class RefusedRequests: Sendable {
         var key: Key
         var count: Int
         var lastAt: Moment
-        /// Of the last one: its line is in the log.
+        /// The id of the last one: its line is in the log.
         var requestID: String
     }
 
@@ -45,7 +45,7 @@ package final class RefusedRequests: Sendable {
         }
     }
 
-    /// The last ones first. `driver` and `status`: only theirs.
+    /// Most recent first. `driver` and `status` filter the rows.
     func list(of driver: DriverID?, status: Int?, limit: Int) -> [Row] {
         let all = rows.withLock { Array($0.values) }
         let meant = all.filter { row in

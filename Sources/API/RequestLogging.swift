@@ -1,4 +1,4 @@
-// What every log line about a request says of it: its id, and the trace that it is part of (W3C Trace Context).
+// The metadata of every log line about a request: its id, and its trace (W3C Trace Context).
 
 import HTTP1
 import HTTPServer
@@ -6,7 +6,7 @@ import Logging
 import Telemetry
 
 extension Request {
-    /// Those two, and what the line itself has to say.
+    /// Both, plus the line's own metadata.
     func logged(_ metadata: Logger.Metadata = [:]) -> Logger.Metadata {
         var all = metadata
         all["request_id"] = "\(id)"

@@ -1,5 +1,5 @@
-// How requests went in the last minutes, for the operator's page: statuses and a histogram of durations, a bucket for
-// each ten seconds. Bounded whatever clients send: a status is one of 500, a duration falls in one of 64 ranges.
+// The requests of the last minutes for the operator's page: statuses and a histogram of durations, one bucket for
+// each ten seconds. Bounded whatever clients send: there are 500 statuses and 64 ranges of durations.
 
 import HTTP1
 package import HTTPServer
@@ -11,9 +11,9 @@ package final class RequestStatistics: RequestObserver {
     static let bucketCount = 30
 
     private struct Bucket: Sendable {
-        /// Ten-second spans since 1970; a bucket of another turn is empty.
+        /// Ten-second spans since 1970; a bucket with another span is outdated and counts as empty.
         var span: Int64 = -1
-        /// At a status less 100.
+        /// Indexed by status minus 100.
         var statuses = [UInt32](repeating: 0, count: 500)
         var durations = [Int](repeating: 0, count: 64)
     }
@@ -28,7 +28,7 @@ package final class RequestStatistics: RequestObserver {
 
     package func answered(_ request: AnsweredRequest) {
         let span = clock() / Self.bucketSeconds
-        // A stream's duration is how long somebody listened.
+        // A stream's duration is how long the client listened.
         let range = request.isStream ? nil : Self.range(microseconds: request.durationNanoseconds / 1000)
         buckets.withLock { buckets in
             let place = Int(((span % Int64(Self.bucketCount)) + Int64(Self.bucketCount)) % Int64(Self.bucketCount))
@@ -39,7 +39,7 @@ package final class RequestStatistics: RequestObserver {
         }
     }
 
-    /// Two ranges for each power of two: no figure is more than half too high.
+    /// Two ranges for each power of two: no value is overstated by more than half.
     static func range(microseconds: UInt64) -> Int {
         guard microseconds > 1 else { return 0 }
         let power = 63 - microseconds.leadingZeroBitCount
@@ -47,7 +47,7 @@ package final class RequestStatistics: RequestObserver {
         return min(2 * power + Int(upperHalf), 63)
     }
 
-    /// The longest duration that falls in a range.
+    /// The longest duration in a range.
     static func microseconds(ofRange range: Int) -> Int64 {
         guard range > 1 else { return 1 }
         let (power, upperHalf) = (range / 2, range % 2)
@@ -63,7 +63,7 @@ package final class RequestStatistics: RequestObserver {
         var p99Microseconds: Int64?
     }
 
-    /// Of the last five minutes.
+    /// The sums of the last five minutes.
     func sum() -> Sum {
         let now = clock() / Self.bucketSeconds
         let recent = buckets.withLock { $0 }.filter { $0.span > now - Int64(Self.bucketCount) && $0.span <= now }
@@ -96,6 +96,6 @@ package final class RequestStatistics: RequestObserver {
 }
 
 extension AnsweredRequest {
-    /// By its route: nothing else takes as long as somebody likes.
+    /// By its route: only streams last as long as the client wants.
     fileprivate var isStream: Bool { routeTemplate?.hasSuffix("/stream") ?? false }
 }

@@ -1,5 +1,5 @@
-// The whole surface on one screen: method, path, who may, limits, handler. (/readyz and /metrics, which may have a
-// listener of their own, are in OperatorRoutes.)
+// The whole surface on one screen: method, path, credential, limits, handler. (/readyz and /metrics, which may have
+// their own listener, are in OperatorRoutes.)
 
 package import CoreMetrics
 package import Engine
@@ -26,7 +26,7 @@ package struct API: Sendable {
     private let lists: OperatorListHandlers
     private let limits: RateLimits
 
-    /// `clock` is for what is written long after a request came: the messages of a stream.
+    /// `clock` is for data written long after the request came: the messages of a stream.
     package init(
         ingest: Ingest, store: any EventStore, journeys: any JourneyReader, streams: JourneyStreams,
         settings: SettingsInForce, limits: RateLimits, admission: any Admission, tokens: any TokenVerifier,
@@ -54,13 +54,13 @@ package struct API: Sendable {
 
     package var routes: [Route] { surface.map(\.route) }
 
-    /// How many operators are streamed to.
+    /// The number of open operator streams.
     package var operatorStreamCount: Int { operation.streamCount }
 
-    /// Every route with the credential that it wants and the windows that it charges.
+    /// Every route with its credential and the windows that it charges.
     package var surface: [Endpoint] {
         endpoints.map { endpoint in
-            // Wrong tokens of operators are counted without telling how many are left.
+            // Responses to wrong operator tokens do not reveal how many attempts are left.
             let policy =
                 endpoint.credential == .operatorToken ? nil : RateLimitFields.policy(limits, for: endpoint.limits)
             return endpoint.judged(by: access, refusals: refusalLimit, policy: policy)
@@ -81,7 +81,7 @@ package struct API: Sendable {
             write(.put, "/native/devices/{token}", limit: .devices, signIn.devices.put),
             write(.delete, "/native/devices/{token}", limit: .devices, signIn.devices.delete),
 
-            // Shipped v1 clients: the same handlers behind the old names.
+            // Shipped v1 clients: the same handlers under the old names.
             event("/v1/native/session-events", events.post(.v1Session)),
             event("/v1/native/pre-session-events", events.post(.v1PreSession)),
             fromMemory("/v1/native/config", config.get),
@@ -90,7 +90,7 @@ package struct API: Sendable {
             write(.post, "/v1/native/background-ping", limit: .reads, backgroundPing.post),
             write(.post, "/v1/charging-sessions/background-ping", limit: .reads, backgroundPing.post),
 
-            // Signing in: limited by address, each of them.
+            // Sign-in: each limited by address.
             signingIn("/auth/apple", wants: .identityToken, signIn.apple.signIn),
             signingIn("/auth/otp/start", wants: .none, signIn.codes.start),
             signingIn("/auth/otp/verify", wants: .oneTimeCode, signIn.codes.verify(for: .current)),
@@ -102,7 +102,7 @@ package struct API: Sendable {
             account(.patch, "/auth/me", limit: .account, signIn.accounts.change),
             account(.put, "/auth/me", limit: .account, signIn.accounts.replace),
             account(.delete, "/auth/me", limit: .account, signIn.accounts.erase),
-            // Reads everything that is stored of the driver, and writes a line of the audit.
+            // Reads everything stored about the driver, and writes an audit entry.
             account(.get, "/auth/me/export", limit: .account, signIn.accounts.export),
 
             signingIn("/apple/notifications", wants: .appleNotice, signIn.apple.takeNotice),
@@ -143,19 +143,19 @@ package struct API: Sendable {
         ] + PageHandlers.pages.map { path, page in anyone(path, page.answer) }
     }
 
-    /// What a request that reaches no handler is answered with.
+    /// The response to a request that reaches no handler.
     package var refusals: RefusalRenderer {
         { refused in ProblemAnswer(refused).response(requestID: refused.requestID) }
     }
 
-    // MARK: The kinds of routes. Which credential is wanted, and what is charged, is said where it is asked for.
+    // MARK: The kinds of routes, with the credential and the charge of each
 
     private func anyone(_ template: String, _ handler: @escaping @Sendable (Request) -> Response) -> Endpoint {
         let route = Route(.get, template, atOnce: { handler($0) }, handler: { handler($0) })
         return Endpoint(route: route, credential: .none, limits: [])
     }
 
-    /// A driver's GET whose answer is in memory: it costs no more than to refuse it would.
+    /// A driver's GET whose response is in memory: it costs no more than refusing it.
     private func fromMemory(_ template: String, _ answer: @escaping CallerAnswer) -> Endpoint {
         let handler = access.driver(
             { request, caller throws(ProblemAnswer) in answer(request, caller) }, route: template)
@@ -163,7 +163,7 @@ package struct API: Sendable {
         return Endpoint(route: route, credential: .accessToken, limits: [])
     }
 
-    /// A driver's GET that asks the database.
+    /// A driver's GET that reads the database.
     private func read(_ template: String, _ handler: @escaping CallerHandler) -> Endpoint {
         driver(.get, template, limit: .reads, handler)
     }
@@ -184,7 +184,7 @@ package struct API: Sendable {
             route: Route(method, template, handler: limited), credential: .accessToken, limits: [limit])
     }
 
-    /// A search is a POST, so that what is searched for is in no log of a proxy's: it changes nothing.
+    /// A search is a POST so that its text is in no proxy's log; it changes nothing.
     private func operatorOnly(
         _ template: String, method: Method = .get, _ handler: @escaping OpenHandler
     ) -> Endpoint {
@@ -194,7 +194,7 @@ package struct API: Sendable {
             credential: .operatorToken, limits: [.operatorGuesses])
     }
 
-    /// A route of signing in, for a signed-in driver: charged to the address first, then to the driver.
+    /// A sign-in route for a signed-in driver: charged to the address first, then to the driver.
     private func account(
         _ method: Method, _ template: String, limit: RateLimitClass, _ handler: @escaping CallerHandler,
         form: ProblemForm = .plain
@@ -203,7 +203,7 @@ package struct API: Sendable {
         return limited(method, template, handler, form, wants: .accessToken, driverClass: limit)
     }
 
-    /// A route of signing in whose credential is judged by what is behind the handler.
+    /// A sign-in route whose credential is verified behind the handler.
     private func signingIn(
         _ template: String, wants credential: Credential, _ handler: @escaping OpenHandler, form: ProblemForm = .plain
     ) -> Endpoint {
@@ -223,8 +223,8 @@ package struct API: Sendable {
             credential: credential, limits: [.auth] + (driverClass.map { [$0] } ?? []))
     }
 
-    /// A route that is charged by event: every answer names the policy, and the driver's quota once it is known who
-    /// that is (contract, section 4).
+    /// A route that is charged by event: every response names the policy, and the driver's quota once the driver is
+    /// known (contract, section 4).
     private func event(
         _ template: String, _ handler: @escaping CallerHandler, bodyBytesMax: Int = RequestLimits.eventBytesMax
     ) -> Endpoint {

@@ -1,5 +1,5 @@
-// What `GET /ops/config` answers and the page's picture has of it: every setting as the running server has it, and how
-// the last reload went.
+// The response of `GET /ops/config` and the settings in the page's picture: every setting of the running server,
+// and the result of the last reload.
 
 package import Engine
 package import JourneyModel
@@ -7,7 +7,7 @@ package import JourneyModel
 package struct ServerSettings: Sendable {
     package struct Setting: Hashable, Sendable {
         package var name: String
-        /// Fit to be shown: of a secret only whether it is set.
+        /// Safe to show: of a secret only whether it is set.
         package var value: String
         package var source: String
 
@@ -18,9 +18,9 @@ package struct ServerSettings: Sendable {
 
     package struct Reload: Hashable, Sendable {
         package var at: Moment
-        /// Else nothing was changed by it.
+        /// False: it changed nothing.
         package var isGood: Bool
-        /// A sentence each.
+        /// One sentence each.
         package var problems: [String]
 
         package init(at: Moment, isGood: Bool, problems: [String]) {
@@ -40,13 +40,13 @@ package struct ServerSettings: Sendable {
 
     package var instance: String
     package var startedAt: Moment
-    /// When what is in force was read: at the start, or by the last good reload.
+    /// When the settings in force were read: at the start, or by the last successful reload.
     package var loadedAt: Moment
     /// nil: none since the start.
     package var reload: Reload?
-    /// Names that have another value in the file than in force.
+    /// Names whose value in the file differs from the one in force.
     package var needsRestart: [String]
-    /// Names in the file that no variable has.
+    /// Names in the file that are not variables.
     package var unknown: [Unknown]
     package var settings: [Setting]
 
@@ -85,7 +85,8 @@ package struct ServerSettings: Sendable {
         return writer.bytes
     }
 
-    /// `settings_reload`, a member of both documents. Without `last_attempt_at` there was no reload since the start.
+    /// `settings_reload`, a member of both documents. Without `last_attempt_at` there was no reload since the
+    /// start.
     func writeReload(_ writer: inout JSONWriter) {
         writer.name("settings_reload")
         writer.beginObject()
@@ -113,7 +114,7 @@ package struct InstanceState: Sendable {
     package var instance: Instance
     package var isAlive: Bool
     package var isThisOne: Bool
-    /// Names of settings that it has otherwise than this one.
+    /// Names of settings whose value differs from this one's.
     package var differences: [String]
 
     package init(instance: Instance, isAlive: Bool, isThisOne: Bool, differences: [String]) {

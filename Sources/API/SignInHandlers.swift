@@ -1,4 +1,4 @@
-// The handlers of signing in, and what the wiring fills them with.
+// The sign-in handlers, and their dependencies.
 
 import HTTP1
 import HTTPServer
@@ -13,7 +13,7 @@ package struct SignInServices: Sendable {
     package var devices: any DeviceKeeping
     package var appleTokens: any AppleTokenVerifying
     package var appleNotices: any AppleNotificationService
-    /// False where nobody configured how a code reaches a phone.
+    /// False when no delivery of codes is configured.
     package var sendsCodes: Bool
     /// The body of GET /.well-known/jwks.json.
     package var publicKeySet: [UInt8]
@@ -40,7 +40,7 @@ struct SignInHandlers: Sendable {
     let sessions: SignInSessionHandlers
     let accounts: AccountHandlers
     let devices: DeviceHandlers
-    /// Anyone's, and the same until the next start.
+    /// Public, and constant until the next start.
     let keySet: Response
 
     init(_ services: SignInServices, logger: Logger) {

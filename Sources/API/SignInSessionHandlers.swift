@@ -19,7 +19,7 @@ struct SignInSessionHandlers: Sendable {
         }
     }
 
-    /// The token may have expired, so that the door does not judge it.
+    /// The token may have expired, so Access does not check it.
     var legacyRefresh: OpenHandler {
         { request throws(ProblemAnswer) in
             guard let token = BearerToken.read(from: request.fields) else { throw .refusedCredential }

@@ -1,5 +1,5 @@
-// What handlers that read have in common: a store that fails is logged once and told as a problem, and what was read
-// about a person is kept by nobody in between.
+// Shared by handlers that read: a failing store is logged once and returned as a problem, and data about a person
+// is not cached.
 
 import Engine
 import HTTP1
@@ -7,9 +7,9 @@ import HTTPServer
 import Logging
 
 extension Logger {
-    /// Runs the read. When the store fails, what it said goes to this log, and the client is told what it may hear.
+    /// Runs the read. If the store fails, the details go to this log, and the client gets the problem.
     ///
-    /// - Throws: the problem for the client; nobody is left to read it when the store was given up by its client.
+    /// - Throws: the problem for the client; when the client itself cancelled the read, it is not seen by anyone.
     func reading<Value>(
         for request: Request, _ body: () async throws(StoreFailure) -> Value
     ) async throws(ProblemAnswer) -> Value {
@@ -21,7 +21,7 @@ extension Logger {
         }
     }
 
-    /// Not for a read that ended because its client went away: nothing failed.
+    /// Does nothing for a read that ended because its client disconnected: nothing failed.
     func storeFailed(_ failure: StoreFailure, _ request: Request) {
         if failure == .cancelled { return }
         error("the store failed", metadata: request.logged(["failure": "\(failure)"]))
@@ -29,7 +29,7 @@ extension Logger {
 }
 
 extension Response {
-    /// A JSON document that no cache may keep (RFC 9111, section 5.2.2.5).
+    /// A JSON document that no cache may store (RFC 9111, section 5.2.2.5).
     static func unkept(_ json: [UInt8], _ status: Status = .ok) -> Response {
         Response(
             status: status, fields: Fields([("Content-Type", "application/json"), ("Cache-Control", "no-store")]),

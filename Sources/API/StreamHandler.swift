@@ -1,6 +1,6 @@
-// GET /native/session/stream: the driver's state changes as server-sent events (WHATWG HTML, section 9.2), one message
-// per change, its id to be sent back as Last-Event-ID. What is written is read from committed rows each time; between
-// two reads the stream holds nothing but the id of the last message.
+// GET /native/session/stream: the driver's state changes as server-sent events (WHATWG HTML, section 9.2), one
+// message per change, its id to be sent back as Last-Event-ID. Messages are read from committed rows each time;
+// between two reads the stream holds only the id of the last message.
 
 import Engine
 import HTTP1
@@ -11,11 +11,11 @@ import Logging
 import Synchronization
 
 struct StreamHandler: Sendable {
-    /// Well below the 60 s after which proxies give up a silent connection; finds dead ones, too.
+    /// Well below the 60 s after which proxies close a silent connection; also detects dead ones.
     static let heartbeatSeconds = 15
-    /// How long an EventSource waits before it connects again.
+    /// How long an EventSource waits before it reconnects.
     static let reconnectMilliseconds = 3000
-    /// When the process has its streams, or goes down.
+    /// When the process has reached its limit of streams, or is shutting down.
     static let retryAfterSeconds = 5
 
     let journeys: any JourneyReader
@@ -29,13 +29,13 @@ struct StreamHandler: Sendable {
         { request, caller throws(ProblemAnswer) in
             let fields = Fields([
                 ("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"),
-                // nginx would collect messages otherwise.
+                // Otherwise nginx would buffer messages.
                 ("X-Accel-Buffering", "no"),
             ])
-            // Nobody reads the body of HEAD: it takes no place.
+            // A HEAD has no body, so it takes no slot.
             if request.method == .head { return Response(status: .ok, fields: fields, body: .stream { _ in }) }
             let stream = try open(caller.driver)
-            // Read before the status is out: a store that fails is a 503.
+            // Read before the status is sent: a failing store is a 503.
             let first = try await logger.reading(for: request) { () async throws(StoreFailure) in
                 try await journeys.changes(of: caller.driver, after: lastEventID(request))
             }
@@ -55,7 +55,7 @@ struct StreamHandler: Sendable {
         }
     }
 
-    /// Nil for one that is no id of ours, which means what no id means: begin with the newest state.
+    /// Nil for an invalid id, which is treated like no id: the stream begins with the newest state.
     private func lastEventID(_ request: Request) -> Int64? {
         let values = request.fields.values("Last-Event-ID")
         guard values.count == 1, let id = Int64(values[0]), id >= 0 else { return nil }
@@ -64,8 +64,8 @@ struct StreamHandler: Sendable {
 
     // MARK: The stream
 
-    /// Until the client is gone, the token no longer good, the stream told to end, or the store fails: in each case
-    /// the client may connect again with the last id it has.
+    /// Runs until the client disconnects, the token becomes invalid, the stream is ended, or the store fails: in
+    /// each case the client may reconnect with its last id.
     private func run(
         _ stream: JourneyStream, _ first: JourneyChanges, after id: Int64?, of driver: DriverID, _ request: Request,
         _ writer: any ResponseBodyWriter
@@ -97,7 +97,7 @@ struct StreamHandler: Sendable {
         }
     }
 
-    /// Answers the id of the last message.
+    /// Returns the id of the last message.
     private func write(
         _ changes: JourneyChanges, after last: Int64?, to writer: any ResponseBodyWriter
     ) async throws -> Int64? {
@@ -119,7 +119,7 @@ struct StreamHandler: Sendable {
     }
 }
 
-/// Set by the timer, taken by the stream.
+/// Set by the timer, reset by the stream.
 private final class HeartbeatDue: Sendable {
     private let isDue = Mutex(false)
 

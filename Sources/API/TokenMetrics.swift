@@ -1,4 +1,4 @@
-// What was found of access tokens: how many were good, and why the others were not.
+// Results of access token checks: how many were valid, and why the others were not.
 
 import CoreMetrics
 import Telemetry
