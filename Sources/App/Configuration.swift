@@ -16,17 +16,17 @@ enum Variables {
     // MARK: The process
 
     static let environment = Variable<AppEnvironment>.words(
-        "APP_ENV", .process, default: .development, "production refuses to start with a key that it made itself.")
+        "APP_ENV", .process, default: .development, "production does not start with a generated signing key.")
 
     static let environmentFile = Variable<String>.text(
-        "ENV_FILE", .process, default: ".env", allowed: "the path of a file, which must be there when you name one",
-        "Variables that the environment does not set are taken from this file; it cannot be set in the file itself."
+        "ENV_FILE", .process, default: ".env", allowed: "the path of a file, which must exist if you set it",
+        "Environment file: read for variables that the environment does not set. Cannot be set in the file itself."
     ) { isPath($0) }
 
     static let instanceName = Variable<String?>.text(
         "INSTANCE_NAME", .process, allowed: "1 to 64 letters, digits and -._:",
-        "What this server is called in the log, on /ops and in the database, when several run on one database. "
-            + "Without it: host name and port."
+        "Name of this server in the log, on /ops and in the database, for several servers on one database. "
+            + "Default: host name and port."
     ) { text in
         (1...64).contains(text.utf8.count)
             && text.utf8.allSatisfy {
@@ -40,56 +40,56 @@ enum Variables {
 
     static let logFormat = Variable<LogFormat?>.words(
         "LOG_FORMAT", .process, unset: "text at a terminal, else json",
-        "How a log line looks. Without it: text at a terminal, else json.")
+        "Format of log lines. Default: text on a terminal, else json.")
 
     static let logRefusalsPerClient = Variable<Int>.integer(
         "LOG_REFUSALS_PER_CLIENT", .process, default: 10, in: 1...10_000,
-        "Lines a second about refused requests of one client or signed-in driver; one line counts the rest.")
+        "Log lines per second about rejected requests of one client or driver; one line counts the rest.")
 
     static let logRefusalsPerSecond = Variable<Int>.integer(
         "LOG_REFUSALS_PER_SECOND", .process, default: 50, in: 1...10_000,
-        "The same for all clients together, all drivers together, and answers of 5xx.")
+        "The same for all clients together, for all drivers together, and for 5xx responses.")
 
     static let shutdownTimeoutSeconds = Variable<Int>.integer(
         "SHUTDOWN_TIMEOUT_SECONDS", .process, default: 20, in: 1...600,
-        "How long a SIGTERM waits for requests in progress before it ends them.")
+        "Time limit for requests in progress after SIGTERM.")
 
     // MARK: HTTP
 
     static let hosts = Variable<[String]>(
         name: "HTTP_HOST", section: .http, defaultText: "127.0.0.1", defaultValue: ["127.0.0.1"],
         allowed: .text(
-            "IP addresses or host names with commas between them, none that another takes in, or nothing beside "
+            "IP addresses or host names, comma-separated, none included in another; or empty with "
                 + "HTTP_UNIX_SOCKET"),
         isSecret: false,
-        sentence: "The addresses to listen on; 0.0.0.0 for every one of IPv4, :: of both families. Empty: no TCP.",
+        sentence: "Listen addresses. 0.0.0.0: every IPv4 address; :: every IPv4 and IPv6 address. Empty: no TCP.",
         parse: hosts(in:), show: { $0.isEmpty ? "none" : $0.joined(separator: ",") })
 
     static let port = Variable<Int>.integer(
         "HTTP_PORT", .http, default: 8080, in: 0...65_535,
-        "The TCP port to listen on, of each address; 0 takes any free one.")
+        "TCP port of each address; 0 selects a free port.")
 
     static let unixSocket = Variable<String?>.text(
         "HTTP_UNIX_SOCKET", .http, allowed: "the path of a socket, at most 107 bytes",
-        "Listen on this Unix socket too."
+        "Also listen on this Unix socket."
     ) { isPath($0) && $0.utf8.count <= 107 }
 
     static let eventLoops = Variable<Int?>.integer(
         "EVENT_LOOPS", .http, in: 1...256, unset: "one per core",
-        "How many threads serve connections. Without it: one per core.")
+        "Number of threads that serve connections. Default: one per core.")
 
     static let connectionsMax = Variable<Int>.integer(
-        "MAX_CONNECTIONS", .http, default: 10_000, in: 1...1_000_000, "How many connections may be open at once.")
+        "MAX_CONNECTIONS", .http, default: 10_000, in: 1...1_000_000, "Maximum number of open connections.")
 
     static let connectionsPerAddressMax = Variable<Int>.integer(
         "MAX_CONNECTIONS_PER_ADDRESS", .http, default: 0, in: 0...1_000_000,
-        "How many of them from one address; 0 is no limit, which is right behind a proxy.")
+        "Maximum per client address; 0 is no limit. Use 0 behind a proxy.")
 
     static let trustedProxies = Variable<TrustedProxies>(
         name: "TRUSTED_PROXIES", section: .http, defaultText: "", defaultValue: TrustedProxies(),
-        allowed: .text("IP numbers and networks such as 10.0.0.0/8, and the word unix, with commas between them"),
+        allowed: .text("IP addresses and networks such as 10.0.0.0/8, and the word unix, comma-separated"),
         isSecret: false,
-        sentence: "Proxies whose header, named below, says who the client is; unix is who uses the Unix socket.",
+        sentence: "Proxies whose header (named below) identifies the client; unix is any peer on the Unix socket.",
         parse: { text in
             let items = text.split(separator: ",", omittingEmptySubsequences: false)
             return TrustedProxies(items.map { $0.trimmingCharacters(in: .whitespaces) })
@@ -98,17 +98,17 @@ enum Variables {
 
     static let trustedProxiesField = Variable<ForwardingField>.words(
         "TRUSTED_PROXIES_HEADER", .http, default: .xForwardedFor,
-        "The one header in which they say it; the other is never read, since clients can send it through a proxy.")
+        "The header that the proxies set. The other is never read: clients can send it through a proxy.")
 
     static let corsAllowedOrigins = Variable<CrossOrigin?>(
         name: "CORS_ALLOWED_ORIGINS", section: .http, defaultText: "", defaultValue: nil,
         allowed: .text(
-            "1 to \(CrossOrigin.originsMax) origins such as https://app.example.org or http://localhost:5173 with commas "
-                + "between them: scheme, host and a port that is not the scheme's own, in lower case, without a path; "
-                + "* is none"),
+            "1 to \(CrossOrigin.originsMax) origins such as https://app.example.org or http://localhost:5173, "
+                + "comma-separated: scheme, host and a port that is not the scheme's default, in lower case, "
+                + "without a path; * is not allowed"),
         isSecret: false,
         sentence:
-            "The web pages that may call from a browser and read the answers. Without it, none of another origin.",
+            "Web origins whose pages may call the server and read its responses. Default: none.",
         parse: { text in
             let items = text.split(separator: ",", omittingEmptySubsequences: false)
             return CrossOrigin(items.map { $0.trimmingCharacters(in: .whitespaces) }).map(Optional.some)
@@ -117,58 +117,58 @@ enum Variables {
 
     static let headerTimeoutSeconds = Variable<Int>.integer(
         "HTTP_HEADER_TIMEOUT_SECONDS", .http, default: 10, in: 1...600,
-        "From the first byte of a request to the end of its header; then 408 or 503.")
+        "Time limit from the first byte of a request to the end of its header; beyond: 408 or 503.")
 
     static let bodyTimeoutSeconds = Variable<Int>.integer(
         "HTTP_BODY_TIMEOUT_SECONDS", .http, default: 20, in: 1...3600,
-        "What a body may take, and as much longer as its bytes take at the rate of the next line; then 503.")
+        "Time limit for a body, plus the time its bytes take at the rate below; beyond: 503, for GET 408.")
 
     static let bodyBytesPerSecondMin = Variable<Int>.integer(
         "HTTP_BODY_BYTES_PER_SECOND_MIN", .http, default: 500, in: 1...1_000_000_000,
-        "The slowest sender of a body that is waited for.")
+        "Minimum rate of a body.")
 
     static let bodyTimeMaxSeconds = Variable<Int>.integer(
         "HTTP_BODY_TIME_MAX_SECONDS", .http, default: 180, in: 1...86_400,
-        "The longest time for one body, however many of its bytes arrive; then 503.")
+        "Time limit for one body, regardless of its rate; beyond: 503.")
 
     static let idleTimeoutSeconds = Variable<Int>.integer(
         "HTTP_IDLE_TIMEOUT_SECONDS", .http, default: 75, in: 1...86_400,
-        "How long a connection may be without a request; longer than the proxy in front keeps its own.")
+        "Time limit of an idle connection. Must be longer than the idle timeout of a proxy in front.")
 
     static let writeStallTimeoutSeconds = Variable<Int>.integer(
         "HTTP_WRITE_STALL_TIMEOUT_SECONDS", .http, default: 30, in: 1...3600,
-        "A client that takes nothing of its answer for so long is let go.")
+        "Disconnect a client that reads nothing of its response for this long.")
 
     static let outputBufferBytes = Variable<Int>.integer(
         "HTTP_OUTPUT_BUFFER_BYTES", .http, default: 65_536, in: 4096...16_777_216,
-        "Answers to pipelined requests that one connection collects before the client must take them.")
+        "Output buffer of one connection for responses to pipelined requests.")
 
     /// At least one batch of the largest size with its copies.
     static let bufferedBytesMax = Variable<Int>.integer(
         "HTTP_BUFFERED_BYTES_MAX", .http, default: 268_435_456, in: 4_194_304...1_099_511_627_776,
-        "Memory for bodies, unfinished requests and untaken answers of all connections; what does not fit gets 503.")
+        "Memory for bodies, incomplete requests and unsent responses of all connections; beyond: 503.")
 
     // MARK: Storage
 
     static let databasePath = Variable<String>.text(
         "DATABASE_PATH", .storage, default: "var/dwell.sqlite3", allowed: "the path of a file",
-        "The SQLite database; made on the first start."
+        "The SQLite database; created at the first start."
     ) { isPath($0) && !$0.hasSuffix("/") && !$0.hasPrefix(":") && !$0.hasPrefix("file:") }
 
     static let redis = Variable<RedisEndpoint?>.secret(
         "REDIS_URL", .storage,
         allowed: "redis://[[user:]password@]host[:port][/database], or redis+unix:// or unix:// with a path",
-        "A Redis that decides about rate limits for several servers together. Without it the process decides.",
+        "Redis for rate limits shared by several servers. Without it each process enforces its own limits.",
         parse: { try? RedisEndpoint(parsing: $0) }, show: { $0.description })
 
     static let redisTimeoutMilliseconds = Variable<Int>.integer(
         "REDIS_TIMEOUT_MS", .storage, default: 50, in: 1...5000,
-        "What a request waits for Redis at most, before the process decides by itself.")
+        "Time limit for Redis; beyond, the process makes the decision itself.")
 
     static let eventRetentionDays = Variable<Int>(
         name: "EVENT_RETENTION_DAYS", section: .storage, defaultText: "0", defaultValue: 0,
         allowed: .text("0, or a whole number from \(RetentionKeeping.daysMin) to \(RetentionKeeping.daysMax)"),
-        isSecret: false, sentence: "Events are deleted so many days after they were received; 0 keeps them for ever.",
+        isSecret: false, sentence: "Days after receipt until an event is deleted; 0 keeps events forever.",
         parse: { text in
             let range = RetentionKeeping.daysMin...RetentionKeeping.daysMax
             return wholeNumber(text, in: 0...range.upperBound).flatMap { $0 == 0 || range.contains($0) ? $0 : nil }
@@ -179,7 +179,7 @@ enum Variables {
         allowed: .text("0, or a whole number from \(RetentionKeeping.auditDaysMin) to \(RetentionKeeping.daysMax)"),
         isSecret: false,
         sentence:
-            "Lines of the audit are deleted after so many days, receipts of deletions never; 0 keeps all of them.",
+            "Days until an audit record is deleted; 0 keeps all. Receipts of deletions are always kept.",
         parse: { text in
             let range = RetentionKeeping.auditDaysMin...RetentionKeeping.daysMax
             return wholeNumber(text, in: 0...range.upperBound).flatMap { $0 == 0 || range.contains($0) ? $0 : nil }
@@ -189,87 +189,88 @@ enum Variables {
 
     static let jwtSecret = Variable<Secret<String>?>.secret(
         "JWT_SECRET", .tokens, allowed: "at least 32 bytes",
-        "Signs access tokens with HS256. Without it and the next one, the server makes a key beside its database.",
+        "Signs access tokens with HS256. If neither this nor JWT_PRIVATE_KEY_FILE is set, the server generates a key "
+            + "in the directory of its database.",
         parse: { $0.utf8.count >= 32 ? Secret($0) : nil })
 
     static let jwtPrivateKeyFile = Variable<String?>.text(
-        "JWT_PRIVATE_KEY_FILE", .tokens, allowed: "the path of a P-256 private key in PEM form",
+        "JWT_PRIVATE_KEY_FILE", .tokens, allowed: "the path of a P-256 private key in PEM format",
         "Signs access tokens with ES256 instead."
     ) { isPath($0) }
 
     static let jwtIssuer = Variable<String>.text(
         "JWT_ISSUER", .tokens, default: "dwell", allowed: "1 to 256 printable ASCII characters",
-        "The iss that every access token must name."
+        "Required iss of every access token."
     ) { isName($0) }
 
     static let jwtAudience = Variable<String>.text(
         "JWT_AUDIENCE", .tokens, default: "dwell", allowed: "1 to 256 printable ASCII characters",
-        "The aud that every access token must name."
+        "Required aud of every access token."
     ) { isName($0) }
 
     static let jwtTrustExternal = Variable<Bool>.boolean(
         "JWT_TRUST_EXTERNAL", .tokens, default: true,
-        "Accept tokens without a sign-in session (sid): those of `dwell token` and of other services.")
+        "Accept tokens without a sign-in session (sid): from `dwell token` and other services.")
 
     static let accessTokenTTLSeconds = Variable<Int>.integer(
-        "ACCESS_TOKEN_TTL_SECONDS", .tokens, default: 3600, in: 1...2_592_000, "How long an access token is good.")
+        "ACCESS_TOKEN_TTL_SECONDS", .tokens, default: 3600, in: 1...2_592_000, "Lifetime of an access token.")
 
     static let v1AccessTokenTTLSeconds = Variable<Int>.integer(
         "V1_ACCESS_TOKEN_TTL_SECONDS", .tokens, default: 86_400, in: 1...2_592_000,
-        "The same from /v1/auth: shipped v1 apps post events with it for a whole visit and cannot renew it meanwhile.")
+        "The same from /v1/auth. Shipped v1 apps cannot renew their token during a visit.")
 
     static let refreshTokenTTLDays = Variable<Int>.integer(
         "REFRESH_TOKEN_TTL_DAYS", .tokens, default: 60, in: 1...3650,
-        "How long a refresh token is good; each use makes a new one.")
+        "Lifetime of a refresh token; each use returns a new one.")
 
     static let legacyTokenTTLDays = Variable<Int>.integer(
         "LEGACY_TOKEN_TTL_DAYS", .tokens, default: 30, in: 1...3650,
-        "How long the single token of /api/auth is good; it can be renewed for 30 days more.")
+        "Lifetime of the single token of /api/auth; it can be renewed for 30 more days.")
 
     static let dataKey = Variable<Secret<[UInt8]>?>.secret(
         "DATA_KEY", .tokens, allowed: "32 bytes, as 64 hexadecimal digits or in base64: openssl rand -base64 32",
-        "Seals Apple's refresh tokens in the database (AES-GCM). Needed with the three variables of Apple's below.",
+        "Encrypts Apple's refresh tokens in the database (AES-GCM). Required with APPLE_PRIVATE_KEY_FILE.",
         parse: { DataKey.bytes($0).map { Secret($0) } })
 
     // MARK: Limits
 
     static let rateLimitSessionEvents = Variable<Int>.integer(
         "RATE_LIMIT_SESSION_EVENTS", .limits, default: 60, in: 0...100_000,
-        "Session events that one driver may post in a window; 0 is no limit.")
+        "Session events per driver and window; 0 is no limit.")
 
     static let rateLimitPreSessionEvents = Variable<Int>.integer(
         "RATE_LIMIT_PRESESSION_EVENTS", .limits, default: 30, in: 0...100_000,
-        "Events before a session that one driver may post in a window; 0 is no limit.")
+        "Pre-session events per driver and window; 0 is no limit.")
 
     static let rateLimitAuth = Variable<Int>.integer(
         "RATE_LIMIT_AUTH", .limits, default: 30, in: 0...100_000,
-        "Requests to /auth, /v1/auth, /api and /apple from one address (IPv6: one /64) in a window; 0 is no limit. "
+        "Requests to /auth, /v1/auth, /api and /apple per address (IPv6: per /64) and window; 0 is no limit. "
             + "Behind a proxy, set TRUSTED_PROXIES.")
 
     static let rateLimitRegistrations = Variable<Int>.integer(
         "RATE_LIMIT_REGISTRATIONS", .limits, default: 20, in: 0...100_000,
-        "Sessions that one driver may register (POST /native/sessions) in a window; 0 is no limit.")
+        "Session registrations (POST /native/sessions) per driver and window; 0 is no limit.")
 
     static let rateLimitDevices = Variable<Int>.integer(
         "RATE_LIMIT_DEVICES", .limits, default: 10, in: 0...100_000,
-        "Requests of one driver to /native/devices in a window; 0 is no limit.")
+        "Requests to /native/devices per driver and window; 0 is no limit.")
 
     static let rateLimitAccount = Variable<Int>.integer(
         "RATE_LIMIT_ACCOUNT", .limits, default: 20, in: 0...100_000,
-        "Changes of one driver's account and sign-in sessions, and exports, in a window; 0 is no limit.")
+        "Changes of account and sign-in sessions, and exports, per driver and window; 0 is no limit.")
 
     static let rateLimitReads = Variable<Int>.integer(
         "RATE_LIMIT_READS", .limits, default: 600, in: 0...100_000,
-        "Requests of one driver that read the database (sessions, timelines, the account, streams opened) in a window; "
+        "Requests that read the database (sessions, timelines, the account, opened streams) per driver and window; "
             + "0 is no limit.")
 
     static let rateLimitOperator = Variable<Int>.integer(
         "RATE_LIMIT_OPERATOR", .limits, default: 10, in: 0...100_000,
-        "Wrong tokens that one address (IPv6: one /64) may show to /ops and /metrics in a window; 0 is no limit.")
+        "Invalid tokens for /ops and /metrics per address (IPv6: per /64) and window; 0 is no limit.")
 
     /// A window is at most as long as the largest `Retry-After` (contract, section 5: at most 3600).
     static let rateLimitWindowSeconds = Variable<Int>.integer(
-        "RATE_LIMIT_WINDOW_SECONDS", .limits, default: 60, in: 1...3600, "How long the window is that slides.")
+        "RATE_LIMIT_WINDOW_SECONDS", .limits, default: 60, in: 1...3600, "Length of the sliding window.")
 
     static let sessionRegistration = Variable<SessionRegistrationRule>.words(
         "SESSION_REGISTRATION", .limits, default: .open,

@@ -6,7 +6,7 @@ import Telemetry
 extension Variables {
     static let operatorToken = Variable<Secret<String>?>.secret(
         "OPS_TOKEN", .operation, allowed: "16 to 4096 letters, digits and -._~+/=",
-        "Opens /ops, as an access token of the role ops does. Without it only such a token does.",
+        "Grants access to /ops, like an access token with the role ops. Without it only such a token does.",
         parse: { text in
             let isToken = text.utf8.allSatisfy { byte in
                 byte < 0x80 && Character(Unicode.Scalar(byte)).isLetter
@@ -17,12 +17,13 @@ extension Variables {
 
     static let analyticsHost = Variable<OutgoingURL?>.url(
         "POSTHOG_HOST", .operation,
-        "A PostHog, or what speaks its capture protocol, that every stored event goes to; https://eu.i.posthog.com for example."
+        "PostHog, or a service with its capture protocol, that receives every stored event, "
+            + "such as https://eu.i.posthog.com."
     )
 
     static let analyticsKey = Variable<Secret<String>?>.secret(
         "POSTHOG_KEY", .operation, allowed: "1 to 256 printable ASCII characters",
-        "The key of the project there.", parse: { isName($0) ? Secret($0) : nil })
+        "The PostHog project's key.", parse: { isName($0) ? Secret($0) : nil })
 
     static let operation: [any Declaration] = watching + [operatorToken, analyticsHost, analyticsKey]
 }

@@ -8,9 +8,9 @@ extension Variables {
 
     static let appleClientIDs = Variable<[String]>(
         name: "APPLE_CLIENT_IDS", section: .apple, defaultText: "", defaultValue: [],
-        allowed: .text("1 to 32 client ids with commas between them, each of 1 to 256 printable ASCII characters"),
+        allowed: .text("1 to 32 client ids, comma-separated, each of 1 to 256 printable ASCII characters"),
         isSecret: false,
-        sentence: "The apps (bundle ids) and services whose identity tokens are taken. Without it, nobody's are.",
+        sentence: "Bundle ids and service ids whose identity tokens are accepted. Default: none.",
         parse: { text in
             let ids = text.split(separator: ",", omittingEmptySubsequences: false)
                 .map { $0.drop { $0 == " " } }.map { String($0.reversed().drop { $0 == " " }.reversed()) }
@@ -20,72 +20,72 @@ extension Variables {
 
     static let appleKeySetURL = Variable<OutgoingURL>.url(
         "APPLE_JWKS_URL", .apple, default: "https://appleid.apple.com/auth/keys",
-        "Where Apple's public keys are read, once an hour or so.")
+        "Apple's public keys; fetched about once an hour.")
 
     static let appleTeamID = Variable<String?>.text(
-        "APPLE_TEAM_ID", .apple, allowed: "Apple's name of the team: 1 to 64 letters and digits",
-        "With the next two: authorization codes are exchanged, so that a deletion can be told to Apple."
+        "APPLE_TEAM_ID", .apple, allowed: "Apple's team id: 1 to 64 letters and digits",
+        "With the next two, authorization codes are exchanged, so that a deletion can revoke tokens at Apple."
     ) { isAppleID($0) }
 
     static let appleKeyID = Variable<String?>.text(
-        "APPLE_KEY_ID", .apple, allowed: "Apple's name of the key: 1 to 64 letters and digits",
-        "The key of the next line, by the name that Apple gave it."
+        "APPLE_KEY_ID", .apple, allowed: "Apple's key id: 1 to 64 letters and digits",
+        "Apple's id of the key below."
     ) { isAppleID($0) }
 
     static let applePrivateKeyFile = Variable<String?>.text(
-        "APPLE_PRIVATE_KEY_FILE", .apple, allowed: "the path of a P-256 private key in PEM form",
-        "The key for Sign in with Apple (AuthKey_....p8), which signs what is asked of Apple's token endpoint."
+        "APPLE_PRIVATE_KEY_FILE", .apple, allowed: "the path of a P-256 private key in PEM format",
+        "The key for Sign in with Apple (AuthKey_....p8); signs requests to Apple's token endpoint."
     ) { isPath($0) }
 
     static let appleTokenURL = Variable<OutgoingURL>.url(
         "APPLE_TOKEN_URL", .apple, default: "https://appleid.apple.com/auth/token",
-        "Where authorization codes are exchanged.")
+        "Endpoint that exchanges authorization codes.")
 
     static let appleRevokeURL = Variable<OutgoingURL>.url(
         "APPLE_REVOKE_URL", .apple, default: "https://appleid.apple.com/auth/revoke",
-        "Where the tokens of a deleted driver are revoked.")
+        "Endpoint that revokes the tokens of a deleted driver.")
 
     // MARK: One-time codes
 
     static let otpDelivery = Variable<OTPDelivery?>.words(
         "OTP_DELIVERY", .codes, unset: "log in development, none in production",
-        "How codes reach phones: log writes them to the log, for development only; webhook posts them to OTP_WEBHOOK_URL. "
-            + "Without it: log, and with APP_ENV=production none are sent.")
+        "Delivery of codes. log: write them to the log, for development only; webhook: post them to OTP_WEBHOOK_URL. "
+            + "Default: log; with APP_ENV=production, none are sent.")
 
     static let otpWebhookURL = Variable<OutgoingURL?>.url(
-        "OTP_WEBHOOK_URL", .codes, "Where {\"phone\",\"code\",\"expires_in\"} is posted, signed.")
+        "OTP_WEBHOOK_URL", .codes, "Receives {\"phone\",\"code\",\"expires_in\"} in a signed POST.")
 
     static let otpWebhookSecret = Variable<Secret<String>?>.secret(
         "OTP_WEBHOOK_SECRET", .codes, allowed: "at least 16 bytes",
-        "Signs what is posted there (HMAC-SHA256 in X-Dwell-Signature).",
+        "Signs these requests (HMAC-SHA256 in X-Dwell-Signature).",
         parse: { $0.utf8.count >= 16 ? Secret($0) : nil })
 
     static let otpSendsPerNumber = Variable<Int>.integer(
-        "OTP_SENDS_PER_NUMBER", .codes, default: 5, in: 1...1000, "Codes that one number is sent in an hour.")
+        "OTP_SENDS_PER_NUMBER", .codes, default: 5, in: 1...1000, "Codes per hour to one number.")
 
     static let otpSendsPerAddress = Variable<Int>.integer(
         "OTP_SENDS_PER_ADDRESS", .codes, default: 20, in: 1...1_000_000,
-        "Codes that one address (IPv6: one /64) can ask for in an hour.")
+        "Codes per hour requested by one address (IPv6: one /64).")
 
     static let otpSendsPerNetwork = Variable<Int>.integer(
         "OTP_SENDS_PER_NETWORK", .codes, default: 60, in: 1...1_000_000,
-        "Codes that one IPv6 /56 or one IPv4 /24 can ask for in an hour.")
+        "Codes per hour requested by one IPv6 /56 or one IPv4 /24.")
 
     static let otpSendsPerSite = Variable<Int>.integer(
         "OTP_SENDS_PER_SITE", .codes, default: 100, in: 1...1_000_000,
-        "Codes that one IPv6 /48 can ask for in an hour.")
+        "Codes per hour requested by one IPv6 /48.")
 
     static let otpSendsPerPrefix = Variable<Int>.integer(
         "OTP_SENDS_PER_PREFIX", .codes, default: 200, in: 1...1_000_000,
-        "Codes that are sent in an hour to numbers without an account that have their first six digits in common.")
+        "Codes per hour to numbers without an account that share their first six digits.")
 
     static let otpSendsTotal = Variable<Int>.integer(
-        "OTP_SENDS_TOTAL", .codes, default: 1000, in: 1...1_000_000, "Codes that are sent in an hour in all.")
+        "OTP_SENDS_TOTAL", .codes, default: 1000, in: 1...1_000_000, "Codes per hour in total.")
 
     static let otpSendsKnownPercent = Variable<Int>.integer(
         "OTP_SENDS_KNOWN_PERCENT", .codes, default: 30, in: 0...100,
-        "How much of that is kept for numbers that have an account. Beyond it, and beyond the limit of a prefix, the "
-            + "others get the same answer and no message.")
+        "Percentage of that reserved for numbers with an account. Beyond it, and beyond the limit of a prefix, "
+            + "other numbers get the same response but no message.")
 
     static let signIn: [any Declaration] = [
         appleClientIDs, appleKeySetURL, appleTeamID, appleKeyID, applePrivateKeyFile, appleTokenURL, appleRevokeURL,

@@ -32,7 +32,7 @@ enum VariableSection: String, CaseIterable, Sendable {
     case codes = "One-time codes"
     case limits = "Limits"
     case operation = "Operations"
-    case engine = "The session engine on the phone: GET /native/config answers exactly these"
+    case engine = "The session engine on the phone: GET /native/config returns exactly these"
 }
 
 /// The values that a variable may have, as data.
