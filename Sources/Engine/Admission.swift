@@ -1,42 +1,42 @@
 package import JourneyModel
 
-/// The port that decides whether an event may be stored now. Never throws: an admission that cannot reach
-/// its Redis decides in the process instead (contract, section 4).
+/// The port that decides whether an event may be stored now. Never throws: an admission that cannot reach its Redis
+/// decides in the process instead (contract, section 4).
 package protocol Admission: Sendable {
-    /// Charges the claim to the driver's window unless its key is known or the window is full. Asking again
-    /// with the same key while it is in the window is `.known` and charges nothing more.
+    /// Charges the claim to the driver's window unless its key is known or the window is full. A repeated call with
+    /// the same key while it is in the window is `.known` and charges nothing more.
     nonisolated(nonsending) func admit(_ claim: AdmissionClaim) async -> AdmissionDecision
 
     /// The same for each of many, in order: the first ones get what is left of a window. One decision per claim.
     nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision]
 
-    /// How the driver stands with one limit, as far as this process knows. Charges nothing and asks nobody.
+    /// The driver's quota in one limit, as far as this process knows. Charges nothing and makes no call.
     func standing(of driver: DriverID, in limitClass: RateLimitClass) -> Quota
 
-    /// The event is on disk: a later claim with its key is `.known` and costs nothing, for as long as the key is
-    /// remembered; after that the store finds the repeat, and the charge is refunded. Does not wait.
+    /// The event is on disk: a later claim with its key is `.known` and free, for as long as the key is remembered;
+    /// after that the store finds the repeat, and the charge is refunded. Does not wait.
     ///
     /// - Parameter isRepeat: it was on disk before this claim.
     func recordStored(_ claim: AdmissionClaim, isRepeat: Bool)
 
-    /// A new event is on disk whose claim was `.known`: it came in on the charge of another request with its key, which
-    /// may be given back. Charges the event itself, also beyond the limit, so that it is paid for whatever becomes of
-    /// the other one. Does not wait.
+    /// A new event is on disk whose claim was `.known`: it was admitted on the charge of another request with its
+    /// key, which may be refunded. Charges the event itself, also beyond the limit, so that it is paid for whatever
+    /// happens to the other one. Does not wait.
     func forceCharge(_ claim: AdmissionClaim)
 
-    /// An `.admitted` event was refused after all, or turned out to be a repeat: takes the charge back. Does not wait.
+    /// An `.admitted` event was refused after all, or was a repeat: refunds the charge. Does not wait.
     func refund(_ claim: AdmissionClaim)
 
-    /// The driver was deleted: what is kept under its name outside this process is removed.
+    /// The driver was deleted: removes what is stored under its id outside this process.
     func forget(_ driver: DriverID) async
 
-    /// Charges the claim's window `times` more, also beyond the limit, up to `RateLimits.overdraftMax`. Charges beyond the
-    /// limit expire one by one, at the rate of the limit. Does not wait.
+    /// Charges the claim's window `times` more, also beyond the limit, up to `RateLimits.overdraftMax`. Charges
+    /// beyond the limit expire one by one, at the rate of the limit. Does not wait.
     func charge(_ claim: AdmissionClaim, times: Int)
 }
 
 extension Admission {
-    /// In the process itself only hashes are kept, until they are old.
+    /// The process itself holds only hashes, until they expire.
     package func forget(_ driver: DriverID) async {}
 
     package nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision] {
@@ -47,9 +47,9 @@ extension Admission {
     }
 }
 
-/// The windows of contract, section 4. Which one an event falls in: with a session_id, or without. `auth` counts the
-/// requests to the routes of signing in, by the client's address in the place of the driver. The others count a driver's
-/// requests to the routes that name them (API/Routes.swift).
+/// The windows of contract, section 4. An event is counted by whether it has a session_id. `auth` counts requests
+/// to the sign-in routes, with the client's address in place of the driver. The others count a driver's requests to
+/// the routes that name them (API/Routes.swift).
 package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     case sessionEvents = "session"
     case preSessionEvents = "presession"
@@ -62,15 +62,15 @@ package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     case account
     /// Requests that read the database and change nothing.
     case reads
-    /// Wrong tokens shown to the operator's routes, by the client's address in the place of the driver.
+    /// Wrong tokens on the operator's routes, with the client's address in place of the driver.
     case operatorGuesses = "operator"
-    /// Events that are refused, and bytes beside events (API/RefusalLimit.swift).
+    /// Refused events, and bytes in excess of events (API/RefusalLimit.swift).
     case refusals
 
-    /// Those that an event can fall in, in the order of the `RateLimit` fields of its answer.
+    /// The classes of events, in the order of the `RateLimit` fields of a response.
     package static let ofEvents: [RateLimitClass] = [.sessionEvents, .preSessionEvents]
 
-    /// Those whose windows are kept under a driver's id.
+    /// The classes whose windows are stored under a driver's id.
     package static let ofDrivers = allCases.filter { $0 != .auth && $0 != .operatorGuesses }
 }
 
@@ -85,12 +85,13 @@ package struct AdmissionClaim: Hashable, Sendable {
         self.idempotencyKey = idempotencyKey
     }
 
-    /// One of several charges of this claim. No client can send the NUL.
+    /// One of several charges of this claim. Clients cannot send the NUL.
     package func repeated(_ number: Int) -> AdmissionClaim {
         AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: "\0\(number)\0" + idempotencyKey)
     }
 
-    /// What an event is charged under afterwards: a refund of its key leaves that alone. No client can send the NUL.
+    /// The claim under which an event is charged by `forceCharge`: a refund of its key does not affect it. Clients
+    /// cannot send the NUL.
     package var afterwards: AdmissionClaim {
         AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: "\0" + idempotencyKey)
     }
@@ -98,10 +99,10 @@ package struct AdmissionClaim: Hashable, Sendable {
 
 package struct AdmissionDecision: Hashable, Sendable {
     package enum Verdict: Hashable, Sendable {
-        /// Charged now. Only this one may be refunded: a repeat must not take back what the first one paid.
+        /// Charged now. Only this one may be refunded: a repeat must not refund the charge of the first.
         case admitted
-        /// The key was recorded as stored, or is already charged within the window: nothing charged now.
-        /// SQLite still has the last word.
+        /// The key was recorded as stored, or is already charged within the window: nothing charged now. The store
+        /// has the final decision.
         case known
         /// Nothing charged.
         case refused
@@ -116,13 +117,13 @@ package struct AdmissionDecision: Hashable, Sendable {
     }
 }
 
-/// How the driver stands with one limit after a decision; the figures of the `RateLimit` fields.
+/// The driver's quota in one limit after a decision; the values of the `RateLimit` fields.
 package struct Quota: Hashable, Sendable {
     /// 0 when the limit is off.
     package var limit: Int
     package var windowSeconds: Int
     package var remaining: Int
-    /// Milliseconds until the oldest charge leaves the window, so that one more fits; 0 when none is needed.
+    /// Milliseconds until the oldest charge leaves the window, so that one more fits; 0 when the window is empty.
     package var resetMilliseconds: Int64
 
     package init(limit: Int, windowSeconds: Int, remaining: Int, resetMilliseconds: Int64) {
@@ -132,7 +133,7 @@ package struct Quota: Hashable, Sendable {
         self.resetMilliseconds = resetMilliseconds
     }
 
-    /// After so many charges, perhaps all, were given back. A limit that is off has none.
+    /// The quota after `count` charges were refunded. Unchanged for a limit that is off.
     package func withBack(_ count: Int) -> Quota {
         var quota = self
         quota.remaining = min(remaining + count, limit)
@@ -145,7 +146,7 @@ package struct Quota: Hashable, Sendable {
 /// `RATE_LIMIT_DEVICES`, `RATE_LIMIT_ACCOUNT`, `RATE_LIMIT_READS`, `RATE_LIMIT_OPERATOR`, `RATE_LIMIT_WINDOW_SECONDS`; a limit
 /// of 0 is off.
 package struct RateLimits: Hashable, Sendable {
-    /// Charges that a window takes beyond its limit: bounds its memory and the time after which it has room again.
+    /// Maximum charges of a window beyond its limit: bounds its memory and the time until it has room again.
     package static let overdraftMax = 10_000
 
     package var sessionEvents: Int
@@ -183,7 +184,7 @@ package struct RateLimits: Hashable, Sendable {
         case .account: account
         case .reads: reads
         case .operatorGuesses: operatorGuesses
-        // Ten times the session events, so that a queue of 500 events sent at once fits; off with them.
+        // Ten times the session events, so that a queue of 500 events sent at once fits; off when they are off.
         case .refusals: sessionEvents > 0 ? max(600, 10 * sessionEvents) : 0
         }
     }

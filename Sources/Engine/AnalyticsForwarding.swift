@@ -1,34 +1,34 @@
-// Every stored event goes to an analytics service, oldest first, at least once. It follows committed rows and is in no
-// request's way; an outage of the service, of a week too, costs nothing but the wait, because the events stay where
-// they are. Time, store and service are passed in; nothing is remembered here that a restart would miss.
+// Forwards every stored event to an analytics service, oldest first, at least once. It reads committed rows and
+// delays no request; an outage of the service, even of a week, only causes a wait, because the events remain
+// stored. Time, store and service are passed in; no state is kept that a restart would lose.
 
 package import JourneyModel
 package import Logging
 internal import Telemetry
 
-/// The port behind which the service is.
+/// The port of the analytics service.
 package protocol AnalyticsCapture: Sendable {
-    /// Hands over some events as one request, bounded in time.
+    /// Sends some events as one request, bounded in time.
     func capture(_ events: [FeedEvent]) async -> CaptureOutcome
 }
 
 package enum CaptureOutcome: Hashable, Sendable {
     case taken
-    /// The service will never take this request as it is: one of the events is wrong for it, or they are too many.
+    /// The service will never accept this request: one of the events is invalid for it, or they are too many.
     case refused(reason: String)
-    /// Try again, not before so many seconds if it said so: it is down, slow, overloaded, or the key is wrong.
+    /// Retry, after the given seconds at the earliest: it is down, slow, overloaded, or the key is wrong.
     case unavailable(reason: String, retryAfterSeconds: Int?)
 }
 
 package struct AnalyticsForwarding: Sendable {
-    /// As consumers of the feed are known.
+    /// The name of this consumer of the feed.
     package static let consumer = "analytics"
-    /// What waits is asked for so often while nothing does.
+    /// Poll interval while no event waits.
     static let idleMilliseconds: Int64 = 1000
     static let batchMax = 200
     static let pauseMillisecondsMin: Int64 = 1000
     static let pauseMillisecondsMax: Int64 = 60_000
-    /// A failure that lasts is told once in this time.
+    /// A persistent failure is logged once per interval.
     static let failureLogIntervalMilliseconds: Int64 = 60_000
 
     private let feed: any EventFeed
@@ -49,16 +49,16 @@ package struct AnalyticsForwarding: Sendable {
         self.logger = logger
     }
 
-    /// What the rounds so far have taught; lost with the process, and soon learnt again.
+    /// What was learnt from the rounds so far; lost with the process, and soon learnt again.
     struct Pace: Hashable, Sendable {
-        /// Halved when a request is refused, until the event that is to blame stands alone; doubled with each success.
+        /// Halved when a request is refused, until the faulty event is alone; doubled with each success.
         var batchSize = AnalyticsForwarding.batchMax
-        /// In a row.
+        /// Consecutive failures.
         var failureCount = 0
         var nextLog: Moment?
     }
 
-    /// Until the task is cancelled.
+    /// Runs until the task is cancelled.
     package func run() async {
         var pace = Pace()
         while !Task.isCancelled {
@@ -68,13 +68,13 @@ package struct AnalyticsForwarding: Sendable {
         }
     }
 
-    /// One request to the service, if anything waits. Answers how long to pause, in milliseconds.
+    /// Makes one request to the service, if any event waits. Returns how long to pause, in milliseconds.
     func round(_ pace: inout Pace) async -> Int64 {
         do throws(StoreFailure) {
             let place = try await feed.place(of: Self.consumer)
             let events = try await feed.storedEvents(after: place.last, limit: pace.batchSize)
             guard let last = events.last else { return Self.idleMilliseconds }
-            // Numbers have no gaps of their own: what is missing was deleted before it was read.
+            // Event numbers are consecutive: missing ones were deleted before they were read.
             let deletedCount = last.id - place.last - Int64(events.count)
             return try await forward(
                 events, to: last.id, deletedCount: deletedCount, waiting: place.waitingCount, &pace)
@@ -86,7 +86,7 @@ package struct AnalyticsForwarding: Sendable {
     private func forward(
         _ events: [FeedEvent], to last: Int64, deletedCount: Int64, waiting: Int64, _ pace: inout Pace
     ) async throws(StoreFailure) -> Int64 {
-        // A simulation is nobody's drive. Its events are passed over, not lost.
+        // Events of simulated drivers are skipped, not lost.
         let real = events.filter { !$0.driver.isSimulated }
         switch real.isEmpty ? .taken : await capture.capture(real) {
         case .taken:
@@ -111,7 +111,7 @@ package struct AnalyticsForwarding: Sendable {
         }
     }
 
-    /// 1, 2, 4 ... 60 s, each up to half as long again by chance, so that many servers do not come back at once.
+    /// 1, 2, 4 ... 60 s, each plus up to half at random, so that many servers do not retry at once.
     private func pause(_ pace: inout Pace, reason: String, waiting: Int64?, atLeastSeconds: Int?) -> Int64 {
         let now = clock()
         failure.record(reason, at: now)

@@ -1,5 +1,5 @@
-// When to stop asking something that does not answer, and when to look again. A pure state machine: time and
-// chance are told to it, and it refuses to know what is asked.
+// Decides when to stop calling a dependency that does not respond, and when to probe it. A pure state machine: time
+// and randomness are passed in, and it does not know what is called.
 //
 //     closed --failuresMax failures in a row--> open --delay passed, probe starts--> halfOpen
 //     halfOpen --success--> closed        halfOpen --failure--> open, the delay doubled
@@ -7,22 +7,22 @@
 
 package struct CircuitBreaker: Sendable {
     package struct Limits: Hashable, Sendable {
-        /// In a row: a single late answer is noise, the third one is not.
+        /// Consecutive failures: a single late response is noise, the third one is not.
         package var failuresMax = 3
-        /// Before the first probe. Half of it to all of it, by chance, so that processes do not probe in step.
+        /// Before the first probe. A random half to all of it, so that processes do not probe in step.
         package var delayMilliseconds: Int64 = 100
-        /// The delay doubles up to this: how long a recovery may go unnoticed.
+        /// The delay doubles up to this: the longest time for which a recovery goes unnoticed.
         package var delayMillisecondsMax: Int64 = 2000
 
         package init() {}
     }
 
     package enum State: String, Hashable, Sendable {
-        /// Asking.
+        /// Calls are made.
         case closed
-        /// Not asking; waiting for the time of the next probe.
+        /// No calls; waiting for the time of the next probe.
         case open
-        /// Not asking; a probe is under way.
+        /// No calls; a probe is in progress.
         case halfOpen = "half-open"
     }
 
@@ -37,19 +37,19 @@ package struct CircuitBreaker: Sendable {
         delayMilliseconds = limits.delayMilliseconds
     }
 
-    /// Only closed lets a request ask.
+    /// Requests may make calls only while closed.
     package var permitsRequests: Bool { state == .closed }
 
-    /// Something was answered as it should be.
+    /// A call or probe succeeded.
     package mutating func recordSuccess() {
         state = .closed
         failures = 0
         delayMilliseconds = limits.delayMilliseconds
     }
 
-    /// A call or a probe failed. True when this opened the breaker.
+    /// A call or a probe failed. Returns true when this opened the breaker.
     ///
-    /// - Parameter chance: 0 ..< 1.
+    /// - Parameter chance: random, 0 ..< 1.
     @discardableResult
     package mutating func recordFailure(at now: Int64, chance: Double) -> Bool {
         switch state {
@@ -67,13 +67,13 @@ package struct CircuitBreaker: Sendable {
         }
     }
 
-    /// Milliseconds until a probe may start; 0 when it may start now, nil when no probe is wanted: the breaker is
-    /// closed, or another probe is under way.
+    /// Milliseconds until a probe may start; 0 when it may start now, nil when no probe is needed: the breaker is
+    /// closed, or another probe is in progress.
     package func probeDelayMilliseconds(at now: Int64) -> Int64? {
         state == .open ? max(probeAt - now, 0) : nil
     }
 
-    /// True when the caller is the one to probe; it must record how that went.
+    /// True when the caller must probe; it must record the result.
     package mutating func startProbe(at now: Int64) -> Bool {
         guard state == .open, now >= probeAt else { return false }
         state = .halfOpen

@@ -1,39 +1,39 @@
-// What the operator's page shows of all drivers together: how many are in which state, and what was stored in the last
-// hour, minute by minute. The store is asked only while somebody looks, however many look, for what is new since the
-// last time.
+// The data of all drivers together on the operator's page: the number of drivers in each state, and the events of
+// the last hour, minute by minute. The store is queried only while the page is open, by however many viewers, and
+// only for what is new since the last query.
 
 package import JourneyModel
 
-/// The port behind which the figures lie.
+/// The port of the dashboard's data.
 package protocol OperatorReader: Sendable {
-    /// How many drivers stand in which state; a state without drivers has no member. Deadlines that have passed and
-    /// whose expiry is not stored yet still count where they were.
+    /// The number of drivers in each state; a state without drivers has no entry. Drivers whose deadline has
+    /// passed, and whose expiry is not stored yet, still count in their stored state.
     func driverCounts() async throws(StoreFailure) -> [JourneyState: Int]
 
-    /// What was stored behind that number, counted; nil: since that time, as far back as a bounded look reaches.
+    /// Counts of the events stored after that number; nil: since that time, as far back as a bounded query reaches.
     func tallies(after id: Int64?, since start: Moment) async throws(StoreFailure) -> EventTallies
 
-    /// What the database takes on disk, in bytes, the WAL included.
+    /// The size of the database on disk, in bytes, including the WAL.
     func storageBytes() async throws(StoreFailure) -> Int64
 
-    /// The versions of the settings that events were stored under, the newest first, at most `limit`.
+    /// The settings versions that events were stored under, newest first, at most `limit`.
     func settingsVersions(limit: Int) async throws(StoreFailure) -> [SettingsVersionUse]
 
-    /// When that version came into force last; nil: it is not in the history.
+    /// When that version last took effect; nil: it is not in the history.
     func inForceSince(_ version: String) async throws(StoreFailure) -> Moment?
 
-    /// One session of any driver's with its events, the first `limit`; nil when there is none.
+    /// One session of any driver with its first `limit` events; nil when it does not exist.
     func operatorTimeline(of sessionID: String, limit: Int) async throws(StoreFailure) -> OperatorTimeline?
 }
 
-/// Events of one minute that are alike.
+/// The count of equal events in one minute.
 package struct EventTally: Hashable, Sendable {
-    /// Minutes since 1970 in which the server received them.
+    /// Minutes since 1970, by the server's receive time.
     package var minute: Int64
     /// Canonical; every diagnostic is `diagnostic`, so that clients cannot make the list grow.
     package var name: String
     package var verdict: Verdict
-    /// Right after the event.
+    /// The state right after the event.
     package var state: JourneyState
     package var count: Int
 
@@ -47,10 +47,10 @@ package struct EventTally: Hashable, Sendable {
 }
 
 package struct EventTallies: Hashable, Sendable {
-    /// The number of the newest event that was counted.
+    /// The number of the newest counted event.
     package var last: Int64
     package var tallies: [EventTally]
-    /// False: there was more in the time that was asked for than one look counts, and the older part is not in it.
+    /// False: there were more events than one query counts, and the oldest of them are missing.
     package var isWhole: Bool
 
     package init(last: Int64, tallies: [EventTally], isWhole: Bool) {
@@ -62,7 +62,7 @@ package struct EventTallies: Hashable, Sendable {
 
 package struct SettingsVersionUse: Hashable, Sendable {
     package var version: String
-    /// The body of `GET /native/config` under it.
+    /// The body of `GET /native/config` for that version.
     package var settings: String
     package var firstUsedAt: Moment
 
@@ -83,12 +83,12 @@ package struct OperatorTimeline: Hashable, Sendable {
     }
 }
 
-/// The last hour, kept up to date while it is asked for.
+/// The last hour, updated while it is requested.
 package actor DashboardSnapshot {
     package struct Picture: Sendable {
         package var asOf: Moment
         package var drivers: [JourneyState: Int]
-        /// Of the last hour, this minute included.
+        /// For the last hour, including the current minute.
         package var tallies: [EventTally]
         package var isWhole: Bool
         package var storageBytes: Int64
@@ -122,11 +122,11 @@ package actor DashboardSnapshot {
             return picture
         }
         let first = Self.minute(now) - Self.minutes + 1
-        // Nobody looked for so long that counting on would be counting all: begin anew.
+        // No one looked for more than an hour, so counting on would count everything: start over.
         if let picture, Self.minute(picture.asOf) < first { (last, counts, isWhole) = (nil, [:], true) }
         let before = last
         let new = try await reader.tallies(after: before, since: Moment(millisecondsSinceEpoch: first * 60_000))
-        // Another call may have counted the same meanwhile: the actor is open while it waits.
+        // Another call may have counted the same events meanwhile: the actor is reentrant during the await.
         if last == before { add(new, from: first) }
         let made = Picture(
             asOf: now, drivers: try await drivers.current(),

@@ -1,31 +1,31 @@
-// The server keeps time too (contract, section 1): a session past its grace or hard deadline ends with a stored event
-// of source `server`, also when no client ever sends again. Here is when to ask for it; which deadlines are due, and
-// that each is stored once, is read from committed rows by the store. Nothing is remembered between two
-// rounds, so that a restart, a second instance or a jump of the clock needs no care.
+// The server enforces deadlines too (contract, section 1): a session past its grace or hard deadline ends with a
+// stored event of source `server`, even if no client ever sends again. This file decides when to ask for it; the
+// store finds from committed rows which deadlines are due, and stores each expiry once. No state is kept between
+// two rounds, so a restart, a second instance or a jump of the clock needs no handling.
 
 package import CoreMetrics
 package import JourneyModel
 package import Logging
 internal import Telemetry
 
-/// The port behind which deadlines lie. Its implementation also stores, in the transaction of an append, the expiry of
-/// a deadline that lies before the appended event.
+/// The port of deadlines. Its implementation also stores, in the transaction of an append, the expiry of a deadline
+/// that lies before the appended event.
 package protocol DeadlineStore: Sendable {
-    /// The earliest deadline that runs in the journey of any driver, passed or not; nil when none runs.
+    /// The earliest running deadline of any driver, passed or not; nil when none runs.
     func earliestDeadline() async throws(StoreFailure) -> Moment?
 
-    /// Stores the expiries of deadlines that lie before `request.now`, the earliest first, each exactly once however
-    /// many instances ask. Returns after the commit.
+    /// Stores the expiries of deadlines before `request.now`, the earliest first, each exactly once however many
+    /// instances ask. Returns after the commit.
     func storeExpiries(_ request: ExpiryRequest) async throws(StoreFailure) -> StoredExpiries
 }
 
-/// A bounded part of what is due at one moment.
+/// A bounded part of the deadlines that are due at one moment.
 package struct ExpiryRequest: Sendable {
     package var now: Moment
-    /// In force; expiries remember their version, as every stored event does.
+    /// The settings in force; expiries store their version, like every event.
     package var settings: VersionedSettings
     package var driversMax: Int
-    /// Where the part before ended.
+    /// Where the previous part ended.
     package var after: DeadlinePlace?
 
     package init(now: Moment, settings: VersionedSettings, driversMax: Int, after: DeadlinePlace? = nil) {
@@ -48,11 +48,11 @@ package struct DeadlinePlace: Hashable, Sendable {
 }
 
 package struct StoredExpiries: Hashable, Sendable {
-    /// Whose sessions ended.
+    /// The drivers whose sessions ended.
     package var drivers: [DriverID]
     /// Why some of the others could not be ended; for the log.
     package var failures: [StoreFailure]
-    /// Nil when nothing was left; else where the next part begins.
+    /// Nil when nothing is left; otherwise where the next part begins.
     package var next: DeadlinePlace?
 
     package init(drivers: [DriverID] = [], failures: [StoreFailure] = [], next: DeadlinePlace? = nil) {
@@ -62,14 +62,14 @@ package struct StoredExpiries: Hashable, Sendable {
     }
 }
 
-/// Asks for expiries when they are due.
+/// Has due expiries stored.
 package struct ExpiryScheduler: Sendable {
-    /// Another instance may start a deadline that is due before the earliest known here, and clocks are set: so the
-    /// store is asked at least so often. Half of the second within which an expiry is stored.
+    /// Another instance may start a deadline that is due before the earliest one known here, and clocks are set: so
+    /// the store is asked at least this often. Half of the second within which an expiry is stored.
     package static let pauseMillisecondsMax: Int64 = 500
-    /// Expiries per transaction: a restart after a long outage must not keep events waiting for one long commit.
+    /// Expiries per transaction: after a long outage a restart must not delay events by one long commit.
     package static let driversMax = 64
-    /// A failure that lasts is told once in this time.
+    /// A persistent failure is logged once per interval.
     static let failureLogIntervalMilliseconds: Int64 = 60_000
 
     private let store: any DeadlineStore
@@ -95,7 +95,7 @@ package struct ExpiryScheduler: Sendable {
         overdue = metrics.gauge(MetricFamilies.deadlineOverdueSeconds)
     }
 
-    /// Until the task is cancelled.
+    /// Runs until the task is cancelled.
     package func run() async {
         var nextLog = clock()
         while !Task.isCancelled {
@@ -117,7 +117,7 @@ package struct ExpiryScheduler: Sendable {
         }
     }
 
-    /// Stores every expiry that is due now, in parts. Answers what could not be stored; the others are.
+    /// Stores every expiry that is due now, in parts. Returns the failures; all others are stored.
     @discardableResult
     package func storeWhatIsDue() async throws(StoreFailure) -> [StoreFailure] {
         let now = clock()
@@ -133,7 +133,7 @@ package struct ExpiryScheduler: Sendable {
         repeat {
             let part = try await store.storeExpiries(request)
             stored.increment(by: Int64(part.drivers.count))
-            // A few are enough for the log, and the list has a bound.
+            // A few suffice for the log, and the list has a bound.
             if failures.count < Self.driversMax { failures += part.failures }
             request.after = part.next
         } while request.after != nil && !Task.isCancelled

@@ -1,5 +1,6 @@
-// How many drivers are in each state, for metrics and for the operator's page. Counting reads every driver's row, so the
-// result is kept for twenty times as long as counting took: at most a twentieth of one reader's time, however many ask.
+// The number of drivers in each state, for metrics and for the operator's page. Counting reads every driver's row,
+// so the result is cached for twenty times as long as counting took: at most a twentieth of one reader's time,
+// however many ask.
 
 package import JourneyModel
 
@@ -11,13 +12,13 @@ package actor DriverCounts {
     private var last: (counts: [JourneyState: Int], validUntil: ContinuousClock.Instant)?
     private var counting: Task<Result<[JourneyState: Int], StoreFailure>, Never>?
 
-    /// `keptPerDuration`: a count is returned again for so many times as long as it took.
+    /// `keptPerDuration`: a count is cached for this many times the duration of counting.
     package init(reader: any OperatorReader, keptPerDuration: Int = keptPerDuration) {
         self.reader = reader
         self.keptPerDuration = keptPerDuration
     }
 
-    /// A state without drivers has no member. Those who ask while a count is running share it.
+    /// A state without drivers has no entry. Concurrent callers share a running count.
     package func current() async throws(StoreFailure) -> [JourneyState: Int] {
         if let last, ContinuousClock.now < last.validUntil { return last.counts }
         if let counting { return try await counting.value.get() }

@@ -1,28 +1,27 @@
-// Stored events in the order of their commits, for consumers outside the database. The event
-// table is the outbox: a consumer keeps the number of the last event that it has dealt with, in the database too, and
-// reads what lies behind it.
+// Stored events in the order of their commits, for consumers outside the database. The event table is the outbox: a
+// consumer stores the number of its last processed event, in the database too, and reads the events after it.
 
 package import JourneyModel
 
-/// The port behind which a consumer reads and remembers its place.
+/// The port by which a consumer reads events and stores its place.
 package protocol EventFeed: Sendable {
-    /// The events behind that number, lowest first, at most `limit`; with the verdicts that stand now.
+    /// The events after that number, lowest first, at most `limit`; with their current verdicts.
     func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent]
 
-    /// Where the consumer of that name is. One that never moved is at the begin.
+    /// The place of the consumer of that name. One that never moved is at the beginning.
     func place(of consumer: String) async throws(StoreFailure) -> FeedPlace
 
-    /// The consumer has dealt with every event up to `id`; of these, `lostCount` never got where they should. A place
-    /// never goes back: an instance that is behind another one changes nothing. Returns when it is on disk.
+    /// The consumer has processed every event up to `id`; of these, `lostCount` were never delivered. A place never
+    /// goes back: an instance that is behind another one changes nothing. Returns when it is on disk.
     func move(_ consumer: String, to id: Int64, losing lostCount: Int64, at now: Moment) async throws(StoreFailure)
 }
 
 package struct FeedPlace: Hashable, Sendable {
-    /// The number of the last event that was dealt with; that before the first one that is stored at the begin.
+    /// The number of the last processed event; at the beginning the number before the first stored one.
     package var last: Int64
     /// The number of the newest stored event.
     package var newest: Int64
-    /// Of all that were dealt with, those that were given up or deleted before they were read.
+    /// How many of the processed events were given up, or deleted before they were read.
     package var lostCount: Int64
 
     package init(last: Int64, newest: Int64, lostCount: Int64) {
@@ -34,9 +33,9 @@ package struct FeedPlace: Hashable, Sendable {
     package var waitingCount: Int64 { max(newest - last, 0) }
 }
 
-/// One stored event as the world outside may know it.
+/// One stored event as external consumers see it.
 package struct FeedEvent: Hashable, Sendable {
-    /// Ascending in the order of commits, without gaps but for what was deleted.
+    /// Ascends in the order of commits, without gaps except for deleted events.
     package var id: Int64
     package var driver: DriverID
     package var eventID: String
@@ -50,11 +49,11 @@ package struct FeedEvent: Hashable, Sendable {
     package var source: String
     package var appState: String?
     package var sequence: Int64?
-    /// Compact JSON, an object; may hold coordinates.
+    /// A compact JSON object; may contain coordinates.
     package var metadata: String?
     package var settingsVersion: String
     package var verdict: Verdict
-    /// Right after the event.
+    /// The state right after the event.
     package var state: JourneyState
     /// Why the journey ended, where `state` is SESSION_ENDED.
     package var endedBy: Journey.Ending?

@@ -1,20 +1,20 @@
 package import JourneyModel
 
-/// The port behind which events become durable. Each implementation passes `EventStoreContract` in TestSupport.
+/// The port that makes events durable. Each implementation passes `EventStoreContract` in TestSupport.
 package protocol EventStore: Sendable {
-    /// Makes one event durable, or finds it already stored, or refuses it. Returns only after the
-    /// transaction that stored it is on disk. A refused event leaves no trace, and neither does it touch the
-    /// others that share its transaction. Appends of one driver take effect in the order they were called.
+    /// Makes one event durable, or finds it already stored, or refuses it. Returns only after the transaction that
+    /// stored it is on disk. A refused event leaves nothing behind, and does not affect the others in its
+    /// transaction. Appends of one driver take effect in the order of the calls.
     ///
-    /// Cancelling the calling task gives up neither the wait nor the commit.
+    /// Cancelling the calling task cancels neither the wait nor the commit.
     nonisolated(nonsending) func append(_ request: AppendRequest) async throws(StoreFailure) -> AppendOutcome
 
-    /// The same for each of many, in order, in as few transactions as the store likes: one outcome per request.
+    /// The same for each of many, in order, in as few transactions as the store chooses: one outcome per request.
     nonisolated(nonsending) func append(_ requests: [AppendRequest]) async -> [Result<AppendOutcome, StoreFailure>]
 
-    /// The stored event under this driver's key, if there is one, exactly as `append` would answer a repeat
-    /// (`.replayed`, or `.keyReused` when the canonical form differs); nil when the key is new.
-    /// Read by a request that the rate limiter would refuse: a repeat costs nothing.
+    /// The stored event under this driver's key, with the same result as `append` of a repeat (`.replayed`, or
+    /// `.keyReused` when the canonical form differs); nil when the key is new. Called for a request that the rate
+    /// limiter would refuse: a repeat is free.
     func lookUp(_ submission: EventSubmission, of driver: DriverID) async throws(StoreFailure) -> AppendOutcome?
 
     /// The same for each of many, in one read of the store.
@@ -24,7 +24,7 @@ package protocol EventStore: Sendable {
     func register(_ registration: SessionRegistration) async throws(StoreFailure) -> RegistrationOutcome
 }
 
-/// One event on its way to the disk, with everything that the store may not look up by itself: time and settings.
+/// One event to be stored, with everything that the store must not look up itself: time and settings.
 package struct AppendRequest: Sendable {
     package var driver: DriverID
     package var submission: EventSubmission
@@ -47,7 +47,7 @@ package struct AppendRequest: Sendable {
 
 package enum AppendOutcome: Hashable, Sendable {
     case stored(StoredEvent)
-    /// The same key with the same members was stored before; the verdict is the one that stands now.
+    /// The same key with the same members was stored before; the verdict is the current one.
     case replayed(StoredEvent)
     /// The same key with other members: 422.
     case keyReused
@@ -58,8 +58,8 @@ package enum AppendOutcome: Hashable, Sendable {
 package struct StoredEvent: Hashable, Sendable {
     package var eventID: String
     package var verdict: Verdict
-    /// The driver's journey after the last stored event in the order. Deadlines that have passed since are
-    /// not yet taken; `Journey.advanced(to:)` takes them.
+    /// The driver's journey after the last stored event in the order. Deadlines that have passed since are not
+    /// applied; `Journey.advanced(to:)` applies them.
     package var journey: Journey
 
     package init(eventID: String, verdict: Verdict, journey: Journey) {
@@ -87,20 +87,20 @@ package struct SessionRegistration: Sendable {
 
 package enum RegistrationOutcome: Hashable, Sendable {
     case created
-    /// This driver's already; the first registration stands.
+    /// This driver has registered it already; the first registration remains.
     case existed
     /// Another driver's: 404.
     case sessionNotFound
 }
 
-/// Why the store could not say, or would not. The cases are promises to a phone's retry queue (contract, section 5).
+/// Why the store failed. The cases are promises to a phone's retry queue (contract, section 5).
 package enum StoreFailure: Error, Hashable, Sendable {
-    /// Not stored: its driver was deleted while the request was under way, and nothing may bring the driver back. 401.
+    /// Not stored: its driver was deleted during the request, and must not be created again. 401.
     case driverErased
     /// Certainly not stored: 503. The text is for the log, never for the client.
     case unavailable(String)
     /// The commit itself failed; may or may not be stored: 500.
     case unknown(String)
-    /// Only by what reads: the task was cancelled while it waited. The store is well, and nobody hears the answer.
+    /// For reads only: the task was cancelled while it waited. The store works, and no one receives the result.
     case cancelled
 }

@@ -1,6 +1,7 @@
-// What tables know texts by. To hash a text is most of what a look-up costs, so it is done once for all of them.
+// Texts with precomputed hashes, as keys of tables. Hashing a text is most of the cost of a lookup, so it is done
+// once for all tables.
 
-/// A text and its hash, for a table that must never take one text for another.
+/// A text and its hash, for a table that must never confuse two texts.
 struct HashedText: Equatable, Sendable {
     let text: String
     let hash: TextHash
@@ -10,14 +11,14 @@ struct HashedText: Equatable, Sendable {
         hash = TextHash(text)
     }
 
-    /// Texts that are canonically equivalent, which `==` finds equal, have different bytes and so different hashes.
+    /// Canonically equivalent texts, which `==` treats as equal, have different bytes and so different hashes.
     static func == (one: HashedText, other: HashedText) -> Bool {
         one.hash == other.hash && one.text == other.text
     }
 }
 
-/// The hash alone, for a table that may take one text for another once in 2^64: 8 bytes instead of a text of 36 and its
-/// object. Its key is this process's own (`Hasher`), so that nobody who sends texts can look for two with the same.
+/// The hash alone, for a table that may confuse two texts once in 2^64: 8 bytes instead of a text of 36 and its
+/// object. Its key is random per process (`Hasher`), so that clients cannot search for collisions.
 package struct TextHash: Hashable, Sendable {
     let bits: Int
 

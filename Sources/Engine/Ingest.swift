@@ -1,9 +1,9 @@
-// The pipeline of one event: admission, then the store, then an answer. Nothing here knows HTTP, SQL or
-// Redis; they are behind the ports.
+// The pipeline of one event: admission, then the store, then a response. It knows neither HTTP, SQL nor Redis; they
+// are behind the ports.
 //
-// The order matters. A claim is charged before the store is asked, so that a flood never reaches the disk.
-// What turns out to cost nothing (a repeat, a refusal) is refunded after. And because Redis is never the
-// truth about what was stored, a full window asks the store before it refuses: a repeat is answered, always.
+// The order matters. A claim is charged before the store is called, so that a flood never reaches the disk. What
+// turns out to be free (a repeat, a refusal) is refunded afterwards. And because Redis does not know for certain
+// what was stored, a full window consults the store before it refuses: a repeat always gets its response.
 
 package import CoreMetrics
 package import JourneyModel
@@ -27,7 +27,7 @@ package struct Ingest: Sendable {
         self.metrics = IngestMetrics(metrics)
     }
 
-    /// Stores one event of one driver and answers once it is on disk.
+    /// Stores one event of one driver and returns once it is on disk.
     package nonisolated(nonsending) func ingest(
         _ submission: EventSubmission, of driver: DriverID, receivedAt: Moment
     ) async -> Ingested {
@@ -46,14 +46,15 @@ package struct Ingest: Sendable {
         return Ingested(answer: answer, limitClass: claim.limitClass, quota: quota)
     }
 
-    /// The same for a batch, in order: each event is charged and answered as if it had come alone. One that finds no room
-    /// asks again when others of the batch have been refused, or were repeats, and gave theirs back.
+    /// The same for a batch, in order: each event is charged and answered as if it had come alone. An event that
+    /// finds the window full is tried again when others of the batch were refused, or were repeats, and got their
+    /// charges refunded.
     package func ingest(
         _ submissions: [EventSubmission], of driver: DriverID, receivedAt: Moment
     ) async -> [Ingested] {
         var round = await oneRound(submissions, of: driver, receivedAt: receivedAt)
         var answers = round.ingested
-        // An event that gave a charge back has its answer: each round has fewer to ask.
+        // An event whose charge was refunded has its result: each round has fewer events.
         while round.gaveBack {
             let refused = answers.indices.filter { answers[$0].answer == .rateLimited }
             if refused.isEmpty { break }
@@ -69,7 +70,8 @@ package struct Ingest: Sendable {
         return answers
     }
 
-    /// One that finds no room gets `.rateLimited`, and the store is not asked. `gaveBack`: somebody's charge.
+    /// Processes each event once. One that finds the window full gets `.rateLimited` without a call of the store.
+    /// `gaveBack`: some charge was refunded.
     private func oneRound(
         _ submissions: [EventSubmission], of driver: DriverID, receivedAt: Moment
     ) async -> (ingested: [Ingested], gaveBack: Bool) {
@@ -100,12 +102,12 @@ package struct Ingest: Sendable {
         return (ingested, !given.isEmpty)
     }
 
-    /// How a driver stands with both limits who is refused before any was asked.
+    /// A driver's quotas in both limits, for a request that is refused before any claim.
     package func standing(of driver: DriverID) -> [(limitClass: RateLimitClass, quota: Quota)] {
         RateLimitClass.ofEvents.map { ($0, admission.standing(of: driver, in: $0)) }
     }
 
-    /// Which of the two windows an event falls in: with a session_id it is a session event.
+    /// The window of an event: with a session_id it is a session event.
     private static func claim(for submission: EventSubmission, of driver: DriverID) -> AdmissionClaim {
         AdmissionClaim(
             driver: driver, limitClass: submission.sessionID == nil ? .preSessionEvents : .sessionEvents,
@@ -130,7 +132,7 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// The window is full: only what is already stored can still be answered.
+    /// The window is full: only an event that is already stored gets a response.
     private func answerWithoutQuota(
         _ submission: EventSubmission, of driver: DriverID, receivedAt: Moment
     ) async -> Answer {
@@ -156,13 +158,13 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// A stored event keeps its charge and becomes a known key; everything else gives the charge back. An
-    /// unknown commit keeps the charge: the repeat will carry the same key and costs nothing more.
+    /// A stored event keeps its charge and becomes a known key; anything else is refunded. An unknown commit keeps
+    /// the charge: the repeat has the same key and is free.
     ///
-    /// A new event that was let in because its key was charged already pays for itself: the request that was charged may
-    /// be refused yet and refunded, and a driver could store as much as he likes beside such requests.
+    /// A new event that was admitted because its key was already charged is charged itself: the request that was
+    /// charged may still be refused and refunded, and with such requests a driver could store any number of events.
     ///
-    /// - Returns: whether the charge was given back.
+    /// - Returns: whether the charge was refunded.
     private func settle(
         _ claim: AdmissionClaim, _ verdict: AdmissionDecision.Verdict, after answer: Answer
     ) -> Bool {
@@ -182,7 +184,7 @@ package struct Ingest: Sendable {
     }
 }
 
-/// What became of one event, with the figures for the `RateLimit` fields.
+/// The result of one event, with the values of the `RateLimit` fields.
 package struct Ingested: Hashable, Sendable {
     package var answer: Answer
     package var limitClass: RateLimitClass
@@ -203,7 +205,7 @@ package enum Answer: Hashable, Sendable {
     case sessionNotFound
     case failed(StoreFailure)
 
-    /// Nothing was stored, and the client is why.
+    /// Nothing was stored, because of the client.
     package var isRefusal: Bool {
         switch self {
         case .rateLimited, .keyReused, .sessionNotFound: true
@@ -227,7 +229,7 @@ package struct Acknowledgement: Hashable, Sendable {
     package var eventID: String
     package var isRepeat: Bool
     package var verdict: Verdict
-    /// The driver's state when the request was received, passed deadlines included.
+    /// The driver's state when the request was received, with passed deadlines applied.
     package var state: JourneyState
     /// Why the journey ended, where `state` is SESSION_ENDED.
     package var endedBy: Journey.Ending?

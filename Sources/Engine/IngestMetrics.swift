@@ -1,5 +1,5 @@
-// The metrics of events: what came, what became of it, and what the limits said. Events are labelled with the contract's
-// canonical names, and with `diagnostic` for every other, whatever a client calls it.
+// The metrics of events: what was received, with what result, and the decisions of the limits. Events are labelled
+// with the contract's canonical names, and with `diagnostic` for every other, whatever the client's name for it.
 
 internal import CoreMetrics
 internal import JourneyModel
@@ -30,7 +30,7 @@ struct IngestMetrics: Sendable {
     private static let classes = RateLimitClass.ofEvents
 
     init(_ factory: any MetricsFactory) {
-        // Two listed names share one canonical name, and so one series.
+        // Two listed names share one canonical name, and therefore one series.
         let names = EventName.listed.map(\.canonical) + ["diagnostic"]
         let outcomes = Outcome.allCases
         events = CounterTable(MetricFamilies.events, count: names.count * outcomes.count, factory: factory) { place in
@@ -46,8 +46,8 @@ struct IngestMetrics: Sendable {
         }
     }
 
-    /// The rank of a name is its place in the contract's list, and diagnostics come after it.
-    /// What a client gave up before it was read is nobody's failure, and nothing became of the event.
+    /// The rank of a name is its index in the contract's list; diagnostics come after it. A read that the client
+    /// cancelled is not a failure, and is not counted.
     func count(_ name: EventName, _ answer: Answer) {
         if answer == .failed(.cancelled) { return }
         events.count(Int(name.lifecycleRank) * Outcome.allCases.count + outcome(of: answer).rawValue)

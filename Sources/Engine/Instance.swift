@@ -1,17 +1,17 @@
-// One of the servers that run on the same database.
+// One of the servers running on the same database.
 
 package import JourneyModel
 
 package struct Instance: Hashable, Sendable {
-    /// Without a heartbeat for so long, it counts as gone.
+    /// After this long without a heartbeat it counts as gone.
     package static let silenceMilliseconds: Int64 = 100_000
 
     /// `INSTANCE_NAME`
     package var name: String
-    /// Of Dwell.
+    /// The version of Dwell.
     package var version: String
     package var settingsVersion: String
-    /// What servers on one database should agree on, by name of variable; of a secret a keyed hash.
+    /// The settings that servers on one database should share, by name of variable; for a secret a keyed hash.
     package var settings: [String: String]
     package var startedAt: Moment
     package var heartbeatAt: Moment
@@ -28,7 +28,7 @@ package struct Instance: Hashable, Sendable {
         now.milliseconds(since: heartbeatAt) < Self.silenceMilliseconds
     }
 
-    /// Names of settings that the other one has otherwise, in alphabetical order. Secrets are compared only when both
+    /// Names of settings that differ from the other's, in alphabetical order. Secrets are compared only when both
     /// have the same signing key: their hashes depend on it.
     package func differences(from other: Instance, secretNames: Set<String>, signingKeyNames: Set<String>) -> [String] {
         let names = Set(settings.keys).union(other.settings.keys)

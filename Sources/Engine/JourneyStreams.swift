@@ -1,30 +1,30 @@
-// Who is waiting for news of which driver's journey. A stream is woken and reads committed rows for itself; nothing is
-// handed to it, so a slow one costs no memory and finds the newest state whenever it comes back to read.
+// The open streams and the drivers whose changes they wait for. A stream is woken and reads committed rows itself;
+// no data is passed to it, so a slow one costs no memory and finds the newest state whenever it reads again.
 //
-// News is pulled from the event table too, by one reader for all streams: an expiry, another instance's event and a
-// request's own are the same to it, and no request waits for a stream.
+// Changes are polled from the event table, by one reader for all streams: an expiry, another instance's event and a
+// request's own look the same, and no request waits for a stream.
 
 package import JourneyModel
 package import Logging
 import Synchronization
 
 package final class JourneyStreams: Sendable {
-    /// Phones of one driver, with an old connection or two that nobody has closed yet.
+    /// A driver's phones, and one or two old connections that are not closed yet.
     package static let streamsPerDriverMax = 4
-    /// A tenth of the connections that the server takes by default.
+    /// A tenth of the connections that the server accepts by default.
     package static let streamsMax = 1000
-    /// A stream of this age gives its place to a new one of its driver: a phone that changed networks leaves
+    /// A stream of this age may be replaced by a new one of its driver: a phone that changed networks leaves
     /// connections behind that look alive for many minutes.
     package static let secureMilliseconds: Int64 = 60_000
-    /// Between a commit and the streams that hear of it.
+    /// Poll interval: the delay between a commit and waking the streams.
     static let pauseMilliseconds: Int64 = 100
 
     package enum Refusal: Error, Hashable, Sendable {
-        /// The driver has its streams, and none is old enough to go.
+        /// The driver has the maximum number of streams, and none is old enough to be replaced.
         case driverHasEnough(retryAfterSeconds: Int)
-        /// The process has.
+        /// The process has the maximum number of streams.
         case full
-        /// The server is going down.
+        /// The server is shutting down.
         case closed
     }
 
@@ -59,7 +59,7 @@ package final class JourneyStreams: Sendable {
 
     package var count: Int { state.withLock { $0.streams.count } }
 
-    /// Takes a place until the stream is let go of. Read after this call, and nothing is missed.
+    /// Takes a slot until the stream is released. Read after this call, so that no change is missed.
     package func open(_ driver: DriverID, at now: Moment) throws(Refusal) -> JourneyStream {
         let (wakes, bell) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         let opened = state.withLock { state -> Result<(id: Int, replaced: Open?), Refusal> in
@@ -86,7 +86,7 @@ package final class JourneyStreams: Sendable {
         return JourneyStream(wakes: wakes, bell: bell) { [self] in _ = state.withLock { $0.remove(id) } }
     }
 
-    /// Ends every stream, and refuses new ones.
+    /// Whether every stream was ended and new ones are refused.
     package var isClosed: Bool { state.withLock(\.isClosed) }
 
     package func close() {
@@ -111,7 +111,7 @@ package final class JourneyStreams: Sendable {
                     last = try await wakeWhoHasNews(after: last)
                     failures = 0
                 } catch {
-                    // Ten times a second while it lasts: told once.
+                    // Repeated ten times a second while the failure lasts: logged once.
                     if failures == 0 && error != .cancelled {
                         logger.error("streams cannot be read", metadata: ["failure": "\(error)"])
                     }
@@ -122,7 +122,7 @@ package final class JourneyStreams: Sendable {
         }
     }
 
-    /// One look at the event table. Answers where the next one begins.
+    /// Reads the event table once. Returns where the next read begins.
     package func wakeWhoHasNews(after last: Int64?) async throws(StoreFailure) -> Int64 {
         let news = try await journeys.news(after: last)
         switch news.drivers {
@@ -140,10 +140,10 @@ package final class JourneyStreams: Sendable {
     }
 }
 
-/// A place among the streams, given back when nobody holds it any more.
+/// A slot among the streams, released on deinit.
 package final class JourneyStream: Sendable {
-    /// One element when there may be news, however often there was since the last; ends when the stream has to. For
-    /// one reader.
+    /// One element when there may be changes, however many there were since the last; ends when the stream must
+    /// end. For one reader.
     package let wakes: AsyncStream<Void>
     private let bell: AsyncStream<Void>.Continuation
     private let giveBack: @Sendable () -> Void
@@ -158,7 +158,7 @@ package final class JourneyStream: Sendable {
 
     deinit { giveBack() }
 
-    /// Wakes this stream alone.
+    /// Wakes only this stream.
     package func wake() {
         bell.yield()
     }

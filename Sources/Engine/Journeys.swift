@@ -1,34 +1,35 @@
-// What readers ask about journeys: where a driver stands, what changed, which sessions there were, and what happened
-// in one of them. Reads committed rows only, and never waits for the writer.
+// Read access to journeys: a driver's current state, its changes, its sessions, and the events of one session.
+// Reads committed rows only, and never waits for the writer.
 
 package import JourneyModel
 
-/// The port behind which journeys are read. Every call is about one driver and answers nothing of another's.
+/// The port for reading journeys. Every call is about one driver and returns no data of others.
 package protocol JourneyReader: Sendable {
-    /// The driver's journey after the last stored event in the order; a fresh one for a driver that has no events.
-    /// Deadlines that have passed since are not taken; `Journey.advanced(to:)` takes them.
+    /// The driver's journey after the last stored event in the order; a fresh one for a driver without events.
+    /// Deadlines that have passed since are not applied; `Journey.advanced(to:)` applies them.
     func journey(of driver: DriverID) async throws(StoreFailure) -> Journey
 
-    /// What changed after the change with that id, oldest first; see `JourneyChanges`.
+    /// The changes after the change with that id, oldest first; see `JourneyChanges`.
     func changes(of driver: DriverID, after id: Int64?) async throws(StoreFailure) -> JourneyChanges
 
-    /// At most `limit` sessions, the last opened first, from the one that was opened before session `cursor` on.
-    /// Nil when the cursor is no session of this driver.
+    /// At most `limit` sessions, last opened first, beginning with the one opened before session `cursor`. Nil when
+    /// the cursor is not a session of this driver.
     func sessions(of driver: DriverID, limit: Int, after cursor: String?) async throws(StoreFailure) -> SessionPage?
 
-    /// At most `limit` events of a session in the contract's order, from the one after event `cursor` on.
+    /// At most `limit` events of a session in the contract's order, beginning with the one after event `cursor`.
     func timeline(
         of sessionID: String, of driver: DriverID, limit: Int, after cursor: Int64?
     ) async throws(StoreFailure) -> TimelineOutcome
 
-    /// Whose events were committed after event `id`, by any process; nil: only the newest event is asked for.
+    /// The drivers whose events were committed after event `id`, by any process; nil: returns only the newest
+    /// event.
     func news(after id: Int64?) async throws(StoreFailure) -> CommittedChanges
 }
 
 package struct CommittedChanges: Hashable, Sendable {
     package enum Drivers: Hashable, Sendable {
         case these([DriverID])
-        /// Too many events to look through, or no event to begin at: anybody's.
+        /// Too many events to examine, or no event to start from: any driver.
         case any
     }
 
@@ -42,12 +43,12 @@ package struct CommittedChanges: Hashable, Sendable {
     }
 }
 
-/// A journey as it was after one commit: the state, the session or a deadline became another one.
+/// A journey after a commit that changed its state, session or a deadline.
 package struct JourneyChange: Hashable, Sendable {
-    /// The stored event that did it. Ids ascend in the order of commits and are never used again.
+    /// The stored event that caused it. Ids ascend in the order of commits and are never reused.
     package var id: Int64
     package var journey: Journey
-    /// Nil when the event is not stored any more.
+    /// Nil when the event is no longer stored.
     package var cause: Cause?
 
     package struct Cause: Hashable, Sendable {
@@ -64,7 +65,7 @@ package struct JourneyChange: Hashable, Sendable {
         }
     }
 
-    /// Of `journey`, only state, session and deadlines.
+    /// Uses only state, session and deadlines of `journey`.
     package init(id: Int64, journey: Journey, cause: Cause?) {
         self.id = id
         self.journey = journey
@@ -75,8 +76,8 @@ package struct JourneyChange: Hashable, Sendable {
 package enum JourneyChanges: Hashable, Sendable {
     /// Every change after the given one; empty when there was none.
     case all([JourneyChange])
-    /// Where the driver stands, for a reader who names no change, or one that is too old to tell all that came since,
-    /// or one that never was. Its id is 0 before the first change.
+    /// The driver's current journey, for a reader that names no change, or one too old for all later changes to be
+    /// known, or one that never existed. Its id is 0 before the first change.
     case newest(JourneyChange)
 }
 
@@ -98,8 +99,8 @@ package struct SessionSummary: Hashable, Sendable {
     package var registeredAt: Moment?
     package var chargerID: String?
     package var merchantID: String?
-    /// After the last event that left the journey in this session; nil when none did, because it was never activated.
-    /// Deadlines that have passed since are not taken.
+    /// After the last event that left the journey in this session; nil when there is none, because it was never
+    /// activated. Deadlines that have passed since are not applied.
     package var journey: Journey?
 
     package init(
@@ -119,7 +120,7 @@ package enum TimelineOutcome: Hashable, Sendable {
     case found(SessionTimeline)
     /// Unknown, or another driver's.
     case sessionNotFound
-    /// The cursor is no event of this session.
+    /// The cursor is not an event of this session.
     case cursorNotFound
 }
 
@@ -135,9 +136,9 @@ package struct SessionTimeline: Hashable, Sendable {
     }
 }
 
-/// A stored event with the verdict that stands now.
+/// A stored event with its current verdict.
 package struct SessionEvent: Hashable, Sendable {
-    /// The store's own number; a cursor.
+    /// The store's number of the event; a cursor.
     package var id: Int64
     package var eventID: String
     package var idempotencyKey: String
@@ -148,13 +149,13 @@ package struct SessionEvent: Hashable, Sendable {
     package var merchantID: String?
     /// By the server's clock.
     package var occurredAt: Moment
-    /// To the letter.
+    /// Exactly as sent.
     package var occurredAtText: String
     package var receivedAt: Moment
     package var sequence: Int64?
     package var settingsVersion: String
     package var verdict: Verdict
-    /// Right after this event.
+    /// The state right after this event.
     package var state: JourneyState
     /// Why the journey ended, where `state` is SESSION_ENDED.
     package var endedBy: Journey.Ending?

@@ -1,23 +1,23 @@
-// The limiter of one process: the algorithm of contract, section 4, in memory. It serves alone when there is no
-// Redis, and beside it otherwise, where it counts along so that it is warm when Redis stops answering.
-// Refuses to know Redis, and what became of an event other than what it is told.
+// The rate limiter of one process: the algorithm of contract, section 4, in memory. Used alone without Redis; with
+// Redis it mirrors the counts, so that it is warm when Redis fails. Knows nothing of Redis, and of an event's
+// result only what it is told.
 
 package import JourneyModel
 
 /// An exact sliding window log per driver and class, in bounded memory. Safe from any thread, never suspends.
 ///
-/// Forgetting errs towards the driver only: a window that was evicted starts empty, and a known key that was
-/// evicted is charged again (the store finds the repeat, and the charge is refunded).
+/// Eviction is always in the driver's favour: an evicted window starts empty, and an evicted known key is charged
+/// again (the store finds the repeat, and the charge is refunded).
 package final class LocalRateLimiter: Admission {
     /// The bounds of the memory, together.
     package struct Capacity: Sendable {
-        /// Windows used within a window's length that are kept. 20 000 drivers at once is many times what
-        /// one database writer serves; the worst case, all of them full and as many again on their way out, is
-        /// 2 * 20 000 * 60 charges of 16 bytes.
+        /// Windows kept that were used within a window's length. 20 000 drivers at once is many times what one
+        /// database writer serves; the worst case, all of them full and as many in the old generation, is 2 * 20
+        /// 000 * 60 charges of 16 bytes.
         package var windowsMax = 20_000
-        /// Keys of stored events that are kept, up to their age. A retry queue repeats within minutes.
+        /// Keys of stored events kept, up to their age. A retry queue repeats within minutes.
         package var knownKeysMax = 65_536
-        /// Long enough for a phone that comes back after half a day.
+        /// Long enough for a phone that returns after half a day.
         package var knownKeyAgeMilliseconds: Int64 = 12 * 3_600_000
 
         package init() {}
@@ -27,7 +27,7 @@ package final class LocalRateLimiter: Admission {
     private let clock: @Sendable () -> Int64
     private let shards: [SlidingWindowShard]
 
-    /// - Parameter clock: milliseconds that do not go back, from any origin.
+    /// - Parameter clock: monotonic milliseconds, from any origin.
     package init(
         limits: RateLimits, capacity: Capacity = Capacity(),
         clock: @escaping @Sendable () -> Int64 = LocalRateLimiter.monotonicMilliseconds
@@ -42,14 +42,14 @@ package final class LocalRateLimiter: Admission {
         }
     }
 
-    /// Milliseconds since the process began to ask; a change of the wall clock does not show in it.
+    /// Milliseconds since the first call in this process; unaffected by changes of the wall clock.
     package static let monotonicMilliseconds: @Sendable () -> Int64 = {
         let (seconds, attoseconds) = (ContinuousClock.now - origin).components
         return seconds &* 1000 &+ attoseconds / 1_000_000_000_000_000
     }
 
     private static let origin = ContinuousClock.now
-    /// So that loops seldom wait for each other's lock.
+    /// Reduces lock contention between loops.
     private static let shardCount = 8
 
     package nonisolated(nonsending) func admit(_ claim: AdmissionClaim) async -> AdmissionDecision { decide(claim) }
@@ -95,14 +95,14 @@ package final class LocalRateLimiter: Admission {
         if let first = claims.first { shard(of: first).overdraw(claims, at: clock()) }
     }
 
-    /// Now, on this limiter's clock.
+    /// The current time on this limiter's clock.
     package func now() -> Int64 { clock() }
 
-    /// Counts along with a decision made elsewhere, and corrects it where this process knows better because the
-    /// other one has forgotten: a Redis that was restarted empty, flushed, or away for a while.
+    /// Mirrors a decision made by another limiter, and corrects it where this process knows that the other one has
+    /// lost data: a Redis that was restarted empty, flushed, or unreachable for a while.
     ///
-    /// - Parameter askedAt: this limiter's time before the other one was asked. Charges are kept under that
-    ///   time, so that they never leave this window later than they leave the other one.
+    /// - Parameter askedAt: this limiter's time before the other one was called. Charges are stored with that time,
+    ///   so that they never leave this window later than the other one.
     package func reconcile(
         _ claim: AdmissionClaim, with decision: AdmissionDecision, askedAt: Int64
     ) -> CountedAlong {
@@ -112,15 +112,15 @@ package final class LocalRateLimiter: Admission {
     }
 
     private func shard(of claim: HashedClaim) -> SlidingWindowShard {
-        // Not the bits by which a table finds its place.
+        // Not the bits that a table uses for its buckets.
         shards[Int(UInt(bitPattern: claim.driver.hash.bits) >> 32 % UInt(shards.count))]
     }
 }
 
-/// A decision made elsewhere, after this process had its say.
+/// A decision of another limiter, corrected by this process.
 package struct CountedAlong: Hashable, Sendable {
     package var decision: AdmissionDecision
-    /// False when the other one charged the claim and has to take that back.
+    /// False when the other limiter charged the claim and must refund it.
     package var chargeStands: Bool
 
     package init(decision: AdmissionDecision, chargeStands: Bool) {

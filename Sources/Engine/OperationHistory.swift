@@ -1,11 +1,12 @@
-// Counts of events, answers and durations over time, for the operator's page: collected in memory from counters that are
-// kept anyway, added to the database once a minute by one task. No request waits for it or counts anything for it.
+// Counts of events, responses and durations over time, for the operator's page: collected in memory from existing
+// counters, added to the database once a minute by one task. No request waits for it or counts anything for it.
 
 package import JourneyModel
 package import Logging
 
-/// What was counted in one step, by series: `event.applied`, `status.429`, `duration.2500` (answers that took at most
-/// 2,500 µs and longer than the bound before; `duration.inf` for longer than all bounds). Series come from fixed sets.
+/// The counts of one step, by series: `event.applied`, `status.429`, `duration.2500` (responses that took at most
+/// 2,500 µs and longer than the bound before; `duration.inf` for longer than all bounds). Series come from fixed
+/// sets.
 package struct HistoryStep: Hashable, Sendable {
     package var beginsAt: Moment
     package var counts: [String: Int]
@@ -16,16 +17,16 @@ package struct HistoryStep: Hashable, Sendable {
     }
 }
 
-/// The port behind which steps are kept.
+/// The port that stores steps.
 package protocol HistoryStore: Sendable {
-    /// Adds these to what is stored: several processes on one database add up. Steps begin at whole minutes.
+    /// Adds these to the stored counts: several processes on one database add up. Steps begin at whole minutes.
     func add(_ minutes: [HistoryStep], at now: Moment) async throws(StoreFailure)
 
-    /// From that time on, in steps of so many seconds, oldest first; steps without a count are left out.
+    /// The steps since that time, each as long as `range` says, oldest first; steps without a count are omitted.
     func history(since start: Moment, in range: HistoryRange) async throws(StoreFailure) -> [HistoryStep]
 }
 
-/// How far back the page looks, and how finely.
+/// The period that the page shows, and its resolution.
 package enum HistoryRange: String, CaseIterable, Sendable {
     case fifteenMinutes = "15m"
     case hour = "1h"
@@ -45,7 +46,7 @@ package enum HistoryRange: String, CaseIterable, Sendable {
         }
     }
 
-    /// Of what is shown: at most 120 steps.
+    /// The length of a displayed step: at most 120 steps.
     package var stepSeconds: Int64 {
         switch self {
         case .fifteenMinutes, .hour: 60
@@ -56,7 +57,7 @@ package enum HistoryRange: String, CaseIterable, Sendable {
         }
     }
 
-    /// The first step shown begins here.
+    /// The beginning of the first displayed step.
     package func start(at now: Moment) -> Moment {
         let steps = seconds / stepSeconds
         return Self.floor(now, toSeconds: stepSeconds).advanced(byMilliseconds: -(steps - 1) * stepSeconds * 1000)
@@ -72,18 +73,18 @@ package enum HistoryRange: String, CaseIterable, Sendable {
 package actor OperationHistory {
     static let collectSeconds: Int64 = 10
     static let stepSeconds: Int64 = 60
-    /// Minutes that wait while the database takes no writes; the oldest are dropped beyond it.
+    /// Minutes waiting while the database accepts no writes; beyond this the oldest are dropped.
     static let pendingMax = 120
 
     private let store: any HistoryStore
-    /// Everything counted since the start, by series.
+    /// All counts since the start, by series.
     private let totals: @Sendable () -> [String: Int]
     private let clock: @Sendable () -> Moment
     private let logger: Logger
     private var last: [String: Int] = [:]
-    /// Not stored yet, by the minute's begin.
+    /// Not stored yet, by the beginning of the minute.
     private var pending: [Moment: [String: Int]] = [:]
-    /// Begun and ended, each counted.
+    /// Incremented at the beginning and at the end of each flush.
     private var flushes = 0
     private var hasFailed = false
 
@@ -97,7 +98,7 @@ package actor OperationHistory {
         self.logger = logger
     }
 
-    /// Until the task is cancelled; what was counted by then is stored last.
+    /// Runs until the task is cancelled; then stores the remaining counts.
     package func run() async {
         var minute = HistoryRange.floor(clock(), toSeconds: Self.stepSeconds)
         while !Task.isCancelled {
@@ -112,13 +113,13 @@ package actor OperationHistory {
         await flush()
     }
 
-    /// What the page shows of a range: what is stored, and what is counted since.
+    /// The steps of a range for the page: stored ones, and counts since then.
     package func steps(_ range: HistoryRange, at now: Moment) async throws(StoreFailure) -> [HistoryStep] {
         collect()
         let start = range.start(at: now)
         var stored: [HistoryStep] = []
         var waiting: [Moment: [String: Int]] = [:]
-        // A flush between the two would be seen in both, or in neither.
+        // A flush between the two reads would be counted twice, or not at all.
         var seen: Int
         repeat {
             seen = flushes
@@ -134,7 +135,7 @@ package actor OperationHistory {
         return steps.map { HistoryStep(beginsAt: $0, counts: $1) }.sorted { $0.beginsAt < $1.beginsAt }
     }
 
-    /// Takes what was counted since the last time into the minute that it is now.
+    /// Adds the growth of the counters since the last call to the current minute.
     private func collect() {
         let now = totals()
         let minute = HistoryRange.floor(clock(), toSeconds: Self.stepSeconds)
@@ -145,7 +146,7 @@ package actor OperationHistory {
         last = now
     }
 
-    /// Stores what waits.
+    /// Stores the pending minutes.
     package func flush() async {
         let taken = pending
         guard !taken.isEmpty else { return }
@@ -154,7 +155,7 @@ package actor OperationHistory {
         do throws(StoreFailure) {
             try await store.add(taken.map { HistoryStep(beginsAt: $0, counts: $1) }, at: clock())
             hasFailed = false
-            // What was counted meanwhile stays.
+            // Counts added meanwhile remain pending.
             for (minute, counts) in taken {
                 let left = (pending[minute] ?? [:]).compactMap { series, count -> (String, Int)? in
                     let rest = count - (counts[series] ?? 0)

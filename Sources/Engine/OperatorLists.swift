@@ -1,32 +1,32 @@
-// The cases behind the counts of the operator's page: drivers, sessions, events, and what a search finds. Every list is
-// bounded, and so is what is looked at for it; a page that ends early has a place to go on from.
+// The individual cases behind the counts of the operator's page: drivers, sessions, events, and search results.
+// Every list is bounded, and so are the rows examined for it; a page that ends early has a cursor to continue.
 
 package import JourneyModel
 
 package protocol OperatorListReader: Sendable {
-    /// Drivers in that state, those seen first most recently first; nil: in any.
+    /// Drivers in that state, most recently first seen first; nil: in any.
     func drivers(
         in state: JourneyState?, before place: Int64?, limit: Int
     ) async throws(StoreFailure) -> ListPage<DriverSummary>
 
-    /// Nil when there is no such driver.
+    /// Nil when the driver is unknown.
     func driver(
         _ driver: DriverID, sessions: Int, events: Int
     ) async throws(StoreFailure) -> DriverDetail?
 
-    /// The sessions that were opened last first.
+    /// Sessions, last opened first.
     ///
     /// - Parameter now: deadlines before it have passed.
     func sessions(
         _ filter: SessionFilter, before place: Int64?, limit: Int, at now: Moment
     ) async throws(StoreFailure) -> ListPage<OperatorSession>
 
-    /// The events that were stored last first.
+    /// Events, last stored first.
     func events(
         _ filter: EventFilter, before place: Int64?, limit: Int
     ) async throws(StoreFailure) -> ListPage<EventCase>
 
-    /// By driver, session and charger id (or how one begins), and by phone number (whole).
+    /// By driver, session and charger id (or a prefix of one), and by complete phone number.
     func search(_ text: String, limit: Int) async throws(StoreFailure) -> SearchResult
 }
 
@@ -43,7 +43,7 @@ package struct ListPage<Element: Hashable & Sendable>: Hashable, Sendable {
 
 package struct DriverSummary: Hashable, Sendable {
     package var driver: DriverID
-    /// As stored: an expiry that is due and not stored yet is not in it.
+    /// As stored: a due expiry that is not stored yet is not applied.
     package var state: JourneyState
     /// When the last event happened, by the server's clock; nil: there is none.
     package var lastEventAt: Moment?
@@ -66,9 +66,9 @@ package struct DriverSummary: Hashable, Sendable {
 
 package struct DriverDetail: Hashable, Sendable {
     package var summary: DriverSummary
-    /// The newest first.
+    /// Newest first.
     package var sessions: [SessionSummary]
-    /// The last ones first, by the time at which they happened.
+    /// Latest first, by the time at which they happened.
     package var events: [EventCase]
 
     package init(summary: DriverSummary, sessions: [SessionSummary], events: [EventCase]) {
@@ -88,7 +88,7 @@ package struct OperatorSession: Hashable, Sendable {
     }
 }
 
-/// All of what is set has to hold.
+/// All criteria that are set must match.
 package struct SessionFilter: Hashable, Sendable {
     package var state: JourneyState?
     package var isEnded: Bool?
@@ -114,7 +114,7 @@ package struct EventCase: Hashable, Sendable {
     package var occurredAt: Moment
     package var transition: Verdict.Transition
     package var reason: Verdict.Reason?
-    /// Right after the event.
+    /// The state right after the event.
     package var state: JourneyState
 
     package init(
@@ -134,11 +134,11 @@ package struct EventCase: Hashable, Sendable {
 }
 
 package struct EventFilter: Hashable, Sendable {
-    /// Canonical; `diagnostic`: any that the contract does not list.
+    /// Canonical; `diagnostic`: any name that the contract does not list.
     package var name: String?
     package var transition: Verdict.Transition?
     package var reason: Verdict.Reason?
-    /// Right after the event.
+    /// The state right after the event.
     package var state: JourneyState?
     /// Received then or later.
     package var since: Moment?

@@ -1,12 +1,12 @@
-// What waits to be delivered, with the last failure of each queue, for the operator's page.
+// The delivery queues, with the last failure of each, for the operator's page.
 
 package import JourneyModel
 import Synchronization
 
-/// The last failure of one queue's deliveries, written by the task that delivers. Lost with the process.
+/// The last failure of one queue's deliveries, written by the delivering task. Lost with the process.
 package final class DeliveryFailure: Sendable {
     package struct Failure: Hashable, Sendable {
-        /// As it is logged: without a secret.
+        /// As logged: without secrets.
         package var reason: String
         package var at: Moment
     }
@@ -26,9 +26,9 @@ package struct OutboxStatus: Hashable, Sendable {
     /// `analytics`, `codes` or `revocations`, as in the metrics.
     package var queue: String
     package var waitingCount: Int
-    /// Since when the oldest waits.
+    /// Since when the oldest has been waiting.
     package var oldest: Moment?
-    /// Events that analytics will never get.
+    /// Events that analytics will never receive.
     package var lostCount: Int?
     package var lastFailure: DeliveryFailure.Failure?
 

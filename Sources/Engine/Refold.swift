@@ -1,13 +1,13 @@
-// Bringing stored journeys under the rules of this release (docs/decisions/refold.md): the port, what one part of the
-// work changed, and the run at the start of the server.
+// Refolds stored journeys by the rules of this release (docs/decisions/refold.md): the port, the counts of one part
+// of the work, and the run at the start of the server.
 
 package import JourneyModel
 package import Logging
 import Telemetry
 
-/// The port behind which drivers wait to be folded by the rules of this release.
+/// The port that refolds drivers by the rules of this release.
 package protocol JourneyRefolder: Sendable {
-    /// Folds the next driver who was folded by other rules, in one transaction.
+    /// Refolds the next driver who was folded by other rules, in one transaction.
     func refold(_ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart
 
     /// Requests that wait for the writer.
@@ -15,11 +15,11 @@ package protocol JourneyRefolder: Sendable {
 }
 
 package struct RefoldRequest: Hashable, Sendable {
-    /// The store's number of the last driver who was looked at; 0 at the begin.
+    /// The store's number of the last examined driver; 0 at the beginning.
     package var after: Int64
-    /// Only drivers who have sent something since; nil: all.
+    /// Only drivers who have sent an event since; nil: all.
     package var since: Moment?
-    /// Computes everything and keeps nothing.
+    /// Computes everything and stores nothing.
     package var isDryRun: Bool
 
     package init(after: Int64 = 0, since: Moment? = nil, isDryRun: Bool = false) {
@@ -33,7 +33,7 @@ package struct RefoldPart: Hashable, Sendable {
     /// Where the next part begins; nil when no driver is left.
     package var next: Int64?
     package var counts: RefoldCounts
-    /// Why a driver could not be folded; the next part goes on after it.
+    /// Why a driver could not be refolded; the next part continues after it.
     package var failure: StoreFailure?
 
     package init(next: Int64?, counts: RefoldCounts, failure: StoreFailure? = nil) {
@@ -43,17 +43,18 @@ package struct RefoldPart: Hashable, Sendable {
     }
 }
 
-/// What was folded again, and what became different.
+/// What was refolded, and what changed.
 package struct RefoldCounts: Hashable, Sendable {
     package var drivers = 0
     package var events = 0
-    /// Expiries that had to be stored besides.
+    /// Missing expiries that had to be stored.
     package var expiries = 0
-    /// Drivers who stand elsewhere now.
+    /// Drivers whose journey changed.
     package var movedDrivers = 0
-    /// Events with another verdict, by what it was and what it is.
+    /// Events with a changed verdict, by old and new verdict.
     package var verdicts: [RefoldChange: Int] = [:]
-    /// Sessions that are over for another reason, by reasons; those that had none, or none that was known, among them.
+    /// Sessions whose reason for ending changed, by old and new reason, including those with none or an unknown
+    /// one.
     package var endings: [RefoldChange: Int] = [:]
 
     package init() {}
@@ -78,8 +79,8 @@ package struct RefoldChange: Hashable, Sendable {
     }
 }
 
-/// At the start of the server: folds the drivers that an older release folded, one after the other, and only
-/// while nobody waits for the writer. Drivers who send something first are folded with that.
+/// At the start of the server: refolds the drivers folded by an older release, one after the other, and only while
+/// no request waits for the writer. A driver who sends an event before that is refolded with it.
 package struct RefoldKeeping: Sendable {
     static let pause = Duration.milliseconds(20)
     static let pauseAfterFailure = Duration.seconds(10)
@@ -92,8 +93,8 @@ package struct RefoldKeeping: Sendable {
         self.logger = logger
     }
 
-    /// Returns when the task is cancelled. A service that returns earlier ends the server, so this one waits when no
-    /// driver is left.
+    /// Returns when the task is cancelled. A service that returns earlier ends the server, so this one sleeps when
+    /// no driver is left.
     package func run() async {
         await foldAll()
         try? await Task.sleep(for: .seconds(1 << 40))

@@ -1,6 +1,6 @@
-// Events are kept for so long, and then deleted (EVENT_RETENTION_DAYS): once an hour, the oldest first, in steps so small
-// that no event waits for one, and more slowly while events are coming in. What may go is read from committed rows, so
-// that a round that was broken off is simply begun again. See docs/decisions/retention.md.
+// Deletes events after EVENT_RETENTION_DAYS: once an hour, oldest first, in steps so small that no event waits for
+// one, and more slowly while events are coming in. What to delete is read from committed rows, so an interrupted
+// round simply starts over. See docs/decisions/retention.md.
 
 package import CoreMetrics
 package import JourneyModel
@@ -8,37 +8,38 @@ package import Logging
 internal import Synchronization
 internal import Telemetry
 
-/// The port behind which old rows lie.
+/// The port for old rows.
 package protocol RetentionStore: Sendable {
-    /// The next events that are to go, in the order in which they were stored; reads only.
+    /// The next events to delete, in the order in which they were stored; read-only.
     func agedEvents(_ request: AgedEventsRequest) async throws(StoreFailure) -> AgedEvents
 
-    /// Deletes these events, in one transaction with the floors of their drivers' folds: no state and no verdict of
-    /// what stays is changed by it, then or later. Answers how many are gone; one whose driver has a deadline that is
-    /// due and not stored yet may stay.
+    /// Deletes these events, in one transaction with the floors of their drivers' folds: this never changes the
+    /// state or a verdict of what remains. Returns the number of deleted events; one whose driver has a due
+    /// deadline that is not stored yet may remain.
     func delete(_ events: ArraySlice<AgedEvent>) async throws(StoreFailure) -> Int
 
-    /// Sessions that were opened before that and may have no events any more, by the store's numbers, behind one of
-    /// them and ascending; empty: there are no more.
+    /// Sessions opened before that time that may have no events any more, as the store's numbers, after `number`
+    /// and ascending; empty: there are no more.
     func agedSessions(openedBefore: Moment, after number: Int64, limit: Int) async throws(StoreFailure) -> [Int64]
 
-    /// Deletes those of them that have no event, and that no driver's journey names. Answers how many are gone.
+    /// Deletes those of them that have no event and are not named by a driver's journey. Returns the number of
+    /// deleted sessions.
     func delete(sessions: ArraySlice<Int64>, openedBefore: Moment) async throws(StoreFailure) -> Int
 
-    /// Sessions that were registered before that time and have had no event, among the next `limit` sessions after that
+    /// Sessions registered before that time that have had no event, among the next `limit` sessions after that
     /// number.
     func unusedRegistrations(
         before: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> AgedNumbers
 
-    /// Lines of the audit from before that time, receipts of deletions not among them, of the next `limit` lines after
-    /// that number.
+    /// Audit entries from before that time, except receipts of deletions, among the next `limit` entries after that
+    /// number.
     func agedAuditLines(before: Moment, after number: Int64, limit: Int) async throws(StoreFailure) -> AgedNumbers
 
-    /// Deletes these lines in one transaction. Returns how many were there.
+    /// Deletes these entries in one transaction. Returns how many existed.
     func delete(auditLines: ArraySlice<Int64>) async throws(StoreFailure) -> Int
 
-    /// Requests in line for the one who writes.
+    /// Requests that wait for the writer.
     var writesWaiting: Int { get }
 }
 
@@ -46,7 +47,7 @@ package struct AgedEvent: Hashable, Sendable {
     /// The store's numbers.
     package var id: Int64
     package var driver: Int64
-    /// Its place in the order.
+    /// Its time in the order.
     package var correctedAt: Moment
 
     package init(id: Int64, driver: Int64, correctedAt: Moment) {
@@ -58,11 +59,11 @@ package struct AgedEvent: Hashable, Sendable {
 
 package struct AgedEventsRequest: Hashable, Sendable {
     package var receivedBefore: Moment
-    /// Events above this number are still to be forwarded, and go only when they were received before
+    /// Events above this number are not forwarded yet, and are deleted only if they were received before
     /// `unforwardedBefore`.
     package var forwarded: Int64
     package var unforwardedBefore: Moment
-    /// Where the part before ended; 0 at the begin.
+    /// Where the previous part ended; 0 at the beginning.
     package var after: Int64
     package var limit: Int
 
@@ -77,7 +78,7 @@ package struct AgedEventsRequest: Hashable, Sendable {
 
 package struct AgedEvents: Hashable, Sendable {
     package var events: [AgedEvent]
-    /// Nil when nothing is left; else where the next part begins.
+    /// Nil when nothing is left; otherwise where the next part begins.
     package var next: Int64?
 
     package init(events: [AgedEvent], next: Int64?) {
@@ -86,10 +87,10 @@ package struct AgedEvents: Hashable, Sendable {
     }
 }
 
-/// Row numbers that may go, ascending, of one part of a table.
+/// Row numbers to delete, ascending, from one part of a table.
 package struct AgedNumbers: Hashable, Sendable {
     package var numbers: [Int64]
-    /// The last row of the part that was looked at; nil when none of the rows after it is old enough.
+    /// The last examined row of the part; nil when none of the rows after it is old enough.
     package var next: Int64?
 
     package init(numbers: [Int64], next: Int64?) {
@@ -99,26 +100,26 @@ package struct AgedNumbers: Hashable, Sendable {
 }
 
 package struct RetentionKeeping: Sendable {
-    /// Shorter, and a phone that was off for a week would find its events uncounted when it sends them.
+    /// With less, a phone that was off for a week would lose its events from the counts when it sends them.
     package static let daysMin = 7
     package static let daysMax = 36_500
     /// An intrusion is often found weeks later.
     package static let auditDaysMin = 30
-    /// How long a registered session waits for its first event: longer than a phone keeps events that it cannot send.
+    /// How long a registered session waits for its first event: longer than a phone keeps unsent events.
     package static let unusedRegistrationDays = 30
-    /// What is not forwarded yet waits so much longer: an outage of a week costs analytics nothing, and a service that
-    /// never answers does not fill the disk.
+    /// Events that are not forwarded yet are kept this much longer: an outage of a week loses nothing for
+    /// analytics, and a service that never responds does not fill the disk.
     package static let unforwardedDays = 7
     static let roundPause = Duration.seconds(3600)
-    /// Read at a time: enough that a drive's events are deleted together, next to each other in the indexes.
+    /// Rows per read: enough that a drive's events are deleted together, next to each other in the indexes.
     static let partMax = 4096
-    /// Rows that a step deletes, in one transaction; measured in docs/decisions/retention.md.
+    /// Rows deleted in one step, in one transaction; measured in docs/decisions/retention.md.
     package static let stepMax = 64
-    /// After each step: events come in between.
+    /// After each step, so that events are processed in between.
     static let stepPause = Duration.milliseconds(20)
-    /// With more requests than these in line, the next step waits...
+    /// With more requests than this waiting, the next step waits...
     static let busyWrites = 32
-    /// ...in these pauses, and no more of them than that: retention must not stand still under a load that stays.
+    /// ...in these pauses, but no more of them than that: retention must not stop under a constant load.
     static let busyPause = Duration.milliseconds(50)
     static let busyPausesMax = 10
 
@@ -131,13 +132,13 @@ package struct RetentionKeeping: Sendable {
     private let deletedEvents: any CounterHandler
     private let deletedSessions: any CounterHandler
     private let deletedAuditLines: any CounterHandler
-    /// Sessions up to this number were looked at since the start: none of them can become an unused one later.
+    /// Sessions up to this number were checked since the start: none of them can become an unused one later.
     private let registrationsChecked = Place()
 
     /// - Parameters:
     ///   - days: how long events are kept after they were received; nil: forever.
-    ///   - auditDays: how long lines of the audit are kept; nil: forever.
-    ///   - forwarded: the number of the last event that needs no forwarding any more; `Int64.max` when none does.
+    ///   - auditDays: how long audit entries are kept; nil: forever.
+    ///   - forwarded: the number of the last event that needs no more forwarding; `Int64.max` when none does.
     package init(
         store: any RetentionStore, days: Int?, auditDays: Int? = nil, clock: @escaping @Sendable () -> Moment,
         logger: Logger,
@@ -167,7 +168,7 @@ package struct RetentionKeeping: Sendable {
         }
     }
 
-    /// Until the task is cancelled.
+    /// Runs until the task is cancelled.
     package func run() async {
         while !Task.isCancelled {
             do throws(StoreFailure) {
@@ -189,7 +190,7 @@ package struct RetentionKeeping: Sendable {
         }
     }
 
-    /// Everything that is too old now; less when the task is cancelled.
+    /// Deletes everything that is too old now; less when the task is cancelled.
     package func round() async throws(StoreFailure) -> Deleted {
         var deleted = Deleted()
         if let days { try await deleteEvents(olderThanDays: days, &deleted) }
@@ -290,7 +291,7 @@ package struct RetentionKeeping: Sendable {
     }
 }
 
-/// How far a walk through a table has come.
+/// The progress of a walk through a table.
 private final class Place: Sendable {
     let number = Atomic<Int64>(0)
 }

@@ -1,12 +1,12 @@
 import JourneyModel
 import Synchronization
 
-/// The settings that events are stored with and that `/native/config` answers, exchanged as a whole when an
-/// operator reloads them: no request sees half of an old set and half of a new one.
+/// The settings that events are stored with and that `/native/config` returns, replaced as a whole when an operator
+/// reloads them: no request sees a mixture of old and new ones.
 package final class SettingsInForce: Sendable {
     private struct InForce: Sendable {
         var settings: VersionedSettings
-        /// Encoded once, and not for each phone that asks.
+        /// Encoded once, not for each request.
         var wireJSON: [UInt8]
 
         init(_ settings: VersionedSettings) {
@@ -25,12 +25,12 @@ package final class SettingsInForce: Sendable {
         current.withLock { $0.settings }
     }
 
-    /// What `/native/config` answers: the version, and the eight values as JSON.
+    /// The response of `/native/config`: the version, and the eight values as JSON.
     package func readWireJSON() -> (version: String, wireJSON: [UInt8]) {
         current.withLock { ($0.settings.version, $0.wireJSON) }
     }
 
-    /// Puts other settings in force for every request from now on.
+    /// Puts other settings in force for every later request.
     package func replace(with settings: VersionedSettings) {
         let inForce = InForce(settings)
         current.withLock { $0 = inForce }

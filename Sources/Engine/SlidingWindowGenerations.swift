@@ -1,9 +1,9 @@
-// How windows and known keys are forgotten without a timer and without a list of who was used when: two
-// generations. What is used moves to the young one; when that is full or old enough it becomes the old one,
-// and what was old, and not used since, is gone.
+// Evicts windows and known keys without a timer and without a list of last uses: two generations. A used entry
+// moves to the young one; when that is full or old enough it becomes the old one, and the previous old one, unused
+// since, is dropped.
 
 /// A dictionary of at most `2 * countMax` values. A value survives at least one whole `ageMilliseconds` without
-/// being used, unless the bound on the count is reached first: then the longest unused are forgotten.
+/// use, unless the bound on the count is reached first: then the least recently used are evicted.
 struct SlidingWindowGenerations<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private var young: [Key: Value] = [:]
     private var old: [Key: Value] = [:]
@@ -18,8 +18,8 @@ struct SlidingWindowGenerations<Key: Hashable & Sendable, Value: Sendable>: Send
 
     var count: Int { young.count + old.count }
 
-    /// Ages the whole when it is time; call it with the time of every use, before the use. Values for which `isOwed` is
-    /// true are not forgotten for their age.
+    /// Changes the generations when due; call it with the time of every use, before the use. Values for which
+    /// `isOwed` returns true are not evicted because of their age.
     mutating func age(at now: Int64, isOwed: (Value) -> Bool = { _ in false }) {
         guard let since = youngSince else {
             youngSince = now
@@ -28,7 +28,7 @@ struct SlidingWindowGenerations<Key: Hashable & Sendable, Value: Sendable>: Send
         if young.count >= countMax {
             turn(at: now)
         } else if now - since >= ageMilliseconds {
-            // After two ages without a call even the young ones have been unused for longer than one.
+            // After two ages without a call even the young values have been unused for longer than one.
             let owed = old.filter { isOwed($0.value) }
             if now - since >= 2 * ageMilliseconds { young = young.filter { isOwed($0.value) } }
             turn(at: now)
@@ -36,18 +36,19 @@ struct SlidingWindowGenerations<Key: Hashable & Sendable, Value: Sendable>: Send
         }
     }
 
-    /// What was young is old from now on; what was old is forgotten.
+    /// The young generation becomes the old one; the old one is dropped.
     mutating func turn(at now: Int64) {
         old = young
-        // As many as before, in all likelihood: a table that grows hashes all it has again and again.
+        // Probably as many as before: a growing table rehashes its content repeatedly.
         young = Dictionary(minimumCapacity: min(old.count, countMax))
         youngSince = now
     }
 
-    /// Without counting as a use.
+    /// Does not count as a use.
     func peek(_ key: Key) -> Value? { young[key] ?? old[key] }
 
-    /// Lends the value, or the initial one, to the closure. It is young then, or gone if it is not worth being kept.
+    /// Passes the value, or the initial one, to the closure. It is young afterwards, or removed if `isKept` returns
+    /// false.
     mutating func withValue<Answer>(
         _ key: Key, initial: Value, isKept: (Value) -> Bool, _ body: (inout Value) -> Answer
     ) -> Answer {

@@ -1,13 +1,12 @@
 // One window of contract, section 4: the charges of one driver in one class, each with its time and the hash of its
-// idempotency key. Exact: a charge made at `t` counts until `t + window` and not a millisecond longer. Should two keys
-// have the same hash, one event is not charged.
-// Refuses to know whose it is, what a clock is, and what became of the events.
+// idempotency key. Exact: a charge made at `t` counts until `t + window` and not a millisecond longer. If two keys
+// have the same hash, one event is not charged. Does not know the driver, a clock, or the results of the events.
 
-/// A sliding window log. Times are milliseconds of one clock, told by the caller; one that is earlier than a
-/// call before is allowed and changes only what it says about itself.
+/// A sliding window log. Times are milliseconds of one clock, passed in; a time earlier than in a previous call is
+/// allowed and affects only its own charge.
 package struct SlidingWindowLog: Sendable {
-    /// More charges than these have a table of their own, of 7 KB and more; fewer are looked through by their hashes. A
-    /// driver who may have 60 events a minute never comes near it.
+    /// More charges than this get a hash table, of 7 KB and more; fewer are searched linearly by their hashes. A
+    /// driver with 60 events a minute never reaches it.
     private static let lookedThroughMax = 128
 
     private struct Charge {
@@ -15,15 +14,15 @@ package struct SlidingWindowLog: Sendable {
         var key: TextHash
     }
 
-    /// In order of time; those before `first` have left already.
+    /// Sorted by time; those before `first` have already left.
     private var charges: [Charge] = []
     private var first = 0
-    /// The same charges by key: what makes a repeat cheap to recognise, and a charge unique. Nil until there are many.
+    /// The same charges by key: for cheap detection of repeats and unique charges. Nil until there are many.
     private var times: [TextHash: Int64]?
 
     package init() {}
 
-    /// At most the limit, and what was charged afterwards.
+    /// At most the limit, plus forced charges.
     package var count: Int { charges.count - first }
 
     package func contains(_ key: TextHash) -> Bool {
@@ -36,12 +35,12 @@ package struct SlidingWindowLog: Sendable {
     /// The time of the latest charge; one beyond the limit is in the future.
     package var latestTime: Int64? { first < charges.count ? charges[charges.count - 1].time : nil }
 
-    /// The time of the charge at that place, the oldest at 0; nil when there are fewer.
+    /// The time of the charge at that index, the oldest at 0; nil when there are fewer.
     package func time(at place: Int) -> Int64? {
         first + place < charges.count ? charges[first + place].time : nil
     }
 
-    /// Lets go of every charge made at `time` or before. Amortised O(1) per charge.
+    /// Removes every charge made at `time` or before. Amortised O(1) per charge.
     package mutating func removeCharges(through time: Int64) {
         while first < charges.count, charges[first].time <= time {
             times?[charges[first].key] = nil
@@ -50,8 +49,8 @@ package struct SlidingWindowLog: Sendable {
         compact()
     }
 
-    /// Charges the key at that time. False, and nothing changes, when it is charged already. O(1) when times come
-    /// in order.
+    /// Charges the key at that time. False, without a change, when it is charged already. O(1) when times come in
+    /// order.
     @discardableResult
     package mutating func insert(_ key: TextHash, at time: Int64) -> Bool {
         guard !contains(key) else { return false }
@@ -65,7 +64,7 @@ package struct SlidingWindowLog: Sendable {
         return true
     }
 
-    /// Takes a charge back; false when there is none under this key.
+    /// Refunds a charge; false when there is none under this key.
     @discardableResult
     package mutating func remove(_ key: TextHash) -> Bool {
         var start = first
@@ -85,7 +84,7 @@ package struct SlidingWindowLog: Sendable {
         compact()
     }
 
-    /// How many charges are younger than that. O(log n).
+    /// The number of charges after that time. O(log n).
     package func count(after time: Int64) -> Int {
         let (next, overflow) = time.addingReportingOverflow(1)
         return overflow ? 0 : charges.count - firstPlace(at: next)
@@ -100,7 +99,7 @@ package struct SlidingWindowLog: Sendable {
         return nil
     }
 
-    /// The place of the first charge made at `time` or later.
+    /// The index of the first charge made at `time` or later.
     private func firstPlace(at time: Int64) -> Int {
         var low = first
         var high = charges.count
@@ -111,7 +110,8 @@ package struct SlidingWindowLog: Sendable {
         return low
     }
 
-    /// Frees what has left once it is half of the array, so that each charge is moved at most once on average.
+    /// Removes expired charges once they are half of the array, so that each charge is moved at most once on
+    /// average.
     private mutating func compact() {
         guard first > 0, first * 2 >= charges.count else { return }
         charges.removeFirst(first)

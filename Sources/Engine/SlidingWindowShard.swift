@@ -1,5 +1,5 @@
-// A part of the drivers of an `LocalRateLimiter`, behind one lock: their windows and the keys of their stored
-// events. The decisions of contract, section 4, are here; time comes in as an argument.
+// A part of the drivers of a `LocalRateLimiter`, behind one lock: their windows and the keys of their stored
+// events. Implements the decisions of contract, section 4; time is passed in.
 
 import JourneyModel
 import Synchronization
@@ -14,7 +14,7 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// Should one ever be taken for another, an event is not charged; whether it is stored the store knows.
+    /// After a collision an event is not charged; the store still knows what is stored.
     private struct KnownKey: Hashable, Sendable {
         var driver: TextHash
         var idempotencyKey: TextHash
@@ -24,7 +24,7 @@ final class SlidingWindowShard: Sendable {
             idempotencyKey = claim.idempotencyKey
         }
 
-        /// Both are as good as random.
+        /// Both hashes are uniformly distributed.
         func hash(into hasher: inout Hasher) { hasher.combine(driver.bits ^ idempotencyKey.bits) }
     }
 
@@ -119,8 +119,8 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// The other one charged the claim. It had no business to when the window here is full all the same, and it
-    /// charged for the second time when the key is here already.
+    /// The other limiter charged the claim. That was wrong if the window here is full, and a duplicate if the key
+    /// is already in it.
     private func charge(
         _ claim: HashedClaim, _ theirs: Quota, in window: inout SlidingWindowLog, askedAt: Int64, at now: Int64
     ) -> CountedAlong {
@@ -139,15 +139,15 @@ final class SlidingWindowShard: Sendable {
         return CountedAlong(decision: AdmissionDecision(verdict: .admitted, quota: quota), chargeStands: true)
     }
 
-    /// The charges that must still be in any true account of the window. Two clocks of two machines run up to
-    /// 500 ppm apart while NTP slews them (adjtimex(2)), and both round to milliseconds: a hundredth of the
-    /// window is wide of that.
+    /// The charges that every correct count of the window must include. The clocks of two machines run up to 500
+    /// ppm apart while NTP slews them (adjtimex(2)), and both round to milliseconds: a hundredth of the window is
+    /// far more than that.
     private func surelyCounted(_ window: SlidingWindowLog, at now: Int64) -> Int {
         let length = limits.windowMilliseconds
         return window.count(after: now - length + length / 100 + 2)
     }
 
-    /// The other one's figures, unless it can be seen to have forgotten charges.
+    /// The other limiter's quota, unless it has evidently lost charges.
     private func tighter(_ quota: Quota, _ claim: HashedClaim, _ window: SlidingWindowLog, at now: Int64) -> Quota {
         let remaining = limits.limit(of: claim.limitClass) - surelyCounted(window, at: now)
         return remaining < quota.remaining ? self.quota(claim, window, at: now) : quota
@@ -161,7 +161,7 @@ final class SlidingWindowShard: Sendable {
 
     private static func isKept(_ window: SlidingWindowLog) -> Bool { window.count > 0 }
 
-    /// The claim's window without what has left it, lent to the closure under the lock.
+    /// Passes the claim's window, without expired charges, to the closure under the lock.
     private func withWindow<Answer: Sendable>(
         of claim: HashedClaim, at time: Int64, _ body: (inout SlidingWindowLog, _ isStored: Bool, Int64) -> Answer
     ) -> Answer {

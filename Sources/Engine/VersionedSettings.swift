@@ -1,6 +1,6 @@
 package import JourneyModel
 
-/// The settings in force, under the name by which every event stored meanwhile remembers them.
+/// The settings in force, with the version that is stored with every event meanwhile.
 package struct VersionedSettings: Hashable, Sendable {
     package var settings: Settings
     /// The opaque tag of the strong ETag, without its quotes; a function of the eight values alone.

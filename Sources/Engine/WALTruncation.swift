@@ -1,27 +1,27 @@
-// A WAL that has grown behind a long reader is cut to nothing once nothing is written for a while. Otherwise it is begun
-// anew where it stands, and a program that follows the WAL from outside is not disturbed. One that grows beyond all
-// measure is told, since somebody holds it.
+// Truncates a WAL that has grown because of a long reader, once nothing has been written for a while. At other
+// times the WAL is reset in place, which does not disturb a program that follows it from outside. A WAL beyond a
+// limit is logged, since some reader holds it.
 
 package import Logging
 internal import Telemetry
 
-/// The port behind which the WAL is.
+/// The port of the WAL.
 package protocol TruncatableWAL: Sendable {
-    /// Cuts the WAL when nothing was committed for so long and something was since the last cut; else, or when a
-    /// reader is in the way, nothing happens.
+    /// Truncates the WAL when nothing was committed for that long and something was since the last truncation;
+    /// otherwise, or when a reader is in the way, does nothing.
     func truncateLog(quietFor: Duration) async
 
-    /// Of the WAL; nil when it cannot be told.
+    /// The size of the WAL; nil when unknown.
     func logBytes() -> Int64?
 }
 
 package struct WALTruncation: Sendable {
-    /// A cut takes as long as some commits. After so long without one, hardly anybody comes just then.
+    /// A truncation takes as long as several commits. After this long without one, a commit is unlikely just then.
     static let quiet = Duration.seconds(10)
-    /// Less is not worth a wait: a start after a crash reads it in some milliseconds.
+    /// A smaller WAL is not worth it: a start after a crash reads it in some milliseconds.
     static let bytesMin: Int64 = 8 * 1024 * 1024
     static let pause = Duration.seconds(5)
-    /// Told once in so many looks: an hour.
+    /// One warning per this many looks: an hour.
     static let looksPerWarning = 720
 
     private let log: any TruncatableWAL
@@ -35,7 +35,7 @@ package struct WALTruncation: Sendable {
         self.logger = logger
     }
 
-    /// Until the task is cancelled.
+    /// Runs until the task is cancelled.
     package func run() async {
         var looksUntilWarning = 0
         while !Task.isCancelled {
