@@ -22,20 +22,16 @@ struct SignedToken: Sendable {
     /// Checks form and header: `alg` is RS256 whatever key there is (RFC 8725, section 3.1), and there are no
     /// extensions that must be understood (`crit`), because none is supported.
     init(_ text: String) throws(AppleTokenRefusal) {
-        guard text.utf8.count <= Self.bytesMax else { throw .refused(.malformed) }
-        let parts = text.split(separator: ".", maxSplits: 3, omittingEmptySubsequences: false)
-        guard parts.count == 3, let header = Self.bytes(parts[0]), let payload = Self.bytes(parts[1]),
-            let signature = Self.bytes(parts[2]), let header = try? JSONValue.parse(header), case .object = header
-        else { throw .refused(.malformed) }
-        guard header["alg"]?.text == "RS256" else { throw .refused(.wrongAlgorithm) }
-        guard header["crit"] == nil else { throw .refused(.malformed) }
-        guard let keyName = header["kid"]?.text, (1...Self.keyNameBytesMax).contains(keyName.utf8.count) else {
+        guard let jws = CompactJWS(text, bytesMax: Self.bytesMax) else { throw .refused(.malformed) }
+        guard jws.header["alg"]?.text == "RS256" else { throw .refused(.wrongAlgorithm) }
+        guard jws.header["crit"] == nil else { throw .refused(.malformed) }
+        guard let keyName = jws.header["kid"]?.text, (1...Self.keyNameBytesMax).contains(keyName.utf8.count) else {
             throw .refused(.unknownKey)
         }
         self.keyName = keyName
-        self.payload = payload
-        self.signature = signature
-        digest = SHA256.hash(data: Data("\(parts[0]).\(parts[1])".utf8))
+        payload = jws.payload
+        signature = jws.signature
+        digest = SHA256.hash(data: Data(jws.signingInput))
     }
 
     /// Returns the claims, which are not accessible before the signature is verified.
@@ -49,16 +45,10 @@ struct SignedToken: Sendable {
     /// (OpenID Connect Core, section 3.1.3.7, rule 6). Must not be used for client input.
     static func claimsOfTrustedSender(_ text: String) -> JSONValue? {
         let parts = text.split(separator: ".", maxSplits: 3, omittingEmptySubsequences: false)
-        guard text.utf8.count <= bytesMax, parts.count == 3, let payload = bytes(parts[1]) else { return nil }
-        return try? JSONValue.parse(payload)
-    }
-
-    /// Not empty, and canonically encoded: the unused bits of the last character are zero.
-    private static func bytes(_ part: Substring) -> [UInt8]? {
-        guard let bytes = Base64URL.bytes(of: part), !bytes.isEmpty, Base64URL.text(of: bytes) == part else {
+        guard text.utf8.count <= bytesMax, parts.count == 3, let payload = CompactJWS.bytes(parts[1]) else {
             return nil
         }
-        return bytes
+        return try? JSONValue.parse(payload)
     }
 }
 

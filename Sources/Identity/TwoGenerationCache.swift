@@ -1,26 +1,26 @@
 /// A dictionary that holds the most recently used values, between half of `countMax` and `countMax` of them. An
 /// insertion into a full generation makes it the old one and drops the previous old one, so every call takes
 /// constant time.
-struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+package struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private var young: [Key: Value] = [:]
     private var old: [Key: Value] = [:]
     private let generationCountMax: Int
 
-    init(countMax: Int) {
+    package init(countMax: Int) {
         generationCountMax = max(1, countMax / 2)
     }
 
-    var count: Int { young.count + old.count }
+    package var count: Int { young.count + old.count }
 
     /// Returns nil on a cache miss. A hit counts as a use.
-    mutating func find(_ key: Key) -> Value? {
+    package mutating func find(_ key: Key) -> Value? {
         if let value = young[key] { return value }
         guard let value = old.removeValue(forKey: key) else { return nil }
         insert(value, for: key)
         return value
     }
 
-    mutating func insert(_ value: Value, for key: Key) {
+    package mutating func insert(_ value: Value, for key: Key) {
         if young.count >= generationCountMax {
             old = young
             young = [:]
@@ -28,12 +28,12 @@ struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         young[key] = value
     }
 
-    mutating func remove(_ key: Key) {
+    package mutating func remove(_ key: Key) {
         young[key] = nil
         old[key] = nil
     }
 
-    mutating func removeAll() {
+    package mutating func removeAll() {
         young = [:]
         old = [:]
     }
