@@ -23,6 +23,8 @@ let package = Package(
         .package(url: "https://github.com/groue/GRDB.swift", exact: "7.10.0"),
         .package(url: "https://github.com/vapor/jwt-kit", exact: "5.7.1"),
         .package(url: "https://github.com/apple/swift-crypto", exact: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-certificates", exact: "1.21.1"),
+        .package(url: "https://github.com/apple/swift-asn1", exact: "1.7.4"),
         .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
         .package(url: "https://github.com/apple/swift-configuration", exact: "1.4.0"),
         .package(url: "https://github.com/apple/swift-log", exact: "1.16.2"),
@@ -82,6 +84,18 @@ let package = Package(
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
+            ],
+            swiftSettings: settings
+        ),
+
+        // What Apple signed about in-app purchases, and what a driver is entitled to by it.
+        .target(
+            name: "Purchases",
+            dependencies: [
+                "Identity", "JourneyModel",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+                .product(name: "X509", package: "swift-certificates"),
             ],
             swiftSettings: settings
         ),
@@ -155,7 +169,11 @@ let package = Package(
 
         // What libFuzzer drives and `swift test` replays.
         .target(
-            name: "FuzzTargets", dependencies: ["CZlib", "GzipCoding", "HTTP1", "HTTPServer", "JourneyModel"],
+            name: "FuzzTargets",
+            dependencies: [
+                "CZlib", "GzipCoding", "HTTP1", "HTTPServer", "Identity", "JourneyModel", "Purchases",
+                .product(name: "Crypto", package: "swift-crypto"),
+            ],
             path: "Fuzz/Targets",
             swiftSettings: settings),
 
@@ -205,6 +223,16 @@ let package = Package(
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "PurchasesTests",
+            dependencies: [
+                "Purchases", "Identity", "JourneyModel", "TestSupport",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+                .product(name: "X509", package: "swift-certificates"),
             ],
             swiftSettings: settings
         ),

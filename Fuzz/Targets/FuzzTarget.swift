@@ -2,14 +2,44 @@
 // test was broken. libFuzzer calls it in Fuzz/Entry, `swift test` calls it with every file of its corpus. A target
 // judges from the outside: by the RFC, by a doc comment, or by a second, simpler implementation.
 
+import Dispatch
+internal import Synchronization
+
 package struct FuzzTarget: Sendable {
     /// Also the name of its folder in Fuzz/Corpus.
     package let name: String
+    /// Blocks its thread while the code under test is asynchronous: for libFuzzer, whose thread is none of Swift's pool.
     package let run: @Sendable ([UInt8]) throws(Finding) -> Void
+    /// The same for a task.
+    package let replay: @Sendable ([UInt8]) async throws(Finding) -> Void
 
     init(_ name: String, _ run: @escaping @Sendable ([UInt8]) throws(Finding) -> Void) {
         self.name = name
         self.run = run
+        replay = { input throws(Finding) in try run(input) }
+    }
+
+    init(_ name: String, asynchronous run: @escaping @Sendable ([UInt8]) async throws(Finding) -> Void) {
+        self.name = name
+        replay = run
+        self.run = { input throws(Finding) in
+            let outcome = Outcome()
+            let done = DispatchSemaphore(value: 0)
+            Task {
+                do throws(Finding) {
+                    try await run(input)
+                } catch {
+                    outcome.finding.withLock { $0 = error }
+                }
+                done.signal()
+            }
+            done.wait()
+            if let finding = outcome.finding.withLock({ $0 }) { throw finding }
+        }
+    }
+
+    private final class Outcome: Sendable {
+        let finding = Mutex<Finding?>(nil)
     }
 
     package static let all: [FuzzTarget] = [
@@ -22,6 +52,8 @@ package struct FuzzTarget: Sendable {
         FuzzTarget("JSONText", fuzzJSONText),
         FuzzTarget("EventDoor", fuzzEventDoor),
         FuzzTarget("RFC3339", fuzzRFC3339),
+        FuzzTarget("StorePayload", fuzzStorePayload),
+        FuzzTarget("StoreToken", asynchronous: fuzzStoreToken),
     ]
 }
 

@@ -12,14 +12,14 @@ import Testing
 
     static let names = FuzzTarget.all.map(\.name)
 
-    @Test(arguments: names) func everyInputKeepsThePromises(_ name: String) throws {
+    @Test(arguments: names) func everyInputKeepsThePromises(_ name: String) async throws {
         let target = try #require(FuzzTarget.all.first { $0.name == name })
         let inputs = try Self.inputs(of: name)
         #expect(inputs.count >= 10, "The corpus of \(name) is missing.")
         for input in inputs {
             let bytes = try Array(Data(contentsOf: input))
             do throws(Finding) {
-                try target.run(bytes)
+                try await target.replay(bytes)
             } catch {
                 Issue.record("\(name)/\(input.lastPathComponent): \(error)")
             }

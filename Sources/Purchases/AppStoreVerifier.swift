@@ -1,0 +1,92 @@
+// Verifies what Apple signed about purchases: form, algorithm, certificates, signature, app, environment, claims, in that
+// order. It does not know HTTP, and whose purchase it is.
+
+package import JourneyModel
+
+package struct AppStoreVerifier: Sendable {
+    /// How far `signedDate` may lie ahead of this server's clock. The newest fact wins, so one from far ahead would keep
+    /// out all others until then.
+    package static let clockSkewSecondsMax = 600
+
+    private let apps: [AppStoreApp]
+    private let environments: Set<AppStoreEnvironment>
+    private let chain: CertificateChain
+
+    /// Without apps everything is refused. `acceptsXcode` accepts purchases from StoreKit testing in Xcode, **whose
+    /// signature proves nothing**: only for development.
+    package init(apps: [AppStoreApp], acceptsXcode: Bool = false, chain: CertificateChain = CertificateChain()) {
+        self.apps = apps
+        self.chain = chain
+        environments = acceptsXcode ? Set(AppStoreEnvironment.allCases) : [.production, .sandbox]
+    }
+
+    /// `signedTransactionInfo`, or `jwsRepresentation` of a StoreKit 2 transaction.
+    package func transaction(_ text: String, now: Moment) async throws(PurchaseRefusal) -> TransactionFact {
+        let signed = try SignedPayload(text)
+        try await verify(signed, now: now, allowsXcode: true)
+        let fact = try TransactionFact(signed)
+        try check(fact)
+        return fact
+    }
+
+    /// `signedRenewalInfo`, which has to be about the same subscription as `transaction`: it names no app itself.
+    package func renewal(
+        _ text: String, beside transaction: TransactionFact, now: Moment
+    ) async throws(PurchaseRefusal) -> RenewalFact {
+        let signed = try SignedPayload(text)
+        try await verify(signed, now: now, allowsXcode: true)
+        let fact = try RenewalFact(signed)
+        guard fact.environment == transaction.environment else { throw .wrongEnvironment }
+        guard fact.originalTransactionID == transaction.originalTransactionID else { throw .otherSubscription }
+        return fact
+    }
+
+    /// `signedPayload` of a notification, and the transaction and renewal that it carries, each verified by itself.
+    package func notification(_ text: String, now: Moment) async throws(PurchaseRefusal) -> StoreNotification {
+        let signed = try SignedPayload(text)
+        // Xcode sends none.
+        try await verify(signed, now: now, allowsXcode: false)
+        let envelope = try NotificationEnvelope(signed.claims)
+        guard envelope.environment.isSignedByApple else { throw .wrongEnvironment }
+        let appsOfBundle = apps.filter { $0.bundleID == envelope.bundleID }
+        guard let app = appsOfBundle.first else { throw .wrongBundle }
+        if envelope.environment == .production {
+            guard let appleID = app.appleID, envelope.appAppleID == appleID else { throw .wrongApp }
+        }
+
+        var transaction: TransactionFact?
+        if let text = envelope.signedTransaction {
+            let fact = try await self.transaction(text, now: now)
+            guard fact.environment == envelope.environment else { throw .wrongEnvironment }
+            guard fact.bundleID == envelope.bundleID else { throw .wrongBundle }
+            transaction = fact
+        }
+        var renewal: RenewalFact?
+        if let text = envelope.signedRenewal {
+            // Without a transaction beside it, it could be any app's.
+            guard let transaction else { throw .wrongClaims }
+            renewal = try await self.renewal(text, beside: transaction, now: now)
+        }
+        return StoreNotification(
+            notificationUUID: envelope.notificationUUID, type: envelope.type, subtype: envelope.subtype,
+            environment: envelope.environment, bundleID: envelope.bundleID, transaction: transaction, renewal: renewal,
+            signedDate: signed.signedDate, payload: signed.payload)
+    }
+
+    /// What Xcode made is taken unverified, if that is allowed; everything else is Apple's.
+    private func verify(_ signed: SignedPayload, now: Moment, allowsXcode: Bool) async throws(PurchaseRefusal) {
+        if allowsXcode, environments.contains(.xcode),
+            let environment = try? signed.claims.environment(), !environment.isSignedByApple
+        {
+            return
+        }
+        let key = try await chain.leafKey(of: try signed.certificates(), at: signed.signedDate)
+        guard signed.isSigned(by: key) else { throw .wrongSignature }
+        guard signed.signedDate <= now.advanced(bySeconds: Self.clockSkewSecondsMax) else { throw .signedInFuture }
+    }
+
+    private func check(_ fact: TransactionFact) throws(PurchaseRefusal) {
+        guard apps.contains(where: { $0.bundleID == fact.bundleID }) else { throw .wrongBundle }
+        guard environments.contains(fact.environment) else { throw .wrongEnvironment }
+    }
+}

@@ -1,0 +1,117 @@
+// Whether the three certificates of an `x5c` header (RFC 7515, section 4.1.6) are Apple's, made for signing App Store data,
+// and valid at a given time. The library builds and checks the chain; what it leaves open is checked here: the number and
+// order of the certificates, the bytes of the root, Apple's two marker extensions, and the kind of the leaf's key.
+
+package import Crypto
+import Foundation
+import Identity
+package import JourneyModel
+import SwiftASN1
+internal import Synchronization
+@_spi(FixedExpiryValidationTime) import X509
+
+package final class CertificateChain: Sendable {
+    /// Leaf, intermediate, root.
+    static let certificateCount = 3
+    /// Apple's have at most 1.1 KB. Checked before anything is parsed.
+    static let certificateBytesMax = 4096
+    /// Apple uses few leaf certificates at a time. Only valid chains are cached, so nobody else can fill this.
+    private static let cachedChainsMax = 32
+
+    private struct TrustedLeaf: Sendable {
+        var key: P256.Signing.PublicKey
+        /// Seconds since 1970 in which all three certificates are valid, both ends included.
+        var validity: ClosedRange<Int64>
+    }
+
+    /// DER.
+    private let roots: [[UInt8]]
+    private let cache = Mutex(TwoGenerationCache<[[UInt8]], TrustedLeaf>(countMax: cachedChainsMax))
+
+    /// `roots` in DER. Only tests have another root than Apple's.
+    package init(roots: [[UInt8]] = [AppleRootCertificate.g3]) {
+        self.roots = roots
+    }
+
+    /// The key of the leaf, when all of the chain holds. `chain`: DER, the leaf first. `time`: when the data was signed;
+    /// a leaf may have expired since.
+    package func leafKey(of chain: [[UInt8]], at time: Moment) async throws(PurchaseRefusal) -> P256.Signing.PublicKey {
+        guard chain.count == Self.certificateCount, chain.allSatisfy({ $0.count <= Self.certificateBytesMax }) else {
+            throw .wrongChain
+        }
+        // Cheapest first: whoever has no copy of the root gets no further.
+        guard roots.contains(chain[2]) else { throw .untrustedRoot }
+        let second = time.secondsSinceEpoch
+        let leaf: TrustedLeaf
+        if let known = cache.withLock({ $0.find(chain) }) {
+            leaf = known
+            guard leaf.validity.contains(second) else { throw .expiredCertificate }
+        } else {
+            leaf = try await Self.verify(chain, atSecond: second)
+            cache.withLock { $0.insert(leaf, for: chain) }
+        }
+        return leaf.key
+    }
+
+    private static func verify(
+        _ chain: [[UInt8]], atSecond second: Int64
+    ) async throws(PurchaseRefusal) -> TrustedLeaf {
+        let certificates = chain.compactMap { try? Certificate(derEncoded: $0) }
+        guard certificates.count == certificateCount else { throw .wrongChain }
+        let (leaf, intermediate, root) = (certificates[0], certificates[1], certificates[2])
+        guard leaf.extensions[oid: AppleMarkers.leaf] != nil,
+            intermediate.extensions[oid: AppleMarkers.intermediate] != nil
+        else { throw .missingMarker }
+
+        let first = certificates.map { $0.notValidBefore.secondsSinceEpoch }.max() ?? .max
+        let last = certificates.map { $0.notValidAfter.secondsSinceEpoch }.min() ?? .min
+        guard first <= last, (first...last).contains(second) else { throw .expiredCertificate }
+
+        var verifier = Verifier(rootCertificates: CertificateStore([root])) {
+            RFC5280Policy(fixedExpiryValidationTime: Date(timeIntervalSince1970: Double(second)))
+            AppleMarkers()
+        }
+        guard
+            case .validCertificate(let valid) = await verifier.validate(
+                leaf: leaf, intermediates: CertificateStore([intermediate])),
+            // The library may find a shorter way from the leaf to the root.
+            Array(valid) == certificates, let key = P256.Signing.PublicKey(leaf.publicKey)
+        else { throw .wrongCertificate }
+        return TrustedLeaf(key: key, validity: first...last)
+    }
+}
+
+/// The extensions by which Apple marks what a certificate is for. Without them, every developer certificate that chains up to
+/// the same root would do.
+private struct AppleMarkers: VerifierPolicy {
+    /// "Mac App Store Receipt Signing", also of App Store server data.
+    static let leaf: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 11, 1]
+    /// "Apple Worldwide Developer Relations".
+    static let intermediate: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 2, 1]
+
+    /// Understood, should Apple ever mark them critical.
+    let verifyingCriticalExtensions = [leaf, intermediate]
+
+    /// Their presence is checked before, with a reason of its own.
+    func chainMeetsPolicyRequirements(chain: UnverifiedCertificateChain) -> PolicyEvaluationResult { .meetsPolicy }
+}
+
+extension Moment {
+    /// Rounded down.
+    fileprivate var secondsSinceEpoch: Int64 {
+        millisecondsSinceEpoch / 1000 - (millisecondsSinceEpoch % 1000 < 0 ? 1 : 0)
+    }
+}
+
+extension Date {
+    /// X.509 times have whole seconds, and years of four digits.
+    fileprivate var secondsSinceEpoch: Int64 {
+        Int64(timeIntervalSince1970.clamped(to: -1e12...1e12))
+    }
+}
+
+extension Double {
+    fileprivate func clamped(to range: ClosedRange<Double>) -> Double {
+        isNaN ? range.lowerBound : min(max(self, range.lowerBound), range.upperBound)
+    }
+}

@@ -1,0 +1,214 @@
+// Entitlements as a pure function of facts and time. A subscription is the set of transactions with one original transaction
+// id: at most one of its products gives access at any time. Everything else is judged product by product.
+
+package import JourneyModel
+
+extension PurchaseFacts {
+    /// How long Apple tries to charge for a renewal. After that a retry of which no end was heard is over.
+    package static let billingRetryDays = 60
+
+    /// One per environment, app, group and product, in that order. Of several subscriptions to one product (a family member's
+    /// beside the driver's own) the one with the best status is told.
+    package func entitlements(at now: Moment) -> [Entitlement] {
+        var best: [EntitlementKey: Entitlement] = [:]
+        for entitlement in subscriptionEntitlements(at: now) + productEntitlements(at: now) {
+            let key = EntitlementKey(entitlement)
+            if let other = best[key], !entitlement.isBetter(than: other) { continue }
+            best[key] = entitlement
+        }
+        return best.sorted { $0.key < $1.key }.map(\.value)
+    }
+
+    private func subscriptionEntitlements(at now: Moment) -> [Entitlement] {
+        let subscriptions = Dictionary(
+            grouping: transactions.values.filter { $0.kind == .autoRenewable }, by: \.subscription)
+        return subscriptions.flatMap { key, transactions in
+            Subscription(transactions: transactions, renewal: renewals[key], now: now).entitlements
+        }
+    }
+
+    private func productEntitlements(at now: Moment) -> [Entitlement] {
+        let others = transactions.values.filter { $0.kind != nil && $0.kind != .autoRenewable }
+        let products = Dictionary(grouping: others) { fact in
+            ProductKey(environment: fact.environment, bundleID: fact.bundleID, productID: fact.productID)
+        }
+        return products.values.compactMap { Self.product($0, at: now) }
+    }
+
+    /// Lifetime products, consumables and non-renewing subscriptions: there as long as one purchase is not revoked.
+    private static func product(_ facts: [TransactionFact], at now: Moment) -> Entitlement? {
+        let valid = facts.filter { $0.revocation(at: now) == nil }
+        guard let last = (valid.isEmpty ? facts : valid).max(by: { $0.isBefore($1) }), let kind = last.kind else {
+            return nil
+        }
+        var entitlement = Entitlement(last, kind: kind, status: .active, accessEnds: last.expiresDate)
+        if let revocation = last.revocation(at: now) {
+            entitlement.status = revocation.status
+            entitlement.accessEnds = revocation.date
+        } else if let expires = last.expiresDate, expires <= now {
+            entitlement.status = .expired
+        }
+        if kind == .consumable {
+            entitlement.quantity = valid.reduce(0) { $0.addingWithoutOverflow($1.quantity) }
+        }
+        return entitlement
+    }
+}
+
+/// The transactions of one original transaction id, judged at one time.
+private struct Subscription {
+    let transactions: [TransactionFact]
+    let renewal: RenewalFact?
+    let now: Moment
+
+    /// One for each product that has begun.
+    var entitlements: [Entitlement] {
+        let current = current
+        // Without one that gives access, the last one that began says why not.
+        let last = current ?? begun.max { $0.isBefore($1) }
+        let early = transactions.filter { !$0.hasBegun(at: now) && (begun.isEmpty || $0.key == current?.key) }
+        return Dictionary(grouping: begun + early, by: \.productID).values.compactMap { facts in
+            guard let latest = facts.max(by: { $0.isBefore($1) }), let expires = latest.expiresDate else { return nil }
+            if let current, current.productID == latest.productID {
+                return entitlement(of: current, .active, until: paidUntil(current))
+            }
+            if let revocation = latest.revocation(at: now) {
+                return entitlement(of: latest, revocation.status, until: min(revocation.date, expires))
+            }
+            guard current == nil, let last, last.key == latest.key, !latest.isUpgraded else {
+                // Another product of the group came after it. If that is not known yet, it had come by `signedDate`.
+                let replaced = begun.filter { latest.isBefore($0) }.map(\.purchaseDate).min() ?? latest.signedDate
+                return entitlement(of: latest, .expired, until: min(replaced, expires))
+            }
+            return afterExpiry(latest, expired: expires)
+        }
+    }
+
+    private var begun: [TransactionFact] { transactions.filter { $0.hasBegun(at: now) } }
+
+    /// The transaction that gives access now: of those that are paid, not given back and not over, the one bought last. A
+    /// renewal may be charged, and signed, a day before its period begins: until then the one before it counts, unless
+    /// there is none.
+    private var current: TransactionFact? {
+        let valid = transactions.filter { fact in
+            guard let expires = fact.expiresDate else { return false }
+            return expires > now && !fact.isUpgraded && fact.revocation(at: now) == nil
+        }
+        let begun = valid.filter { $0.hasBegun(at: now) }
+        return (begun.isEmpty ? valid : begun).max { $0.isBefore($1) }
+    }
+
+    /// With the renewal of the same product that is already paid, if there is one.
+    private func paidUntil(_ current: TransactionFact) -> Moment? {
+        transactions.filter { fact in
+            fact.productID == current.productID && !fact.isUpgraded && fact.revocation(at: now) == nil
+        }.compactMap(\.expiresDate).max()
+    }
+
+    /// The last period is over, nobody gave it back and nothing replaced it.
+    private func afterExpiry(_ latest: TransactionFact, expired: Moment) -> Entitlement {
+        guard let renewal = renewal(after: latest), renewal.isInBillingRetry else {
+            return entitlement(of: latest, .expired, until: expired)
+        }
+        if let grace = renewal.gracePeriodExpiresDate, grace > now {
+            return entitlement(of: latest, .grace, until: grace)
+        }
+        let retryEnds = expired.advanced(bySeconds: PurchaseFacts.billingRetryDays * 86_400)
+        let accessEnded = max(expired, renewal.gracePeriodExpiresDate ?? expired)
+        return entitlement(of: latest, now < retryEnds ? .billingRetry : .expired, until: accessEnded)
+    }
+
+    /// The renewal information, unless it is about the period before: what was true of that says nothing. A renewal may be
+    /// charged up to a day before its period begins, and what Apple signs with it is older than the period.
+    private func renewal(after fact: TransactionFact) -> RenewalFact? {
+        guard let renewal else { return nil }
+        if renewal.signedDate >= fact.purchaseDate { return renewal }
+        let isOfEarlyCharge =
+            renewal.signedDate >= fact.purchaseDate.advanced(bySeconds: -86_400)
+            && !renewal.isInBillingRetry && renewal.autoRenewProductID == fact.productID
+        return isOfEarlyCharge ? renewal : nil
+    }
+
+    private func entitlement(
+        of fact: TransactionFact, _ status: Entitlement.Status, until accessEnds: Moment?
+    ) -> Entitlement {
+        var entitlement = Entitlement(fact, kind: .autoRenewable, status: status, accessEnds: accessEnds)
+        // What has ended for good does not renew.
+        if [.active, .grace, .billingRetry].contains(status), let renewal = renewal(after: fact) {
+            entitlement.autoRenews = renewal.autoRenews
+            if renewal.autoRenews, renewal.autoRenewProductID != fact.productID {
+                entitlement.renewsToProductID = renewal.autoRenewProductID
+            }
+        }
+        return entitlement
+    }
+}
+
+extension TransactionFact {
+    /// The order of purchases; the last part makes it total.
+    fileprivate func isBefore(_ other: TransactionFact) -> Bool {
+        if purchaseDate != other.purchaseDate { return purchaseDate < other.purchaseDate }
+        let (mine, others) = (expiresDate ?? purchaseDate, other.expiresDate ?? other.purchaseDate)
+        return mine != others ? mine < others : transactionID < other.transactionID
+    }
+
+    /// Whether its period has begun. Apple signed it at `signedDate`, so it has begun if it had then: this server's clock
+    /// may be a little behind Apple's.
+    fileprivate func hasBegun(at now: Moment) -> Bool { purchaseDate <= max(now, signedDate) }
+
+    /// The revocation, if it is not in the future.
+    fileprivate func revocation(at now: Moment) -> Revocation? {
+        revocation.flatMap { $0.date <= max(now, signedDate) ? $0 : nil }
+    }
+}
+
+extension TransactionFact.Revocation {
+    fileprivate var status: Entitlement.Status { kind == .refund ? .refunded : .revoked }
+}
+
+extension Entitlement {
+    fileprivate init(_ fact: TransactionFact, kind: TransactionFact.Kind, status: Status, accessEnds: Moment?) {
+        self.init(
+            environment: fact.environment, bundleID: fact.bundleID, subscriptionGroupID: fact.subscriptionGroupID,
+            productID: fact.productID, kind: kind, status: status, accessEnds: accessEnds,
+            purchaseDate: fact.purchaseDate, autoRenews: nil, renewsToProductID: nil, ownership: fact.ownership,
+            offer: fact.offer, quantity: 1, transactionID: fact.transactionID,
+            originalTransactionID: fact.originalTransactionID)
+    }
+
+    /// For the driver; total, so that no order of looking at them matters.
+    fileprivate func isBetter(than other: Entitlement) -> Bool {
+        if status.rank != other.status.rank { return status.rank < other.status.rank }
+        let (mine, others) = (
+            accessEnds?.millisecondsSinceEpoch ?? .max, other.accessEnds?.millisecondsSinceEpoch ?? .max
+        )
+        return mine != others ? mine > others : originalTransactionID < other.originalTransactionID
+    }
+}
+
+private struct ProductKey: Hashable {
+    var environment: AppStoreEnvironment
+    var bundleID: String
+    var productID: String
+}
+
+private struct EntitlementKey: Hashable, Comparable {
+    private let parts: [String]
+
+    init(_ entitlement: Entitlement) {
+        parts = [
+            entitlement.environment.rawValue, entitlement.bundleID, entitlement.subscriptionGroupID ?? "",
+            entitlement.productID,
+        ]
+    }
+
+    static func < (one: Self, other: Self) -> Bool { one.parts.lexicographicallyPrecedes(other.parts) }
+}
+
+extension Int64 {
+    /// Saturates.
+    fileprivate func addingWithoutOverflow(_ other: Int64) -> Int64 {
+        let (sum, overflow) = addingReportingOverflow(other)
+        return overflow ? .max : sum
+    }
+}

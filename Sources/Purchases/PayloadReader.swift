@@ -1,0 +1,100 @@
+// Members of an App Store payload by name and type. Only members that decide something are read; all others stay in the
+// stored bytes. A member that is `null` is taken for absent.
+
+package import JourneyModel
+
+package struct PayloadReader: Hashable, Sendable {
+    /// Apple's identifiers have at most 64 characters, product and bundle ids at most 255.
+    static let textBytesMax = 255
+
+    private let json: JSONValue
+
+    package init(_ json: JSONValue) {
+        self.json = json
+    }
+
+    private subscript(name: String) -> JSONValue? {
+        guard let value = json[name], value != .null else { return nil }
+        return value
+    }
+
+    /// Printable ASCII without spaces, 1 to 255 characters.
+    package func optionalText(_ name: String) throws(PurchaseRefusal) -> String? {
+        guard let value = self[name] else { return nil }
+        guard case .string(let text) = value, (1...Self.textBytesMax).contains(text.utf8.count),
+            text.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
+        else { throw .wrongClaims }
+        return text
+    }
+
+    package func text(_ name: String) throws(PurchaseRefusal) -> String {
+        guard let text = try optionalText(name) else { throw .wrongClaims }
+        return text
+    }
+
+    /// Any string, up to 64 KiB with the token around it: a JWS inside of the payload.
+    package func optionalToken(_ name: String) throws(PurchaseRefusal) -> String? {
+        guard let value = self[name] else { return nil }
+        guard case .string(let text) = value else { throw .wrongClaims }
+        return text
+    }
+
+    /// Type names such as "Auto-Renewable Subscription" have spaces.
+    package func phrase(_ name: String) throws(PurchaseRefusal) -> String {
+        guard case .string(let text) = self[name], (1...Self.textBytesMax).contains(text.utf8.count) else {
+            throw .wrongClaims
+        }
+        return text
+    }
+
+    package func optionalInteger(_ name: String) throws(PurchaseRefusal) -> Int64? {
+        guard let value = self[name] else { return nil }
+        guard case .number(let text) = value, let number = Int64(text) else { throw .wrongClaims }
+        return number
+    }
+
+    /// Milliseconds since 1970, up to the end of the year 9999.
+    package func optionalMoment(_ name: String) throws(PurchaseRefusal) -> Moment? {
+        guard let number = try optionalInteger(name) else { return nil }
+        guard (0...253_402_300_799_999).contains(number) else { throw .wrongClaims }
+        return Moment(millisecondsSinceEpoch: number)
+    }
+
+    package func moment(_ name: String) throws(PurchaseRefusal) -> Moment {
+        guard let moment = try optionalMoment(name) else { throw .wrongClaims }
+        return moment
+    }
+
+    /// Absent is false.
+    package func flag(_ name: String) throws(PurchaseRefusal) -> Bool {
+        guard let value = self[name] else { return false }
+        guard case .bool(let flag) = value else { throw .wrongClaims }
+        return flag
+    }
+
+    package func environment(_ name: String = "environment") throws(PurchaseRefusal) -> AppStoreEnvironment {
+        guard let environment = AppStoreEnvironment(rawValue: try text(name)) else { throw .wrongEnvironment }
+        return environment
+    }
+
+    package func optionalObject(_ name: String) throws(PurchaseRefusal) -> PayloadReader? {
+        guard let value = self[name] else { return nil }
+        guard case .object = value else { throw .wrongClaims }
+        return PayloadReader(value)
+    }
+
+    /// A UUID in lower case, which is how this server writes them; Apple writes both.
+    package func optionalUUID(_ name: String) throws(PurchaseRefusal) -> String? {
+        guard let text = try optionalText(name)?.lowercased() else { return nil }
+        let bytes = Array(text.utf8)
+        let isUUID =
+            bytes.count == 36
+            && bytes.indices.allSatisfy { index in
+                [8, 13, 18, 23].contains(index)
+                    ? bytes[index] == UInt8(ascii: "-")
+                    : (0x30...0x39).contains(bytes[index]) || (0x61...0x66).contains(bytes[index])
+            }
+        guard isUUID else { throw .wrongClaims }
+        return text
+    }
+}

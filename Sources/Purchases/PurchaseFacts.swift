@@ -1,0 +1,67 @@
+// All that Apple signed about one driver's purchases, as a set in which the newest fact about each thing stays. Adding is
+// commutative, associative and idempotent, so that the order, repetition and delay of arrival cannot matter.
+
+/// Which transaction a fact is about. Apple's numbers are unique within an environment only.
+package struct TransactionKey: Hashable, Sendable, Comparable {
+    package var environment: AppStoreEnvironment
+    package var transactionID: String
+
+    package static func < (one: Self, other: Self) -> Bool {
+        (one.environment.rawValue, one.transactionID) < (other.environment.rawValue, other.transactionID)
+    }
+}
+
+/// Which subscription: of one buyer, in one group, through all renewals, upgrades and downgrades.
+package struct SubscriptionKey: Hashable, Sendable {
+    package var environment: AppStoreEnvironment
+    package var originalTransactionID: String
+}
+
+extension TransactionFact {
+    package var key: TransactionKey { TransactionKey(environment: environment, transactionID: transactionID) }
+
+    package var subscription: SubscriptionKey {
+        SubscriptionKey(environment: environment, originalTransactionID: originalTransactionID)
+    }
+
+    /// Whether this replaces `other`, a fact with the same key. Two different facts of one millisecond are ordered by
+    /// their bytes: which one wins is arbitrary, that it is always the same one is not.
+    package func isNewer(than other: TransactionFact) -> Bool {
+        signedDate != other.signedDate
+            ? signedDate > other.signedDate : other.payload.lexicographicallyPrecedes(payload)
+    }
+}
+
+extension RenewalFact {
+    package var key: SubscriptionKey {
+        SubscriptionKey(environment: environment, originalTransactionID: originalTransactionID)
+    }
+
+    /// As `TransactionFact.isNewer`.
+    package func isNewer(than other: RenewalFact) -> Bool {
+        signedDate != other.signedDate
+            ? signedDate > other.signedDate : other.payload.lexicographicallyPrecedes(payload)
+    }
+}
+
+package struct PurchaseFacts: Hashable, Sendable {
+    package private(set) var transactions: [TransactionKey: TransactionFact] = [:]
+    package private(set) var renewals: [SubscriptionKey: RenewalFact] = [:]
+
+    package init() {}
+
+    /// Returns whether it was news: false for a repeat, and for what a newer fact has replaced.
+    @discardableResult
+    package mutating func add(_ fact: TransactionFact) -> Bool {
+        if let known = transactions[fact.key], !fact.isNewer(than: known) { return false }
+        transactions[fact.key] = fact
+        return true
+    }
+
+    @discardableResult
+    package mutating func add(_ fact: RenewalFact) -> Bool {
+        if let known = renewals[fact.key], !fact.isNewer(than: known) { return false }
+        renewals[fact.key] = fact
+        return true
+    }
+}

@@ -1,0 +1,31 @@
+/// Why signed App Store data is not accepted. A reason for logs and operators: a client only learns that it was refused,
+/// because the difference between the reasons is of use to a forger and to nobody else.
+package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
+    /// No compact JWS, longer than the limit, or a payload that is no JSON object.
+    case malformed
+    /// `alg` is not ES256, or there are extensions that must be understood (`crit`).
+    case wrongAlgorithm = "wrong_algorithm"
+    /// `x5c` is not exactly three DER certificates.
+    case wrongChain = "wrong_chain"
+    /// The third certificate is not, byte for byte, a pinned root.
+    case untrustedRoot = "untrusted_root"
+    /// The leaf or the intermediate lacks the extension by which Apple marks certificates for the App Store.
+    case missingMarker = "missing_marker"
+    /// A certificate that its issuer did not sign, must not have signed, or whose key is not P-256.
+    case wrongCertificate = "wrong_certificate"
+    /// A certificate was not valid at `signedDate`.
+    case expiredCertificate = "expired_certificate"
+    case wrongSignature = "wrong_signature"
+    /// `signedDate` is further ahead of this server's clock than `AppStoreVerifier.clockSkewSecondsMax`: one of the two
+    /// clocks is wrong, so this is temporary.
+    case signedInFuture = "signed_in_future"
+    /// A payload member is missing, or has a type or value that Apple does not document.
+    case wrongClaims = "wrong_claims"
+    case wrongBundle = "wrong_bundle"
+    /// A production notification whose `appAppleId` is not the configured one, or for which none is configured.
+    case wrongApp = "wrong_app"
+    /// An environment that this server does not accept, or another one than the enclosing notification has.
+    case wrongEnvironment = "wrong_environment"
+    /// Renewal information about another subscription than the transaction beside it.
+    case otherSubscription = "other_subscription"
+}

@@ -1,0 +1,58 @@
+// A JWS of the App Store with its header and payload read: `signedPayload` of a notification, `signedTransactionInfo`,
+// `signedRenewalInfo`. Not verified: `AppStoreVerifier` does that.
+
+package import Crypto
+import Foundation
+package import Identity
+package import JourneyModel
+
+package struct SignedPayload: Sendable {
+    /// A notification with transaction and renewal has about 20 kB, of which most is three copies of the certificates,
+    /// base64 in base64. Checked before anything is parsed.
+    package static let bytesMax = 65_536
+
+    package let jws: CompactJWS
+    /// A JSON object.
+    package let claims: PayloadReader
+    /// Milliseconds since 1970 by Apple's clock, when Apple signed this.
+    package let signedDate: Moment
+
+    /// The bytes of the claims, as they were signed.
+    package var payload: [UInt8] { jws.payload }
+
+    /// Reads form and payload; throws `malformed` or, without a usable `signedDate`, `wrongClaims`.
+    package init(_ text: String) throws(PurchaseRefusal) {
+        guard let jws = CompactJWS(text, bytesMax: Self.bytesMax), let json = try? JSONValue.parse(jws.payload),
+            case .object = json
+        else { throw .malformed }
+        self.jws = jws
+        claims = PayloadReader(json)
+        signedDate = try claims.moment("signedDate")
+    }
+
+    /// `x5c` of the header: DER, the leaf first. Throws `wrongAlgorithm`, or `wrongChain` when there are not exactly
+    /// three, each in the one base64 spelling of its bytes.
+    package func certificates() throws(PurchaseRefusal) -> [[UInt8]] {
+        // Whatever the key is (RFC 8725, section 3.1).
+        guard jws.header["alg"] == .string("ES256"), jws.header["crit"] == nil else { throw .wrongAlgorithm }
+        guard case .array(let elements) = jws.header["x5c"], elements.count == CertificateChain.certificateCount else {
+            throw .wrongChain
+        }
+        let certificates = elements.compactMap { element -> [UInt8]? in
+            guard case .string(let text) = element, let bytes = Data(base64Encoded: text), !bytes.isEmpty,
+                bytes.base64EncodedString() == text
+            else { return nil }
+            return Array(bytes)
+        }
+        guard certificates.count == elements.count else { throw .wrongChain }
+        return certificates
+    }
+
+    /// Whether `key` made the signature: 64 bytes, `r` and `s` (RFC 7518, section 3.4).
+    package func isSigned(by key: P256.Signing.PublicKey) -> Bool {
+        guard jws.signature.count == 64,
+            let signature = try? P256.Signing.ECDSASignature(rawRepresentation: jws.signature)
+        else { return false }
+        return key.isValidSignature(signature, for: jws.signingInput)
+    }
+}

@@ -1,0 +1,56 @@
+// An App Store Server Notification, version 2 (responseBodyV2DecodedPayload), verified. The entitlement follows from the
+// signed transaction and renewal inside; type and subtype say why Apple sent them now.
+
+package import JourneyModel
+
+package struct StoreNotification: Hashable, Sendable {
+    /// A UUID in lower case; the same when Apple sends the notification again.
+    package var notificationUUID: String
+    /// As Apple wrote it, also when this release does not know it (`NotificationTypes`).
+    package var type: String
+    package var subtype: String?
+    package var environment: AppStoreEnvironment
+    package var bundleID: String
+    package var transaction: TransactionFact?
+    package var renewal: RenewalFact?
+    package var signedDate: Moment
+    /// JSON, as it was signed.
+    package var payload: [UInt8]
+}
+
+/// The members of a notification outside of the signed data in it.
+package struct NotificationEnvelope: Sendable {
+    package var notificationUUID: String
+    var type: String
+    var subtype: String?
+    var environment: AppStoreEnvironment
+    var bundleID: String
+    var appAppleID: Int64?
+    var signedTransaction: String?
+    var signedRenewal: String?
+
+    /// Exactly one of four objects says which app it is about.
+    package init(_ claims: PayloadReader) throws(PurchaseRefusal) {
+        guard let uuid = try claims.optionalUUID("notificationUUID") else { throw .wrongClaims }
+        notificationUUID = uuid
+        type = try claims.text("notificationType")
+        subtype = try claims.optionalText("subtype")
+
+        let data = try claims.optionalObject("data")
+        let token = try claims.optionalObject("externalPurchaseToken")
+        let candidates = [data, token, try claims.optionalObject("summary"), try claims.optionalObject("appData")]
+        let present = candidates.compactMap { $0 }
+        guard present.count == 1, let object = present.first else { throw .wrongClaims }
+
+        bundleID = try object.text("bundleId")
+        appAppleID = try object.optionalInteger("appAppleId")
+        if token != nil {
+            // The only object without `environment`; Apple's own library tells by this prefix.
+            environment = try object.text("externalPurchaseId").hasPrefix("SANDBOX") ? .sandbox : .production
+        } else {
+            environment = try object.environment()
+        }
+        signedTransaction = try data?.optionalToken("signedTransactionInfo")
+        signedRenewal = try data?.optionalToken("signedRenewalInfo")
+    }
+}

@@ -1,0 +1,116 @@
+// What Apple signed about one transaction (JWSTransactionDecodedPayload). A fact never changes; a later one about the same
+// transaction replaces it.
+
+package import JourneyModel
+
+package struct TransactionFact: Hashable, Sendable {
+    package enum Kind: String, Hashable, Sendable, CaseIterable {
+        case autoRenewable = "Auto-Renewable Subscription"
+        case nonRenewing = "Non-Renewing Subscription"
+        case nonConsumable = "Non-Consumable"
+        case consumable = "Consumable"
+    }
+
+    package enum Ownership: String, Hashable, Sendable, CaseIterable {
+        case purchased = "PURCHASED"
+        case familyShared = "FAMILY_SHARED"
+    }
+
+    package struct Revocation: Hashable, Sendable {
+        package enum Kind: Hashable, Sendable {
+            /// Apple gave the money back, wholly or in part.
+            case refund
+            /// No longer shared by the family member who pays.
+            case familySharing
+        }
+
+        package var date: Moment
+        package var kind: Kind
+    }
+
+    /// An offer that the price of this transaction came from.
+    package struct Offer: Hashable, Sendable {
+        /// 1 introductory, 2 promotional, 3 offer code, 4 win-back; others as Apple adds them.
+        package var type: Int64
+        package var identifier: String?
+    }
+
+    package var environment: AppStoreEnvironment
+    package var bundleID: String
+    package var transactionID: String
+    /// The same for all transactions of a subscription, and for a restored purchase.
+    package var originalTransactionID: String
+    package var productID: String
+    /// Nil for a type that this release does not know: stored, and nobody is entitled by it.
+    package var kind: Kind?
+    /// Of auto-renewable subscriptions only, and never nil there.
+    package var subscriptionGroupID: String?
+    package var purchaseDate: Moment
+    /// Never nil for auto-renewable subscriptions.
+    package var expiresDate: Moment?
+    /// 1 or more.
+    package var quantity: Int64
+    package var ownership: Ownership
+    /// The driver upgraded to another product of the group before this one expired.
+    package var isUpgraded: Bool
+    package var revocation: Revocation?
+    package var offer: Offer?
+    /// A UUID in lower case: whose purchase it is, if the app said so.
+    package var appAccountToken: String?
+    package var signedDate: Moment
+    /// JSON, as it was signed.
+    package var payload: [UInt8]
+}
+
+extension TransactionFact {
+    /// Throws `wrongClaims`, or `wrongEnvironment` for one that does not exist.
+    package init(_ signed: SignedPayload) throws(PurchaseRefusal) {
+        let claims = signed.claims
+        environment = try claims.environment()
+        bundleID = try claims.text("bundleId")
+        transactionID = try claims.text("transactionId")
+        originalTransactionID = try claims.text("originalTransactionId")
+        productID = try claims.text("productId")
+        kind = Kind(rawValue: try claims.phrase("type"))
+        subscriptionGroupID = try claims.optionalText("subscriptionGroupIdentifier")
+        purchaseDate = try claims.moment("purchaseDate")
+        expiresDate = try claims.optionalMoment("expiresDate")
+        quantity = try claims.optionalInteger("quantity") ?? 1
+        // Apple left it out before family sharing existed.
+        let ownership = try claims.optionalText("inAppOwnershipType") ?? Ownership.purchased.rawValue
+        guard let ownership = Ownership(rawValue: ownership), (1...1_000_000).contains(quantity) else {
+            throw .wrongClaims
+        }
+        self.ownership = ownership
+        isUpgraded = try claims.flag("isUpgraded")
+        revocation = try Self.revocation(in: claims, ownership: ownership)
+        offer =
+            if let type = try claims.optionalInteger("offerType") {
+                Offer(type: type, identifier: try claims.optionalIdentifier("offerIdentifier"))
+            } else { nil }
+        appAccountToken = try claims.optionalUUID("appAccountToken")
+        signedDate = signed.signedDate
+        payload = signed.payload
+        if kind == .autoRenewable {
+            guard subscriptionGroupID != nil, expiresDate != nil else { throw .wrongClaims }
+        }
+    }
+
+    private static func revocation(
+        in claims: PayloadReader, ownership: Ownership
+    ) throws(PurchaseRefusal) -> Revocation? {
+        let type = try claims.optionalText("revocationType")
+        guard let date = try claims.optionalMoment("revocationDate") else { return nil }
+        // `revocationType` exists since 2025. Before, a REVOKE could only concern what was shared.
+        let isFamily = type.map { $0 == "FAMILY_REVOKE" } ?? (ownership == .familyShared)
+        return Revocation(date: date, kind: isFamily ? .familySharing : .refund)
+    }
+}
+
+extension PayloadReader {
+    /// An offer's name is free text of the developer: kept when it is a string of a sensible length, else left out.
+    func optionalIdentifier(_ name: String) throws(PurchaseRefusal) -> String? {
+        guard let text = try optionalToken(name), (1...Self.textBytesMax).contains(text.utf8.count) else { return nil }
+        return text
+    }
+}

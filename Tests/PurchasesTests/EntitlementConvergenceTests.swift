@@ -1,0 +1,91 @@
+// The promise that the fold of purchases makes: whatever the order, repetition and delay of what Apple signed, one
+// entitlement, and the right one. DWELL_PURCHASE_YEARS=100000 for the long run; a failure names its seed, DWELL_PROPERTY_SEED
+// plays it.
+
+import JourneyModel
+import TestSupport
+import Testing
+
+@testable import Purchases
+
+@Suite struct EntitlementConvergenceTests {
+    private static let seeds = PropertyRun.seeds("DWELL_PURCHASE_YEARS", unlessSet: 2000)
+
+    @Test("A year's facts in any order, doubled and delayed: the same facts, and the same entitlements at any time")
+    func anyOrder() {
+        for seed in Self.seeds {
+            let store = SimulatedStore(seed: seed)
+            var random = SeededRandom(seed: ~seed)
+            let inOrder = PurchaseFacts(store.facts)
+            var arrived = PurchaseFacts()
+            for fact in Self.deliveries(of: store.facts, &random) { arrived.add(fact) }
+            guard arrived == inOrder else {
+                Issue.record("seed \(seed): the facts depend on the order of arrival")
+                return
+            }
+            for _ in 1...3 {
+                let time = hour(.random(in: -100...(450 * 24), using: &random))
+                guard arrived.entitlements(at: time) == inOrder.entitlements(at: time) else {
+                    Issue.record("seed \(seed): the entitlements depend on the order of arrival")
+                    return
+                }
+            }
+        }
+    }
+
+    @Test("After each step of the store, and until the next one, the facts say what the store knows")
+    func truth() {
+        for seed in Self.seeds {
+            let store = SimulatedStore(seed: seed)
+            var random = SeededRandom(seed: ~seed)
+            for (step, next) in zip(store.steps, store.steps.dropFirst().map(\.hour) + [Int.max]) {
+                // All of a year's steps would take quadratic time.
+                guard random.chance(1, in: 4) else { continue }
+                var facts = PurchaseFacts()
+                for fact in Self.deliveries(of: Array(store.facts.prefix(step.factCount)), &random) { facts.add(fact) }
+                let first = hour(step.hour).advanced(bySeconds: 1)
+                let last = next == .max ? first : hour(next).advanced(bySeconds: -1)
+                for time in [first, last] where time >= first {
+                    let found = Dictionary(
+                        facts.entitlements(at: time).map {
+                            ($0.productID, SimulatedStore.Truth(status: $0.status, accessEnds: $0.accessEnds))
+                        }, uniquingKeysWith: { one, _ in one })
+                    guard found == step.truth else {
+                        Issue.record(
+                            "seed \(seed), hour \(step.hour) and \(time): \(found), but it is \(step.truth)")
+                        return
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("The simulated years reach every status, and both kinds of revocation")
+    func coverage() {
+        var statuses: Set<Entitlement.Status> = []
+        var upgrades = 0
+        var earlyCharges = 0
+        var silentEnds = 0
+        for seed in UInt64(1)...300 {
+            let store = SimulatedStore(seed: seed)
+            statuses.formUnion(store.steps.flatMap { $0.truth.values.map(\.status) })
+            for case .transaction(let fact) in store.facts {
+                upgrades += fact.isUpgraded ? 1 : 0
+                earlyCharges += fact.signedDate < fact.purchaseDate ? 1 : 0
+            }
+            for (step, next) in zip(store.steps, store.steps.dropFirst()) where step.factCount == next.factCount {
+                silentEnds += 1
+            }
+        }
+        #expect(statuses == Set(Entitlement.Status.allCases))
+        #expect(upgrades > 10)
+        #expect(earlyCharges > 10)
+        #expect(silentEnds > 10)
+    }
+
+    /// In random order, some up to three times.
+    private static func deliveries(of facts: [SignedFact], _ random: inout SeededRandom) -> [SignedFact] {
+        let repeats = facts.filter { _ in random.chance(1, in: 4) }
+        return (facts + repeats + repeats.prefix(2)).shuffled(using: &random)
+    }
+}

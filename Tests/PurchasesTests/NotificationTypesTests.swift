@@ -1,0 +1,38 @@
+// The table of notification types, against Apple's list.
+
+import Testing
+
+@testable import Purchases
+
+@Suite struct NotificationTypesTests {
+    @Test("Every documented type and subtype has its row, once")
+    func complete() {
+        let pairs = NotificationTypes.rows.map { "\($0.type)/\($0.subtype ?? "-")" }
+        #expect(Set(pairs).count == pairs.count)
+        #expect(
+            Set(NotificationTypes.rows.map(\.type)) == [
+                "CONSUMPTION_REQUEST", "DID_CHANGE_RENEWAL_PREF", "DID_CHANGE_RENEWAL_STATUS", "DID_FAIL_TO_RENEW",
+                "DID_RENEW", "EXPIRED", "EXTERNAL_PURCHASE_TOKEN", "GRACE_PERIOD_EXPIRED", "METADATA_UPDATE",
+                "MIGRATION", "OFFER_REDEEMED", "ONE_TIME_CHARGE", "PRICE_CHANGE", "PRICE_INCREASE", "REFUND",
+                "REFUND_DECLINED", "REFUND_REVERSED", "RENEWAL_EXTENDED", "RENEWAL_EXTENSION", "RESCIND_CONSENT",
+                "REVOKE", "SUBSCRIBED", "TEST",
+            ])
+        #expect(
+            Set(NotificationTypes.rows.compactMap(\.subtype)) == [
+                "ACCEPTED", "ACTIVE_TOKEN_REMINDER", "AUTO_RENEW_DISABLED", "AUTO_RENEW_ENABLED", "BILLING_RECOVERY",
+                "BILLING_RETRY", "CREATED", "DOWNGRADE", "FAILURE", "GRACE_PERIOD", "INITIAL_BUY", "PENDING",
+                "PRICE_INCREASE", "PRODUCT_NOT_FOR_SALE", "RESUBSCRIBE", "SUMMARY", "UNREPORTED", "UPGRADE",
+                "VOLUNTARY",
+            ])
+        #expect(NotificationTypes.rows.allSatisfy { $0.meaning.hasSuffix(".") })
+    }
+
+    @Test("A pair is found; an unknown one is not")
+    func lookup() {
+        #expect(NotificationTypes.row(type: "DID_RENEW", subtype: "BILLING_RECOVERY")?.object == .data)
+        #expect(NotificationTypes.row(type: "RENEWAL_EXTENSION", subtype: "SUMMARY")?.object == .summary)
+        #expect(NotificationTypes.row(type: "RESCIND_CONSENT", subtype: nil)?.object == .appData)
+        #expect(NotificationTypes.row(type: "DID_RENEW", subtype: "UPGRADE") == nil)
+        #expect(NotificationTypes.row(type: "FROM_THE_FUTURE", subtype: nil) == nil)
+    }
+}
