@@ -1,4 +1,4 @@
-// Swift cannot call functions with a variable number of arguments: one wrapper for each type of value.
+// Swift cannot call variadic functions: one wrapper for each type of value.
 #include <curl/curl.h>
 
 static inline CURLcode curl_shim_set_long(CURL *handle, CURLoption option, long value) {

@@ -1,4 +1,4 @@
-// A switch of the whole library that Swift cannot turn: sqlite3_config takes variable arguments.
+// A switch of the whole library that cannot be set from Swift: sqlite3_config takes variable arguments.
 
 #include "CSQLiteVFS.h"
 #include <sqlite3.h>

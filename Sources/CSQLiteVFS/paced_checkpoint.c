@@ -1,8 +1,9 @@
-// A layer between SQLite and the database file of a connection that only copies the WAL, https://www.sqlite.org/vfs.html.
-// A checkpoint writes all its pages and then syncs once (wal.c, walCheckpoint), and that sync fills the disk's line: the
-// commit that comes meanwhile waits behind some thousand pages. Here it waits behind a step of them.
+// A layer between SQLite and the database file of a connection that only runs checkpoints,
+// https://www.sqlite.org/vfs.html. A checkpoint writes all its pages and then syncs once (wal.c, walCheckpoint),
+// and that sync fills the disk's queue: a concurrent commit waits behind some thousand pages. With this layer it
+// waits behind one step of them.
 //
-// More syncs than SQLite asks for change nothing of what it promises; the last one is still its own.
+// More syncs than SQLite requires do not weaken its guarantees; the last one is still its own.
 
 #include "CSQLiteVFS.h"
 
@@ -42,7 +43,7 @@ static int stepped_write(sqlite3_file *file, const void *bytes, int count, sqlit
     return SQLITE_OK;
 }
 
-// SQLite's own, at the end: what is written after it is another checkpoint's first step.
+// SQLite's own sync, at the end: the next write begins another checkpoint's first step.
 static int stepped_sync(sqlite3_file *file, int flags) {
     struct stepped *stepped = stepped_of(file);
     stepped->written = 0;

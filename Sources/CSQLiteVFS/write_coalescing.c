@@ -1,24 +1,25 @@
-// A layer between SQLite and the files of one connection, https://www.sqlite.org/vfs.html. A commit writes the header
-// of a frame and its page, of the next frame and its page, and so on, each in a call of its own (wal.c,
+// A layer between SQLite and the files of one connection, https://www.sqlite.org/vfs.html. A commit writes the
+// header of a frame and its page, of the next frame and its page, and so on, each in a separate call (wal.c,
 // walWriteOneFrame), and then syncs. Here they are one write, in the same order.
 //
-// Why nobody can tell the difference:
+// Why the difference is not observable:
 //
-// - A sync writes first what is held back. With synchronous=FULL every commit syncs before it is shown to other
-//   connections, so that what they may read is in the file, and on the disk.
-// - Without that sync, SQLite shows a commit with a barrier on the shared memory between the two copies of the WAL
-//   index's header (walIndexWriteHdr): readers wait for both to be equal. The barrier writes too.
-// - Frames of a transaction that is larger than the cache, or is rolled back, are shown to nobody. They are written
-//   before the connection gives up its right to write the WAL, since others may write to the same place after that.
-// - Reads of the file, its size and everything else that is asked about it come after what is held back.
+// - A sync first writes what is held back. With synchronous=FULL every commit syncs before other connections can
+//   see it, so that what they may read is in the file, and on the disk.
+// - Without that sync, SQLite publishes a commit with a barrier on the shared memory between the two copies of the
+//   WAL index's header (walIndexWriteHdr): readers wait for both to be equal. The barrier writes too.
+// - Frames of a transaction that is larger than the cache, or is rolled back, are not visible to others. They are
+//   written before the connection releases its write lock on the WAL, since others may write to the same place
+//   after that.
+// - Reads of the file, of its size and of everything else about it first write what is held back.
 //
-// A write that fails is told to the call that found out, which for a commit is its sync, as SQLITE_FULL or
-// SQLITE_IOERR_WRITE, and what was held back is dropped: SQLite takes the transaction back.
+// A failed write is reported by the call that caused it, which for a commit is its sync, as SQLITE_FULL or
+// SQLITE_IOERR_WRITE, and what was held back is dropped: SQLite rolls the transaction back.
 //
-// A sync takes twice as long when the file has grown since the last: the file system then has its own journal to write,
-// and waits for whatever else is in it. So the file grows by many frames at a time, with zeros: a frame of zeros is no
-// frame (https://www.sqlite.org/walformat.html), any more than what is left of a WAL that was begun anew. They are
-// written past the end of the file only, and only by who may write the WAL.
+// A sync takes twice as long when the file has grown since the last one: the file system then must write its own
+// journal, and waits for whatever else is in it. So the file grows by many frames at a time, with zeros: a frame of
+// zeros is invalid (https://www.sqlite.org/walformat.html), like the remains of a WAL that was reset. Zeros are
+// written past the end of the file only, and only under the WAL's write lock.
 
 #include "CSQLiteVFS.h"
 
@@ -28,9 +29,9 @@
 
 // SQLite's own layer counts the bytes of one write modulo 128 KiB (os_unix.c, seekAndWriteFd).
 enum { HELD_MAX = 120 * 1024 };
-// The file grows by so much. With less, more syncs are slow; with more, a slow one is slower.
+// The file grows by this much. With less, more syncs are slow; with more, a slow one is slower.
 enum { GROWTH = 512 * 1024 };
-// The lock of the one that writes the WAL (https://www.sqlite.org/walformat.html, "WAL locks").
+// The WAL's write lock (https://www.sqlite.org/walformat.html, "WAL locks").
 enum { WRITE_LOCK = 0 };
 
 struct database;
@@ -41,9 +42,9 @@ struct write_ahead_log {
     const sqlite3_io_methods *below;
     sqlite3_file *file;
     struct database *database;
-    // Of a write that nobody could be told of; repeated from then on.
+    // Result of a failed write that could not be reported; returned from then on.
     int failure;
-    // The file is as long as that, or was when this connection last looked.
+    // The length of the file when this connection last looked, or longer.
     sqlite3_int64 end;
     sqlite3_int64 place;
     int held;
@@ -60,13 +61,13 @@ struct database {
 static struct write_ahead_log *log_of(sqlite3_file *file) { return (struct write_ahead_log *)file->pMethods; }
 static struct database *database_of(sqlite3_file *file) { return (struct database *)file->pMethods; }
 
-// A failure is nobody's: the frames are there, and the file is shorter than it could be.
+// A failure is ignored: the frames are written, and the file is only shorter than it could be.
 static void grow(struct write_ahead_log *log, sqlite3_int64 written) {
     static const unsigned char zeros[HELD_MAX];
     sqlite3_int64 place = 0;
     if (log->below->xFileSize(log->file, &place) != SQLITE_OK) return;
     log->end = place;
-    // Made longer by another connection.
+    // Another connection has extended it.
     if (place > written) return;
     log->end = (written / GROWTH + 1) * GROWTH;
     while (place < log->end) {
@@ -145,11 +146,11 @@ static int log_close(sqlite3_file *file) {
 
 // MARK: The database file
 
-// The locks are asked for and given up through the database file.
+// SQLite acquires and releases the locks through the database file.
 static int database_lock(sqlite3_file *file, int place, int count, int flags) {
     struct database *database = database_of(file);
     const int gives_up = SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE;
-    // What fails here was shown to nobody.
+    // Frames that fail here were not visible to others.
     if (database->log && place == WRITE_LOCK && (flags & gives_up) == gives_up) (void)write_held(database->log);
     return database->below->xShmLock(file, place, count, flags);
 }
@@ -169,7 +170,7 @@ static int database_close(sqlite3_file *file) {
     return closed;
 }
 
-// MARK: In between
+// MARK: Installing
 
 int dwell_join_log_writes(struct sqlite3 *connection) {
     sqlite3_file *file = NULL, *log_file = NULL;

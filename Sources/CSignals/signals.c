@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 static const int signals[] = {SIGHUP, SIGINT, SIGTERM};
-// A byte for each signal that came: reading end, writing end. -1: not held.
+// A pipe with one byte for each received signal: reading end, writing end. -1: not held.
 static int channel[2] = {-1, -1};
 
-// Calls nothing but write(2), which may be called here (signal-safety(7)). The pipe is full after 65,536 signals that
-// nobody has read, and the thread that reads does nothing else.
+// Calls only write(2), which is async-signal-safe (signal-safety(7)). The pipe is full after 65,536 unread signals,
+// and the reading thread does nothing else.
 static void note(int number) {
     int saved = errno;
     unsigned char byte = (unsigned char)number;
@@ -38,7 +38,7 @@ void dwell_hold_signals(void) {
         return;
     }
     for (int end = 0; end < 2; end++) fcntl(channel[end], F_SETFD, FD_CLOEXEC);
-    // The one who writes must never wait.
+    // The signal handler must never block.
     fcntl(channel[1], F_SETFL, O_NONBLOCK);
     set_action(note);
 }
@@ -49,13 +49,13 @@ int dwell_next_signal(void) {
     unsigned char byte = 0;
     while (read(channel[0], &byte, 1) != 1) {
         if (errno == EINTR) continue;
-        // Without a channel signals have their default action, and there is nothing to wait for.
+        // Without the pipe, signals have their default action, and there is nothing to wait for.
         pause();
     }
     return byte;
 }
 
-// The test binary has this file too, and is to be ended by a signal as ever.
+// The test binary contains this file too, and must still be terminated by a signal.
 #if defined(__GLIBC__)
 static void hold_if_serving(int argc, char **argv, char **environment) {
     (void)environment;
@@ -63,7 +63,8 @@ static void hold_if_serving(int argc, char **argv, char **environment) {
 }
 
 // Called by the dynamic linker with main's arguments before the initializers of the libraries, which take tens of
-// milliseconds on a busy machine (System V ABI, "Initialization and Termination Functions"). Elsewhere main() does it.
+// milliseconds on a busy machine (System V ABI, "Initialization and Termination Functions"). On other platforms
+// main() does it.
 __attribute__((section(".preinit_array"), used)) static void (*const hold_early)(int, char **, char **) =
     hold_if_serving;
 #endif

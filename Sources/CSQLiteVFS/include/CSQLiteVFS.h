@@ -1,5 +1,5 @@
-// What SQLite writes to its WAL in two calls for each page, written in one call for many pages; what a checkpoint writes
-// to the database file in one go, written in steps; and SQLite's counting of its own memory, turned off.
+// Coalesces SQLite's writes to its WAL, two calls for each page, into one call for many pages; paces the writes of
+// a checkpoint to the database file; and turns off SQLite's memory statistics.
 #ifndef DWELL_CJOINEDWRITES_H
 #define DWELL_CJOINEDWRITES_H
 
@@ -7,24 +7,25 @@
 
 struct sqlite3;
 
-// From now on, writes of this connection to its WAL that follow each other are held back, and written together before
-// anything can depend on them: before a sync, a read, and whatever shows them to another connection. And the WAL grows
-// by half a mebibyte at a time, with zeros behind the last frame.
+// From now on, contiguous writes of this connection to its WAL are held back, and written together before anything
+// can depend on them: before a sync, a read, and whatever makes them visible to another connection. The WAL then
+// grows by half a mebibyte at a time, with zeros after the last frame.
 //
-// The database is in WAL mode, and no transaction is open. SQLITE_OK, or SQLite's result code. What happens when the
-// files are closed is taken care of.
+// The database must be in WAL mode, without an open transaction. Returns SQLITE_OK, or SQLite's result code.
+// Closing the files removes the layer.
 int dwell_join_log_writes(struct sqlite3 *connection);
 
-// From now on, after so many writes of this connection to the database file these are synced, and `after_step` is told
-// how long all of it took, and answers how many the next step of this checkpoint has. SQLite's checkpoint waits for it to
-// return. It and `context` must be there until the connection is closed.
+// From now on, after every `pages` writes of this connection to the database file these are synced, and
+// `after_step` is called with the duration of the step; it returns the number of writes in the next step of this
+// checkpoint. SQLite's checkpoint waits for it to return. It and `context` must be valid until the connection is
+// closed.
 //
-// SQLITE_OK, or SQLite's result code. What happens when the file is closed is taken care of.
+// Returns SQLITE_OK, or SQLite's result code. Closing the file removes the layer.
 int dwell_step_writes(
     struct sqlite3 *connection, int pages, int (*after_step)(void *context, uint64_t nanoseconds), void *context);
 
-// From now on SQLite does not count the memory that it asks for, which it does under a lock that all connections share.
-// Before the process first uses SQLite; SQLITE_MISUSE, and everything stays as it is, when that is over.
+// From now on SQLite does not count its memory, which it does under a lock that all connections share. Call it
+// before the process first uses SQLite; afterwards it returns SQLITE_MISUSE and changes nothing.
 int dwell_stop_memory_statistics(void);
 
 #endif
