@@ -1,8 +1,8 @@
-// Copies the WAL into the database file, on a connection of its own, while the writer goes on. SQLite's way is that the
-// commit which meets a long WAL copies it, while everybody waits: of all waits for an answer that was the longest.
+// Copies the WAL into the database file on a separate connection, while the writer continues. By default SQLite
+// copies it in the commit that finds a long WAL, while everyone waits: that was the longest of all response times.
 //
-// Only a WAL that is copied to its end is begun anew (https://www.sqlite.org/wal.html), and a writer that is never idle
-// always adds some more. So it is copied again and again, each time less; what is left then, the writer copies itself.
+// SQLite resets the WAL only when it is copied to its end (https://www.sqlite.org/wal.html), and a writer that is
+// never idle always adds more. So it is copied repeatedly, each time less; the writer copies the rest itself.
 
 internal import CSQLiteVFS
 internal import Dispatch
@@ -11,29 +11,30 @@ internal import GRDBSQLite
 internal import Synchronization
 
 final class Checkpointer: Sendable {
-    /// When, and how much of the disk's time. In pages of 4 KiB.
+    /// When to copy, and how much of the disk's time to use. In pages of 4 KiB.
     struct Pace: Hashable, Sendable {
-        /// In the WAL, from which on it is copied: 62 MiB. A page that was changed ten times since is copied once; and
-        /// it is what a start after a crash has to read.
+        /// WAL size from which on it is copied: 62 MiB. A page changed ten times meanwhile is copied once; and it
+        /// is what a start after a crash has to read.
         var pagesMin = 16_000
-        /// In the WAL, from which on haste is more than courtesy: it must not grow without end.
+        /// WAL size up to which the copying pauses for commits; above it it must hurry, so that the WAL does not
+        /// grow without end.
         var courteousUpTo = 24_000
-        /// Few enough for the writer to copy while everybody waits.
+        /// Few enough for the writer to copy while everyone waits.
         var restMax = 200
-        /// After so many times the writer copies whatever is left.
+        /// After this many passes the writer copies the rest, whatever its size.
         var passesMax = 8
-        /// Written and synced together; then a commit that waits for the disk has its turn.
+        /// Pages written and synced together; then a commit that waits for the disk gets its turn.
         var step: Int32 = 64
-        /// Of a pause after such a step, as a multiple of what the step took.
+        /// Length of the pause after such a step, as a multiple of the step's duration.
         var pause = 1.0
-        /// The same in haste, and without a pause.
+        /// Pages per step above `courteousUpTo`, without a pause.
         var hastyStep: Int32 = 512
     }
 
     private struct State: Sendable {
-        /// In the WAL, after the writer's last commit.
+        /// WAL size after the writer's last commit.
         var pages = 0
-        /// In the WAL, from which on it is copied the next time.
+        /// WAL size from which on it is copied next time.
         var next: Int
         var isCopying = false
         var owesRest = false
@@ -43,7 +44,7 @@ final class Checkpointer: Sendable {
     private let pace: Pace
     private let state: Mutex<State>
     private let queue: DatabaseQueue
-    /// Ends a pause. A signal that nobody waited for ends the next one.
+    /// Ends a pause. A signal without a waiter ends the next one.
     private let pauseIsOver = DispatchSemaphore(value: 0)
 
     init(path: String, pace: Pace = Pace()) throws {
@@ -53,7 +54,8 @@ final class Checkpointer: Sendable {
         configuration.label = "dwell.checkpoint"
         queue = try DatabaseQueue(path: path, configuration: configuration)
         try queue.inDatabase { db in
-            // Said and not left to how SQLite was compiled: a WAL that is begun anew before the file is synced is lost.
+            // Set explicitly and not left to SQLite's compile-time default: a WAL that is reset before the file is
+            // synced is lost.
             try db.execute(sql: "PRAGMA synchronous = FULL")
             // The first read opens the WAL.
             _ = try Row.fetchOne(db, sql: "SELECT 1 FROM sqlite_schema LIMIT 1")
@@ -65,7 +67,7 @@ final class Checkpointer: Sendable {
         guard let connection = db.sqliteConnection else {
             throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
         }
-        // Until `close()` the queue is this object's, and after that nothing is written.
+        // Until `close()` this object owns the queue, and after that nothing is written.
         let this = Unmanaged.passUnretained(self).toOpaque()
         let code = dwell_step_writes(
             connection, pace.step,
@@ -78,11 +80,11 @@ final class Checkpointer: Sendable {
 
     // MARK: The writer
 
-    /// To be told after each of the writer's commits how many pages the WAL has. True: what is left to copy is little,
-    /// and the writer is to do that now, before the WAL grows again.
+    /// Call after each of the writer's commits with the size of the WAL in pages. True: little is left to copy, and
+    /// the writer must do that now, before the WAL grows again.
     func logHas(pages: Int) -> Bool {
         let (isToStart, isRest) = state.withLock { state in
-            // Begun anew.
+            // The WAL was reset.
             if pages < state.pages { (state.next, state.owesRest) = (pace.pagesMin, false) }
             state.pages = pages
             if state.isClosed || state.isCopying { return (false, false) }
@@ -97,13 +99,13 @@ final class Checkpointer: Sendable {
         return isRest
     }
 
-    /// Somebody wants to cut the WAL, which nobody can while it is copied: stops that within a step.
+    /// The WAL is to be truncated, which is impossible while it is copied: stops copying within a step.
     func giveWay() {
         if state.withLock(\.isCopying) { stopCopying() }
     }
 
-    /// Stops what it is doing and closes its connection. To be called before the writer's is closed, so that the last
-    /// to close is one that copies all and removes the WAL. May be called again.
+    /// Stops copying and closes its connection. Must be called before the writer's is closed, so that the last
+    /// connection to close copies everything and removes the WAL. May be called again.
     func close() {
         let wasClosed = state.withLock { state in
             defer { state.isClosed = true }
@@ -128,7 +130,8 @@ final class Checkpointer: Sendable {
             var pages: Int32 = 0
             var copied: Int32 = 0
             let code = sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_PASSIVE, &pages, &copied)
-            // A reader needs what is behind it, the disk is full, or somebody wants the lock: later again.
+            // A reader needs what is behind it, the disk is full, or another connection holds the lock: try again
+            // later.
             isRestLeft = code == SQLITE_OK && copied == pages
             guard isRestLeft, state.withLock({ $0.pages - Int(pages) > pace.restMax && !$0.isClosed }) else { break }
         }
@@ -139,7 +142,7 @@ final class Checkpointer: Sendable {
         }
     }
 
-    /// Answers how many pages the next step has.
+    /// Returns the number of pages of the next step.
     private func pause(afterStepOf nanoseconds: UInt64) -> Int32 {
         let isCourteous = state.withLock { $0.pages < pace.courteousUpTo && !$0.isClosed }
         guard isCourteous else { return pace.hastyStep }

@@ -1,14 +1,14 @@
-// What is remembered of a driver's clocks, as the column `clock_memory` holds it beside `last_correction_ms`. In the
-// driver's row, because that is read and written with every event anyway.
+// The format of the column `clock_memory`, which stores a driver's clock memory together with `last_correction_ms`.
+// In the driver's row, because that is read and written with every event anyway.
 
 import JourneyModel
 
-/// One byte, 1 when a right clock was seen, then for each lone skew 17 bytes: skew and receive time in milliseconds,
-/// each as 8 bytes with the lowest first, and the count.
+/// One byte, 1 when a right clock was seen, then 17 bytes for each lone skew: skew and receive time in
+/// milliseconds, each as 8 bytes, lowest first, and the count.
 extension ClockMemory {
     private static let loneSkewBytes = 17
 
-    /// Nothing is remembered for bytes that are not of this form: a lost memory costs a correction, no event.
+    /// Bytes not in this format give an empty memory: a lost memory costs a correction, not an event.
     init(lastCorrectionMilliseconds: Int64?, bytes: [UInt8]) {
         self.init(lastCorrectionMilliseconds: lastCorrectionMilliseconds)
         let (count, rest) = (bytes.count - 1).quotientAndRemainder(dividingBy: Self.loneSkewBytes)

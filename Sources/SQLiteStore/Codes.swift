@@ -1,5 +1,5 @@
-// The small integers that stand for states, transitions, reasons and the like in the database. They are part of the schema:
-// a number that was given once is never given to anything else. The view event_timeline spells them out for people.
+// The small integers for states, transitions, reasons and the like in the database. They are part of the schema: a
+// number is never reused. The view event_timeline shows them as words.
 
 import JourneyModel
 

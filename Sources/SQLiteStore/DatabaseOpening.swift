@@ -1,12 +1,12 @@
-// Opens the database file: one connection that writes, a few that read, all in WAL mode, and the one that writes in
-// `synchronous=FULL`, without which a 200 would be a promise that a power cut breaks (contract, section 3).
+// Opens the database file: one write connection and a few read connections, all in WAL mode, and the writer with
+// `synchronous=FULL`, without which a power cut would break the promise of a 200 (contract, section 3).
 
 internal import CSQLiteVFS
 internal import Foundation
 package import GRDB
 internal import GRDBSQLite
 
-/// The database is not what acknowledgements need. The start stops here.
+/// The database cannot guarantee durability. The start stops here.
 package struct DurabilityNotGranted: Error, Hashable, Sendable, CustomStringConvertible {
     package var pragma: String
     package var expected: String
@@ -16,19 +16,19 @@ package struct DurabilityNotGranted: Error, Hashable, Sendable, CustomStringConv
 }
 
 package enum DatabaseOpening {
-    /// One process owns the file, so that nobody should be in the way; a backup or a shell may be, for a moment.
+    /// One process owns the file, so locks should be free; a backup or a shell may hold one for a moment.
     static let busyTimeoutSeconds = 5.0
-    /// `lookUp` is all that reads while events come in.
+    /// `lookUp` is the only read while events come in.
     static let readersMax = 4
-    /// KiB of the connection that writes. The upper levels of the indexes of ten million events are some 20 MB.
+    /// KiB of the write connection. The upper levels of the indexes of ten million events take about 20 MB.
     static let writerCacheKiB = 48 * 1024
-    /// KiB of each that reads: a question is a few pages, and all caches together have to stay well under 150 MB.
+    /// KiB of each read connection: a query needs a few pages, and all caches together must stay well under 150 MB.
     static let readerCacheKiB = 4 * 1024
-    /// What is left of a WAL that grew behind a long reader, once it is reset. Four times what it has when it is copied
-    /// (Checkpointer): under load it grows on while that happens.
+    /// Size to which a WAL that grew because of a long reader is truncated when it is reset. Four times the size at
+    /// which it is copied (Checkpointer): under load it continues to grow meanwhile.
     static let walBytesMax = 256 * 1024 * 1024
 
-    /// Opens or makes the file, brings it to this binary's schema, and sees to it that commits are durable.
+    /// Opens or creates the file, migrates it to this binary's schema, and ensures that commits are durable.
     ///
     /// - Throws: `MigrationRefusal`, `DurabilityNotGranted`, or SQLite's error.
     package static func open(
@@ -43,10 +43,10 @@ package enum DatabaseOpening {
         return pool
     }
 
-    /// The same for a file that is there and whose schema is this binary's already: for commands that change something
-    /// beside a running server, which must not migrate the database under it.
+    /// The same for an existing file that already has this binary's schema: for commands that change data while a
+    /// server may be running, and must not migrate the database under it.
     ///
-    /// - Throws: `RecordsUnreadable` when there is no file; else as `open`.
+    /// - Throws: `RecordsUnreadable` when the file does not exist; otherwise as `open`.
     static func openExisting(path: String) throws -> DatabasePool {
         let reader = try RecordsFile.connect(path)
         try reader.read(MigrationRun().requireCurrent)
@@ -56,8 +56,9 @@ package enum DatabaseOpening {
         return pool
     }
 
-    /// Before the file is opened to be written to: that alone turns another program's database to WAL mode. An error of
-    /// SQLite's is left to the opening itself, which can do what a reader cannot (take back half a transaction).
+    /// Called before the file is opened for writing: that alone would switch another program's database to WAL
+    /// mode. SQLite's errors are left to the actual opening, which can do what a reader cannot (roll back half a
+    /// transaction).
     private static func refuseForeign(path: String, _ migrations: MigrationRun) throws {
         guard let reader = try? RecordsFile.connect(path) else { return }
         defer { try? reader.close() }
@@ -74,7 +75,7 @@ package enum DatabaseOpening {
 
     /// Reads the file as it is, for `dwell migrate --status`.
     ///
-    /// - Throws: `RecordsUnreadable`, also when there is no file; `MigrationRefusal`, or SQLite's error.
+    /// - Throws: `RecordsUnreadable`, also when the file does not exist; `MigrationRefusal`, or SQLite's error.
     package static func status(
         path: String, migrations: MigrationRun = MigrationRun()
     ) throws -> [MigrationStatus] {
@@ -83,8 +84,8 @@ package enum DatabaseOpening {
         return try queue.read { db in try migrations.status(db) }
     }
 
-    /// A group of 30 events asks SQLite for memory some 1,500 times. In a process that has used SQLite before, it
-    /// goes on counting that: slower, and nothing else. Nobody here asks for the figures.
+    /// A group of 30 events allocates about 1,500 times in SQLite. In a process that has already used SQLite the
+    /// statistics stay on: slower, but correct. Nothing here uses them.
     private static let stopsMemoryStatistics = dwell_stop_memory_statistics() == SQLITE_OK
 
     private static func connect(path: String) throws -> DatabasePool {
@@ -94,7 +95,7 @@ package enum DatabaseOpening {
         configuration.busyMode = .timeout(busyTimeoutSeconds)
         configuration.maximumReaderCount = readersMax
         // A transaction that survives a failing ROLLBACK is rolled back before the next one; GRDB would end the
-        // process over it.
+        // process because of it.
         configuration.allowsUnsafeTransactions = true
         configuration.prepareDatabase { db in
             try db.execute(sql: "PRAGMA cache_size = -\(readerCacheKiB)")
@@ -103,12 +104,13 @@ package enum DatabaseOpening {
         return try DatabasePool(path: path, configuration: configuration)
     }
 
-    /// To be called on the connection that writes. After the pool is made: DatabasePool itself sets
-    /// `synchronous=NORMAL` once `prepareDatabase` is over, so that asking for FULL there has no effect.
+    /// Must be called on the write connection, after the pool is created: DatabasePool itself sets
+    /// `synchronous=NORMAL` after `prepareDatabase`, so that setting FULL there has no effect.
     private static func makeDurable(_ db: Database) throws {
         try db.execute(sql: "PRAGMA synchronous = FULL")
         try db.execute(sql: "PRAGMA cache_size = -\(writerCacheKiB)")
-        // What is deleted is overwritten with zeros: a deleted driver is gone from the file, not only from its tables.
+        // Deleted data is overwritten with zeros: a deleted driver is removed from the file, not only from its
+        // tables.
         try db.execute(sql: "PRAGMA secure_delete = ON")
         try db.execute(sql: "PRAGMA journal_size_limit = \(walBytesMax)")
         for (pragma, expected) in [
@@ -122,7 +124,7 @@ package enum DatabaseOpening {
         try joinWrites(db)
     }
 
-    /// A commit's pages go to the WAL in one call instead of two for each page.
+    /// A commit's pages are written to the WAL in one call instead of two for each page.
     private static func joinWrites(_ db: Database) throws {
         guard let connection = db.sqliteConnection else {
             throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")

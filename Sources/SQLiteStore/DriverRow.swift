@@ -1,11 +1,11 @@
-// A driver's row: the head of the fold, and what is remembered of the phone's clock. Read once while it is remembered,
-// and written once for each transaction that changes it, however many of its events are the driver's.
+// A driver's row: the head of the fold, and the memory of the phone's clock. Read once while it is cached, and
+// written once for each transaction that changes it, however many of its events are the driver's.
 
 import Engine
 import JourneyModel
 
-/// A class, so that it is found once for each event and changed where it stands. A caller that changes it and then throws has
-/// the whole table forget.
+/// A class, so that it is looked up once for each event and changed in place. A caller that throws after a change
+/// must clear the whole cache.
 final class DriverRow {
     /// The last event in the contract's order.
     struct Head {
@@ -16,21 +16,21 @@ final class DriverRow {
     let id: Int64
     let driver: DriverID
     private(set) var clockMemory: ClockMemory
-    /// Only then is the column `clock_memory` written.
+    /// The column `clock_memory` is written only if true.
     fileprivate var hasNewClockMemory = false
-    /// Nil while no event is stored, or none at the floor or above it.
+    /// Nil while no event is stored, or none at or above the floor.
     var head: Head?
-    /// Where the fold begins, once retention has deleted what came before. Nil: at the first event.
+    /// Where the fold begins after retention has deleted earlier events. Nil: at the first event.
     let floor: Moment?
     /// `Fold.rulesVersion` of the release that folded the driver's events.
     private(set) var rules: Int64
-    /// After the head.
+    /// The journey after the head.
     private(set) var journey: StoredJourney
     /// See RecentChanges.swift.
     private(set) var recentChanges: [UInt8]
-    /// Only then is the column written.
+    /// The column is written only if true.
     fileprivate(set) var hasNewChanges = false
-    /// The table finds it here again, instead of in the database.
+    /// Whether the cache contains it, so that it is not read from the database again.
     fileprivate var isRemembered = false
     fileprivate var isToBeWritten = false
 
@@ -48,14 +48,14 @@ final class DriverRow {
         self.recentChanges = recentChanges
     }
 
-    /// Changes with few events: a clock that is right was seen to be right before.
+    /// Changes with few events: a correct clock has usually been seen before.
     func remember(_ memory: ClockMemory) {
         if memory == clockMemory { return }
         clockMemory = memory
         hasNewClockMemory = true
     }
 
-    /// The head has another journey now, made by that event; remembered as a change if a reader of the journey's
+    /// The head gets another journey, caused by that event; recorded as a change if a reader of the journey's
     /// stream would see the difference.
     func move(to journey: StoredJourney, by event: Int64) {
         let isSeen =
@@ -74,8 +74,8 @@ final class DriverRow {
         hasNewChanges = true
     }
 
-    /// All events are folded by the rules of this release now. No event made the difference, so no change can be
-    /// replayed: a reader of the stream who comes back gets a snapshot.
+    /// All events are now folded by the rules of this release. The difference was not caused by an event, so no
+    /// change can be replayed: a reader that reconnects to the stream gets a snapshot.
     func replaceFold(head: Head?, journey: StoredJourney) {
         rules = Fold.rulesVersion
         self.head = head
@@ -90,17 +90,17 @@ final class DriverRow {
     var isFoldedByOtherRules: Bool { rules != Fold.rulesVersion }
 }
 
-/// The drivers seen last are remembered as they stand in the transaction under way. So `forget` is called after every
-/// rollback, after a change of the table by other means than this one, and when another connection has written. And
-/// what was changed is in the database only after `writeChanged`, which goes before whatever reads or changes the table
-/// by other means, before a savepoint is made or released, and before COMMIT.
+/// The most recently seen drivers, cached in their state within the current transaction. So call `forget` after
+/// every rollback, after a change of the table by other means, and when another connection has written. Changes are
+/// in the database only after `writeChanged`, which must be called before anything reads or changes the table by
+/// other means, before a savepoint is created or released, and before COMMIT.
 final class DriverCache {
-    /// Under a kilobyte each.
+    /// Each takes less than a kilobyte.
     private static let rememberedMax = 8192
 
     /// By driver_id, ASCII only (Texts.swift says why).
     private var remembered: [String: DriverRow] = [:]
-    /// Not written yet, in the order in which they were changed first. All of them are remembered.
+    /// Not written yet, in the order of their first change. All of them are cached.
     private var changed: [DriverRow] = []
     private let find: PreparedStatement
     private let add: PreparedStatement
@@ -120,7 +120,7 @@ final class DriverCache {
             """, on: connection)
     }
 
-    /// Texts of session and places are looked up only where there is a number.
+    /// Texts of session and places are looked up only if their number is set.
     private static let findSQL = """
         SELECT driver.id, last_correction_ms, head_event, head_corrected_at_ms,
             state, session, (SELECT session_id FROM session WHERE session.id = driver.session),
@@ -132,7 +132,7 @@ final class DriverCache {
         FROM driver WHERE driver_id = ?1
         """
 
-    /// What is not written yet is forgotten with the rest.
+    /// Unwritten changes are dropped too.
     func forget() {
         remembered.removeAll(keepingCapacity: true)
         changed.removeAll(keepingCapacity: true)
@@ -147,7 +147,7 @@ final class DriverCache {
         return row
     }
 
-    /// Starts over when it is full: who is on the road comes back with the next event.
+    /// Starts over when full: active drivers are added again with their next event.
     private func remember(_ row: DriverRow) throws(SQLiteError) {
         guard row.driver.rawValue.isASCII else { return }
         if remembered.count >= Self.rememberedMax {
@@ -186,9 +186,9 @@ final class DriverCache {
         return row
     }
 
-    /// The row was changed: it is written now, or with the next `writeChanged`.
+    /// The row was changed: writes it now, or with the next `writeChanged`.
     func write(_ row: DriverRow) throws(SQLiteError) {
-        // The next one who asks for it would get the row that stands in the database.
+        // Otherwise the next lookup would return the row in the database.
         guard row.isRemembered else { return try writeNow(row) }
         if row.isToBeWritten { return }
         row.isToBeWritten = true

@@ -1,7 +1,8 @@
-// One append inside the writer's transaction: find it stored, or refuse it, or store it and fold it. It knows nothing
+// One append inside the writer's transaction: finds it stored, or refuses it, or stores and folds it. Knows nothing
 // of transactions, queues or other requests.
 //
-// Whatever can be refused is refused before the first write, so that a refusal leaves no trace without a savepoint.
+// Every possible refusal comes before the first write, so that a refusal leaves nothing behind even without a
+// savepoint.
 
 import Engine
 import Identity
@@ -17,7 +18,7 @@ final class EventAppending {
     let folding: EventFolding
     private let refolding: Refolding
 
-    /// `digests` nil: nobody is ever erased.
+    /// `digests` nil: no driver is ever erased.
     init(on connection: OpaquePointer, digests: KeyedHashes?) throws(SQLiteError) {
         drivers = try DriverCache(on: connection)
         sessions = try SessionTable(on: connection)
@@ -29,17 +30,17 @@ final class EventAppending {
         refolding = try Refolding(folding, events: events, on: connection)
     }
 
-    /// To be called after every rollback, also that of a savepoint.
+    /// Must be called after every rollback, also of a savepoint.
     func forgetWhatWasRolledBack() {
         internTables.forget()
         uses.forget()
         drivers.forget()
     }
 
-    /// To be called when drivers may have been changed by other means: by another connection, or by a change that is
-    /// not an event's (an erasure is one). What this one changed has been written.
+    /// Must be called when drivers may have been changed by other means: by another connection, or by a change
+    /// other than an event (for example an erasure). Changes of this one must have been written before.
     ///
-    /// An erasure changes the texts that others share, too.
+    /// An erasure also changes the shared texts.
     func forgetDrivers() {
         internTables.forget()
         uses.forget()
@@ -63,14 +64,14 @@ final class EventAppending {
             StoredEvent(eventID: stored.eventID, verdict: stored.verdict, journey: driver.journey.journey))
     }
 
-    /// What an event does to the table of sessions.
+    /// The effect of an event on the table of sessions.
     private enum SessionUse {
         case none
         case known(Int64)
         case opens(String)
     }
 
-    /// Nil when the session is another driver's, or has to be registered and is not.
+    /// Nil when the session is another driver's, or must be registered and is not.
     private func sessionUse(_ append: PreparedAppend, driver: DriverRow?) throws(SQLiteError) -> SessionUse? {
         guard let sessionID = append.request.submission.sessionID else { return SessionUse.none }
         if let current = driver?.journey.sessionRow(named: sessionID) { return .known(current) }
@@ -83,7 +84,7 @@ final class EventAppending {
     private func store(
         _ append: PreparedAppend, driver: DriverRow?, session: SessionUse
     ) throws(SQLiteError) -> StoredEvent {
-        // Members are read where they stand: a copy of a request counts a dozen references, and back again.
+        // Members are read in place: a copy of a request costs a dozen retains and releases.
         let receivedAt = append.request.receivedAt
         let driver = if let driver { driver } else { try newDriver(append.request.driver, at: receivedAt) }
         let clock = ClockCorrection(
@@ -106,8 +107,8 @@ final class EventAppending {
             eventID: append.request.submission.eventID, verdict: verdict, journey: driver.journey.journey)
     }
 
-    /// The first write of a request, and so the place for its last refusal: an event that was under way when its
-    /// driver was erased must not bring the driver back.
+    /// The first write of a request, and so the last place for a refusal: an event in progress when its driver was
+    /// erased must not create the driver again.
     private func newDriver(_ id: DriverID, at now: Moment) throws(SQLiteError) -> DriverRow {
         if let erased, try erased.isSettling(id, at: now) { throw .driverWasErased }
         return try drivers.add(id, at: now)
@@ -121,7 +122,8 @@ final class EventAppending {
         }
     }
 
-    /// By the rules of this release, before anything else is folded: no fold meets what two releases made.
+    /// Refolds by the rules of this release, before anything else is folded: no fold mixes the rules of two
+    /// releases.
     func refold(_ driver: DriverRow) throws(SQLiteError) -> RefoldCounts {
         let counts = try refolding.refold(driver)
         try drivers.write(driver)

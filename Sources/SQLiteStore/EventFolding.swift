@@ -1,9 +1,9 @@
-// The fold in the database: an event is added at its place in the contract's order, and all that it changes is brought
-// up to date in the same transaction: the verdicts after it, the driver's head, and the expiries of deadlines that it
-// made pass. It asks no clock.
+// The fold in the database: adds an event at its place in the contract's order, and updates everything that it
+// changes in the same transaction: the verdicts after it, the driver's head, and the expiries of deadlines that it
+// caused to pass. Reads no clock.
 //
-// One thing holds after every transaction: between a stored event and the next in the order no deadline passes, since
-// its expiry would be stored there. So a deadline that passes anew finds no expiry of its own on its way.
+// Invariant after every transaction: between a stored event and the next in the order no deadline passes, since its
+// expiry would be stored there. So a deadline that newly passes never meets an expiry of its own.
 
 import Engine
 import JourneyModel
@@ -17,8 +17,8 @@ final class EventFolding {
         self.internTables = internTables
     }
 
-    /// Adds the event at its place and brings the driver's head up to date. An event after the head costs the same
-    /// however long the journey is.
+    /// Adds the event at its place and updates the driver's head. An event after the head costs the same however
+    /// long the journey is.
     func fold(_ new: NewEventRow, into driver: DriverRow) throws(SQLiteError) -> Verdict {
         if let floor = driver.floor, new.placed.occurredAt < floor { return try addBelowFloor(new) }
         guard let secondPlace = try placeAfterHead(new.placed, of: driver) else {
@@ -32,15 +32,15 @@ final class EventFolding {
         return try addAfterHead(new, to: driver)
     }
 
-    /// What came before its place is deleted, so nobody can tell what it would have moved: it is kept, with no effect,
-    /// until retention takes it too.
+    /// The events before its place are deleted, so its effect cannot be determined: it is stored without effect,
+    /// until retention deletes it too.
     private func addBelowFloor(_ new: NewEventRow) throws(SQLiteError) -> Verdict {
         _ = try events.add(new)
         return new.verdict
     }
 
-    /// Its place within its second if it comes after the head, whatever it is; nil when it does not, or when it has to
-    /// be put in order with others of its second.
+    /// Its index within its second if it certainly comes after the head; nil when it does not, or when it must be
+    /// ordered together with others of its second.
     private func placeAfterHead(_ event: OrderedEvent, of driver: DriverRow) throws(SQLiteError) -> Int64? {
         guard let head = driver.head else { return 0 }
         if head.correctedAt != event.occurredAt { return head.correctedAt < event.occurredAt ? 0 : nil }
@@ -59,14 +59,14 @@ final class EventFolding {
         return new.verdict
     }
 
-    /// From the last point before the event and those of its second, over them, and on until the journey is the one
-    /// that was stored there.
+    /// Folds from the last point before the event and those of its second, over them, and on until the journey
+    /// equals the stored one.
     private func foldLate(_ new: NewEventRow, into driver: DriverRow) throws(SQLiteError) -> Verdict {
         var new = new
         let place = try events.place(of: new.placed, of: driver.id, notBefore: driver.floor)
         let newRow = FoldedEventRow(new, secondPlace: place.secondPlace)
         var walk = FoldWalk(from: try journey(after: place, of: driver))
-        // Added after the loop: a table does not grow under a statement that reads it.
+        // Added after the loop: a table must not grow under a statement that reads it.
         var expiries: [NewEventRow] = []
         var last = newRow
         var containsHead = false
@@ -112,7 +112,7 @@ final class EventFolding {
         return try journeyAtFloor(of: driver)
     }
 
-    /// Where the fold begins: nothing is read from below the floor.
+    /// Where the fold begins: nothing below the floor is read.
     func journeyAtFloor(of driver: DriverRow) throws(SQLiteError) -> StoredJourney {
         guard driver.floor != nil else { return StoredJourney() }
         guard let base = try events.base(of: driver.id) else { throw .unreadable("journey_base") }
@@ -121,8 +121,8 @@ final class EventFolding {
 
     // MARK: Expiries
 
-    /// The expiry of the deadline that lies before `event`, applied; nil when none does. Stored at the same time and
-    /// with the same settings as its cause.
+    /// The expiry of the deadline that lies before `event`, applied; nil when there is none. Stored at the same
+    /// time and with the same settings as its cause.
     private func expiry(
         before event: OrderedEvent, from running: StoredJourney, cause: NewEventRow
     ) throws(SQLiteError) -> NewEventRow? {
@@ -142,8 +142,8 @@ final class EventFolding {
         return expiry
     }
 
-    /// The same in a journey that is folded again. Nobody asks which settings such a late finding was stored with: they
-    /// are those of the event that shows it.
+    /// The same in a journey that is refolded. Such a late expiry is stored with the settings of the event that
+    /// shows it.
     func expiry(
         _ deadline: (name: EventName, at: Moment), of running: StoredJourney, before next: FoldedEventRow,
         driver: DriverRow
@@ -167,7 +167,7 @@ final class EventFolding {
         let request = AppendRequest(driver: driverID, submission: submission, receivedAt: now, settings: settings)
         let settingsRow =
             if let settingsVersion { settingsVersion } else { try internTables.settingsVersion(settings, at: now) }
-        // A deadline is in nobody's clock but the server's: nothing to correct.
+        // A deadline is on the server's clock: nothing to correct.
         let clock = ClockCorrection(
             occurredAt: deadline.at, sentAt: nil, receivedAt: max(now, deadline.at), memory: ClockMemory())
         return NewEventRow(
@@ -188,7 +188,7 @@ extension EventSubmission {
 }
 
 extension NewEventRow {
-    /// Fills in the verdict and the journey after this event, which comes right after `before`.
+    /// Sets the verdict and the journey after this event, which comes right after `before`.
     mutating func apply(to before: StoredJourney) throws(SQLiteError) {
         after = before
         verdict = after.journey.apply(placed)
@@ -215,8 +215,8 @@ extension FoldedEventRow {
 }
 
 extension StoredJourney {
-    /// After `event` was applied to `before`: the row numbers of what the journey names now. All that it can name
-    /// was named by `before` or by the event.
+    /// Called after `event` was applied to `before`: sets the row numbers of what the journey names now. Everything
+    /// that it can name was named by `before` or by the event.
     mutating func findRows(
         from before: StoredJourney, session: Int64?, charger: Int64?, of event: OrderedEvent
     ) throws(SQLiteError) {

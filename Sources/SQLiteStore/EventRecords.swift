@@ -9,7 +9,7 @@ package struct EventRecords: RecordsReader {
     /// A journey has some dozens of events; this many fill a screen for an hour.
     package static let eventsMax = 10_000
 
-    /// Opens the file read-only; the schema may be of another version as long as its events are where they are now.
+    /// Opens the file read-only; the schema may be of another version if its events are in the same place.
     package init(path: String) throws(RecordsUnreadable) {
         queue = try RecordsFile.open(path)
     }
@@ -18,9 +18,9 @@ package struct EventRecords: RecordsReader {
         try? queue.close()
     }
 
-    /// The journey of that session: the driver's events from the one with which the journey began, before there was
-    /// a session, to the session's last one, those of other sessions in between too; the last `eventsMax` of them.
-    /// Nil when no event names it.
+    /// The journey of that session: the driver's events from the one that began the journey, before the session, to
+    /// the session's last one, including those of other sessions in between; the last `eventsMax` of them. Nil when
+    /// no event names the session.
     package func events(ofSession sessionID: String) throws(RecordsUnreadable) -> RecordedEvents? {
         try read { db in try RecordedEventRows.events(ofSession: sessionID, limit: Self.eventsMax, db) }
     }

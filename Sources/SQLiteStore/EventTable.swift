@@ -1,10 +1,10 @@
-// The rows of `event`: found by key, read in the contract's order, added, and given another verdict when a late event
-// changes what came before them.
+// The rows of `event`: found by key, read in the contract's order, added, and given another verdict when a late
+// event changes what came before them.
 
 import Engine
 import JourneyModel
 
-/// An event on its way into the table, with the row numbers of what it refers to.
+/// An event to be inserted, with the row numbers of what it refers to.
 struct NewEventRow {
     var driver: Int64
     var append: PreparedAppend
@@ -15,7 +15,7 @@ struct NewEventRow {
     var merchant: Int64?
     var settingsVersion: Int64
     var clock: ClockCorrection
-    /// The fold's to fill in.
+    /// Set by the fold.
     var verdict = Verdict.none
     var after = StoredJourney()
     var secondPlace: Int64?
@@ -31,18 +31,18 @@ struct FoldedEventRow {
     var charger: Int64?
     var verdict: Verdict
     var after: StoredJourney
-    /// Among the events that `sharesSecond` with it; nil for an event with a fraction of a second.
+    /// Index among the events that `sharesSecond` with it; nil for an event with a fraction of a second.
     var secondPlace: Int64?
     var closedSession: Int64?
     var settingsVersion: Int64
     var receivedAt: Moment
 }
 
-/// What is stored under a key.
+/// The stored event under a key.
 struct StoredKeyRow {
     var eventID: String
     var verdict: Verdict
-    /// The stored event and the one that was asked about are the same.
+    /// Whether the stored event and the given one are the same.
     var isRepeat: Bool
 }
 
@@ -105,8 +105,8 @@ final class EventTable {
             ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33)
         """
 
-    /// The order that SQLite sorts by is the order of OrderedEvent: integers, NULL before them; texts by memcmp.
-    /// CROSS JOIN keeps the events outermost, so that they come from their index a millisecond at a time.
+    /// SQLite's sort order equals the order of OrderedEvent: integers, NULL before them; texts by memcmp. CROSS
+    /// JOIN keeps the events outermost, so that they come from their index a millisecond at a time.
     private static let foldedSQL = """
         SELECT event.id, event.session, (SELECT session_id FROM session WHERE session.id = event.session),
             event.charger, (SELECT place_id FROM place WHERE place.id = event.charger),
@@ -123,7 +123,7 @@ final class EventTable {
         CROSS JOIN settings_version ON settings_version.id = event.settings_version
         """
 
-    /// The event stored under the key of `append`, if there is one.
+    /// The event stored under the key of `append`, if any.
     func stored(underKeyOf append: PreparedAppend, of driver: Int64) throws(SQLiteError) -> StoredKeyRow? {
         try findKey.first { (bindings) throws(SQLiteError) in
             try bindings.set(1, driver)
@@ -140,7 +140,7 @@ final class EventTable {
         }
     }
 
-    /// The number of the new row, above that of every row before.
+    /// Returns the number of the new row, above that of every earlier row.
     func add(_ event: NewEventRow) throws(SQLiteError) -> Int64 {
         let append = event.append
         return try add.inserted { (bindings) throws(SQLiteError) in
@@ -173,7 +173,7 @@ final class EventTable {
         }
     }
 
-    /// Brings a row up to date with what the fold makes of it now.
+    /// Updates a row to the fold's new result.
     func update(_ folded: Refolded) throws(SQLiteError) {
         try updateVerdict.run { (bindings) throws(SQLiteError) in
             try bindings.set(1, folded.row.id)
@@ -192,11 +192,12 @@ final class EventTable {
         }
     }
 
-    /// Where a new event belongs that is not the last.
+    /// The place of a new event that is not the last.
     struct Place {
-        /// The last event before it, and before those that share its second; at the floor or above it.
+        /// The last event before it, and before those that share its second; at or above the floor.
         var predecessor: FoldedEventRow?
-        /// Behind so many of its second that it is not put in order with them: then `predecessor` is one of them.
+        /// Set when it comes after so many events of its second that it is not ordered with them: then
+        /// `predecessor` is one of them.
         var secondPlace: Int64?
     }
 
@@ -232,8 +233,8 @@ final class EventTable {
         }
     }
 
-    /// The driver's events from that moment on, in order, until `visit` answers false. It may update what it was
-    /// handed.
+    /// The driver's events from that moment on, in order, until `visit` returns false. It may update the passed
+    /// row.
     func forEach(
         of driver: Int64, from start: Moment, visit: (FoldedEventRow) throws(SQLiteError) -> Bool
     ) throws(SQLiteError) {
@@ -271,7 +272,7 @@ extension FoldedEventRow {
 }
 
 extension EventSubmission {
-    /// What the column `sent_at_ms` holds; `timestamp_ms` holds a `timestamp` that came beside `X-Sent-At`.
+    /// The value of the column `sent_at_ms`; `timestamp_ms` holds a `timestamp` sent in addition to `X-Sent-At`.
     fileprivate var sendTime: Moment? { sentAt ?? timestamp }
 
     fileprivate var eventIDUnlessKey: String? {

@@ -1,9 +1,9 @@
-// What is due inside the writer's transaction: the drivers whose deadline lies before a moment, and the expiry of one
-// of them. The moment is told; when to ask is ExpiryScheduler's business (Engine).
+// Due deadlines inside the writer's transaction: the drivers whose deadline lies before a moment, and the expiry of
+// one of them. The moment is passed in; ExpiryScheduler (Engine) decides when to ask.
 //
-// Exactly once, across instances too: the driver's row is read in the transaction that stores the expiry, after BEGIN
-// IMMEDIATE, and then no deadline runs in it any more. Behind that stands the unique index over the driver's keys,
-// since the key of an expiry is a function of session, kind and deadline.
+// Exactly once, also across instances: the driver's row is read in the transaction that stores the expiry, after
+// BEGIN IMMEDIATE, and afterwards no deadline runs in it. In addition there is the unique index over the driver's
+// keys, since the key of an expiry is a function of session, kind and deadline.
 
 import Engine
 import JourneyModel
@@ -27,7 +27,7 @@ final class ExpiryStoring {
             """, on: connection)
     }
 
-    /// At most `driversMax`, the earliest deadline first. What is changed of drivers has been written.
+    /// At most `driversMax`, the earliest deadline first. Changes of drivers must have been written before.
     func due(_ request: ExpiryRequest) throws(SQLiteError) -> [DueDriver] {
         var due: [DueDriver] = []
         try findDue.forEach { (bindings) throws(SQLiteError) in
@@ -45,7 +45,7 @@ final class ExpiryStoring {
         return due
     }
 
-    /// Whether there was an expiry to store.
+    /// Returns whether there was an expiry to store.
     func expire(_ due: DueDriver, _ request: ExpiryRequest) throws(SQLiteError) -> Bool {
         guard let driver = try appending.drivers.row(of: due.id) else { return false }
         if driver.isFoldedByOtherRules { _ = try appending.refold(driver) }

@@ -1,10 +1,9 @@
-// Folds events of one driver again that stand in the order of the fold, and puts those that share a second in order
-// anew, because the journey before them may be another one now. It writes nothing: what became of each event goes to
-// its caller.
+// Refolds events of one driver that are in the order of the fold, and reorders those that share a second, because
+// the journey before them may have changed. Writes nothing: the result for each event is passed to its caller.
 
 import JourneyModel
 
-/// What the fold makes of a stored event now.
+/// The fold's new result for a stored event.
 struct Refolded {
     /// As it was stored.
     var row: FoldedEventRow
@@ -14,7 +13,7 @@ struct Refolded {
     var closedSession: Int64?
     /// It is the last of those that share its second, or alone.
     var endsSecond = true
-    /// After the last of them as they were stored; before them if none of them was.
+    /// The stored journey after the last of those events; before them if none of them was stored.
     var journeyStored: Journey
 
     var isChanged: Bool {
@@ -22,13 +21,13 @@ struct Refolded {
             || closedSession != row.closedSession
     }
 
-    /// From here on nothing changes, because a verdict depends on nothing but the journey before and the event.
+    /// From here on nothing changes, because a verdict depends only on the journey before and the event.
     var meetsStoredJourney: Bool { endsSecond && after.journey == journeyStored }
 }
 
 struct FoldWalk {
     enum Step {
-        /// This deadline of `of` passes before `next`, and no expiry of it is stored.
+        /// This deadline of `of` passes before `next`, and its expiry is not stored.
         case expiry((name: EventName, at: Moment), of: StoredJourney, next: FoldedEventRow)
         case event(Refolded)
     }
@@ -36,16 +35,16 @@ struct FoldWalk {
     /// The number of an event that is not stored yet: it is the last to arrive.
     static let newEvent = Int64.max
 
-    /// After the last event that was folded.
+    /// The journey after the last folded event.
     private(set) var running: StoredJourney
-    /// Not folded yet: they share a second, and there may be more of them.
+    /// Events not folded yet: they share a second, and there may be more of them.
     private var second: [FoldedEventRow] = []
 
     init(from journey: StoredJourney) {
         running = journey
     }
 
-    /// Takes the next event in order. False when `visit` has answered false.
+    /// Takes the next event in order. Returns false when `visit` has returned false.
     mutating func take(
         _ row: FoldedEventRow, _ visit: (Step) throws(SQLiteError) -> Bool
     ) throws(SQLiteError) -> Bool {
@@ -59,7 +58,7 @@ struct FoldWalk {
         return try fold([row], visit)
     }
 
-    /// To be called after the last event.
+    /// Must be called after the last event.
     mutating func finish(_ visit: (Step) throws(SQLiteError) -> Bool) throws(SQLiteError) -> Bool {
         guard !second.isEmpty else { return true }
         defer { second.removeAll(keepingCapacity: true) }
@@ -91,7 +90,7 @@ struct FoldWalk {
 }
 
 extension FoldedEventRow {
-    /// So many of its second arrived before it that it keeps its place behind them.
+    /// Whether so many events of its second arrived before it that it keeps its place after them.
     fileprivate var isBehindSearch: Bool { secondPlace.map { $0 >= OrderWithinSecond.searchedMax } ?? false }
 
     fileprivate func folded(

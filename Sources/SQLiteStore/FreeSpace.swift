@@ -1,4 +1,4 @@
-// How much room the disk has.
+// Free space on the disk.
 
 #if canImport(Glibc)
     import Glibc
@@ -9,10 +9,10 @@
 #endif
 
 enum FreeSpace {
-    /// The largest group of writes, with what the checkpoint after it adds to the file.
+    /// The largest group of writes, plus what the checkpoint after it adds to the file.
     static let bytesMin = 1 << 20
 
-    /// What this process may still write on the disk of that file; nil when the system does not say.
+    /// Bytes that this process may still write on the disk of that file; nil when the system does not say.
     static func bytes(besideFile path: String) -> Int? {
         var disk = statvfs()
         guard statvfs(path, &disk) == 0 else { return nil }

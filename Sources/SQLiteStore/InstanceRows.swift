@@ -1,16 +1,16 @@
-// The servers that run on this file, each with a heartbeat: so that two with different settings can tell.
+// The servers that run on this file, each with a heartbeat, so that differing settings can be detected.
 
 package import Engine
 import GRDB
 package import JourneyModel
 
 extension SQLiteEventStore {
-    /// One that has shown no sign of life for so long is forgotten.
+    /// A row without a heartbeat for this long is deleted.
     static let instanceKeptMilliseconds: Int64 = 24 * 3600 * 1000
-    /// However many names servers are started with.
+    /// Bounds the rows, however many names servers are started with.
     static let instancesMax = 64
 
-    /// Writes the server's own row, new or anew, and forgets those that are long gone.
+    /// Inserts or updates the server's own row, and deletes long outdated ones.
     package func heartbeat(_ instance: Instance) async throws(StoreFailure) {
         try await change { db in
             try db.execute(
@@ -36,7 +36,7 @@ extension SQLiteEventStore {
         }
     }
 
-    /// The server has ended; nothing happens when another one has taken its name since.
+    /// The server has ended; does nothing when another one has taken its name since.
     package func removeInstance(_ name: String, startedAt: Moment) async throws(StoreFailure) {
         try await change { db in
             try db.execute(
@@ -45,7 +45,7 @@ extension SQLiteEventStore {
         }
     }
 
-    /// By name.
+    /// Sorted by name.
     package func instances() async throws(StoreFailure) -> [Instance] {
         try await read { db in
             try Row.fetchAll(

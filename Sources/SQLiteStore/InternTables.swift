@@ -1,14 +1,14 @@
-// The tables that hold what repeats from event to event (kinds, places, settings), with a memory of the row numbers
-// that were seen. Text goes in, a row number comes out; a text that is new gets a row.
+// The tables of values that repeat from event to event (kinds, places, settings), with a cache of their row
+// numbers. Takes a text, returns a row number; a new text gets a row.
 //
-// The memory may hold rows of the transaction under way, so call `forget()` after a rollback. And it remembers
-// ASCII only, and is asked for ASCII only (Texts.swift says why).
+// The cache may hold rows of the current transaction, so call `forget()` after a rollback. It stores ASCII only,
+// and is queried for ASCII only (Texts.swift says why).
 
 import Engine
 import JourneyModel
 
 final class InternTables {
-    /// Per table. Far more than an installation has kinds or settings; places beyond it are read again.
+    /// Per table. Far more than the kinds or settings of an installation; places beyond it are read again.
     private static let rememberedMax = 10_000
 
     private struct Kind: Hashable {
@@ -48,7 +48,8 @@ final class InternTables {
     }
 
     private var kinds: [Kind: Int64] = [:]
-    /// The last one of each name: to compare is quicker than to hash, and nearly all events of a name are of one kind.
+    /// The last one of each name: comparing is faster than hashing, and nearly all events of a name are of one
+    /// kind.
     private var lastKinds: [(kind: Kind, id: Int64)?] = []
     private var places: [String: Int64] = [:]
     private var settings: [String: Int64] = [:]
@@ -169,7 +170,7 @@ final class InternTables {
         return id
     }
 
-    /// Starts over when it is full: what is in use comes back with its next event.
+    /// Starts over when full: values in use are added again with their next event.
     private static func remember<Key: Hashable>(_ id: Int64, as key: Key, in memory: inout [Key: Int64]) {
         if memory.count >= rememberedMax { memory.removeAll(keepingCapacity: true) }
         memory[key] = id

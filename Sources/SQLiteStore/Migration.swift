@@ -1,10 +1,10 @@
-// The migrations that this binary carries. Their source is the folder `migrations/` at the top of the repository,
-// compiled in through the link `Migrations` beside this file. A new file needs one line here; a test compares.
+// The migrations embedded in this binary. Their source is the folder `migrations/` at the top of the repository,
+// compiled in through the link `Migrations` in this folder. A new file needs one line here; a test compares.
 
 import Crypto
 
 package struct Migration: Sendable {
-    /// 1, 2, 3, ... without a gap.
+    /// 1, 2, 3, ... without gaps.
     package var number: Int
     package var name: String
     package var sql: String

@@ -1,19 +1,19 @@
-// Brings a database to the schema of this binary, and refuses one that it does not know. Our own thirty lines instead
-// of GRDB's DatabaseMigrator, which records names only: it would take an edited migration for the applied one.
+// Migrates a database to the schema of this binary, and refuses an unknown one. Our own thirty lines instead of
+// GRDB's DatabaseMigrator, which records names only: it would mistake an edited migration for the applied one.
 
 package import GRDB
 
 /// Why a database cannot be used by this binary. Nothing was changed.
 package enum MigrationRefusal: Error, Hashable, Sendable, CustomStringConvertible {
-    /// It has migrations that this binary does not carry.
+    /// It has migrations that this binary does not contain.
     case databaseIsNewer(applied: Int, known: Int)
-    /// An applied migration is not the one that this binary carries under its number.
+    /// An applied migration differs from this binary's migration of the same number.
     case migrationWasEdited(number: Int, name: String)
     /// A later migration is applied, this one is not.
     case migrationIsMissing(number: Int, name: String)
     /// Another program's database: it has tables, and no record of migrations.
     case notDwell
-    /// No table at all: an empty file, or a database that nothing was written to.
+    /// No tables at all: an empty file, or an unused database.
     case empty
     /// Migrations of this binary are not applied, and the caller may not apply them.
     case databaseIsOlder(applied: Int, known: Int)
@@ -35,7 +35,7 @@ package enum MigrationRefusal: Error, Hashable, Sendable, CustomStringConvertibl
         }
     }
 
-    /// Dwell's, and made by a newer or a changed binary.
+    /// A database of Dwell, made by a newer or a changed binary.
     var isOfAnotherVersion: Bool {
         switch self {
         case .databaseIsNewer, .databaseIsOlder, .migrationWasEdited, .migrationIsMissing: true
@@ -65,7 +65,7 @@ package struct MigrationRun: Sendable {
         var atMilliseconds: Int64
     }
 
-    /// Every migration of this binary, applied or not. Reads only.
+    /// Every migration of this binary, applied or not. Read-only.
     ///
     /// - Throws: `MigrationRefusal`, also for an empty database.
     package func status(_ db: Database) throws -> [MigrationStatus] {
@@ -78,7 +78,7 @@ package struct MigrationRun: Sendable {
         }
     }
 
-    /// Refuses a database that is empty, another program's, or of a version that this binary does not know.
+    /// Refuses a database that is empty, another program's, or of a version unknown to this binary.
     func requireDwell(_ db: Database) throws {
         _ = try status(db)
     }
@@ -90,7 +90,8 @@ package struct MigrationRun: Sendable {
         if applied < known { throw MigrationRefusal.databaseIsOlder(applied: applied, known: known) }
     }
 
-    /// Applies what is missing, each in a transaction of its own. When one fails, those before it stay.
+    /// Applies the missing migrations, each in a separate transaction. When one fails, those before it remain
+    /// applied.
     ///
     /// - Throws: `MigrationRefusal`, or SQLite's error.
     package func run(_ db: Database, atMilliseconds now: Int64) throws {
@@ -100,7 +101,7 @@ package struct MigrationRun: Sendable {
         }
     }
 
-    /// Foreign keys are checked as a whole at the end: a migration that makes a table anew breaks them on its way.
+    /// Foreign keys are checked as a whole at the end: a migration that recreates a table violates them meanwhile.
     /// SQLite ignores this pragma inside a transaction.
     private func apply(_ migration: Migration, to db: Database, atMilliseconds now: Int64) throws {
         try db.execute(sql: "PRAGMA foreign_keys = OFF")
@@ -125,7 +126,7 @@ package struct MigrationRun: Sendable {
         ) STRICT
         """
 
-    /// What is applied, by number.
+    /// The applied migrations, by number.
     private func check(_ db: Database) throws -> [Int: Applied] {
         let applied = try applied(db)
         let known = migrations.map(\.number).max() ?? 0
@@ -153,7 +154,7 @@ package struct MigrationRun: Sendable {
         let pairs = rows.map { row -> (Int, Applied) in
             (row[0], Applied(name: row[1], checksum: row[2], atMilliseconds: row[3]))
         }
-        // The table is made in the transaction of the first migration.
+        // The table is created in the transaction of the first migration.
         if pairs.isEmpty { throw MigrationRefusal.notDwell }
         return Dictionary(pairs) { first, _ in first }
     }
@@ -165,7 +166,7 @@ package struct MigrationRun: Sendable {
         return ["number", "name", "sha256", "applied_at_ms"].allSatisfy(columns.contains)
     }
 
-    /// Litestream keeps two tables of its own in what it copies.
+    /// Litestream keeps two tables of its own in the database.
     private func isEmpty(_ db: Database) throws -> Bool {
         try Bool.fetchOne(
             db,

@@ -1,4 +1,4 @@
-// What waits to be delivered, for metrics and the operator's page: read-only, and never more than one row looked up.
+// The delivery queues, for metrics and the operator's page: read-only, and each query looks up at most one row.
 
 package import Engine
 import GRDB
@@ -7,7 +7,7 @@ package import JourneyModel
 /// Revocations that Apple has not confirmed.
 package struct WaitingRevocations: Hashable, Sendable {
     package var count: Int
-    /// When the oldest was stored; nil: none waits.
+    /// When the oldest was stored; nil: the queue is empty.
     package var oldest: Moment?
 }
 

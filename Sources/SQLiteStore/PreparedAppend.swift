@@ -1,11 +1,10 @@
-// An append with all that can be computed before it is the writer's turn, since the writer is the one thing that
-// all requests wait for.
+// An append with everything that can be computed before the writer gets it, since all requests wait for the writer.
 
 import Crypto
 import Engine
 import JourneyModel
 
-/// A class, because it changes hands some ten times on its way and has as many texts.
+/// A class, because it is passed on about ten times and has as many texts.
 final class PreparedAppend: Sendable {
     let request: AppendRequest
     /// SHA-256 of the canonical form.
@@ -26,8 +25,8 @@ final class PreparedAppend: Sendable {
 }
 
 extension EventSubmission {
-    /// Whether this is the event stored under that digest, whose members as sent have another digest: a client that
-    /// builds the body again may report another `app_state` or `schema_version` (contract, section 3).
+    /// Whether this is the event stored under that digest, although its members as sent have another digest: a
+    /// client that rebuilds the body may report another `app_state` or `schema_version` (contract, section 3).
     ///
     /// - Parameters:
     ///   - appState, schemaVersion: of the stored event.

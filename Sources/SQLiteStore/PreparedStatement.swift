@@ -1,7 +1,7 @@
-// One prepared statement of the writer's connection, kept for as long as the writer lives. It is a thin cover over
-// sqlite3_stmt: GRDB's `Statement` binds through an array of boxed values, and one that failed once may not be used
-// again, which a store that outlives a full disk has to. Measured: a row of 26 columns takes 6 µs through GRDB, and
-// 1.8 this way.
+// One prepared statement of the writer's connection, kept as long as the writer lives. A thin wrapper of
+// sqlite3_stmt: GRDB's `Statement` binds through an array of boxed values, and must not be used again after a
+// failure, which a store that survives a full disk requires. Measured: a row of 26 columns takes 6 µs through GRDB,
+// and 1.8 this way.
 //
 // Not Sendable. It belongs to its connection, and that to the writer's queue.
 
@@ -12,7 +12,7 @@ final class PreparedStatement {
     private let connection: OpaquePointer
     private let bindings: Bindings
 
-    /// `connection` outlives the statement, or is closed by sqlite3_close_v2, which waits for it.
+    /// `connection` must outlive the statement, or be closed by sqlite3_close_v2, which waits for it.
     init(_ sql: String, on connection: OpaquePointer) throws(SQLiteError) {
         var handle: OpaquePointer?
         let code = sqlite3_prepare_v3(
@@ -27,7 +27,7 @@ final class PreparedStatement {
         sqlite3_finalize(handle)
     }
 
-    /// Runs a statement that answers no rows. Bindings are gone afterwards, whether it throws or not.
+    /// Runs a statement that returns no rows. Bindings are cleared afterwards, whether it throws or not.
     func run(_ bind: (borrowing Bindings) throws(SQLiteError) -> Void = { _ in }) throws(SQLiteError) {
         defer { reset() }
         try bind(bindings)
@@ -44,14 +44,14 @@ final class PreparedStatement {
         return try read(Columns(handle: handle))
     }
 
-    /// The number of the row that an INSERT made. Not by RETURNING, which SQLite runs as a trigger: with a temporary
-    /// table and a journal of the statement's own.
+    /// Returns the row number of an INSERT. Not by RETURNING, which SQLite runs as a trigger: with a temporary
+    /// table and a statement journal.
     func inserted(_ bind: (borrowing Bindings) throws(SQLiteError) -> Void) throws(SQLiteError) -> Int64 {
         try run(bind)
         return sqlite3_last_insert_rowid(connection)
     }
 
-    /// Row after row, until `visit` answers false.
+    /// Reads row after row, until `visit` returns false.
     func forEach(
         _ bind: (borrowing Bindings) throws(SQLiteError) -> Void,
         visit: (borrowing Columns) throws(SQLiteError) -> Bool
@@ -71,7 +71,7 @@ final class PreparedStatement {
         }
     }
 
-    /// Its result repeats the error of the step before and says nothing new.
+    /// Its result repeats the error of the preceding step.
     private func reset() {
         sqlite3_reset(handle)
         bindings.clear()
@@ -80,13 +80,13 @@ final class PreparedStatement {
 
 /// Values for the parameters `?1`, `?2`, ... of a statement; one that is not bound is NULL.
 final class Bindings {
-    /// Of the texts and blobs of one run: an event with some metadata.
+    /// Capacity for the texts and blobs of one run: an event with some metadata.
     private static let keptBytesMax = 1536
 
     private let handle: OpaquePointer
     private let connection: OpaquePointer
-    /// The texts and blobs that are bound, so that SQLite need not ask for memory for each. A place in it is used again
-    /// only after `clear` has unbound them all, and it is given back after the statement, which owns this.
+    /// The bound texts and blobs, so that SQLite need not allocate for each. A part of it is reused only after
+    /// `clear` has unbound them all, and it is freed after the statement, which owns this.
     private var kept: UnsafeMutableRawPointer?
     private var keptCount = 0
 
@@ -113,7 +113,7 @@ final class Bindings {
         guard var text else { return }
         let code = text.withUTF8 { bytes in
             let bytes = UnsafeRawBufferPointer(bytes)
-            // Without an address SQLite would bind NULL.
+            // With a null pointer SQLite would bind NULL.
             guard let start = bytes.baseAddress, !bytes.isEmpty else {
                 return sqlite3_bind_text(handle, index, "", 0, nil)
             }
@@ -135,11 +135,11 @@ final class Bindings {
         try check(code)
     }
 
-    /// Nil is SQLITE_STATIC, "it stays where it is". SQLITE_TRANSIENT, "copy it before you return", is the pointer -1 in
-    /// C; Swift does not import the cast.
+    /// Nil is SQLITE_STATIC, "the bytes stay in place". SQLITE_TRANSIENT, "copy them before returning", is the
+    /// pointer -1 in C; Swift does not import the cast.
     private static var transient: sqlite3_destructor_type { unsafeBitCast(-1, to: sqlite3_destructor_type.self) }
 
-    /// The same bytes in a place that they have until `clear`; nil when there is no room.
+    /// Copies the bytes to memory that is stable until `clear`; nil when there is no room.
     private func keep(_ bytes: UnsafeRawBufferPointer) -> UnsafeRawPointer? {
         guard let source = bytes.baseAddress, bytes.count <= Self.keptBytesMax - keptCount else { return nil }
         let kept = self.kept ?? .allocate(byteCount: Self.keptBytesMax, alignment: 1)
@@ -155,7 +155,7 @@ final class Bindings {
     }
 }
 
-/// The columns of the row that a statement stands on, counted from 0. Valid until the next step.
+/// The columns of a statement's current row, counted from 0. Valid until the next step.
 struct Columns: ~Copyable {
     fileprivate let handle: OpaquePointer
 
@@ -173,7 +173,7 @@ struct Columns: ~Copyable {
     }
 
     func optionalText(_ index: Int32) -> String? {
-        // sqlite3_column_bytes after sqlite3_column_text is the length of what the pointer points to.
+        // sqlite3_column_bytes after sqlite3_column_text is the length of the text.
         guard let start = sqlite3_column_text(handle, index) else { return nil }
         let bytes = UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, index)))
         return String(decoding: bytes, as: UTF8.self)

@@ -1,4 +1,4 @@
-// One wait for a read, which ends once: with what was read, or with the cancellation of the waiter.
+// One wait for a read, which ends once: with the result, or with the cancellation of the waiter.
 
 import Engine
 import Synchronization
@@ -19,7 +19,7 @@ final class ReadWait<Value: Sendable>: Sendable {
         }
     }
 
-    /// False, and the wait is over, when it was ended before.
+    /// False when the wait was ended before.
     func begin(_ continuation: CheckedContinuation<Outcome, Never>) -> Bool {
         let hasBegun = state.withLock { state in
             guard case .notBegun = state else { return false }
@@ -30,7 +30,7 @@ final class ReadWait<Value: Sendable>: Sendable {
         return hasBegun
     }
 
-    /// What comes after the first end is dropped.
+    /// Results after the first are dropped.
     func end(_ outcome: Outcome) {
         let waiting = state.withLock { state -> CheckedContinuation<Outcome, Never>? in
             defer { state = .over }

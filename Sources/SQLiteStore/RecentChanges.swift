@@ -1,6 +1,7 @@
-// The last changes of a driver's journey, beside its head in the driver's row: what a stream replays to a reader who
-// was away. In the row, because it is read and written with every event anyway; a table of changes would cost each
-// event a page more. It holds what late events cannot alter: where the driver stood after each commit.
+// The last changes of a driver's journey, stored with its head in the driver's row: a stream replays them to a
+// reader that reconnects. In the row, because it is read and written with every event anyway; a table of changes
+// would cost each event one more page. It holds what late events cannot alter: the driver's state after each
+// commit.
 
 import JourneyModel
 
@@ -23,12 +24,12 @@ struct RecentChanges {
         var endedBy: Journey.Ending?
     }
 
-    /// Two journeys from IDLE to SESSION_ENDED. A reader who missed more is told where the driver stands.
+    /// Two journeys from IDLE to SESSION_ENDED. A reader that missed more gets the current state.
     static let countMax = 16
 
     private(set) var changes: [Change]
 
-    /// Nothing for bytes that are not of this form: a reader is told the newest state then, no event is refused.
+    /// Empty for bytes not in this format: a reader then gets the current state, and no event is refused.
     init(bytes: [UInt8]) {
         var reader = ChangeReader(bytes: bytes)
         changes = []
@@ -36,11 +37,11 @@ struct RecentChanges {
         if !reader.isAtEnd { changes = [] }
     }
 
-    /// Whether changes may have been let go.
+    /// Whether older changes may have been dropped.
     var isFull: Bool { changes.count >= Self.countMax }
 
-    /// Adds a change to the column, and lets go of the oldest ones beyond `countMax`. The others stay the bytes that
-    /// they are: this happens with nearly every event.
+    /// Appends a change to the column, and drops the oldest ones beyond `countMax`. The bytes of the others are not
+    /// changed: this happens with nearly every event.
     static func append(_ change: Change, to bytes: inout [UInt8]) {
         var reader = ChangeReader(bytes: bytes)
         var count = 0
@@ -120,13 +121,13 @@ private struct ChangeReader {
             endedBy: ending.flatMap { Journey.Ending(code: Int64(bitPattern: $0)) })
     }
 
-    /// The same without a look at what the numbers say; false where `change` answers nil.
+    /// The same without decoding the numbers; false where `change` returns nil.
     mutating func skipChange() -> Bool {
         let start = position
         guard position < bytes.count else { return false }
         let head = bytes[position]
         position += 1
-        // Beside the event, as many as there are bits above the state.
+        // In addition to the event, one number per bit above the state.
         let isKnown = head < 128 && JourneyState(code: Int64(head & ChangeForm.stateMask)) != nil
         guard isKnown, (0...(head & ~ChangeForm.stateMask).nonzeroBitCount).allSatisfy({ _ in number() != nil }) else {
             position = start
@@ -139,7 +140,7 @@ private struct ChangeReader {
         Moment(millisecondsSinceEpoch: Int64(bitPattern: zigzag >> 1) ^ -Int64(bitPattern: zigzag & 1))
     }
 
-    /// `.some(nil)` when none is there to read; nil when what is there is no number.
+    /// `.some(nil)` when the number is absent; nil when the bytes are not a number.
     private mutating func number(if isThere: Bool) -> UInt64?? {
         guard isThere else { return .some(nil) }
         return number().map { .some($0) }

@@ -1,4 +1,4 @@
-// All that is stored about an event, for `dwell explain`.
+// All stored data about an event, for `dwell explain`.
 
 package import JourneyModel
 
@@ -9,10 +9,10 @@ package struct RecordedEvent: Hashable, Sendable {
     package var eventID: String
     package var idempotencyKey: String
     package var name: EventName
-    /// As the client spelled it.
+    /// The client's spelling.
     package var spelling: String
-    /// Before everything that is folded: what came before it was deleted. Its verdict is that of then, or none for
-    /// one that came too late to count; `before` is `after`.
+    /// Before all folded events: earlier events were deleted. Its verdict is the old one, or none for an event that
+    /// came too late to have an effect; `before` equals `after`.
     package var isBelowFloor: Bool
     package var origin: OrderedEvent.Origin
     package var source: String
@@ -22,34 +22,35 @@ package struct RecordedEvent: Hashable, Sendable {
     package var merchantID: String?
     package var times: Times
     package var sequence: Int64?
-    /// Compact JSON; may hold coordinates.
+    /// Compact JSON; may contain coordinates.
     package var metadata: String?
     package var settings: SettingsUsed
     package var verdict: Verdict
-    /// The deadlines that lie between the two have stored events of their own.
+    /// The deadlines between the two have stored events of their own.
     package var before: Journey
     package var after: Journey
-    /// In which state the client says that it was before the event.
+    /// The state that the client reports it was in before the event.
     package var previousState: JourneyState?
 
     package struct Times: Hashable, Sendable {
-        /// To the letter, as sent.
+        /// Exactly as sent.
         package var occurredAtText: String
         package var occurredAt: Moment
-        /// On the server's clock; the event's place in the order.
+        /// On the server's clock; the event's time in the order.
         package var corrected: Moment
-        /// `X-Sent-At`, else `timestamp`; nil when the client said neither.
+        /// `X-Sent-At`, otherwise `timestamp`; nil when the client sent neither.
         package var sentAt: Moment?
-        /// `timestamp` where `X-Sent-At` came with it.
+        /// `timestamp` if it was sent in addition to `X-Sent-At`.
         package var timestamp: Moment?
         package var receivedAt: Moment
         /// Receive time minus send time.
         package var skewMilliseconds: Int64
-        /// Which rule decided `corrected`; nil for the server's events and those of before rules were stored.
+        /// The rule that decided `corrected`; nil for the server's events and for those stored before rules were
+        /// recorded.
         package var rule: ClockRule?
     }
 
-    /// In force when the event was stored.
+    /// The settings in force when the event was stored.
     package struct SettingsUsed: Hashable, Sendable {
         package var version: String
         package var gracePeriodSeconds: Int
@@ -61,6 +62,6 @@ package struct RecordedEvent: Hashable, Sendable {
 package struct RecordedEvents: Hashable, Sendable {
     package var driver: DriverID
     package var events: [RecordedEvent]
-    /// There were more than were asked for; the later ones are here.
+    /// There were more than the limit; these are the later ones.
     package var isCut: Bool
 }

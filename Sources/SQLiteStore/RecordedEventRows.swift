@@ -4,7 +4,7 @@ import GRDB
 import JourneyModel
 
 enum RecordedEventRows {
-    /// - Parameter clocks: columns of the name `timestamp_ms` and `clock_rule`.
+    /// - Parameter clocks: columns named `timestamp_ms` and `clock_rule`.
     private static func sql(_ clocks: String) -> String {
         """
         SELECT event.id, coalesce(event_id, idempotency_key), idempotency_key, name, has_session, spelling, origin,
@@ -24,7 +24,7 @@ enum RecordedEventRows {
         CROSS JOIN settings_version ON settings_version.id = event.settings_version
         """
     }
-    /// The contract's order backwards, as OrderedEvent's `<`.
+    /// The contract's order reversed, as OrderedEvent's `<`.
     private static let newestFirst = """
         ORDER BY \(FoldOrder.descending)
         """
@@ -42,7 +42,7 @@ enum RecordedEventRows {
             arguments: [sessionID])
         guard let row, let last: Int64 = row[3] else { return nil }
         let driver: Int64 = row[1]
-        // The events of the session that are still to come, so that the walk knows when it is before the first.
+        // The remaining events of the session, so that the walk knows when it is before the first.
         var left = try Int.fetchOne(db, sql: "SELECT count(*) FROM event WHERE session = ?", arguments: [row[0]]) ?? 0
         let cursor = try backwards(from: last, of: driver, db)
         let begin = try FoldBegin(of: driver, db)
@@ -69,13 +69,13 @@ enum RecordedEventRows {
 
     // MARK: Walking back
 
-    /// Where the driver's fold begins: at the first event, or at the floor that retention left.
+    /// Where the driver's fold begins: at the first event, or at the floor left by retention.
     private struct FoldBegin {
         var floor = Moment(millisecondsSinceEpoch: .min)
         var journey = Journey()
 
         init(of driver: Int64, _ db: Database) throws {
-            // A file that no server of this version has opened knows no floors.
+            // A file that was never opened by a server of this version has no floors.
             guard try db.tableExists("journey_base") else { return }
             let row = try Row.fetchOne(
                 db,
@@ -103,7 +103,7 @@ enum RecordedEventRows {
     }
 
     private static func backwards(from last: Int64, of driver: Int64, _ db: Database) throws -> RowCursor {
-        // A file that no server of this version has opened has neither.
+        // A file that was never opened by a server of this version has neither.
         let hasClocks = try db.columns(in: "event").contains { $0.name == "clock_rule" }
         let clocks = hasClocks ? "timestamp_ms, clock_rule" : "NULL AS timestamp_ms, NULL AS clock_rule"
         return try Row.fetchCursor(
@@ -111,8 +111,8 @@ enum RecordedEventRows {
             arguments: [driver, last])
     }
 
-    /// An event's journey before is the one after its predecessor, which is the next row; for the first event that is
-    /// folded, the one at the floor.
+    /// An event's `before` is the journey after its predecessor, which is the next row; for the first folded event,
+    /// the one at the floor.
     private static func collect(
         _ cursor: RowCursor, of driver: DriverID, from begin: FoldBegin, limit: Int, _ step: (RecordedEvent) -> Step
     ) throws -> RecordedEvents {
@@ -158,7 +158,7 @@ enum RecordedEventRows {
 }
 
 extension RecordedEvent {
-    /// Whatever comes next, a choice of a charger or a diagnostic too, belongs to the journey that follows.
+    /// Any later event, including a choice of a charger or a diagnostic, belongs to the following journey.
     fileprivate var endsJourney: Bool {
         verdict.transition == .applied && (after.state == .idle || after.state == .sessionEnded)
     }

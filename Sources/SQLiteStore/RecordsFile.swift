@@ -1,9 +1,9 @@
-// Opens a database file for commands that only look: beside a running server or without one, and without ever writing.
+// Opens a database file for read-only commands: with or without a running server, and without ever writing.
 
 import Foundation
 import GRDB
 
-/// The file cannot be read, in a sentence for the operator.
+/// The file cannot be read, with a sentence for the operator.
 package struct RecordsUnreadable: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String
 
@@ -16,7 +16,7 @@ package struct RecordsUnreadable: Error, Hashable, Sendable, CustomStringConvert
             } else { "\(error)" }
     }
 
-    /// SQLite's own words are "unable to open database file".
+    /// SQLite only says "unable to open database file".
     static let missing = RecordsUnreadable("there is no such file")
 
     init(_ description: String) {
@@ -32,7 +32,7 @@ package protocol RecordsReader: Sendable {
 }
 
 enum RecordsFile {
-    /// Opens a database of Dwell's.
+    /// Opens a database of Dwell.
     static func open(_ path: String) throws(RecordsUnreadable) -> DatabaseQueue {
         do {
             let queue = try connect(path)
@@ -49,8 +49,8 @@ enum RecordsFile {
         do { return try queue.read(body) } catch { throw RecordsUnreadable(error) }
     }
 
-    /// A reader of a WAL database needs its shared memory file, and makes it when there is none. Where it may not,
-    /// and no server has the file open (there is no WAL), the file is all there is and does not change.
+    /// A reader of a WAL database needs its shared memory file, and creates it if missing. If it may not, and no
+    /// server has the file open (there is no WAL), the file is complete and does not change.
     static func connect(_ path: String) throws -> DatabaseQueue {
         guard FileManager.default.fileExists(atPath: path) else { throw RecordsUnreadable.missing }
         var configuration = Configuration()

@@ -1,5 +1,5 @@
-// All events of one driver folded again by the rules of this release, inside the writer's transaction. First what the
-// rules want to know of old events is read out of what was stored: the phone's word from the metadata, and which times
+// Refolds all events of one driver by the rules of this release, inside the writer's transaction. First it derives
+// what the rules need from stored data of old events: the phone's reported state from the metadata, and which times
 // have no fraction of a second from their text.
 
 import Engine
@@ -20,7 +20,7 @@ final class Refolding {
             UPDATE event SET previous_state = CASE json_extract(metadata, '$.previous_state') \(states) END
             WHERE driver = ?1 AND previous_state IS NULL AND instr(metadata, '"previous_state"') > 0
             """, on: connection)
-        // In the order of arrival at first; the walk puts them in the fold's.
+        // Initially in order of arrival; the walk changes it to the fold's order.
         findWholeSeconds = try PreparedStatement(
             """
             UPDATE event SET second_place = arrival.place

@@ -17,7 +17,7 @@ extension SQLiteEventStore: EventFeed {
             let row = try Row.fetchOne(
                 db, sql: "SELECT last_event, lost_count FROM feed_consumer WHERE name = ?", arguments: [consumer])
             guard let row else {
-                // What was deleted before it came was never its to lose.
+                // Events deleted before the consumer was added are not counted as lost.
                 let first = try Int64.fetchOne(db, sql: "SELECT min(id) FROM event") ?? 1
                 return FeedPlace(last: first - 1, newest: newest, lostCount: 0)
             }

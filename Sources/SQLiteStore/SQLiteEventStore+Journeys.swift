@@ -1,4 +1,4 @@
-// `DeadlineStore` and `JourneyReader` on SQLite: expiries go through the one writer, everything else is read on the
+// `DeadlineStore` and `JourneyReader` on SQLite: expiries go through the writer, everything else is read on the
 // readers' connections, in one snapshot per call.
 
 package import Engine
@@ -18,7 +18,7 @@ extension SQLiteEventStore: DeadlineStore {
         }
     }
 
-    /// Drivers whose deadline lies before that moment and whose expiry is not stored.
+    /// The number of drivers whose deadline lies before that moment and whose expiry is not stored.
     package func dueDriverCount(at now: Moment) async throws(StoreFailure) -> Int {
         try await read { db in
             try Int.fetchOne(

@@ -9,7 +9,7 @@ extension SQLiteEventStore: OperatorReader {
     private static let driverCountsSQL =
         "SELECT state, count(*) FROM driver WHERE id NOT IN (\(SimulatedDriverRows.select)) GROUP BY state"
 
-    /// Rows that one look counts at most: a tenth of a second's work.
+    /// Maximum number of rows counted by one query: a tenth of a second's work.
     static let talliedRowsMax: Int64 = 500_000
 
     package func driverCounts() async throws(StoreFailure) -> [JourneyState: Int] {
@@ -50,8 +50,8 @@ extension SQLiteEventStore: OperatorReader {
         }
     }
 
-    /// The number of the last event that was received before that time. Numbers ascend in the order of commits, which
-    /// is that of receiving, give or take the milliseconds that a commit takes: so the place is found by halving.
+    /// The number of the last event received before that time. Numbers ascend in the order of commits, which is the
+    /// order of receiving, within the milliseconds of a commit: so it is found by binary search.
     private static func lastEvent(before start: Moment, newest: Int64, _ db: Database) throws -> Int64 {
         let statement = try db.makeStatement(
             sql: "SELECT id, received_at_ms FROM event WHERE id > ? ORDER BY id LIMIT 1")

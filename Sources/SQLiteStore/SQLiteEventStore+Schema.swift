@@ -1,4 +1,4 @@
-// Which schema the database has, for the server's first log line.
+// The schema of the database, for the server's first log line.
 
 package import Engine
 import GRDB
@@ -6,12 +6,12 @@ import GRDB
 package struct AppliedSchema: Hashable, Sendable {
     /// The number of the newest migration.
     package var number: Int
-    /// Those that ran when the store was opened, by file name, in order.
+    /// The migrations that ran when the store was opened, by file name, in order.
     package var migrationsRun: [String]
 }
 
 extension SQLiteEventStore {
-    /// `openedAtMilliseconds`: what the store was opened with.
+    /// `openedAtMilliseconds`: the time passed when the store was opened.
     package func schema(openedAtMilliseconds: Int64) async throws(StoreFailure) -> AppliedSchema {
         try await read { db in
             let rows = try Row.fetchAll(

@@ -1,5 +1,5 @@
-// `EventStore` on SQLite: the front of the writer and of the readers. The promises are written at the port; how they
-// are kept is in Writer, WriterConnection and EventAppending.
+// `EventStore` on SQLite: the front of the writer and of the readers. The guarantees are documented at the port;
+// how they are kept is in Writer, WriterConnection and EventAppending.
 
 package import CoreMetrics
 package import Engine
@@ -11,12 +11,12 @@ package final class SQLiteEventStore: EventStore {
     private let pool: DatabasePool
     let writer: Writer
 
-    /// Opens or makes the database at `path` and migrates it. The folder must exist.
+    /// Opens or creates the database at `path` and migrates it. The folder must exist.
     ///
     /// - Parameters:
-    ///   - nowMilliseconds: the time to be recorded with the migrations that run.
+    ///   - nowMilliseconds: the time recorded with the migrations that run.
     ///   - waitingMax: requests that may wait for the writer; one more is refused as `.unavailable`.
-    ///   - digests: by which deleted drivers are known; nil when nobody is ever deleted.
+    ///   - digests: identify deleted drivers; nil when no driver is ever deleted.
     /// - Throws: `MigrationRefusal`, `DurabilityNotGranted`, or SQLite's error.
     package convenience init(
         path: String, nowMilliseconds: Int64, waitingMax: Int? = nil, digests: KeyedHashes? = nil,
@@ -27,7 +27,7 @@ package final class SQLiteEventStore: EventStore {
             pool: pool, waitingMax: waitingMax ?? Writer.waitingMax, digests: digests, metrics: metrics)
     }
 
-    /// Opens a database that is there and has this binary's schema, beside a running server or without one.
+    /// Opens an existing database with this binary's schema, with or without a running server.
     ///
     /// - Throws: `RecordsUnreadable`, `MigrationRefusal`, `DurabilityNotGranted`, or SQLite's error.
     package convenience init(existing path: String, digests: KeyedHashes?) throws {
@@ -87,11 +87,11 @@ package final class SQLiteEventStore: EventStore {
 
     var path: String { pool.path }
 
-    /// Requests in line for the writer.
+    /// Requests that wait for the writer.
     package var writesWaiting: Int { writer.requestsWaiting }
 
-    /// Returns once a write is on disk and there is room for more: the database takes writes. A write that fits into
-    /// what the WAL has already would prove little on a full disk.
+    /// Returns once a write is on disk and there is room for more: the database accepts writes. A write that fits
+    /// into the existing WAL would prove little on a full disk.
     package func checkWritable() async throws(StoreFailure) {
         guard FreeSpace.bytes(besideFile: pool.path) ?? .max >= FreeSpace.bytesMin else {
             throw .unavailable("the disk is full")
@@ -101,7 +101,7 @@ package final class SQLiteEventStore: EventStore {
         }.get()
     }
 
-    /// Refuses what comes after, finishes what waits, and closes the file. Returns when all that is done.
+    /// Refuses further work, finishes what waits, and closes the file. Returns when all that is done.
     package func close() async {
         await writer.close()
         try? pool.close()
@@ -109,8 +109,8 @@ package final class SQLiteEventStore: EventStore {
 
     // MARK: Reading
 
-    /// On a connection of its own: a snapshot has all that was acknowledged before the call, and a flood of repeats
-    /// does not stand in line with the events that it repeats.
+    /// On a reader's connection: a snapshot has everything that was acknowledged before the call, and a flood of
+    /// repeats does not queue with the events that it repeats.
     package func lookUp(
         _ submission: EventSubmission, of driver: DriverID
     ) async throws(StoreFailure) -> AppendOutcome? {
@@ -129,18 +129,18 @@ package final class SQLiteEventStore: EventStore {
         }
     }
 
-    /// All events of all drivers.
+    /// The number of events of all drivers.
     package func eventCount() async throws(StoreFailure) -> Int {
         try await read { db in try Int.fetchOne(db, sql: "SELECT count(*) FROM event") ?? 0 }
     }
 
-    /// A driver's events in the contract's order, the first `limit` of them.
+    /// The first `limit` events of a driver, in the contract's order.
     package func timeline(of driver: DriverID, limit: Int = 10_000) async throws(StoreFailure) -> [TimelineEntry] {
         try await read { db in try StoredEvents.timeline(of: driver, limit: limit, db) }
     }
 
-    /// Throws `.cancelled` as soon as the calling task is. Not GRDB's `read` for async contexts: that one waits for a
-    /// free connection all the same, and interrupts what others may share.
+    /// Throws `.cancelled` as soon as the calling task is. Not GRDB's async `read`: that one still waits for a free
+    /// connection, and interrupts connections that others may share.
     func read<Value: Sendable>(
         _ value: @escaping @Sendable (Database) throws -> Value
     ) async throws(StoreFailure) -> Value {

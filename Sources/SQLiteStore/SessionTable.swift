@@ -1,4 +1,5 @@
-// Whose a session is. A session_id belongs to the driver that opened or registered it first, and to nobody else.
+// The owner of each session. A session_id belongs to the driver that opened or registered it first, and to no
+// other.
 
 import Engine
 import JourneyModel
@@ -16,7 +17,7 @@ final class SessionTable {
     private let register: PreparedStatement
     private let forgetUnused: PreparedStatement
 
-    /// Registered sessions without an event, among the last `recentMax` of a driver.
+    /// Maximum number of registered sessions without an event, among the last `recentMax` of a driver.
     static let unusedMax = 100
     private static let recentMax = 200
 
@@ -29,8 +30,8 @@ final class SessionTable {
             """
             UPDATE session SET registered_at_ms = ?2, registered_charger = ?3, registered_merchant = ?4 WHERE id = ?1
             """, on: connection)
-        // The driver's row in memory knows no other session than `driver.session`; the newest one is never deleted, so
-        // that no number is given again.
+        // The cached driver's row refers to no session other than `driver.session`; the newest one is never
+        // deleted, so that its number is not reused.
         forgetUnused = try PreparedStatement(
             """
             DELETE FROM session WHERE id IN (
@@ -70,8 +71,8 @@ final class SessionTable {
         }
     }
 
-    /// Of the driver's last sessions the unused ones beyond `unusedMax`, the oldest of them: whoever registers without end
-    /// leaves no more than these. Reads at most `recentMax` rows.
+    /// Deletes the oldest unused ones among the driver's last sessions beyond `unusedMax`: endless registrations
+    /// leave no more than these. Reads at most `recentMax` rows.
     func forgetUnusedBeyondMax(of driver: Int64) throws(SQLiteError) {
         try forgetUnused.run { (bindings) throws(SQLiteError) in
             try bindings.set(1, driver)

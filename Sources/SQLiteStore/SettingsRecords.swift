@@ -1,4 +1,5 @@
-// When which settings came into force, written by the server and read by `dwell config history` and the operator's page.
+// When which settings took effect, written by the server and read by `dwell config history` and the operator's
+// page.
 
 package import Engine
 import GRDB
@@ -11,17 +12,17 @@ package struct SettingsChange: Hashable, Sendable {
     package var settings: String
 }
 
-/// A reload that did not do all that the environment file asks for.
+/// A reload that did not apply everything in the environment file.
 package struct SettingsReloadRecord: Hashable, Sendable {
     /// Older ones are deleted.
     static let recordsMax = 1000
-    /// Characters of all details together.
+    /// Maximum number of characters of all details together.
     static let detailsMax = 4096
 
     package var at: Moment
-    /// Else nothing was changed by it.
+    /// False: it changed nothing.
     package var isGood: Bool
-    /// A sentence each.
+    /// One sentence each.
     package var details: [String]
 
     package init(at: Moment, isGood: Bool, details: [String]) {
@@ -45,7 +46,7 @@ extension SQLiteEventStore {
         }
     }
 
-    /// These settings are in force from then on; nothing is written when they were before.
+    /// These settings are in force from then on; writes nothing when they already were.
     package func record(_ settings: VersionedSettings, at now: Moment) async throws(StoreFailure) {
         try await change { db in
             try db.execute(
@@ -79,7 +80,7 @@ package struct SettingsReloadOf: Hashable, Sendable {
     package var reload: SettingsReloadRecord
 }
 
-/// Reads a database file beside a running server or without one.
+/// Reads a database file, with or without a running server.
 package struct SettingsRecords: RecordsReader {
     package static let changesMax = 10_000
 
@@ -93,12 +94,12 @@ package struct SettingsRecords: RecordsReader {
         try? queue.close()
     }
 
-    /// The newest first.
+    /// Newest first.
     package func changes(limit: Int) throws(RecordsUnreadable) -> [SettingsChange] {
         try RecordsFile.read(queue) { db in try Self.changes(limit: limit, db) }
     }
 
-    /// The newest first, each with INSTANCE_NAME. A database of an older version has none.
+    /// Newest first, each with INSTANCE_NAME. A database of an older version has none.
     package func reloads(limit: Int) throws(RecordsUnreadable) -> [SettingsReloadOf] {
         try RecordsFile.read(queue) { db in
             guard try db.tableExists("settings_reload") else { return [] }

@@ -1,10 +1,10 @@
-// The drivers of `dwell simulate` in the database: left out of figures, and removed by `dwell simulate --clean`.
+// The drivers of `dwell simulate` in the database: left out of metrics, and removed by `dwell simulate --clean`.
 
 package import Engine
 import GRDB
 import JourneyModel
 
-/// How much went with some simulated drivers.
+/// What was removed with some simulated drivers.
 package struct SimulatedDriversRemoved: Hashable, Sendable {
     package var drivers: Int
     package var events: Int
@@ -17,7 +17,7 @@ enum SimulatedDriverRows {
         WHERE driver_id >= '\(DriverID.simulatedPrefix)' AND driver_id < '\(DriverID.simulatedPrefix.dropLast()).'
         """
 
-    /// Tables with a column `driver` that refers to one, those that others refer to last.
+    /// Tables with a column `driver` that refers to one, ordered so that referenced tables come last.
     static let tables = [
         "event", "session", "journey_base", "place_use", "event_kind_use", "device", "sign_in_session",
         "apple_refresh_token", "apple_identity",
@@ -28,7 +28,7 @@ enum SimulatedDriverRows {
         let drivers = try Int64.fetchAll(db, sql: "\(select) ORDER BY id LIMIT ?", arguments: [driversMax])
         var removed = SimulatedDriversRemoved(drivers: drivers.count, events: 0)
         for driver in drivers {
-            // A gap in the numbers of events is counted as lost by whoever follows them; these were never to be sent.
+            // Consumers count a gap in the numbers of events as lost; these were never to be forwarded.
             try db.execute(
                 sql: """
                     UPDATE feed_consumer SET lost_count = lost_count - (
@@ -48,8 +48,8 @@ enum SimulatedDriverRows {
 }
 
 extension SQLiteEventStore {
-    /// Removes some of the drivers of `dwell simulate` with all that is stored of them, in one transaction. To be called
-    /// until there are none.
+    /// Removes some of the drivers of `dwell simulate` with all their data, in one transaction. Call it until none
+    /// are left.
     package func removeSimulatedDrivers(driversMax: Int = 16) async throws(StoreFailure) -> SimulatedDriversRemoved {
         try await change { db in try SimulatedDriverRows.remove(driversMax: driversMax, db) }
     }

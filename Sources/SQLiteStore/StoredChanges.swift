@@ -1,4 +1,4 @@
-// A driver's row as readers see it: where the driver stands, and what changed lately. Plain SQL, read through GRDB.
+// A driver's row as seen by readers: the current journey, and recent changes. Plain SQL, read through GRDB.
 
 import Engine
 import GRDB
@@ -14,7 +14,7 @@ enum StoredChanges {
         var recent: RecentChanges
     }
 
-    /// Nil for a driver who is not known.
+    /// Nil for an unknown driver.
     static func standing(of driver: DriverID, _ db: Database) throws -> Standing? {
         let row = try Row.fetchOne(
             db,
@@ -51,7 +51,7 @@ enum StoredChanges {
             JourneyChange(id: newest, journey: head, cause: try cause(newest, of: standing?.driver, db)))
     }
 
-    /// Nil when it cannot be told what came after that change.
+    /// Nil when the changes after that one are not known.
     private static func missed(after id: Int64, newest: Int64, _ recent: RecentChanges?) -> [RecentChanges.Change]? {
         guard id >= 0, id <= newest else { return nil }
         guard let recent, let oldest = recent.changes.first else { return [] }
@@ -84,7 +84,7 @@ enum StoredChanges {
             source: row[4])
     }
 
-    /// Behind a reader who polls, at ten thousand events a second, this is a second.
+    /// For a reader that polls, at ten thousand events a second, this is one second.
     private static let newsEventsMax: Int64 = 10_000
 
     static func news(after id: Int64?, _ db: Database) throws -> CommittedChanges {

@@ -1,4 +1,4 @@
-// What readers ask of committed events. Not the hot path: plain SQL, read through GRDB.
+// Queries of readers about committed events. Not the hot path: plain SQL, read through GRDB.
 
 import Engine
 import GRDB
@@ -14,12 +14,12 @@ package struct TimelineEntry: Hashable, Sendable {
     /// By the server's clock.
     package var correctedAt: Moment
     package var verdict: Verdict
-    /// Right after this event.
+    /// The state right after this event.
     package var state: JourneyState
 }
 
 enum StoredEvents {
-    /// What a repeat of this event would be answered; nil when its key is new to this driver.
+    /// The result for a repeat of this event; nil when its key is new to this driver.
     static func outcome(
         of submission: EventSubmission, digest: [UInt8], driver: DriverID, _ db: Database
     ) throws -> AppendOutcome? {

@@ -1,5 +1,5 @@
-// A journey as the database has it: the value of the fold, with the row numbers of what it names. The fold works on
-// texts, rows hold integers; both travel together so that neither is looked up when it is known.
+// A journey as stored: the value of the fold, with the row numbers of what it names. The fold works on texts, rows
+// hold integers; both are kept together so that neither needs a lookup.
 
 import JourneyModel
 
@@ -13,7 +13,8 @@ struct StoredJourney {
 
     init() {}
 
-    /// The session that the journey is in, if that is its id. A driver's journey is in no other driver's session.
+    /// The row number of the journey's session if `sessionID` is its id. A driver's journey is never in another
+    /// driver's session.
     func sessionRow(named sessionID: String) -> Int64? {
         guard let session, let current = journey.sessionID, haveSameBytes(current, sessionID) else {
             return nil

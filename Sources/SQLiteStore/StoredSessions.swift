@@ -1,5 +1,5 @@
-// A driver's sessions and what happened in them, as readers see them. Plain SQL, read through GRDB. Every query names
-// the driver: a session of another one is not there.
+// A driver's sessions and their events, as seen by readers. Plain SQL, read through GRDB. Every query names the
+// driver: another driver's session does not exist for it.
 
 import Engine
 import GRDB
@@ -13,7 +13,7 @@ enum StoredSessions {
         FROM driver JOIN session ON session.driver = driver.id
         """
 
-    /// One of which retention has left nothing but the name, where the driver's fold begins, is not there.
+    /// Excludes a session of which retention has left only the name, where the driver's fold begins.
     private static let isThere = """
         (registered_at_ms IS NOT NULL OR session.id = driver.session
         OR EXISTS (SELECT 1 FROM event WHERE event.session = session.id))
@@ -51,8 +51,8 @@ enum StoredSessions {
             journey: try journey(in: row[0], named: row[1], db))
     }
 
-    /// After the last event of the session that left the journey in it. Only a session's own events move it, and its
-    /// deadlines, and the event of another journey that closed it.
+    /// The journey after the last event of the session that left the journey in it. Only a session's own events,
+    /// its deadlines, and the event of another journey that closed it change it.
     private static func journey(in session: Int64, named sessionID: String, _ db: Database) throws -> Journey? {
         let row = try Row.fetchOne(
             db,
@@ -72,7 +72,7 @@ enum StoredSessions {
             hardDeadline: StoredEvents.moment(row[2]), endedBy: StoredEvents.ending(row[3]))
     }
 
-    /// Why the session is over, if another journey began in its midst.
+    /// Why the session is over, if another journey began in the middle of it.
     private static func closing(of session: Int64, after milliseconds: Int64, _ db: Database) throws -> Journey.Ending?
     {
         let row = try Row.fetchOne(

@@ -1,17 +1,17 @@
-// Which drivers use a row of the tables that events share (`place`, `event_kind`) and that holds a free text: a deletion
-// takes the texts that nobody else uses, and must not look through everybody's events for that.
+// Which drivers use a row with a free text in the tables shared by events (`place`, `event_kind`): a deletion
+// removes the texts that no one else uses, and must not scan all events for that.
 
 import JourneyModel
 
-/// Writes a use once, and remembers the last ones it wrote. The memory may hold uses of the transaction under way, so
-/// call `forget()` after a rollback, or when the tables were changed by other means.
+/// Writes a use once, and caches the last ones. The cache may hold uses of the current transaction, so call
+/// `forget()` after a rollback, or when the tables were changed by other means.
 final class TextUses {
     private struct Use: Hashable {
         var driver: Int64
         var row: Int64
     }
 
-    /// 32 bytes each. A driver who is forgotten costs one look at an index.
+    /// 32 bytes each. An evicted driver costs one index lookup.
     private static let rememberedMax = 32_768
 
     private var places: Set<Use> = []
@@ -54,11 +54,11 @@ final class TextUses {
     }
 }
 
-/// The sources of the shipped clients; any other may be anything.
+/// The sources of the shipped clients; any other may be a free text.
 enum UsualTexts {
     static let sources: Set<String> = ["ios_native", "android_native", "web", "server"]
 
-    /// Of a row of `event_kind`: nothing in it that a client could have made up. The rank of diagnostics is the last.
+    /// Condition of a row of `event_kind` without text made up by a client. The rank of diagnostics is the last.
     static let sql = """
         (lifecycle_rank < \(EventName.diagnostic("d").lifecycleRank)
             AND source IN ('ios_native', 'android_native', 'web', 'server') AND schema_version = '1.0')

@@ -1,5 +1,6 @@
-// How many pages the WAL has, as SQLite says after each commit of one connection (https://www.sqlite.org/c3ref/wal_hook.html).
-// With that it no longer copies the WAL by itself: its own checkpoints are such a hook.
+// The number of pages in the WAL, as SQLite reports after each commit of one connection
+// (https://www.sqlite.org/c3ref/wal_hook.html). This disables SQLite's automatic checkpoints, which use the same
+// hook.
 
 import GRDBSQLite
 
@@ -8,7 +9,7 @@ final class WALSize {
     private let connection: OpaquePointer
     private(set) var pages = 0
 
-    /// The connection outlives this: it is open, or has statements that were not finalized (sqlite3_close_v2).
+    /// The connection must outlive this: it is open, or has statements that were not finalized (sqlite3_close_v2).
     init(of connection: OpaquePointer) {
         self.connection = connection
         let this = Unmanaged.passUnretained(self).toOpaque()

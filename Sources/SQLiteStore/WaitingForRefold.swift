@@ -1,4 +1,4 @@
-// Who was folded by the rules of another release.
+// Drivers that were folded by the rules of another release.
 
 package import Engine
 import JourneyModel
@@ -15,7 +15,7 @@ final class WaitingForRefold {
             """, on: connection)
     }
 
-    /// The next in the order of the store's numbers. What is changed of drivers has been written.
+    /// The next one in the order of the store's numbers. Changes of drivers must have been written before.
     func next(_ request: RefoldRequest) throws(SQLiteError) -> (number: Int64, driver: DriverID)? {
         try find.first { (bindings) throws(SQLiteError) in
             try bindings.set(1, request.after)

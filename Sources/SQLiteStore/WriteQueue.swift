@@ -1,9 +1,9 @@
-// What waits for the writer. A bounded list behind a lock, in the order of arrival, and the one bit that says whether
-// the writer is at work. It knows neither SQL nor what the work is.
+// The queue of the writer. A bounded list behind a lock, in order of arrival, and a flag for whether the writer is
+// running. Knows neither SQL nor what the work is.
 
 import Synchronization
 
-/// One piece of work, and how many requests it stands for.
+/// One piece of work, with the number of requests in it.
 protocol QueuedWork: Sendable {
     var requestCount: Int { get }
 }
@@ -44,7 +44,7 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
             return Array(line[..<taken])
         }
 
-        /// Who wants to know that nothing is left.
+        /// Returns the callbacks to run when the queue is drained.
         mutating func fallAsleep() -> [@Sendable () -> Void] {
             writerIsAwake = false
             defer { whenDrained = [] }
@@ -59,7 +59,7 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
         self.requestsMax = requestsMax
     }
 
-    /// Requests in line.
+    /// Requests in the queue.
     var requestsWaiting: Int { state.withLock(\.requestCount) }
 
     func add(_ work: Work) -> Admission {
@@ -74,8 +74,8 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
         }
     }
 
-    /// All that waits, up to `requestsMax` requests but at least one piece. Empty: nothing waits, and the writer
-    /// sleeps from now on.
+    /// Takes everything that waits, up to `requestsMax` requests but at least one piece. Empty: nothing waits, and
+    /// the writer sleeps from now on.
     func take(requestsMax: Int) -> [Work] {
         let (work, whenDrained) = state.withLock { state in
             let taken = state.takeFirst(requestsMax: requestsMax)
@@ -85,7 +85,7 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
         return work
     }
 
-    /// Behind all that waits, however much that is. For the writer, while it is at work.
+    /// Appends to the end of the queue, however long it is. For the writer, while it is running.
     func putBack(_ work: [Work]) {
         if work.isEmpty { return }
         state.withLock { state in
@@ -94,8 +94,8 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
         }
     }
 
-    /// Refuses all that comes after this call. `whenDrained` is called when all that came before is done, which
-    /// may be at once; every call's is called.
+    /// Refuses all work after this call. `whenDrained` is called when all earlier work is done, which may be
+    /// immediately; the callback of every call is called.
     func close(whenDrained: @escaping @Sendable () -> Void) {
         let isDrained = state.withLock { state in
             state.isClosed = true

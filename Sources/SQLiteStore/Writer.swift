@@ -1,5 +1,5 @@
-// The one writer: takes all that waits, commits it as one, and takes again what came meanwhile. No timer; the size of
-// a group is what arrived during the last commit.
+// The one writer: takes all waiting work, commits it together, and then takes what arrived meanwhile. No timer; the
+// size of a group is what arrived during the last commit.
 
 import CoreMetrics
 import Dispatch
@@ -8,11 +8,11 @@ import GRDB
 import GRDBSQLite
 import Identity
 
-/// @unchecked: `connection`, `isToWake` and `lastCommit` are touched in closures on the pool's writer queue only, which
-/// is serial; all else is Sendable.
+/// @unchecked: `connection`, `isToWake` and `lastCommit` are used in closures on the pool's writer queue only,
+/// which is serial; everything else is Sendable.
 final class Writer: @unchecked Sendable {
-    /// Waiting requests beyond which one more is better told at once: at ten thousand events a second, the last in
-    /// line waits more than a second and a half.
+    /// Maximum number of waiting requests; beyond this a request is better rejected at once: at ten thousand events
+    /// a second, the last one in the queue waits more than a second and a half.
     static let waitingMax = 16_384
     /// Per transaction: enough to make a sync cheap, few enough that the first of them does not wait long for the
     /// last.
@@ -24,10 +24,10 @@ final class Writer: @unchecked Sendable {
     private let checkpointer: Checkpointer
     private var connection: WriterConnection?
     private var isToWake = false
-    /// Of the last commit since the WAL was cut; nil: it is cut.
+    /// The last commit since the WAL was truncated; nil: it is truncated.
     private var lastCommit: ContinuousClock.Instant?
 
-    /// `digests` nil: nobody is ever erased.
+    /// `digests` nil: no driver is ever erased.
     init(
         pool: DatabasePool, waitingMax: Int, digests: KeyedHashes?,
         checkpoints: Checkpointer.Pace = Checkpointer.Pace(), turnLength: Duration = WriterConnection.turnLength,
@@ -48,10 +48,10 @@ final class Writer: @unchecked Sendable {
         }
     }
 
-    /// Requests in line.
+    /// Requests in the queue.
     var requestsWaiting: Int { queue.requestsWaiting }
 
-    /// Puts work in line; it is told what became of it. What was put in line first is done first.
+    /// Enqueues work, which gets its result later. First in, first out.
     func add(_ work: WriterWork) {
         switch queue.add(work) {
         case .joinsLine: break
@@ -81,8 +81,8 @@ final class Writer: @unchecked Sendable {
         }
     }
 
-    /// A reader was in the way when the WAL was to be cut: again in a second, whether or not anybody writes until then.
-    /// Only one such wake-up waits at a time.
+    /// A reader prevented a truncation of the WAL: retries in a second, whether or not anything is written until
+    /// then. Only one such wake-up is pending at a time.
     private func wakeToTruncate() {
         guard !isToWake else { return }
         isToWake = true
@@ -97,7 +97,7 @@ final class Writer: @unchecked Sendable {
         }
     }
 
-    /// Cuts the WAL if that is owed. Returns whether nothing is owed any more.
+    /// Truncates the WAL if that is pending. Returns whether nothing is pending any more.
     func finishRemoval() async -> Bool {
         await withCheckedContinuation { (continuation: CheckedContinuation<Bool, Never>) in
             pool.asyncWriteWithoutTransaction { [self] _ in
@@ -108,27 +108,28 @@ final class Writer: @unchecked Sendable {
         }
     }
 
-    /// Cuts the WAL, if nothing was written for so long and something was since the last cut, and no reader needs it.
+    /// Truncates the WAL, if nothing was written for that long and something was since the last truncation, and no
+    /// reader needs it.
     func truncateLog(quietFor quiet: Duration) async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             pool.asyncWriteWithoutTransaction { [self] _ in
                 defer { continuation.resume() }
                 guard let connection, let lastCommit, .now - lastCommit >= quiet else { return }
-                // A reader in the way: not again before it is quiet for as long again.
+                // A reader is in the way: not again before the next quiet period.
                 self.lastCommit = connection.log.truncateUnlessRead() ? nil : .now
             }
         }
     }
 
-    /// Refuses new work, finishes what waits, lets go of the statements. May be called again.
+    /// Refuses new work, finishes what waits, releases the statements. May be called again.
     func close() async {
         await withCheckedContinuation { continuation in
             queue.close { continuation.resume() }
         }
         await withCheckedContinuation { continuation in
             pool.asyncWriteWithoutTransaction { [self] _ in
-                // The connections that read are closed last, and none of them may do it: a copy of the file alone, which is
-                // all that somebody sees beside a server that was stopped, would lack what the WAL has.
+                // The read connections are closed last, and none of them may do it: a copy of the file alone, which
+                // is all that is visible after a server was stopped, would lack the content of the WAL.
                 _ = connection?.log.truncateUnlessRead()
                 connection = nil
                 continuation.resume()

@@ -1,9 +1,9 @@
 // The transaction of a group commit: BEGIN, every piece of work, COMMIT, and what is known when one of these fails.
 //
-// No request pays for a savepoint. Refusals come before a request's first write (EventAppending.swift), so the only
-// thing that can leave half a request behind is a failing statement, which takes the whole transaction back. When the
-// failure says nothing about the request (disk full, I/O), all of the group fails: it would have failed them all. When
-// it does, the group runs again with a savepoint around each request, and only the one that fails is refused.
+// Requests do not pay for a savepoint. Refusals come before a request's first write (EventAppending.swift), so only
+// a failing statement can leave half a request behind, and that rolls back the whole transaction. If the failure
+// says nothing about the request (disk full, I/O), the whole group fails: it would have failed for all. If it does,
+// the group runs again with a savepoint around each request, and only the failing one is refused.
 //
 // Not Sendable: it lives on the writer's queue.
 
@@ -14,7 +14,7 @@ import Identity
 
 final class WriterConnection {
     private let connection: OpaquePointer
-    /// Before the statements, which keep the connection: members are released in this order.
+    /// Declared before the statements, which keep the connection: members are released in this order.
     let log: WriterWAL
     private let appending: EventAppending
     private let expiring: ExpiryStoring
@@ -23,20 +23,20 @@ final class WriterConnection {
     private let commit: PreparedStatement
     private let rollback: PreparedStatement
     private let probe: PreparedStatement
-    /// Another number when another connection has committed since.
+    /// Changes when another connection has committed.
     private let dataVersion: PreparedStatement
     private var lastDataVersion: Int64 = -1
     private let savepoint: PreparedStatement
     private let rollbackToSavepoint: PreparedStatement
     private let releaseSavepoint: PreparedStatement
 
-    /// So long a transaction takes up work; then it is committed, and the rest stands in line again, behind everybody
-    /// else's. A group of 512 takes a fifth of it. It is for the driver whose events are late in a journey of ten
-    /// thousands: each rewrites what comes after it, and his batch would hold up all others to its end.
+    /// Time limit for accepting work into one transaction. After it the transaction is committed, and the remainder
+    /// is requeued last. A group of 512 takes a fifth of it. The limit is for a driver whose events are late in a
+    /// journey of ten thousand: each rewrites what comes after it, and the whole batch would block all others.
     private let turnLength: Duration
     static let turnLength = Duration.milliseconds(100)
 
-    /// The connection outlives this, or is closed with sqlite3_close_v2.
+    /// The connection must outlive this, or be closed with sqlite3_close_v2.
     init(
         on connection: OpaquePointer, digests: KeyedHashes?, checkpointer: Checkpointer,
         turnLength: Duration = turnLength
@@ -58,15 +58,16 @@ final class WriterConnection {
         releaseSavepoint = try PreparedStatement("RELEASE request", on: connection)
     }
 
-    /// What became of a group.
+    /// The result of a group.
     struct TimeSlice {
         /// False when nothing of it is known to be stored.
         var isCommitted: Bool
-        /// What the transaction had no time for. Nobody was told of it.
+        /// Work that did not fit into the transaction. Its waiters have not been resumed.
         var rest: [WriterWork] = []
     }
 
-    /// Does the work in one transaction, as much as fits into a turn, and tells everybody whose work is done, once each.
+    /// Does the work in one transaction, as much as fits into a time slice, and resumes the waiters of finished
+    /// work, once each.
     func run(_ group: [WriterWork], _ db: Database) -> TimeSlice {
         var attempt = attempt(group, db, isolating: false)
         if case .failed(let error, _) = attempt, error.isAboutOneStatement {
@@ -125,12 +126,12 @@ final class WriterConnection {
         }
     }
 
-    /// Inside the transaction: from here on nobody else commits.
+    /// Inside the transaction: from here on no other connection commits.
     private func forgetWhatOthersChanged() throws(SQLiteError) {
         let version = try dataVersion.first({ _ in }, read: { row in row.integer(0) })
         if version != lastDataVersion {
             appending.forgetDrivers()
-            // The log has read the mark itself when it was made.
+            // The log read the mark itself when it was created.
             if lastDataVersion != -1 { log.takeOverMark() }
         }
         lastDataVersion = version ?? -1
@@ -146,9 +147,9 @@ final class WriterConnection {
         }
     }
 
-    /// SQLite has taken the transaction back, so this process will not see it. But its frames may lie in the WAL,
-    /// and a recovery after a crash could find them. They are gone for sure once another transaction is committed:
-    /// it is written over them.
+    /// SQLite has rolled the transaction back, so this process will not see it. But its frames may be in the WAL,
+    /// and a recovery after a crash could find them. They are certainly gone once another transaction is committed:
+    /// it overwrites them.
     private func failure(ofCommit error: SQLiteError) -> StoreFailure {
         if error.provesThatCommitDidNotHappen || isWritable() {
             return .unavailable("commit failed: \(error)")
@@ -170,7 +171,7 @@ final class WriterConnection {
 
     private var isInTransaction: Bool { sqlite3_get_autocommit(connection) == 0 }
 
-    /// Some errors have ended the transaction already. A ROLLBACK that fails is tried again before the next BEGIN.
+    /// Some errors have ended the transaction already. A failed ROLLBACK is retried before the next BEGIN.
     private func rollBack() {
         if isInTransaction { try? rollback.run() }
         appending.forgetWhatWasRolledBack()
@@ -215,7 +216,7 @@ final class WriterConnection {
         }
     }
 
-    /// With a savepoint, always: it may find out after its first write that it cannot go on.
+    /// Always with a savepoint: it may discover after its first write that it cannot continue.
     private func tell(of change: PendingChange, _ db: Database) throws(SQLiteError) -> @Sendable () -> Void {
         defer { if !change.sparesDrivers { appending.forgetDrivers() } }
         let outcome = try request(isolating: true, sparing: \.isAboutOneDriver) {
@@ -234,7 +235,7 @@ final class WriterConnection {
         }
     }
 
-    /// Each with a savepoint, always: a driver whose rows cannot be read must not keep the others' deadlines waiting.
+    /// Always with a savepoint for each: a driver whose rows cannot be read must not delay the others' deadlines.
     private func expire(_ request: ExpiryRequest) throws(SQLiteError) -> StoredExpiries {
         var stored = StoredExpiries()
         try appending.drivers.writeChanged()
@@ -252,7 +253,7 @@ final class WriterConnection {
         return stored
     }
 
-    /// With a savepoint, always: for a driver whose rows cannot be read, and for a dry run.
+    /// Always with a savepoint: for a driver whose rows cannot be read, and for a dry run.
     private func refold(_ request: RefoldRequest) throws(SQLiteError) -> RefoldPart {
         try appending.drivers.writeChanged()
         guard let due = try waitingForRefold.next(request) else { return RefoldPart(next: nil, counts: RefoldCounts()) }
@@ -271,7 +272,7 @@ final class WriterConnection {
         try request(isolating: isolating) { () throws(SQLiteError) in try appending.append(append) }
     }
 
-    /// `sparing`: which errors take back this request alone when it is isolated.
+    /// `sparing`: which errors roll back only this request when it is isolated.
     private func request<Outcome>(
         isolating: Bool, sparing: (SQLiteError) -> Bool = \.isAboutOneStatement,
         _ body: () throws(SQLiteError) -> Outcome
@@ -280,11 +281,11 @@ final class WriterConnection {
             do {
                 return .success(try body())
             } catch .driverWasErased {
-                // Said before the request's first write: there is nothing to take back.
+                // Thrown before the request's first write: there is nothing to roll back.
                 return .failure(.driverErased)
             }
         }
-        // What is written within the savepoint is this request's alone, and can be taken back with it.
+        // Only this request's writes are in the savepoint, and can be rolled back with it.
         try appending.drivers.writeChanged()
         try savepoint.run()
         do {

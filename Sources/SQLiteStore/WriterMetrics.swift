@@ -1,4 +1,4 @@
-// The figures of the writer: how many requests share a commit, how long it takes, and how it ends.
+// The writer's metrics: how many requests share a commit, how long it takes, and how it ends.
 
 import CoreMetrics
 import Telemetry

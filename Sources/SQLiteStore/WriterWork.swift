@@ -1,16 +1,17 @@
-// The kinds of work that the writer does, each with its waiter. Continuations are resumed exactly once, on
-// the writer's queue, after the transaction is over; nothing ties them to the cancellation of the waiting task.
+// The kinds of work of the writer, each with its waiter. Continuations are resumed exactly once, on the writer's
+// queue, after the transaction; cancellation of the waiting task does not affect them.
 
 import Engine
 import GRDB
 
-/// An append waits on an unchecked continuation: a checked continuation is an object more for each event. It is resumed once, since
-/// `Writer.add` fails what it does not put in line, and whatever is taken from the line is told or failed.
+/// An append waits on an unchecked continuation: a checked one costs one more object for each event. It is resumed
+/// once, since `Writer.add` fails what it does not enqueue, and everything taken from the queue is completed or
+/// failed.
 ///
-/// What is large and seldom is `indirect`, so that an append moves as two words.
+/// Large and rare cases are `indirect`, so that an append moves as two words.
 enum WriterWork: QueuedWork {
     case append(PreparedAppend, UnsafeContinuation<Result<AppendOutcome, StoreFailure>, Never>)
-    /// `after`: what became of those before them, which were committed already.
+    /// `after`: the results of those before them, which were committed already.
     indirect case appendMany(
         [PreparedAppend], after: [Result<AppendOutcome, StoreFailure>],
         UnsafeContinuation<[Result<AppendOutcome, StoreFailure>], Never>)
@@ -18,7 +19,7 @@ enum WriterWork: QueuedWork {
     indirect case expire(ExpiryRequest, CheckedContinuation<Result<StoredExpiries, StoreFailure>, Never>)
     indirect case refold(RefoldRequest, CheckedContinuation<Result<RefoldPart, StoreFailure>, Never>)
     indirect case change(PendingChange)
-    /// A write that changes nothing that anybody reads: is the disk taking writes?
+    /// A write that changes no visible data: tests whether the disk accepts writes.
     case probe(CheckedContinuation<Result<Void, StoreFailure>, Never>)
 
     var requestCount: Int {
@@ -48,15 +49,15 @@ enum WriterWork: QueuedWork {
     }
 }
 
-/// A change of anything but events: ordinary SQL through GRDB, in a savepoint of its own, so that whatever becomes of
-/// it its neighbours are untouched. Refusals that write (a guess that counts) are outcomes like any other.
+/// A change of anything but events: ordinary SQL through GRDB, in a separate savepoint, so that its failure does
+/// not affect the others. Refusals that write (a guess that counts) are outcomes like any other.
 struct PendingChange: Sendable {
-    /// May run a second time, after a rollback. Gives what tells the outcome.
+    /// May run a second time, after a rollback. Returns the closure that delivers the outcome.
     let make: @Sendable (Database) throws -> @Sendable () -> Void
     let fail: @Sendable (StoreFailure) -> Void
-    /// What it removes has to be gone from the WAL as well.
+    /// What it removes must be gone from the WAL as well.
     let purgesWAL: Bool
-    /// It leaves the rows of drivers as they are, so that the writer may go on remembering them.
+    /// It does not change the rows of drivers, so the writer's cache remains valid.
     let sparesDrivers: Bool
 
     init<Outcome: Sendable>(
@@ -73,7 +74,7 @@ struct PendingChange: Sendable {
     }
 }
 
-/// A piece of work that was done in a transaction, to be told after it is over.
+/// A finished piece of work, whose waiter is resumed after the transaction.
 enum DoneWork {
     case append(Result<AppendOutcome, StoreFailure>, UnsafeContinuation<Result<AppendOutcome, StoreFailure>, Never>)
     case appendMany(

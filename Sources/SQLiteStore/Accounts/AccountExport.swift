@@ -1,35 +1,35 @@
-// Everything held about a driver as one JSON document, for GET /auth/me/export. Tokens and digests are not in it: they
-// are nobody's data, only keys to it.
+// All data held about a driver as one JSON document, for GET /auth/me/export. Tokens and digests are left out: they
+// are not data about a person, only keys to it.
 //
-// A driver may have a gigabyte of events. So the document is made piece by piece, and between two of them there is
-// nothing but the place that was reached.
+// A driver may have a gigabyte of events. So the document is made piece by piece, and between two pieces only the
+// position is kept.
 
 import Engine
 import GRDB
 import Identity
 import JourneyModel
 
-/// A document in the making. Each piece may be read in a snapshot of its own: rows that are stored meanwhile may be in
-/// it, rows that are deleted for their age may be missing.
+/// A document in progress. Each piece may be read in a separate snapshot: rows that are stored meanwhile may be
+/// included, rows that retention deletes may be missing.
 struct AccountExport: Sendable {
-    /// A piece ends with the row that makes it this long.
+    /// A piece ends with the row that makes it at least this long.
     static let pieceBytesMin = 256 << 10
-    /// How many numbers of rows are read ahead. For events they are sorted first, all of the driver's each time: few
-    /// times over for many events, and 128 KiB.
+    /// Number of row numbers read ahead. For events they are sorted first, all of the driver's each time: this
+    /// makes it rare for many events, and takes 128 KiB.
     private static let rowsAheadMax = 16 << 10
 
     private(set) var isWhole = false
 
     private let caller: Caller
-    /// Nil when nothing is stored of the driver, whose lists are empty then.
+    /// Nil when nothing is stored about the driver, whose lists are then empty.
     private let driver: Int64?
     private var json = JSONWriter()
-    /// The list in hand, an index of `lists`, and its rows that come next.
+    /// The current list, an index of `lists`, and its next rows.
     private var list = 0
     private var ahead: ArraySlice<Int64> = []
     private var lastRow: Int64 = 0
 
-    /// The document's beginning, up to the first list.
+    /// Writes the beginning of the document, up to the first list.
     init(of caller: Caller, at now: Moment, _ db: Database) throws {
         self.caller = caller
         driver = try DriverRows.row(of: caller.driver, db)
@@ -48,7 +48,7 @@ struct AccountExport: Sendable {
         json.beginArray(of: Self.lists[0])
     }
 
-    /// Where the driver stands, as GET /native/session says it. It outlives the events that led there, which
+    /// The driver's current journey, as in GET /native/session. It outlives the events that led to it, which
     /// EVENT_RETENTION_DAYS deletes.
     private mutating func writeJourney(at now: Moment, _ db: Database) throws {
         let journey = (try StoredChanges.standing(of: caller.driver, db)?.journey ?? Journey()).advanced(to: now)
@@ -70,8 +70,8 @@ struct AccountExport: Sendable {
         json.endObject()
     }
 
-    /// The next bytes of the document, until it is whole. Nil when the driver was deleted since the last piece: what was
-    /// told cannot be ended then, and the row's number may be another driver's by now.
+    /// Returns the next bytes of the document, until it is whole. Nil when the driver was deleted since the last
+    /// piece: the document cannot be completed then, and the row's number may be another driver's by now.
     mutating func piece(_ db: Database) throws -> [UInt8]? {
         if let driver, try DriverRows.row(of: caller.driver, db) != driver { return nil }
         while json.bytes.count < Self.pieceBytesMin {
@@ -103,11 +103,11 @@ struct AccountExport: Sendable {
     }
 }
 
-// MARK: What is in it
+// MARK: Contents
 
-/// A table's rows of one driver. The query reads the one of that number and driver; its columns are named like the
-/// members: a name that ends in `_ms` is a time (but for differences of two), one that begins with `is_` or `has_` or
-/// `forwards_` is true or false. Codes come out as the words of the contract.
+/// A table's rows of one driver. The query reads the row of that number and driver; its columns are named like the
+/// members: a name that ends in `_ms` is a time (except for differences of two), one that begins with `is_` or
+/// `has_` or `forwards_` is a Boolean. Codes are written as the words of the contract.
 private struct List: Sendable {
     var name: String
     var table: String
@@ -115,15 +115,15 @@ private struct List: Sendable {
 
     /// In ascending order.
     func rows(of driver: Int64, after row: Int64, limit: Int, _ db: Database) throws -> [Int64] {
-        // The signs keep SQLite from going through the rows of all drivers because they are in the order wanted. What is
-        // asked for is in the index by driver.
+        // The unary plus keeps SQLite from scanning the rows of all drivers because they are already sorted. The
+        // wanted rows are in the index by driver.
         try Int64.fetchAll(
             db.cachedStatement(
                 sql: "SELECT rowid FROM \(table) WHERE driver = ? AND +rowid > ? ORDER BY +rowid LIMIT ?"),
             arguments: [driver, row, limit])
     }
 
-    /// Nothing, when the row was deleted meanwhile. Its number may be another driver's row by now.
+    /// Writes nothing if the row was deleted meanwhile. Its number may be another driver's row by now.
     func write(_ row: Int64, of driver: Int64, to json: inout JSONWriter, _ db: Database) throws {
         guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [row, driver]) else { return }
         json.beginObject()
@@ -210,7 +210,7 @@ extension JSONWriter {
             name(column)
             if column.isTruth { bool(number != 0) } else { integer(number) }
         case .string(let text) where ["metadata", "implied"].contains(column):
-            // Compact JSON since it came in, and since it was read.
+            // Compact JSON already, as stored or as read.
             name(column)
             raw(text)
         case .string(let text): member(column, text)
@@ -231,7 +231,7 @@ extension JSONWriter {
 extension String {
     fileprivate var isDifference: Bool { self == "skew_ms" || self == "last_correction_ms" }
 
-    /// Of the columns that hold a number for a word.
+    /// Columns that hold a number for a word.
     fileprivate var isCode: Bool { ["transition", "reason", "state", "clock_rule"].contains(self) }
 
     fileprivate func word(for code: Int64) -> String? {

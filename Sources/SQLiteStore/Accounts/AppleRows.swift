@@ -1,4 +1,5 @@
-// What Apple's server is told, and what it tells: sealed refresh tokens, the queue of their revocations, and notices.
+// Rows of the exchange with Apple's server: sealed refresh tokens, the queue of their revocations, and
+// notifications.
 
 import GRDB
 import Identity
@@ -24,7 +25,7 @@ enum AppleRows {
             if isTheirs == true, let row {
                 try keep(token, clientID: identity.clientID, of: row, db)
             } else {
-                // The account was deleted while Apple was asked.
+                // The account was deleted during the call to Apple.
                 try revoke(
                     token.data, subject: identity.subject, clientID: identity.clientID, at: origin.at, db)
             }
@@ -41,7 +42,7 @@ enum AppleRows {
             arguments: [driver, clientID, token.data])
     }
 
-    /// Puts the tokens of all apps, if there are any, into the queue.
+    /// Moves the tokens of all apps, if any, into the queue.
     static func revokeTokens(of driver: Int64, at now: Moment, _ db: Database) throws {
         let rows = try Row.fetchAll(
             db,
@@ -91,7 +92,7 @@ enum AppleRows {
 
     // MARK: Notices
 
-    /// Answers the driver who was deleted by it, if one was.
+    /// Returns the driver who was deleted by it, if any.
     static func take(
         _ notice: AppleServerNotification, _ erasing: Erasing, from origin: RequestOrigin, _ db: Database
     ) throws -> DriverID? {
@@ -125,7 +126,7 @@ enum AppleRows {
         return nil
     }
 
-    /// Ends the sessions that Apple vouched for. Its refresh tokens are void already.
+    /// Ends the sessions signed in with Apple. Apple's refresh tokens are already void.
     private static func forgetConsent(of driver: Int64, at now: Moment, _ db: Database) throws {
         let sids = try Set(
             String.fetchAll(

@@ -1,4 +1,4 @@
-// How often each action of the audit ended how, for the figures.
+// Counts of audit entries by action and outcome, for metrics.
 
 package import Engine
 import GRDB
@@ -15,7 +15,7 @@ extension SQLiteEventStore {
         try await read { db in try Int64.fetchOne(db, sql: "SELECT max(id) FROM audit") ?? 0 }
     }
 
-    /// Of the lines that came after that one. Words that this version does not know are left out.
+    /// Counts the entries after that one. Words unknown to this version are left out.
     package func auditCounts(after id: Int64) async throws(StoreFailure) -> AuditCounts {
         try await read { db in
             let rows = try Row.fetchAll(

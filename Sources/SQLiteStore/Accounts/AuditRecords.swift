@@ -18,7 +18,7 @@ package struct AuditRecords: RecordsReader {
         try? queue.close()
     }
 
-    /// The newest about a driver, the newest first.
+    /// The newest entries about a driver, newest first.
     ///
     /// - Parameter limit: 1 to `entriesMax`.
     package func entries(of driver: DriverID, limit: Int) throws(RecordsUnreadable) -> [AuditEntry] {

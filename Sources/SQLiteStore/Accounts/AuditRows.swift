@@ -1,29 +1,30 @@
-// The audit's table: a line for whatever happened, written in the transaction in which it happened.
+// The audit's table: an entry for each action, written in the transaction of the action.
 
 import GRDB
 import Identity
 import JourneyModel
 
 enum AuditRows {
-    /// Lines that come in numbers, and for how long they are kept: what was refused to nobody who is known, and a
-    /// phone's hourly renewals. Receipts of deletions stay.
+    /// High-volume entries, and the days for which they are kept: refusals without a known driver, and a phone's
+    /// hourly renewals. Receipts of deletions are kept.
     private static let passing: [(condition: String, keptDays: Int64)] = [
         ("driver IS NULL AND action <> 'erased'", 30), ("action = 'refresh' AND outcome = 'done'", 90),
     ]
 
-    /// How many lines may come after one of those before it goes, whatever its age: guesses from many addresses leave no
-    /// more than these, some 150 bytes each.
+    /// Number of later entries after which one of these is deleted, whatever its age: guesses from many addresses
+    /// leave at most this many, about 150 bytes each.
     static let passingMax: Int64 = 500_000
 
-    /// Lines that a driver makes by requests, or somebody else by asking for a code, as often as the limits allow. Each
-    /// driver keeps the newest of them. The condition of the index `audit_of_requests`, word for word.
+    /// Entries that a driver causes by requests, or others by requesting a code, as often as the limits allow. The
+    /// newest of them are kept for each driver. Must equal the condition of the index `audit_of_requests`, word for
+    /// word.
     private static let requests = """
         driver IS NOT NULL AND (action IN ('device_added', 'device_removed', 'profile_changed', 'exported')
             OR outcome = 'refused' AND action IN ('otp_send', 'sign_in_otp'))
         """
     static let requestsPerDriverMax = 200
 
-    /// `driver` is a row number. `phone`: keyed digest of the number that it is about, whoever has it.
+    /// `driver` is a row number. `phone`: keyed digest of the phone number concerned, whoever has it.
     static func add(
         _ action: AuditAction, _ outcome: AuditOutcome, reason: String? = nil, driver: Int64? = nil,
         sid: String? = nil, phone: [UInt8]? = nil, from origin: RequestOrigin, _ db: Database
@@ -33,7 +34,7 @@ enum AuditRows {
             requestID: origin.requestID, at: origin.at, db)
     }
 
-    /// What the operator did, by a command and not by a request.
+    /// An operator's action, by a command and not by a request.
     static func add(
         _ action: AuditAction, _ outcome: AuditOutcome, ofOperatorTo driver: Int64, at now: Moment, _ db: Database
     ) throws {
@@ -42,7 +43,8 @@ enum AuditRows {
             db)
     }
 
-    /// What another driver's request did to this one's: where that came from is not this one's to read.
+    /// The effect of another driver's request on this one: the origin of that request must not be readable by this
+    /// one.
     static func add(
         _ action: AuditAction, _ outcome: AuditOutcome, reason: String, ofAnother driver: Int64, at now: Moment,
         _ db: Database
@@ -67,7 +69,7 @@ enum AuditRows {
         if let driver { try forgetRequests(of: driver, db) }
     }
 
-    /// Two of each kind for each line that comes, so that they cannot pile up.
+    /// Deletes two of each kind for each new entry, so that they cannot pile up.
     private static func forgetPassing(before line: Int64, at now: Moment, _ db: Database) throws {
         for (condition, days) in passing {
             try db.execute(
@@ -90,7 +92,7 @@ enum AuditRows {
             arguments: [driver, requestsPerDriverMax])
     }
 
-    /// The newest first.
+    /// Newest first.
     static func entries(of driver: DriverID, limit: Int, _ db: Database) throws -> [AuditEntry] {
         let rows = try Row.fetchAll(
             db,

@@ -1,15 +1,15 @@
-// One-time codes: issued within the limits (CodeSendLimits). Every number takes the same way through here, whether or not
-// anybody has it. Guesses are in GuessRows.
+// One-time codes: issued within the limits (CodeSendLimits). Every number takes the same path through here, whether
+// or not it has an account. Guesses are in GuessRows.
 
 import GRDB
 import Identity
 import JourneyModel
 
 enum CodeRows {
-    /// Rows that nothing counts any more, let go with each call.
+    /// Maximum number of expired rows deleted with each call.
     static let prunedMax = 16
 
-    /// Of a send, what it is counted by.
+    /// The values by which a send is counted.
     private struct Send {
         var phone: [UInt8]
         var address: [UInt8]
@@ -40,7 +40,7 @@ enum CodeRows {
         try prune("one_time_code_send", before: Moment(millisecondsSinceEpoch: send.begin), db)
         let known = try Int64.fetchOne(
             db, sql: "SELECT driver FROM phone_identity WHERE phone = ?", arguments: [new.number.e164])
-        // The same answer to all: what is refused here does not depend on whether the number is known.
+        // The same response to all: this refusal does not depend on whether the number is known.
         if let seconds = CodeSendLimits.retryAfterSeconds(try places(send, limits, db), at: send.now) {
             try AuditRows.add(
                 .otpSend, .refused, reason: "limited", driver: known, phone: send.phone, from: new.origin, db)
@@ -66,7 +66,7 @@ enum CodeRows {
         return isHeldBack ? .heldBack(uses) : .issued(uses)
     }
 
-    /// How much of the limits is used up; of the prefixes, the one that is used most.
+    /// How much of the limits is used up; of the prefixes, the most used one.
     static func uses(_ limits: CodeSendLimits, at now: Moment, _ db: Database) throws -> [CodeSendUse] {
         let begin = now.advanced(byMilliseconds: -CodeSendLimits.windowMilliseconds).millisecondsSinceEpoch
         func count(_ sql: String) throws -> Int { try Int.fetchOne(db, sql: sql, arguments: [begin]) ?? 0 }
@@ -101,7 +101,7 @@ enum CodeRows {
         ]
     }
 
-    /// When the `limit`-th last send within the window was; nil while there were fewer, and for no limit.
+    /// The time of the `limit`-th last send within the window; nil while there were fewer, and without a limit.
     private static func lastButOne(
         _ limit: Int, where condition: String, _ arguments: StatementArguments, _ send: Send, _ db: Database
     ) throws -> Moment? {

@@ -1,4 +1,4 @@
-// How much of the limits on one-time codes is used up, for the figures.
+// How much of the limits on one-time codes is used up, for metrics.
 
 package import Engine
 import GRDB

@@ -1,5 +1,4 @@
-// Finds a driver in a database file by what a caller can tell: the id, a phone number, an email address. Each call is one
-// snapshot.
+// Finds a driver in a database file by id, phone number or email address. Each call is one snapshot.
 
 import GRDB
 package import Identity
@@ -8,7 +7,7 @@ package import JourneyModel
 package enum DriverQuestion: Hashable, Sendable {
     case id(DriverID)
     case phone(PhoneNumber)
-    /// Capital and small letters are the same.
+    /// Case-insensitive.
     case email(String)
 }
 
@@ -17,7 +16,7 @@ package struct DriverRecord: Hashable, Sendable {
     package var createdAt: Moment
     package var name: String?
     package var email: String?
-    /// Of the Apple ID, which may differ from the profile's.
+    /// From the Apple ID; may differ from the profile's.
     package var appleEmail: String?
     package var phone: String?
     /// Nil for another service's driver, who has no account here.
@@ -42,14 +41,14 @@ package struct DriverRecords: RecordsReader {
         try? queue.close()
     }
 
-    /// Everybody who fits, by the time when they came.
+    /// All matching drivers, by the time when they were first seen.
     package func find(_ question: DriverQuestion) throws(RecordsUnreadable) -> [DriverRecord] {
         try RecordsFile.read(queue) { db in
             try Row.fetchAll(db, sql: Self.sql(question), arguments: [Self.argument(question)]).map(Self.record)
         }
     }
 
-    /// When this driver was deleted last; nil when that is not known under this key.
+    /// When this driver was last deleted; nil when unknown under this key.
     package func erasedAt(
         _ driver: DriverID, _ digests: KeyedHashes
     ) throws(RecordsUnreadable) -> Moment? {

@@ -1,4 +1,4 @@
-// Drivers as the ones who sign in: found, made, shown and changed. (DriverRow.swift has them as the heads of their
+// Drivers as sign-in users: found, created, shown and changed. (DriverRow.swift has them as heads of their
 // journeys; the row is the same.)
 
 import GRDB
@@ -19,8 +19,8 @@ enum DriverRows {
         return db.lastInsertedRowID
     }
 
-    /// The caller's row, made when another service's driver is seen first. Not for one whose erasure is so fresh that
-    /// this may be a request from before it.
+    /// The caller's row, created when another service's driver is seen first. Not created for a driver whose
+    /// erasure is so recent that this may be a request from before it.
     static func rowOrNew(of caller: Caller, at now: Moment, _ digests: KeyedHashes, _ db: Database) throws -> Int64 {
         if let row = try row(of: caller.driver, db) { return row }
         let erasedAt = try erasedAt(caller.driver, digests, db)
@@ -81,6 +81,6 @@ enum DriverRows {
 }
 
 extension [UInt8] {
-    /// As GRDB binds a BLOB.
+    /// In the form in which GRDB binds a BLOB.
     var data: Data { Data(self) }
 }

@@ -1,5 +1,6 @@
-// A driver deleted, in one transaction: the account and all that it is known or reached by are gone, and events stay
-// without a link to anybody. What keeps a journey in order is kept: times, states, verdicts, and the order of keys.
+// Deletes a driver in one transaction: the account and everything that identifies or reaches it are removed, and
+// events remain without a link to a person. Everything that keeps a journey consistent is kept: times, states,
+// verdicts, and the order of keys.
 
 import GRDB
 import Identity
@@ -7,14 +8,14 @@ import JourneyModel
 
 struct Erasing: Sendable {
     var receipt: ErasureReceipt
-    /// Takes the place of the driver's id and begins the names that take the place of its sessions and events. Random:
-    /// no two erasures share it, and no client has used it.
+    /// Replaces the driver's id and prefixes the names that replace those of its sessions and events. Random: no
+    /// two erasures share it, and no client has used it.
     var pseudonym: String
     var digests: KeyedHashes
-    /// `dwell driver erase`, which gets a line of the audit of its own.
+    /// `dwell driver erase`, which gets its own audit entry.
     var isByOperator = false
 
-    /// Also for a driver of whom nothing is stored: its tokens are refused all the same.
+    /// Also for a driver of whom nothing is stored: its tokens are rejected nevertheless.
     func erase(_ driver: DriverID, _ db: Database) throws {
         let row = try DriverRows.row(of: driver, db)
         if let row {
@@ -30,7 +31,7 @@ struct Erasing: Sendable {
     }
 
     private func endSignIns(_ driver: Int64, _ db: Database) throws {
-        // The feed hears of the driver, not of these: their names would stay in it for a while.
+        // The feed announces the driver, not these sessions: otherwise their ids would stay in it for a while.
         for session in try SignInSessionRows.all(of: driver, db) { try SignInSessionRows.remove(session, db) }
         try db.execute(
             sql: "DELETE FROM revocation WHERE sid IN (SELECT sid FROM audit WHERE driver = ?)", arguments: [driver])
@@ -47,7 +48,7 @@ struct Erasing: Sendable {
         }
     }
 
-    /// The sends stay counted for their address and in all, as somebody's.
+    /// The sends still count for their address and in total, without the number.
     private func eraseCodes(of number: PhoneNumber, _ db: Database) throws {
         let digest = digests.phone(number).data
         try db.execute(sql: "DELETE FROM one_time_code WHERE phone_digest = ?", arguments: [digest])
@@ -56,7 +57,7 @@ struct Erasing: Sendable {
         try db.execute(
             sql: "UPDATE one_time_code_send SET phone_digest = randomblob(32) WHERE phone_digest = ?",
             arguments: [digest])
-        // The first code was asked for when nobody was known to have the number.
+        // The first code was requested when the number was not known yet.
         try db.execute(
             sql: """
                 UPDATE audit SET sid = NULL, address = NULL, request_id = NULL, phone_digest = NULL
@@ -80,10 +81,10 @@ struct Erasing: Sendable {
                 UPDATE session SET session_id = ?1 || '-' || id, registered_charger = NULL, registered_merchant = NULL
                 WHERE driver = ?2
                 """, arguments: [pseudonym, driver])
-        // The order compares event_id and then the key, as bytes, after all that stays. Numbers in that order, of one
-        // length, keep it; event_id NULL is the key itself. A sequence is as free as a text, and so are the digits and
-        // the offset of a time as sent: only which comes first, the moment, and whether it had a
-        // fraction stay.
+        // The order compares event_id and then the key, as bytes, after everything that is kept. Numbers in that
+        // order, of one length, preserve it; event_id NULL means that it equals the key. A sequence can contain
+        // anything, like a text, and so can the digits and the offset of a time as sent: only which comes first,
+        // the moment, and whether it had a fraction are kept.
         try db.execute(
             sql: """
                 UPDATE event SET idempotency_key = ?1 || '-' || printf('%012d', place), event_id = NULL,
@@ -101,8 +102,8 @@ struct Erasing: Sendable {
             arguments: [pseudonym, driver])
     }
 
-    /// The texts that only this driver used; what somebody else uses too is nobody's. With the uses gone, the last one
-    /// who is deleted takes it.
+    /// Deletes the texts that only this driver used; texts that others use too identify no one. Since uses are
+    /// deleted as well, the last user who is deleted removes the text.
     private func eraseTexts(_ driver: Int64, _ db: Database) throws {
         func onlyUsed(_ table: String, _ column: String) -> String {
             """
@@ -113,7 +114,7 @@ struct Erasing: Sendable {
         try db.execute(
             sql: "UPDATE place SET place_id = ?1 || '-' || id WHERE id IN (\(onlyUsed("place_use", "place")))",
             arguments: [pseudonym, driver])
-        // One source for each, so that no two kinds become the same.
+        // A separate source for each, so that no two kinds become equal.
         try db.execute(
             sql: """
                 UPDATE event_kind SET source = ?1 || '-' || id, schema_version = '1.0',
@@ -127,7 +128,7 @@ struct Erasing: Sendable {
         }
     }
 
-    /// Tokens of this driver from before that time are refused from here on.
+    /// From here on, tokens of this driver from before that time are rejected.
     static func bury(_ digest: [UInt8], at moment: Moment, _ db: Database) throws {
         try db.execute(
             sql: """
@@ -137,7 +138,8 @@ struct Erasing: Sendable {
             arguments: [digest.data, moment.millisecondsSinceEpoch])
     }
 
-    /// Without where it was asked from. The receipt leads to what is left of the driver, and from there to nobody.
+    /// Without the origin of the request. The receipt leads to the rest of the driver's rows, and those lead to no
+    /// person.
     private func recordErasure(of driver: Int64?, _ db: Database) throws {
         for action in isByOperator ? [AuditAction.operatorErasure, .erased] : [.erased] {
             try db.execute(

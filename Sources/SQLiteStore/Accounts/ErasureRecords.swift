@@ -1,16 +1,17 @@
-// The list of deletions: when, and the keyed digest of whom. It names nobody to a reader without the signing key, so it
-// may be kept longer than any backup. Read from a database, or from a file that `dwell driver erasures` printed.
+// The list of deletions: the time, and the keyed digest of the driver's id. Without the signing key it identifies
+// no one, so it may be kept longer than any backup. Read from a database, or from a file printed by `dwell driver
+// erasures`.
 
 import Foundation
 import GRDB
 package import JourneyModel
 
-/// One deletion. As text: the time, 64 hexadecimal digits, and the receipt or `-`, with a space between them.
+/// One deletion. As text: the time, 64 hexadecimal digits, and the receipt or `-`, separated by spaces.
 package struct RecordedErasure: Hashable, Sendable {
     /// HMAC of the driver's id (KeyedHashes), 32 bytes.
     package var digest: [UInt8]
     package var at: Moment
-    /// Nil when two deletions were recorded in one millisecond: which receipt is whose cannot be told.
+    /// Nil when two deletions were recorded in one millisecond: the receipts cannot be assigned then.
     package var receipt: String?
 
     init(digest: [UInt8], at moment: Moment, receipt: String?) {
@@ -40,7 +41,7 @@ package enum ErasureRecords {
     /// Far more than a list has, and little enough to be read at once.
     private static let listBytesMax = 256 * 1024 * 1024
 
-    /// The deletions that the file at `path` has, oldest first: a database of Dwell's or a printed list.
+    /// The deletions in the file at `path`, oldest first: a database of Dwell or a printed list.
     package static func read(_ path: String) throws(RecordsUnreadable) -> [RecordedErasure] {
         do {
             return try isDatabase(path) ? database(path) : list(path)
@@ -92,7 +93,7 @@ package enum ErasureRecords {
         }
     }
 
-    /// How many deletions the one database has that the other has not.
+    /// The number of deletions in the database at `path` that the other one lacks.
     static func count(in path: String, missingFrom other: String) throws -> Int {
         let known = try database(other).reduce(into: [[UInt8]: Moment]()) { $0[$1.digest] = $1.at }
         return try database(path).count { erasure in known[erasure.digest].map { $0 < erasure.at } ?? true }

@@ -1,19 +1,19 @@
-// Whether anything of a deleted driver is left, looked for from outside: in every column of every table, and in the
-// bytes of the database file and its WAL, where rows stay visible that no query finds. For `dwell verify-erased`. It
-// changes nothing, and knows nothing of how an erasure is done.
+// Searches for remains of a deleted driver, independently of the erasure: in every column of every table, and in
+// the bytes of the database file and its WAL, where rows remain that no query finds. For `dwell verify-erased`.
+// Changes nothing, and does not know how an erasure is done.
 
 import Foundation
 import GRDB
 
 package struct ErasureScan {
     package struct Finding: Hashable, Sendable {
-        /// Which of the identifiers, by its place in the list: what was looked for is not repeated.
+        /// The identifier, as its index in the list: the searched text is not repeated.
         package var identifier: Int
         /// `account.email`, or `dwell.sqlite3-wal, byte 4711`.
         package var place: String
     }
 
-    /// A shorter one would be found by chance.
+    /// A shorter one would match by chance.
     package static let identifierBytesMin = 4
 
     /// Bytes read at a time.
@@ -26,7 +26,8 @@ package struct ErasureScan {
         self.path = path
     }
 
-    /// Every place where one of these texts is, each file's first only. Throws when file or database cannot be read.
+    /// Every place that contains one of these texts, only the first in each file. Throws when a file or the
+    /// database cannot be read.
     package func find(_ identifiers: [String]) throws -> [Finding] {
         let columns = try read { db in
             try Self.columns(db).flatMap { table, column in
@@ -42,15 +43,15 @@ package struct ErasureScan {
         return columns + files
     }
 
-    /// What still hangs on the driver that a receipt names, as tables and columns; nil for an unknown receipt.
+    /// What still refers to the driver that a receipt names, as tables and columns; nil for an unknown receipt.
     package func leftovers(ofReceipt receipt: String) throws -> [String]? {
         try read { db in
             let driver = try Row.fetchOne(
                 db, sql: "SELECT driver FROM audit WHERE action = 'erased' AND reason = ?", arguments: [receipt])
             guard let driver else { return nil }
-            // Nothing was stored of a driver without a row.
+            // For a driver without a row nothing was stored.
             guard let row = driver[0] as Int64? else { return [] }
-            // A backup of an older version does not know who uses a text.
+            // A backup of an older version does not record which drivers use a text.
             let texts = try db.tableExists("place_use") ? Self.mustBeOthers : []
             return try (Self.mustBeEmpty + texts).compactMap { name, sql in
                 try Bool.fetchOne(db, sql: "SELECT EXISTS (\(sql))", arguments: [row]) == true ? name : nil
@@ -66,7 +67,7 @@ package struct ErasureScan {
         } + [
             ("driver.driver_id", "SELECT 1 FROM driver WHERE id = ? AND driver_id NOT LIKE 'erased-%'"),
             ("session.session_id", "SELECT 1 FROM session WHERE driver = ? AND session_id NOT LIKE 'erased-%'"),
-            // An expiry's key is made of its session's name, also when it is stored after the deletion.
+            // An expiry's key contains its session's id, also when it is stored after the deletion.
             (
                 "event.idempotency_key",
                 """
@@ -79,7 +80,7 @@ package struct ErasureScan {
             ("audit.address", "SELECT 1 FROM audit WHERE driver = ? AND address IS NOT NULL"),
             ("audit.request_id", "SELECT 1 FROM audit WHERE driver = ? AND request_id IS NOT NULL"),
             ("audit.sid", "SELECT 1 FROM audit WHERE driver = ? AND sid IS NOT NULL"),
-            // As the client wrote it, with whatever digits.
+            // As the client wrote it, with arbitrary digits.
             (
                 "event.occurred_at",
                 """
@@ -88,11 +89,11 @@ package struct ErasureScan {
                     strftime('%Y-%m-%dT%H:%M:%SZ', occurred_at_ms / 1000.0, 'unixepoch'))
                 """
             ),
-            // A place in the order, after a deletion; a larger one may be a phone number.
+            // After a deletion this is an index in the order; a larger number may be a phone number.
             ("event.sequence", "SELECT 1 FROM event WHERE driver = ? AND sequence >= 10000000"),
         ]
 
-    /// Texts that only this driver's rows name. What another driver uses too may stay.
+    /// Texts used only by this driver's rows. Texts used by other drivers too may remain.
     private static let mustBeOthers: [(name: String, sql: String)] = [
         (
             "place.place_id",
@@ -148,12 +149,13 @@ package struct ErasureScan {
 
     // MARK: Files
 
-    /// Every place in other files, a proxy's log for example, where one of these texts is; each file's first only.
+    /// Every place in other files, for example a proxy's log, that contains one of these texts; only the first in
+    /// each file.
     package static func find(_ identifiers: [String], in files: [String]) throws -> [Finding] {
         try files.flatMap { file in try search(file, for: identifiers.map { Data($0.utf8) }) }
     }
 
-    /// Chunks overlap, so that nothing hides on the border of two.
+    /// Chunks overlap, so that a match on their border is found.
     private static func search(_ file: String, for patterns: [Data]) throws -> [Finding] {
         let handle = try FileHandle(forReadingFrom: URL(fileURLWithPath: file))
         defer { try? handle.close() }

@@ -1,6 +1,6 @@
-// What an operator does for a driver who calls: `dwell driver sign-out`, `erase` and `repeat-erasures`. The same
-// transactions as the driver's own requests, audited as the operator's. They run in the command's process, on the file;
-// a running server reads the feed of revocations several times a second.
+// Operations at a driver's request: `dwell driver sign-out`, `erase` and `repeat-erasures`. The same transactions
+// as the driver's own requests, audited as the operator's. They run in the command's process, on the file; a
+// running server reads the feed of revocations several times a second.
 
 import GRDB
 package import Identity
@@ -18,7 +18,7 @@ extension SQLiteAccounts {
         }
     }
 
-    /// Deletes the driver as `DELETE /auth/me` does. False for an unknown one, for whom nothing is done.
+    /// Deletes the driver like `DELETE /auth/me`. Returns false, without a change, for an unknown one.
     package func eraseByOperator(_ driver: DriverID, receipt: ErasureReceipt) async throws(AccountFailure) -> Bool {
         let erasing = Erasing(
             receipt: receipt, pseudonym: Accounts.pseudonym(), digests: digests, isByOperator: true)
@@ -31,12 +31,13 @@ extension SQLiteAccounts {
 
     // MARK: After a restore
 
-    /// What of these deletions this database lacks.
+    /// The deletions in the list that this database lacks.
     package func missing(_ erasures: [RecordedErasure]) async throws(AccountFailure) -> MissingErasures {
         try await read { [digests] db in try MissingErasures(erasures, digests, db) }
     }
 
-    /// Repeats them, each driver in a transaction of its own. Those whose driver is not here have their tokens refused.
+    /// Repeats them, each driver in a separate transaction. For drivers that are not here, only their tokens are
+    /// rejected.
     package func `repeat`(_ missing: MissingErasures, at now: Moment) async throws(AccountFailure) {
         for (driver, erasure) in missing.drivers {
             let receipt = ErasureReceipt(id: erasure.receipt ?? Accounts.receipt(at: now).id, deletedAt: now)
@@ -49,11 +50,11 @@ extension SQLiteAccounts {
     }
 }
 
-/// Deletions that another database, or a list, has and this one has not.
+/// Deletions recorded in another database, or a list, but not in this one.
 package struct MissingErasures: Sendable {
-    /// Who is here again, the oldest deletion first.
+    /// Drivers who are here again, the oldest deletion first.
     package var drivers: [(driver: DriverID, erasure: RecordedErasure)] = []
-    /// Nothing is stored of their drivers; only their tokens are to be refused.
+    /// Deletions of drivers without stored data; only their tokens must be rejected.
     package var withoutDriver: [RecordedErasure] = []
 
     init(_ erasures: [RecordedErasure], _ digests: KeyedHashes, _ db: Database) throws {
@@ -67,7 +68,7 @@ package struct MissingErasures: Sendable {
         let rows = try Row.fetchCursor(db, sql: "SELECT driver_id, created_at_ms FROM driver")
         while let row = try rows.next() {
             let driver = DriverID(row[0])
-            // One who came after the deletion is somebody new of the same id.
+            // A driver first seen after the deletion is a new one with the same id.
             guard let erasure = missing[digests.driver(driver)],
                 Moment(millisecondsSinceEpoch: row[1]) <= erasure.at
             else { continue }

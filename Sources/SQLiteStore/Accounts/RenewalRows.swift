@@ -1,5 +1,5 @@
-// Refresh tokens and single tokens, renewed: what is presented is judged by RefreshRule in the transaction that spends
-// it, so that of two requests that race one comes first.
+// Renewal of refresh tokens and single tokens: RefreshRule judges the presented token in the transaction that
+// spends it, so that of two racing requests one comes first.
 
 import GRDB
 import Identity
@@ -42,7 +42,7 @@ enum RenewalRows {
             try forgetOld(of: session.id, at: origin.at, db)
             return try renewed(session, until: new.expiresAt, reason: nil, from: origin, db)
         case .repeat:
-            // What the first time stored is what is given again; its times are those of the first time.
+            // The result stored the first time is returned again, with its times.
             return try renewed(session, until: origin.at, reason: "repeat", from: origin, db)
         }
     }
@@ -50,7 +50,7 @@ enum RenewalRows {
     static func renew(
         _ sid: String, of driver: DriverID, until expiresAt: Moment, from origin: RequestOrigin, _ db: Database
     ) throws -> RenewalOutcome {
-        // A pair's access token is good for an hour; it may not be made into one for a month.
+        // A pair's access token is valid for an hour; it must not be exchanged for one that is valid for a month.
         let session = try SignInSessionRows.row(of: sid, driver: driver, db)
         guard let session, session.kind == .legacy else {
             try AuditRows.add(
@@ -61,7 +61,7 @@ enum RenewalRows {
         return try renewed(session, until: expiresAt, reason: nil, from: origin, db)
     }
 
-    /// That token, if it is one of that session.
+    /// The token with that digest, if it belongs to that session.
     static func token(_ digest: [UInt8], of session: Int64, _ db: Database) throws -> StoredRefreshToken? {
         try Row.fetchOne(
             db, sql: "SELECT expires_at_ms, spent_at_ms FROM refresh_token WHERE digest = ? AND session = ?",
@@ -108,7 +108,7 @@ enum RenewalRows {
         return .renewed(user, sid: session.sid)
     }
 
-    /// Presented after its expiry a token is refused whether or not it is known. Of the others the oldest go when there are
+    /// An expired token is rejected whether it is known or not. Of the others the oldest are deleted when there are
     /// too many.
     private static func forgetOld(of session: Int64, at now: Moment, _ db: Database) throws {
         try db.execute(

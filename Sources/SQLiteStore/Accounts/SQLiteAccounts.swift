@@ -1,5 +1,5 @@
-// The ports of accounts on SQLite, filled: every change is one piece of the one writer's work, every read a snapshot of
-// its own. What happens in a transaction is in the files beside this one.
+// Implements the ports of accounts on SQLite: every change is one piece of the writer's work, every read a separate
+// snapshot. The content of the transactions is in the other files of this folder.
 
 import Engine
 import GRDB
@@ -10,7 +10,7 @@ package struct SQLiteAccounts: Sendable {
     let store: SQLiteEventStore
     let digests: KeyedHashes
 
-    /// `digests` are the ones that the store was opened with.
+    /// `digests` must be the ones that the store was opened with.
     package init(store: SQLiteEventStore, digests: KeyedHashes) {
         self.store = store
         self.digests = digests
@@ -199,7 +199,7 @@ extension SQLiteAccounts: DeviceStore {
     }
 }
 
-// MARK: What is asked for every request, and read by commands
+// MARK: Status checks for every request, and reads by commands
 
 extension SQLiteAccounts: SignInStandings {
     package func standing(

@@ -1,5 +1,5 @@
-// Sign-in sessions: made, found, listed and ended. Ending one takes everything along that hangs on it, and puts a line
-// into the feed by which every process's memory hears of it.
+// Sign-in sessions: created, found, listed and ended. Ending one deletes everything that depends on it, and adds a
+// row to the feed that every process's status cache reads.
 
 import GRDB
 import Identity
@@ -45,7 +45,7 @@ enum SignInSessionRows {
         try end(tooMany.filter { $0.id != session }, at: now, db)
     }
 
-    /// The last used first.
+    /// Last used first.
     static func live(of driver: DriverID, at now: Moment, _ db: Database) throws -> [SignInSession] {
         let rows = try Row.fetchAll(
             db,
@@ -70,14 +70,14 @@ enum SignInSessionRows {
         }
     }
 
-    /// Without a word to the feed.
+    /// Without a row in the feed.
     static func remove(_ session: SignInSessionRow, _ db: Database) throws {
         try db.execute(sql: "DELETE FROM device WHERE session = ?", arguments: [session.id])
         try db.execute(sql: "DELETE FROM refresh_token WHERE session = ?", arguments: [session.id])
         try db.execute(sql: "DELETE FROM sign_in_session WHERE id = ?", arguments: [session.id])
     }
 
-    /// A few with each sign-in: nothing of theirs can be used any more.
+    /// Ends a few with each sign-in: nothing of theirs can be used any more.
     private static func endExpired(at now: Moment, _ db: Database) throws {
         let expired = try Row.fetchAll(
             db, sql: "\(select) WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT 4",
@@ -92,9 +92,9 @@ enum SignInSessionRows {
     }
 }
 
-/// The feed of what every process has to forget. Ids ascend in the order of commits.
+/// The feed of revocations for every process's cache. Ids ascend in the order of commits.
 enum RevocationRows {
-    /// Beyond that many at once a memory starts over.
+    /// With more than this many at once a cache starts over.
     private static let newsMax = 1000
     private static let keptMilliseconds: Int64 = 3_600_000
 
@@ -115,7 +115,7 @@ enum RevocationRows {
         guard last != id else { return RecentRevocations(last: last, sids: [], concernsAll: false) }
         let sids = try Optional<String>.fetchAll(
             db, sql: "SELECT sid FROM revocation WHERE id > ? ORDER BY id LIMIT ?", arguments: [id, newsMax])
-        // Numbers have no gaps but those of rows that were let go.
+        // Numbers have no gaps except for deleted rows.
         let concernsAll = Int64(sids.count) != last - id || sids.contains(nil)
         return RecentRevocations(last: last, sids: concernsAll ? [] : sids.compactMap { $0 }, concernsAll: concernsAll)
     }

@@ -1,4 +1,4 @@
-// A sign-in inside its transaction: is the nonce or the code good, whose is it, and a session for that one.
+// A sign-in inside its transaction: checks the nonce or the code, finds the account, and creates a session.
 
 import GRDB
 import Identity
@@ -28,8 +28,8 @@ enum SigningInRows {
         return try signIn(driver, new, as: .signInApple, isNew: known == nil, db)
     }
 
-    /// The session that the same identity token made, when that was a moment ago and nothing has come of it since: its name
-    /// and its refresh token are made of the identity token. Nil otherwise.
+    /// The user of the session that the same identity token created, if that was a moment ago and the session is
+    /// unchanged: its id and its refresh token are derived from the identity token. Nil otherwise.
     private static func repeated(_ new: NewSignIn, of driver: Int64, _ db: Database) throws -> User? {
         let row = try Row.fetchOne(
             db, sql: "SELECT id, created_at_ms FROM sign_in_session WHERE sid = ? AND driver = ? AND kind = ?",
@@ -60,7 +60,8 @@ enum SigningInRows {
         return db.changesCount == 1
     }
 
-    /// The request's email is taken where Apple has vouched for none: a profile's, nobody is found by it.
+    /// The request's email is used if Apple has verified none: it is part of the profile only, and never used to
+    /// find an account.
     private static func add(
         _ identity: AppleIdentity, _ profile: FirstProfile, _ new: NewSignIn, _ db: Database
     ) throws -> Int64 {

@@ -1,11 +1,11 @@
-// `dwell backup` and `dwell restore`. A backup is taken beside a running server; a restore is not.
+// `dwell backup` and `dwell restore`. A backup may be made while a server runs; a restore may not.
 
 import Foundation
 import GRDB
 
 package enum DatabaseBackup {
-    /// A consistent copy of the database at `path` in `file`: verified, synced, and readable by its owner alone. Until
-    /// all of that is done `file` is not touched.
+    /// Makes a consistent copy of the database at `path` in `file`: verified, synced, and readable by its owner
+    /// only. `file` is not touched until all of that is done.
     package static func make(
         of path: String, to file: String, replacing: Bool, _ progress: (MaintenanceProgress) -> Void
     ) throws(MaintenanceRefusal) {
@@ -34,11 +34,11 @@ package enum DatabaseBackup {
         }
     }
 
-    /// Puts the backup in the place of the database at `path`, which nobody may have open. Answers where the old one
-    /// is kept; nil when there was none. Without one, a WAL that it left behind is set aside too: SQLite would take it
-    /// for the backup's, and read the backup through it.
+    /// Replaces the database at `path`, which must not be open anywhere, with the backup. Returns the path under
+    /// which the old one is kept; nil when there was none. In that case a remaining WAL is moved away too: SQLite
+    /// would apply it to the backup.
     ///
-    /// - Parameter stamp: what the old one's name ends in.
+    /// - Parameter stamp: the suffix of the old one's name.
     package static func restore(
         _ file: String, to path: String, stamp: String, _ progress: (MaintenanceProgress) -> Void
     ) throws(MaintenanceRefusal) -> String? {
@@ -78,21 +78,22 @@ package enum DatabaseBackup {
         } catch let error as DatabaseError
             where [.SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_IOERR, .SQLITE_CANTOPEN].contains(error.resultCode)
         {
-            // What a backup is for. SQLite cannot hold such a file to itself.
+            // This is the case for which backups exist. SQLite cannot lock such a file exclusively.
             return try DatabaseFiles.takePlace(of: path, new, keepingAt: old)
         } catch {
             throw MaintenanceRefusal(path, error)
         }
     }
 
-    /// Holds the old database to itself from before the look until after the change, so that no server is in between.
+    /// Locks the old database exclusively from before the check until after the change, so that no server can open
+    /// it in between.
     private static func replaceWhole(_ path: String, by new: String, keepingAt old: String) throws -> String {
         var configuration = Configuration()
         configuration.busyMode = .immediateError
         let queue = try DatabaseQueue(path: path, configuration: configuration)
         defer { try? queue.close() }
         try queue.writeWithoutTransaction { db in
-            // Leaving WAL mode wants the file for itself, writes the WAL into it and removes it.
+            // Leaving WAL mode requires exclusive access, copies the WAL into the file and removes it.
             let mode = try String.fetchOne(db, sql: "PRAGMA journal_mode = DELETE")
             guard mode == "delete" else { throw DatabaseError(resultCode: .SQLITE_BUSY) }
             try db.inTransaction(.exclusive) {
@@ -104,7 +105,7 @@ package enum DatabaseBackup {
         return old
     }
 
-    /// Empty, and nobody else's to read from its first byte on.
+    /// Creates an empty file, readable by its owner only from the start.
     private static func create(_ path: String) throws {
         guard FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o600])
         else { throw MaintenanceRefusal("\(path) cannot be written") }

@@ -1,6 +1,7 @@
-// `dwell check`: is the file whole, and is every stored verdict and journey what the events make of it? Each driver's
-// events are folded anew from the first one, or from the floor that retention left, and compared with what is stored,
-// the driver's row last. Reads only; each driver is one snapshot, so that it may run beside a server.
+// `dwell check`: verifies the integrity of the file, and that every stored verdict and journey equals the fold of
+// the events. Each driver's events are refolded from the first one, or from the floor left by retention, and
+// compared with what is stored, the driver's row last. Read-only; each driver is one snapshot, so it may run while
+// a server runs.
 
 import Foundation
 import GRDB
@@ -10,11 +11,11 @@ package struct DatabaseCheck: Sendable {
     package struct Report: Hashable, Sendable {
         package var drivers = 0
         package var events = 0
-        /// The first ones, each in a sentence; empty when all is well.
+        /// The first problems, one sentence each; empty when there are none.
         package var problems: [String] = []
     }
 
-    /// More say nothing new.
+    /// Further ones add no information.
     package static let problemsMax = 20
 
     private let queue: DatabaseQueue
@@ -68,7 +69,7 @@ package struct DatabaseCheck: Sendable {
     }
 }
 
-/// The events of one driver, folded anew.
+/// Refolds the events of one driver.
 private struct CheckedFold {
     let driver: Int64
     var problems: [String] = []
@@ -82,7 +83,7 @@ private struct CheckedFold {
         self.driver = driver
     }
 
-    /// Answers how many events there were.
+    /// Returns the number of events.
     mutating func run(_ db: Database) throws -> Int {
         let floor = try beginAtFloor(db)
         let cursor = try Row.fetchCursor(db, sql: Self.eventsSQL, arguments: [driver, floor])
@@ -97,7 +98,7 @@ private struct CheckedFold {
         return count
     }
 
-    /// The floor, in milliseconds; events below it count for nothing, and nobody can tell any more what they made.
+    /// The floor, in milliseconds; events below it are ignored, since their effect can no longer be determined.
     private mutating func beginAtFloor(_ db: Database) throws -> Int64 {
         let floor = try Int64.fetchOne(db, sql: "SELECT floor_at_ms FROM driver WHERE id = ?", arguments: [driver])
         let base = try Row.fetchOne(db, sql: Self.baseSQL, arguments: [driver])
@@ -121,7 +122,7 @@ private struct CheckedFold {
         }
         if event.isWholeSecond {
             if second.isEmpty { journeyBeforeSecond = untilThen }
-            // One more than are put in order is enough to see where those that are not begin.
+            // One more than are ordered is enough to see where those that are not begin.
             if second.count <= OrderWithinSecond.searchedMax { second.append((id, event)) }
         }
         let verdict = journey.apply(event)
@@ -130,13 +131,13 @@ private struct CheckedFold {
         let after = try StoredEvents.journey(row, 15)
         if journey != after {
             note(id, "is stored with \(after.state) after it, the fold says \(journey.state) or other deadlines")
-            // What follows is judged from what is stored, lest one divergence is told again with every event.
+            // Continues from what is stored, so that one divergence is not reported again with every event.
             journey = after
         }
         previous = (id, event)
     }
 
-    /// Whether events of one second stand in the order that the fold finds for them.
+    /// Checks whether events of one second are in the order that the fold finds for them.
     private mutating func compareSecond() {
         defer { second.removeAll(keepingCapacity: true) }
         guard second.count > 1 else { return }

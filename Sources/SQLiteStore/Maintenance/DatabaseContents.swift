@@ -1,4 +1,4 @@
-// What a database holds, in the figures by which an operator recognises it before one database replaces another.
+// The contents of a database, in the numbers by which an operator recognises it before it is replaced by another.
 
 import Foundation
 import GRDB
@@ -7,11 +7,11 @@ package import JourneyModel
 package struct DatabaseContents: Hashable, Sendable {
     package var events: Int
     package var drivers: Int
-    /// Nil without an event.
+    /// Nil without events.
     package var lastReceivedAt: Moment?
 
-    /// Reads the file at `path`, which may be in use. Throws `MigrationRefusal` for a file that is no database of
-    /// Dwell's, or SQLite's error.
+    /// Reads the file at `path`, which may be in use. Throws `MigrationRefusal` for a file that is not a database
+    /// of Dwell, or SQLite's error.
     init(path: String) throws {
         let queue = try RecordsFile.connect(path)
         defer { try? queue.close() }
@@ -32,23 +32,23 @@ package struct DatabaseContents: Hashable, Sendable {
     }
 }
 
-/// What a restore would do.
+/// The effect of a restore.
 package struct RestorePlan: Sendable {
     package enum Current: Sendable {
         case missing
-        /// Damaged; why, in SQLite's words.
+        /// Damaged; the reason in SQLite's words.
         case unreadable(String)
-        /// A database, and none of Dwell's; why.
+        /// A database, but not of Dwell; the reason.
         case foreign(String)
         case holds(DatabaseContents)
     }
 
     package var backup: DatabaseContents
     package var current: Current
-    /// Deletions of drivers that the database has and the backup has not: they would be undone.
+    /// Deletions of drivers in the database that the backup lacks: they would be undone.
     package var undoneErasures = 0
 
-    /// Why the operator has to agree first; nil when the backup holds at least as much as the database.
+    /// Why the operator must confirm first; nil when the backup holds at least as much as the database.
     package var loss: String? {
         switch current {
         case .missing, .unreadable: return nil
@@ -62,9 +62,9 @@ package struct RestorePlan: Sendable {
 }
 
 extension DatabaseBackup {
-    /// Looks at the backup and at the database that it would replace. Changes nothing.
+    /// Examines the backup and the database that it would replace. Changes nothing.
     ///
-    /// - Throws: when `file` is no backup of Dwell's, or somebody has the database open.
+    /// - Throws: when `file` is not a backup of Dwell, or the database is open elsewhere.
     package static func planRestore(of file: String, to path: String) throws(MaintenanceRefusal) -> RestorePlan {
         do {
             guard DatabaseCopy.exists(file) else { throw MaintenanceRefusal("\(file) is not there") }
@@ -86,7 +86,7 @@ extension DatabaseBackup {
         do {
             return .holds(try DatabaseContents(path: path))
         } catch let refusal as MigrationRefusal {
-            // Of another version is still Dwell's; how much it holds is not known.
+            // A database of another version is still Dwell's; its contents are unknown.
             return refusal.isOfAnotherVersion ? .unreadable("\(refusal)") : .foreign("\(refusal)")
         } catch {
             return .unreadable(MaintenanceRefusal(path, error).description)

@@ -1,5 +1,5 @@
-// What a backup and a restore have in common: a copy of a database as one file that is proved to be whole, and is on
-// disk when it gets its name.
+// Shared by backup and restore: a copy of a database as one file, verified, and durable when it gets its final
+// name.
 
 import Foundation
 import GRDB
@@ -24,7 +24,7 @@ package struct MaintenanceRefusal: Error, Hashable, Sendable, CustomStringConver
         MaintenanceRefusal("\(path) is in use: stop the server first")
     }
 
-    /// What the system call before this said about the file.
+    /// The error of the preceding system call on the file.
     init(errnoAt path: String) {
         description = "\(path): \(String(cString: strerror(errno)))"
     }
@@ -40,21 +40,21 @@ package struct MaintenanceRefusal: Error, Hashable, Sendable, CustomStringConver
     }
 }
 
-/// How far a copy or a check is: pages of a file, or events.
+/// The progress of a copy or a check: pages of a file, or events.
 package struct MaintenanceProgress: Hashable, Sendable {
     package var done: Int
     package var total: Int
 }
 
 enum DatabaseCopy {
-    /// Rows of each table but SQLite's own.
+    /// Rows of each table except SQLite's own.
     typealias RowCounts = [String: Int]
 
-    /// 256 pages of 4 KiB: progress is told for each MiB.
+    /// 256 pages of 4 KiB: progress is reported for each MiB.
     private static let pagesPerStep: CInt = 256
 
-    /// Copies what one snapshot of `source` holds to `path`, which must not be there; all that was committed before
-    /// the call is in it, however much is written meanwhile. Answers the rows of that snapshot.
+    /// Copies one snapshot of `source` to `path`, which must not exist; it includes everything committed before the
+    /// call, however much is written meanwhile. Returns the row counts of that snapshot.
     static func copy(
         _ source: DatabaseQueue, to path: String, _ progress: (MaintenanceProgress) -> Void
     ) throws -> RowCounts {
@@ -62,7 +62,7 @@ enum DatabaseCopy {
         defer { try? copy.close() }
         return try copy.writeWithoutTransaction { destination in
             try source.read { db in
-                // The first read fixes the snapshot; a backup outside of a transaction would begin anew with every
+                // The first read fixes the snapshot; a backup outside a transaction would start over with every
                 // commit of the server.
                 let counts = try rowCounts(db)
                 try withoutActuallyEscaping(progress) { progress in
@@ -85,7 +85,7 @@ enum DatabaseCopy {
         return counts
     }
 
-    /// Makes the copy one file without a WAL and finds it whole, or throws.
+    /// Makes the copy one file without a WAL and verifies it, or throws.
     static func verify(_ path: String, expecting counts: RowCounts? = nil) throws {
         let queue = try DatabaseQueue(path: path)
         defer { try? queue.close() }
@@ -99,7 +99,7 @@ enum DatabaseCopy {
         }
     }
 
-    /// The first thing that is wrong; nil when nothing is.
+    /// The first problem; nil when there is none.
     static func integrityProblem(_ db: Database) throws -> String? {
         let found = try String.fetchOne(db, sql: "PRAGMA integrity_check(1)") ?? "no answer"
         if found != "ok" { return found }
@@ -109,12 +109,12 @@ enum DatabaseCopy {
         return "a row of \(table) names one of \(parent) that is not there"
     }
 
-    /// Nobody but the owner may read it: it holds everything.
+    /// Readable by its owner only: it contains everything.
     static func secure(_ path: String) throws {
         guard chmod(path, 0o600) == 0 else { throw MaintenanceRefusal(errnoAt: path) }
     }
 
-    /// The copy belongs to whom the other file belongs, so that the server can still open what root restored.
+    /// Gives the copy the owner of the other file, so that the server can still open what root restored.
     static func giveOwner(of path: String, to copy: String) throws {
         var status = stat()
         guard stat(path, &status) == 0 else { throw MaintenanceRefusal(errnoAt: path) }
@@ -124,7 +124,7 @@ enum DatabaseCopy {
         }
     }
 
-    /// On disk when this returns: a file, or a folder with its names.
+    /// Durable when this returns: a file, or a folder with its names.
     static func sync(_ path: String) throws {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw MaintenanceRefusal(errnoAt: path) }
@@ -136,7 +136,7 @@ enum DatabaseCopy {
         URL(fileURLWithPath: path).deletingLastPathComponent().path
     }
 
-    /// `from` takes the place of whatever is at `to`, at once.
+    /// Atomically moves `from` to `to`, replacing what is there.
     static func move(_ from: String, to: String) throws {
         guard rename(from, to) == 0 else { throw MaintenanceRefusal(errnoAt: to) }
         try sync(folder(of: to))

@@ -11,15 +11,15 @@ import Foundation
 #endif
 
 enum DatabaseFiles {
-    /// What SQLite reads a database through when it finds it beside it; the shared memory is made anew from the WAL.
+    /// Files next to a database that SQLite applies to it; the shared memory is recreated from the WAL.
     private static let logs = ["-wal", "-journal"]
 
-    /// Where SQLite locks (sqlite.org/fileformat2.html, "The WAL-Index"; `PENDING_BYTE` in its os.h): whoever has the
-    /// database open in WAL mode holds a lock on the one file and on the other.
+    /// SQLite's lock ranges (sqlite.org/fileformat2.html, "The WAL-Index"; `PENDING_BYTE` in its os.h): a process
+    /// with the database open in WAL mode holds a lock on both files.
     private static let locks = (database: (start: 0x4000_0000, length: 512), sharedMemory: (start: 120, length: 9))
 
-    /// Puts `new` in the place of the database at `path`, whether or not there is one. What is there of it, logs
-    /// included, is kept under the name of `old`. Answers what it is called now; nil when there was nothing.
+    /// Replaces the database at `path`, if any, with `new`. Existing files, logs included, are kept under the name
+    /// of `old`. Returns their new name; nil when there was nothing.
     static func takePlace(of path: String, _ new: String, keepingAt old: String) throws -> String? {
         if try isInUse(path) { throw MaintenanceRefusal.inUse(path) }
         var kept: String?

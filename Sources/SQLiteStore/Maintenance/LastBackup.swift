@@ -1,5 +1,5 @@
-// When `dwell backup` last succeeded. The command writes the row beside a running server; metrics and the operator's
-// page read it.
+// When `dwell backup` last succeeded. The command writes the row, also while a server runs; metrics and the
+// operator's page read it.
 
 package import Engine
 import Foundation
@@ -24,8 +24,8 @@ extension SQLiteEventStore {
 }
 
 extension DatabaseBackup {
-    /// Records in the database at `path` that `file` is a verified copy of it. A separate step: a backup that cannot be
-    /// recorded (a read-only database, a schema older than this binary) is still good.
+    /// Records in the database at `path` that `file` is a verified copy of it. A separate step: a backup that
+    /// cannot be recorded (a read-only database, a schema older than this binary) is still valid.
     package static func record(_ file: String, of path: String, at now: Moment) throws(MaintenanceRefusal) {
         do {
             let attributes = try FileManager.default.attributesOfItem(atPath: file)

@@ -1,5 +1,5 @@
-// Lists of drivers and what a search finds, for the operator's page. Each query looks at a bounded number of rows, found by
-// a key or an index; OperatorListTests asks SQLite how it would run each.
+// Lists of drivers and search results, for the operator's page. Each query examines a bounded number of rows, found
+// by a key or an index; OperatorListTests checks SQLite's query plan for each.
 
 package import Engine
 import GRDB
@@ -7,7 +7,7 @@ import Identity
 package import JourneyModel
 
 extension SQLiteEventStore {
-    /// Rows of drivers that one page looks at.
+    /// Rows of drivers examined for one page.
     static let driverRowsMax: Int64 = 50_000
 
     package func drivers(
@@ -62,7 +62,7 @@ extension SQLiteEventStore {
     package func search(_ text: String, limit: Int) async throws(StoreFailure) -> SearchResult {
         let phone = PhoneNumber(text)?.e164
         return try await read { db in
-            // Every text that begins with it lies between it and it with the last scalar behind.
+            // Every text with this prefix lies between it and it followed by the last scalar.
             let bounds: StatementArguments = [text, text + "\u{10FFFF}", limit]
             var drivers = try Row.fetchAll(db, sql: Self.driversByNameSQL, arguments: bounds)
             if let phone {

@@ -1,17 +1,18 @@
-// Sessions and events of all drivers, filtered, for the operator's page. A filter is applied to a bounded number of rows,
-// newest first; a page that ends early says where to go on.
+// Sessions and events of all drivers, filtered, for the operator's page. A filter is applied to a bounded number of
+// rows, newest first; a page that ends early returns where to continue.
 
 package import Engine
 import GRDB
 package import JourneyModel
 
 extension SQLiteEventStore: OperatorListReader {
-    /// Sessions that one page looks at.
+    /// Sessions examined for one page.
     static let sessionRowsMax = 2000
-    /// Events that one page looks at.
+    /// Events examined for one page.
     static let eventRowsMax: Int64 = 50_000
 
-    /// Those of StoredSessions.summary, then the driver. The charger is that of an event when it was not registered.
+    /// The columns of StoredSessions.summary, then the driver. The charger is that of an event when none was
+    /// registered.
     static let sessionColumnsSQL = """
         SELECT session.id, session_id, opened_at_ms, registered_at_ms,
             (SELECT place_id FROM place WHERE place.id = coalesce(session.charger, (
@@ -34,7 +35,7 @@ extension SQLiteEventStore: OperatorListReader {
                 charger = try Int64.fetchOne(db, sql: "SELECT id FROM place WHERE place_id = ?", arguments: [chargerID])
                 if charger == nil { return ListPage([], next: nil) }
             }
-            // A place is a session's row; the list is ordered by when they were opened, then by row.
+            // A place is a session's row number; the list is ordered by opening time, then by row.
             var before: (openedAt: Int64, id: Int64) = (.max, .max)
             if let place {
                 let openedAt = try Int64.fetchOne(
@@ -62,7 +63,7 @@ extension SQLiteEventStore: OperatorListReader {
         }
     }
 
-    /// The last column: whether it is, or one of its events is, at that charger.
+    /// The last column: whether the session, or one of its events, is at that charger.
     static let sessionsSQL = """
         \(sessionColumnsSQL), (?6 IS NULL OR session.charger IS ?6 OR EXISTS (
             SELECT 1 FROM event WHERE event.session = session.id AND event.charger = ?6))
@@ -114,7 +115,7 @@ extension SQLiteEventStore: OperatorListReader {
         ORDER BY event.id DESC LIMIT ?8
         """
 
-    /// A driver's, the last ones first.
+    /// A driver's events, last ones first.
     static let driverEventsSQL = """
         \(eventColumnsSQL) FROM event CROSS JOIN event_kind ON event_kind.id = event.kind
         CROSS JOIN driver ON driver.id = event.driver

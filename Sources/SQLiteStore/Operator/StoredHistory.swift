@@ -1,16 +1,17 @@
-// `HistoryStore` on SQLite: counts in steps of a minute, a quarter of an hour and two hours. What is added goes into all
-// three at once; each is kept for as long as a range of the page asks for it, so the table has a bounded number of rows.
+// `HistoryStore` on SQLite: counts in steps of a minute, a quarter of an hour and two hours. Each addition goes
+// into all three at once; each is kept as long as a range of the page needs it, so the table has a bounded number
+// of rows.
 
 package import Engine
 import GRDB
 package import JourneyModel
 
 extension SQLiteEventStore: HistoryStore {
-    /// Seconds of a step, and how long it is kept. The longest range that reads it, and an hour.
+    /// Seconds of a step, and how long it is kept: the longest range that reads it, plus an hour.
     static let historyLevels: [(stepSeconds: Int64, keptSeconds: Int64)] = [
         (60, 7 * 3600), (900, 25 * 3600), (7200, 31 * 24 * 3600),
     ]
-    /// Rows that one addition deletes for their age at most.
+    /// Maximum number of expired rows deleted by one addition.
     static let historyDeletedMax = 2000
 
     package func add(_ minutes: [HistoryStep], at now: Moment) async throws(StoreFailure) {
@@ -43,7 +44,7 @@ extension SQLiteEventStore: HistoryStore {
         """
 
     package func history(since start: Moment, in range: HistoryRange) async throws(StoreFailure) -> [HistoryStep] {
-        // The coarsest of which whole steps make a step of the range.
+        // The coarsest level of which whole steps make a step of the range.
         let level = Self.historyLevels.last { range.stepSeconds % $0.stepSeconds == 0 } ?? Self.historyLevels[0]
         return try await read { db in
             let rows = try Row.fetchCursor(

@@ -1,13 +1,14 @@
-// What retention may delete, found on a reader's connection: all that a step reads of it (number, driver, place in the
-// order) never changes once it is stored.
+// Finds what retention may delete, on a reader's connection: all that a step uses of it (number, driver, place in
+// the order) never changes once stored.
 
 import Engine
 import GRDB
 import JourneyModel
 
 enum AgedRows {
-    /// Numbers ascend as events come in, so the oldest events are the first ones, and the walk ends at a part without
-    /// old ones: some may be out of turn, of slow requests, or of a minute in which the server's clock was wrong.
+    /// Numbers ascend as events come in, so the oldest events are the first ones, and the walk ends at a part
+    /// without old ones: some may be out of order, from slow requests or from a minute in which the server's clock
+    /// was wrong.
     static func events(_ request: AgedEventsRequest, _ db: Database) throws -> AgedEvents {
         let rows = try Row.fetchCursor(
             db,
@@ -29,7 +30,8 @@ enum AgedRows {
         return AgedEvents(events: events, next: count == request.limit && !events.isEmpty ? last : nil)
     }
 
-    /// The last session stays: its number would be given again, and drivers' recent changes name sessions by number.
+    /// The last session is kept: its number would be reused, and drivers' recent changes refer to sessions by
+    /// number.
     static func sessions(
         openedBefore: Moment, after number: Int64, limit: Int, _ db: Database
     ) throws -> [Int64] {
@@ -55,7 +57,7 @@ enum AgedRows {
         return part(rows, before: before, limit: limit)
     }
 
-    /// Receipts of deletions stay.
+    /// Receipts of deletions are kept.
     static func auditLines(before: Moment, after number: Int64, limit: Int, _ db: Database) throws -> AgedNumbers {
         let rows = try Row.fetchAll(
             db,
@@ -66,7 +68,7 @@ enum AgedRows {
         return part(rows, before: before, limit: limit)
     }
 
-    /// Numbers ascend with time, so that a part whose last row is young ends the walk.
+    /// Numbers ascend with time, so a part whose last row is recent ends the walk.
     private static func part(_ rows: [Row], before: Moment, limit: Int) -> AgedNumbers {
         let isLast = rows.last.map { ($0[1] as Int64) >= before.millisecondsSinceEpoch } ?? true
         return AgedNumbers(
@@ -74,8 +76,8 @@ enum AgedRows {
             next: isLast || rows.count < limit ? nil : rows.last.map { $0[0] })
     }
 
-    /// Of a session: old, without events, and named by no driver's journey, now or where its fold begins. ?2 is the
-    /// time. The journey after an event that stays names nothing else: it was made from these.
+    /// Condition of a session to delete: old, without events, and named by no driver's journey, now or where its
+    /// fold begins. ?2 is the time. The journey after a remaining event names no others: it was derived from these.
     private static let unused = """
         opened_at_ms < ?2 AND coalesce(registered_at_ms < ?2, TRUE)
         AND NOT EXISTS (SELECT 1 FROM event WHERE event.session = session.id)
@@ -86,7 +88,7 @@ enum AgedRows {
         AND id < (SELECT max(id) FROM session)
         """
 
-    /// Asked again in the transaction that deletes: an event may have come for it meanwhile.
+    /// Checked again in the transaction that deletes: an event may have arrived for it meanwhile.
     static func delete(sessions: [Int64], openedBefore: Moment, _ db: Database) throws -> Int {
         let statement = try db.cachedStatement(sql: "DELETE FROM session WHERE id = ?1 AND \(unused)")
         var count = 0

@@ -1,14 +1,15 @@
-// One step of retention inside the writer's transaction: the floors of the drivers first, then the rows.
+// One step of retention inside the writer's transaction: first the floors of the drivers, then the rows.
 //
-// A floor is a millisecond in a driver's order: the fold begins there, from the journey that the events below it made
-// (`journey_base`), and never reads below it again. So what is deleted below it cannot change what stays above it.
+// A floor is a millisecond in a driver's order: the fold begins there, from the journey that results from the
+// events below it (`journey_base`), and never reads below it again. So deleting rows below it cannot change what
+// remains above it.
 
 import Engine
 import GRDB
 import JourneyModel
 
 enum RetentionHorizon {
-    /// Answers how many events are gone.
+    /// Returns the number of deleted events.
     static func delete(_ events: [AgedEvent], _ db: Database) throws -> Int {
         var highest: [Int64: Moment] = [:]
         for event in events {
@@ -27,8 +28,9 @@ enum RetentionHorizon {
         return count
     }
 
-    /// Lets that driver's fold begin right above that moment; at a deadline that has passed before it, if its expiry is
-    /// not stored yet. Answers the floor as it is then; nil for no driver, or none with events below.
+    /// Raises that driver's floor to right above that moment; to a deadline that has passed before it, if its
+    /// expiry is not stored yet. Returns the resulting floor; nil for an unknown driver, or one without events
+    /// below.
     private static func raise(_ driver: Int64, above moment: Moment, _ db: Database) throws -> Moment? {
         let find = try db.cachedStatement(
             sql: "SELECT floor_at_ms, next_deadline_ms, head_corrected_at_ms FROM driver WHERE id = ?")
@@ -38,7 +40,7 @@ enum RetentionHorizon {
         if let deadline = StoredEvents.moment(row[1]) { floor = min(floor, deadline) }
         if let old, old >= floor { return old }
         try keepBase(driver, from: old, to: floor, db)
-        // No event of the order is left to be the last.
+        // No event of the order remains as head.
         let losesHead = StoredEvents.moment(row[2]).map { $0 < floor } ?? false
         let update = try db.cachedStatement(
             sql: """
@@ -50,7 +52,8 @@ enum RetentionHorizon {
         return floor
     }
 
-    /// The journey after the last event between the two floors; the old base when there is none; IDLE at the begin.
+    /// The journey after the last event between the two floors; the old base when there is none; IDLE at the
+    /// beginning.
     private static func keepBase(_ driver: Int64, from old: Moment?, to floor: Moment, _ db: Database) throws {
         let keep = try db.cachedStatement(
             sql: """

@@ -1,4 +1,4 @@
-// `RetentionStore` on SQLite: what is old is found by readers, and deleted by the one writer among everything else.
+// `RetentionStore` on SQLite: readers find old rows, and the writer deletes them among its other work.
 
 package import Engine
 import GRDB
@@ -54,7 +54,7 @@ extension SQLiteEventStore: RetentionStore {
         }
     }
 
-    /// When the oldest event that is stored was received, the lateness of bodies aside; nil while none is.
+    /// When the oldest stored event was received, ignoring slow bodies; nil while there is none.
     package func oldestEventReceivedAt() async throws(StoreFailure) -> Moment? {
         try await read { db in
             try Int64.fetchOne(db, sql: "SELECT received_at_ms FROM event ORDER BY id LIMIT 1")
