@@ -1,19 +1,19 @@
-// Verifies what Apple signed about purchases: form, algorithm, certificates, signature, app, environment, claims, in that
-// order. It does not know HTTP, and whose purchase it is.
+// Verifies App Store data signed by Apple: form, algorithm, certificates, signature, app, environment, claims, in
+// that order. Does not know HTTP, and which driver made the purchase.
 
 package import JourneyModel
 
 package struct AppStoreVerifier: Sendable {
-    /// How far `signedDate` may lie ahead of this server's clock. The newest fact wins, so one from far ahead would keep
-    /// out all others until then.
+    /// How far `signedDate` may lie ahead of this server's clock. The newest fact wins, so one from far ahead would
+    /// exclude all others until then.
     package static let clockSkewSecondsMax = 600
 
     private let apps: [AppStoreApp]
     private let environments: Set<AppStoreEnvironment>
     private let chain: CertificateChain
 
-    /// Without apps everything is refused. `acceptsXcode` accepts purchases from StoreKit testing in Xcode, **whose
-    /// signature proves nothing**: only for development.
+    /// Without apps everything is rejected. `acceptsXcode` accepts purchases from StoreKit testing in Xcode,
+    /// **whose signature proves nothing**: only for development.
     package init(apps: [AppStoreApp], acceptsXcode: Bool = false, chain: CertificateChain = CertificateChain()) {
         self.apps = apps
         self.chain = chain
@@ -29,7 +29,7 @@ package struct AppStoreVerifier: Sendable {
         return fact
     }
 
-    /// `signedRenewalInfo`, which has to be about the same subscription as `transaction`: it names no app itself.
+    /// `signedRenewalInfo`, which must be about the same subscription as `transaction`: it names no app itself.
     package func renewal(
         _ text: String, beside transaction: TransactionFact, now: Moment
     ) async throws(PurchaseRefusal) -> RenewalFact {
@@ -41,7 +41,7 @@ package struct AppStoreVerifier: Sendable {
         return fact
     }
 
-    /// `signedPayload` of a notification, and the transaction and renewal that it carries, each verified by itself.
+    /// `signedPayload` of a notification, and the transaction and renewal in it, each verified separately.
     package func notification(_ text: String, now: Moment) async throws(PurchaseRefusal) -> StoreNotification {
         let signed = try SignedPayload(text)
         // Xcode sends none.
@@ -63,7 +63,7 @@ package struct AppStoreVerifier: Sendable {
         }
         var renewal: RenewalFact?
         if let text = envelope.signedRenewal {
-            // Without a transaction beside it, it could be any app's.
+            // Without its transaction it could be any app's.
             guard let transaction else { throw .wrongClaims }
             renewal = try await self.renewal(text, beside: transaction, now: now)
         }
@@ -73,7 +73,7 @@ package struct AppStoreVerifier: Sendable {
             signedDate: signed.signedDate, payload: signed.payload)
     }
 
-    /// What Xcode made is taken unverified, if that is allowed; everything else is Apple's.
+    /// Payloads from Xcode are accepted unverified, if that is allowed; all others must be signed by Apple.
     private func verify(_ signed: SignedPayload, now: Moment, allowsXcode: Bool) async throws(PurchaseRefusal) {
         if allowsXcode, environments.contains(.xcode),
             let environment = try? signed.claims.environment(), !environment.isSignedByApple

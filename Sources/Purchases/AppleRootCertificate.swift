@@ -1,5 +1,5 @@
-// Apple Root CA - G3, the root that signs App Store data (https://www.apple.com/certificateauthority/). A chain is compared
-// with these bytes: a certificate with the same name, or even the same key, is another certificate.
+// Apple Root CA - G3, the root that signs App Store data (https://www.apple.com/certificateauthority/). A chain is
+// compared with these bytes: a certificate with the same name, or even the same key, does not match.
 
 import Foundation
 

@@ -1,6 +1,7 @@
-// Whether the three certificates of an `x5c` header (RFC 7515, section 4.1.6) are Apple's, made for signing App Store data,
-// and valid at a given time. The library builds and checks the chain; what it leaves open is checked here: the number and
-// order of the certificates, the bytes of the root, Apple's two marker extensions, and the kind of the leaf's key.
+// Checks whether the three certificates of an `x5c` header (RFC 7515, section 4.1.6) are Apple's, issued for
+// signing App Store data, and valid at a given time. The library builds and validates the chain; the rest is
+// checked here: the number and order of the certificates, the bytes of the root, Apple's two marker extensions, and
+// the type of the leaf's key.
 
 package import Crypto
 import Foundation
@@ -13,9 +14,9 @@ internal import Synchronization
 package final class CertificateChain: Sendable {
     /// Leaf, intermediate, root.
     static let certificateCount = 3
-    /// Apple's have at most 1.1 KB. Checked before anything is parsed.
+    /// Apple's have at most 1.1 KB. Checked before any parsing.
     static let certificateBytesMax = 4096
-    /// Apple uses few leaf certificates at a time. Only valid chains are cached, so nobody else can fill this.
+    /// Apple uses few leaf certificates at a time. Only valid chains are cached, so clients cannot fill this.
     private static let cachedChainsMax = 32
 
     private struct TrustedLeaf: Sendable {
@@ -28,18 +29,18 @@ package final class CertificateChain: Sendable {
     private let roots: [[UInt8]]
     private let cache = Mutex(TwoGenerationCache<[[UInt8]], TrustedLeaf>(countMax: cachedChainsMax))
 
-    /// `roots` in DER. Only tests have another root than Apple's.
+    /// `roots` in DER. Only tests use a root other than Apple's.
     package init(roots: [[UInt8]] = [AppleRootCertificate.g3]) {
         self.roots = roots
     }
 
-    /// The key of the leaf, when all of the chain holds. `chain`: DER, the leaf first. `time`: when the data was signed;
-    /// a leaf may have expired since.
+    /// Returns the key of the leaf if the chain is valid. `chain`: DER, the leaf first. `time`: when the data was
+    /// signed; a leaf may have expired since.
     package func leafKey(of chain: [[UInt8]], at time: Moment) async throws(PurchaseRefusal) -> P256.Signing.PublicKey {
         guard chain.count == Self.certificateCount, chain.allSatisfy({ $0.count <= Self.certificateBytesMax }) else {
             throw .wrongChain
         }
-        // Cheapest first: whoever has no copy of the root gets no further.
+        // Cheapest check first: a client without a copy of the root gets no further.
         guard roots.contains(chain[2]) else { throw .untrustedRoot }
         let second = time.secondsSinceEpoch
         let leaf: TrustedLeaf
@@ -74,25 +75,25 @@ package final class CertificateChain: Sendable {
         guard
             case .validCertificate(let valid) = await verifier.validate(
                 leaf: leaf, intermediates: CertificateStore([intermediate])),
-            // The library may find a shorter way from the leaf to the root.
+            // The library may find a shorter path from the leaf to the root.
             Array(valid) == certificates, let key = P256.Signing.PublicKey(leaf.publicKey)
         else { throw .wrongCertificate }
         return TrustedLeaf(key: key, validity: first...last)
     }
 }
 
-/// The extensions by which Apple marks what a certificate is for. Without them, every developer certificate that chains up to
-/// the same root would do.
+/// The extensions by which Apple marks the purpose of a certificate. Without this check, every developer
+/// certificate that chains up to the same root would be accepted.
 private struct AppleMarkers: VerifierPolicy {
-    /// "Mac App Store Receipt Signing", also of App Store server data.
+    /// "Mac App Store Receipt Signing", also used for App Store server data.
     static let leaf: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 11, 1]
     /// "Apple Worldwide Developer Relations".
     static let intermediate: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 2, 1]
 
-    /// Understood, should Apple ever mark them critical.
+    /// Handled here, should Apple ever mark them critical.
     let verifyingCriticalExtensions = [leaf, intermediate]
 
-    /// Their presence is checked before, with a reason of its own.
+    /// Their presence is checked before, with a separate reason.
     func chainMeetsPolicyRequirements(chain: UnverifiedCertificateChain) -> PolicyEvaluationResult { .meetsPolicy }
 }
 

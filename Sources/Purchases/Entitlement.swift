@@ -1,4 +1,4 @@
-// What a driver may use, and why: the answer of `PurchaseFacts.entitlements(at:)`.
+// What a driver may use, and why: the result of `PurchaseFacts.entitlements(at:)`.
 
 package import JourneyModel
 
@@ -14,12 +14,12 @@ package struct Entitlement: Hashable, Sendable {
         case expired
         /// No longer shared by the family member who pays. No access.
         case revoked
-        /// Apple gave the money back. No access.
+        /// Refunded by Apple. No access.
         case refunded
 
         package var givesAccess: Bool { self == .active || self == .grace }
 
-        /// Which of two subscriptions to the same product counts: the one that is worth more to the driver.
+        /// Decides between two subscriptions to the same product: the one worth more to the driver counts.
         var rank: Int {
             switch self {
             case .active: 0
@@ -34,23 +34,23 @@ package struct Entitlement: Hashable, Sendable {
 
     package var environment: AppStoreEnvironment
     package var bundleID: String
-    /// Nil for what is not an auto-renewable subscription.
+    /// Nil for anything but an auto-renewable subscription.
     package var subscriptionGroupID: String?
     package var productID: String
     package var kind: TransactionFact.Kind
     package var status: Status
-    /// When access ends, or ended, by all that is known now. Nil: never (lifetime products and consumables), or, for a
+    /// When access ends, or ended, by the known facts. Nil: never (lifetime products and consumables), or, for a
     /// non-renewing subscription, when the app says so, because Apple does not.
     package var accessEnds: Moment?
     /// When the current, or last, period began.
     package var purchaseDate: Moment
-    /// Nil when it is not known, and for what does not renew.
+    /// Nil when unknown, and for products that do not renew.
     package var autoRenews: Bool?
-    /// What it renews to, when that is another product (a downgrade); nil otherwise.
+    /// The product that it renews to, when that is another one (a downgrade); nil otherwise.
     package var renewsToProductID: String?
     package var ownership: TransactionFact.Ownership
     package var offer: TransactionFact.Offer?
-    /// Of a consumable: how many were bought and not refunded. 1 for everything else.
+    /// For a consumable: how many were bought and not refunded. 1 for everything else.
     package var quantity: Int64
     /// The transaction that decided, for support.
     package var transactionID: String

@@ -1,14 +1,15 @@
-// Entitlements as a pure function of facts and time. A subscription is the set of transactions with one original transaction
-// id: at most one of its products gives access at any time. Everything else is judged product by product.
+// Entitlements as a pure function of facts and time. A subscription is the set of transactions with one original
+// transaction id: at most one of its products gives access at any time. Everything else is evaluated product by
+// product.
 
 package import JourneyModel
 
 extension PurchaseFacts {
-    /// How long Apple tries to charge for a renewal. After that a retry of which no end was heard is over.
+    /// How long Apple tries to charge for a renewal. A retry without a known end is over after that.
     package static let billingRetryDays = 60
 
-    /// One per environment, app, group and product, in that order. Of several subscriptions to one product (a family member's
-    /// beside the driver's own) the one with the best status is told.
+    /// One per environment, app, group and product, in that order. Of several subscriptions to one product (a
+    /// family member's in addition to the driver's own) the one with the best status is returned.
     package func entitlements(at now: Moment) -> [Entitlement] {
         var best: [EntitlementKey: Entitlement] = [:]
         for entitlement in subscriptionEntitlements(at: now) + productEntitlements(at: now) {
@@ -35,7 +36,7 @@ extension PurchaseFacts {
         return products.values.compactMap { Self.product($0, at: now) }
     }
 
-    /// Lifetime products, consumables and non-renewing subscriptions: there as long as one purchase is not revoked.
+    /// Lifetime products, consumables and non-renewing subscriptions: valid while one purchase is not revoked.
     private static func product(_ facts: [TransactionFact], at now: Moment) -> Entitlement? {
         let valid = facts.filter { $0.revocation(at: now) == nil }
         guard let last = (valid.isEmpty ? facts : valid).max(by: { $0.isBefore($1) }), let kind = last.kind else {
@@ -55,16 +56,16 @@ extension PurchaseFacts {
     }
 }
 
-/// The transactions of one original transaction id, judged at one time.
+/// The transactions of one original transaction id, evaluated at one time.
 private struct Subscription {
     let transactions: [TransactionFact]
     let renewal: RenewalFact?
     let now: Moment
 
-    /// One for each product that has begun.
+    /// One for each product whose period has started.
     var entitlements: [Entitlement] {
         let current = current
-        // Without one that gives access, the last one that began says why not.
+        // If none gives access, the last one that started determines why not.
         let last = current ?? begun.max { $0.isBefore($1) }
         let early = transactions.filter { !$0.hasBegun(at: now) && (begun.isEmpty || $0.key == current?.key) }
         return Dictionary(grouping: begun + early, by: \.productID).values.compactMap { facts in
@@ -76,7 +77,8 @@ private struct Subscription {
                 return entitlement(of: latest, revocation.status, until: min(revocation.date, expires))
             }
             guard current == nil, let last, last.key == latest.key, !latest.isUpgraded else {
-                // Another product of the group came after it. If that is not known yet, it had come by `signedDate`.
+                // Another product of the group replaced it. If that one is not known yet, it was bought by
+                // `signedDate` at the latest.
                 let replaced = begun.filter { latest.isBefore($0) }.map(\.purchaseDate).min() ?? latest.signedDate
                 return entitlement(of: latest, .expired, until: min(replaced, expires))
             }
@@ -86,9 +88,9 @@ private struct Subscription {
 
     private var begun: [TransactionFact] { transactions.filter { $0.hasBegun(at: now) } }
 
-    /// The transaction that gives access now: of those that are paid, not given back and not over, the one bought last. A
-    /// renewal may be charged, and signed, a day before its period begins: until then the one before it counts, unless
-    /// there is none.
+    /// The transaction that gives access now: the last one bought of those that are paid, not refunded and not
+    /// over. A renewal may be charged, and signed, a day before its period starts: until then the previous one
+    /// counts, unless there is none.
     private var current: TransactionFact? {
         let valid = transactions.filter { fact in
             guard let expires = fact.expiresDate else { return false }
@@ -105,7 +107,7 @@ private struct Subscription {
         }.compactMap(\.expiresDate).max()
     }
 
-    /// The last period is over, nobody gave it back and nothing replaced it.
+    /// The last period is over, was not refunded, and was not replaced.
     private func afterExpiry(_ latest: TransactionFact, expired: Moment) -> Entitlement {
         guard let renewal = renewal(after: latest), renewal.isInBillingRetry else {
             return entitlement(of: latest, .expired, until: expired)
@@ -118,8 +120,8 @@ private struct Subscription {
         return entitlement(of: latest, now < retryEnds ? .billingRetry : .expired, until: accessEnded)
     }
 
-    /// The renewal information, unless it is about the period before: what was true of that says nothing. A renewal may be
-    /// charged up to a day before its period begins, and what Apple signs with it is older than the period.
+    /// The renewal information, unless it is about the previous period, of which it says nothing useful. A renewal
+    /// may be charged up to a day before its period starts, and what Apple signs with it is older than the period.
     private func renewal(after fact: TransactionFact) -> RenewalFact? {
         guard let renewal else { return nil }
         if renewal.signedDate >= fact.purchaseDate { return renewal }
@@ -133,7 +135,7 @@ private struct Subscription {
         of fact: TransactionFact, _ status: Entitlement.Status, until accessEnds: Moment?
     ) -> Entitlement {
         var entitlement = Entitlement(fact, kind: .autoRenewable, status: status, accessEnds: accessEnds)
-        // What has ended for good does not renew.
+        // A permanently ended subscription does not renew.
         if [.active, .grace, .billingRetry].contains(status), let renewal = renewal(after: fact) {
             entitlement.autoRenews = renewal.autoRenews
             if renewal.autoRenews, renewal.autoRenewProductID != fact.productID {
@@ -152,8 +154,8 @@ extension TransactionFact {
         return mine != others ? mine < others : transactionID < other.transactionID
     }
 
-    /// Whether its period has begun. Apple signed it at `signedDate`, so it has begun if it had then: this server's clock
-    /// may be a little behind Apple's.
+    /// Whether its period has started. Apple signed it at `signedDate`, so a period that had started by then has
+    /// started: this server's clock may be a little behind Apple's.
     fileprivate func hasBegun(at now: Moment) -> Bool { purchaseDate <= max(now, signedDate) }
 
     /// The revocation, if it is not in the future.

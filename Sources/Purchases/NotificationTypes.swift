@@ -1,7 +1,7 @@
 // Every type and subtype of App Store Server Notifications V2 that Apple documents
-// (https://developer.apple.com/documentation/appstoreservernotifications/notificationtype, read in November 2026). The table
-// decides nothing about access: the signed facts in a notification do. It says what else a type asks for, and what to tell an
-// operator; one that is not in it is stored like the others.
+// (https://developer.apple.com/documentation/appstoreservernotifications/notificationtype, read in November 2026).
+// The table decides nothing about access: the signed facts in a notification do. It says what else a type requires,
+// and what to tell an operator; an unknown one is stored like the others.
 
 package struct NotificationTypes: Sendable {
     /// The object of the payload that carries the details.

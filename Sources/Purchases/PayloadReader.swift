@@ -1,5 +1,5 @@
-// Members of an App Store payload by name and type. Only members that decide something are read; all others stay in the
-// stored bytes. A member that is `null` is taken for absent.
+// Members of an App Store payload by name and type. Only members that decide something are read; all others remain
+// in the stored bytes. A member that is `null` counts as absent.
 
 package import JourneyModel
 
@@ -32,7 +32,7 @@ package struct PayloadReader: Hashable, Sendable {
         return text
     }
 
-    /// Any string, up to 64 KiB with the token around it: a JWS inside of the payload.
+    /// Any string, up to 64 KiB with the token around it: a JWS inside the payload.
     package func optionalToken(_ name: String) throws(PurchaseRefusal) -> String? {
         guard let value = self[name] else { return nil }
         guard case .string(let text) = value else { throw .wrongClaims }

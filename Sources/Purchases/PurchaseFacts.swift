@@ -1,7 +1,8 @@
-// All that Apple signed about one driver's purchases, as a set in which the newest fact about each thing stays. Adding is
-// commutative, associative and idempotent, so that the order, repetition and delay of arrival cannot matter.
+// All facts signed by Apple about one driver's purchases, as a set that keeps the newest fact about each thing.
+// Adding is commutative, associative and idempotent, so that the order, repetition and delay of arrival cannot
+// matter.
 
-/// Which transaction a fact is about. Apple's numbers are unique within an environment only.
+/// The transaction that a fact is about. Apple's numbers are unique within an environment only.
 package struct TransactionKey: Hashable, Sendable, Comparable {
     package var environment: AppStoreEnvironment
     package var transactionID: String
@@ -11,7 +12,7 @@ package struct TransactionKey: Hashable, Sendable, Comparable {
     }
 }
 
-/// Which subscription: of one buyer, in one group, through all renewals, upgrades and downgrades.
+/// A subscription of one buyer, in one group, through all renewals, upgrades and downgrades.
 package struct SubscriptionKey: Hashable, Sendable {
     package var environment: AppStoreEnvironment
     package var originalTransactionID: String
@@ -50,7 +51,7 @@ package struct PurchaseFacts: Hashable, Sendable {
 
     package init() {}
 
-    /// Returns whether it was news: false for a repeat, and for what a newer fact has replaced.
+    /// Returns whether the set changed: false for a repeat, and for a fact that a newer one has replaced.
     @discardableResult
     package mutating func add(_ fact: TransactionFact) -> Bool {
         if let known = transactions[fact.key], !fact.isNewer(than: known) { return false }

@@ -1,7 +1,7 @@
-/// Why signed App Store data is not accepted. A reason for logs and operators: a client only learns that it was refused,
-/// because the difference between the reasons is of use to a forger and to nobody else.
+/// Why signed App Store data is not accepted. The reason is for logs and operators: a client only learns that it
+/// was rejected, because the difference between the reasons would only help a forger.
 package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
-    /// No compact JWS, longer than the limit, or a payload that is no JSON object.
+    /// Not a compact JWS, longer than the limit, or a payload that is not a JSON object.
     case malformed
     /// `alg` is not ES256, or there are extensions that must be understood (`crit`).
     case wrongAlgorithm = "wrong_algorithm"
@@ -11,7 +11,7 @@ package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
     case untrustedRoot = "untrusted_root"
     /// The leaf or the intermediate lacks the extension by which Apple marks certificates for the App Store.
     case missingMarker = "missing_marker"
-    /// A certificate that its issuer did not sign, must not have signed, or whose key is not P-256.
+    /// A certificate that its issuer did not sign, was not allowed to sign, or whose key is not P-256.
     case wrongCertificate = "wrong_certificate"
     /// A certificate was not valid at `signedDate`.
     case expiredCertificate = "expired_certificate"
@@ -24,8 +24,8 @@ package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
     case wrongBundle = "wrong_bundle"
     /// A production notification whose `appAppleId` is not the configured one, or for which none is configured.
     case wrongApp = "wrong_app"
-    /// An environment that this server does not accept, or another one than the enclosing notification has.
+    /// An environment that this server does not accept, or that differs from the enclosing notification's.
     case wrongEnvironment = "wrong_environment"
-    /// Renewal information about another subscription than the transaction beside it.
+    /// Renewal information about a subscription other than the transaction's.
     case otherSubscription = "other_subscription"
 }

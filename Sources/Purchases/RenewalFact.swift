@@ -1,29 +1,29 @@
-// What Apple signed about the next renewal of a subscription (JWSRenewalInfoDecodedPayload). It names no app: it may only be
-// believed beside a transaction of the same subscription.
+// Apple's signed data about the next renewal of a subscription (JWSRenewalInfoDecodedPayload). It names no app:
+// accept it only together with a transaction of the same subscription.
 
 package import JourneyModel
 
 package struct RenewalFact: Hashable, Sendable {
     package var environment: AppStoreEnvironment
     package var originalTransactionID: String
-    /// Of the period that ends, or ended.
+    /// The product of the period that ends, or ended.
     package var productID: String
-    /// Of the next period; another one after a downgrade.
+    /// The product of the next period; another one after a downgrade.
     package var autoRenewProductID: String
     package var autoRenews: Bool
     /// Apple keeps trying to charge, for up to 60 days.
     package var isInBillingRetry: Bool
-    /// Access goes on until then although the charge failed.
+    /// Access continues until then although the charge failed.
     package var gracePeriodExpiresDate: Moment?
     /// 1 cancelled, 2 billing error, 3 price increase not accepted, 4 product not for sale, 5 other.
     package var expirationIntent: Int64?
     package var signedDate: Moment
-    /// JSON, as it was signed.
+    /// JSON, as signed.
     package var payload: [UInt8]
 }
 
 extension RenewalFact {
-    /// Throws `wrongClaims`, or `wrongEnvironment` for one that does not exist.
+    /// Throws `wrongClaims`, or `wrongEnvironment` for an unknown environment.
     package init(_ signed: SignedPayload) throws(PurchaseRefusal) {
         let claims = signed.claims
         environment = try claims.environment()

@@ -1,5 +1,5 @@
-// A JWS of the App Store with its header and payload read: `signedPayload` of a notification, `signedTransactionInfo`,
-// `signedRenewalInfo`. Not verified: `AppStoreVerifier` does that.
+// A JWS of the App Store with its header and payload parsed: `signedPayload` of a notification,
+// `signedTransactionInfo`, `signedRenewalInfo`. Not verified: `AppStoreVerifier` does that.
 
 package import Crypto
 import Foundation
@@ -7,8 +7,8 @@ package import Identity
 package import JourneyModel
 
 package struct SignedPayload: Sendable {
-    /// A notification with transaction and renewal has about 20 kB, of which most is three copies of the certificates,
-    /// base64 in base64. Checked before anything is parsed.
+    /// A notification with transaction and renewal has about 20 kB, most of it three copies of the certificates,
+    /// base64 in base64. Checked before any parsing.
     package static let bytesMax = 65_536
 
     package let jws: CompactJWS
@@ -17,10 +17,10 @@ package struct SignedPayload: Sendable {
     /// Milliseconds since 1970 by Apple's clock, when Apple signed this.
     package let signedDate: Moment
 
-    /// The bytes of the claims, as they were signed.
+    /// The bytes of the claims, as signed.
     package var payload: [UInt8] { jws.payload }
 
-    /// Reads form and payload; throws `malformed` or, without a usable `signedDate`, `wrongClaims`.
+    /// Parses form and payload; throws `malformed` or, without a usable `signedDate`, `wrongClaims`.
     package init(_ text: String) throws(PurchaseRefusal) {
         guard let jws = CompactJWS(text, bytesMax: Self.bytesMax), let json = try? JSONValue.parse(jws.payload),
             case .object = json
@@ -30,10 +30,10 @@ package struct SignedPayload: Sendable {
         signedDate = try claims.moment("signedDate")
     }
 
-    /// `x5c` of the header: DER, the leaf first. Throws `wrongAlgorithm`, or `wrongChain` when there are not exactly
-    /// three, each in the one base64 spelling of its bytes.
+    /// `x5c` of the header: DER, the leaf first. Throws `wrongAlgorithm`, or `wrongChain` when there are not
+    /// exactly three, each in canonical base64.
     package func certificates() throws(PurchaseRefusal) -> [[UInt8]] {
-        // Whatever the key is (RFC 8725, section 3.1).
+        // Regardless of the key (RFC 8725, section 3.1).
         guard jws.header["alg"] == .string("ES256"), jws.header["crit"] == nil else { throw .wrongAlgorithm }
         guard case .array(let elements) = jws.header["x5c"], elements.count == CertificateChain.certificateCount else {
             throw .wrongChain

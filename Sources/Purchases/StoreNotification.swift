@@ -6,7 +6,7 @@ package import JourneyModel
 package struct StoreNotification: Hashable, Sendable {
     /// A UUID in lower case; the same when Apple sends the notification again.
     package var notificationUUID: String
-    /// As Apple wrote it, also when this release does not know it (`NotificationTypes`).
+    /// As Apple wrote it, even if this release does not know it (`NotificationTypes`).
     package var type: String
     package var subtype: String?
     package var environment: AppStoreEnvironment
@@ -14,11 +14,11 @@ package struct StoreNotification: Hashable, Sendable {
     package var transaction: TransactionFact?
     package var renewal: RenewalFact?
     package var signedDate: Moment
-    /// JSON, as it was signed.
+    /// JSON, as signed.
     package var payload: [UInt8]
 }
 
-/// The members of a notification outside of the signed data in it.
+/// The members of a notification outside the signed data in it.
 package struct NotificationEnvelope: Sendable {
     package var notificationUUID: String
     var type: String
@@ -29,7 +29,7 @@ package struct NotificationEnvelope: Sendable {
     var signedTransaction: String?
     var signedRenewal: String?
 
-    /// Exactly one of four objects says which app it is about.
+    /// Exactly one of four objects names the app.
     package init(_ claims: PayloadReader) throws(PurchaseRefusal) {
         guard let uuid = try claims.optionalUUID("notificationUUID") else { throw .wrongClaims }
         notificationUUID = uuid
@@ -45,7 +45,7 @@ package struct NotificationEnvelope: Sendable {
         bundleID = try object.text("bundleId")
         appAppleID = try object.optionalInteger("appAppleId")
         if token != nil {
-            // The only object without `environment`; Apple's own library tells by this prefix.
+            // The only object without `environment`; Apple's own library uses this prefix.
             environment = try object.text("externalPurchaseId").hasPrefix("SANDBOX") ? .sandbox : .production
         } else {
             environment = try object.environment()

@@ -1,5 +1,5 @@
-// What Apple signed about one transaction (JWSTransactionDecodedPayload). A fact never changes; a later one about the same
-// transaction replaces it.
+// Apple's signed data about one transaction (JWSTransactionDecodedPayload). A fact never changes; a later one about
+// the same transaction replaces it.
 
 package import JourneyModel
 
@@ -18,7 +18,7 @@ package struct TransactionFact: Hashable, Sendable {
 
     package struct Revocation: Hashable, Sendable {
         package enum Kind: Hashable, Sendable {
-            /// Apple gave the money back, wholly or in part.
+            /// Refunded by Apple, wholly or in part.
             case refund
             /// No longer shared by the family member who pays.
             case familySharing
@@ -28,7 +28,7 @@ package struct TransactionFact: Hashable, Sendable {
         package var kind: Kind
     }
 
-    /// An offer that the price of this transaction came from.
+    /// The offer that determined the price of this transaction.
     package struct Offer: Hashable, Sendable {
         /// 1 introductory, 2 promotional, 3 offer code, 4 win-back; others as Apple adds them.
         package var type: Int64
@@ -41,9 +41,9 @@ package struct TransactionFact: Hashable, Sendable {
     /// The same for all transactions of a subscription, and for a restored purchase.
     package var originalTransactionID: String
     package var productID: String
-    /// Nil for a type that this release does not know: stored, and nobody is entitled by it.
+    /// Nil for a type unknown to this release: stored, without an entitlement.
     package var kind: Kind?
-    /// Of auto-renewable subscriptions only, and never nil there.
+    /// Set for auto-renewable subscriptions only, and never nil there.
     package var subscriptionGroupID: String?
     package var purchaseDate: Moment
     /// Never nil for auto-renewable subscriptions.
@@ -55,15 +55,15 @@ package struct TransactionFact: Hashable, Sendable {
     package var isUpgraded: Bool
     package var revocation: Revocation?
     package var offer: Offer?
-    /// A UUID in lower case: whose purchase it is, if the app said so.
+    /// A UUID in lower case: the buyer, if the app set it.
     package var appAccountToken: String?
     package var signedDate: Moment
-    /// JSON, as it was signed.
+    /// JSON, as signed.
     package var payload: [UInt8]
 }
 
 extension TransactionFact {
-    /// Throws `wrongClaims`, or `wrongEnvironment` for one that does not exist.
+    /// Throws `wrongClaims`, or `wrongEnvironment` for an unknown environment.
     package init(_ signed: SignedPayload) throws(PurchaseRefusal) {
         let claims = signed.claims
         environment = try claims.environment()
@@ -76,7 +76,7 @@ extension TransactionFact {
         purchaseDate = try claims.moment("purchaseDate")
         expiresDate = try claims.optionalMoment("expiresDate")
         quantity = try claims.optionalInteger("quantity") ?? 1
-        // Apple left it out before family sharing existed.
+        // Apple omitted it before family sharing existed.
         let ownership = try claims.optionalText("inAppOwnershipType") ?? Ownership.purchased.rawValue
         guard let ownership = Ownership(rawValue: ownership), (1...1_000_000).contains(quantity) else {
             throw .wrongClaims
@@ -101,14 +101,15 @@ extension TransactionFact {
     ) throws(PurchaseRefusal) -> Revocation? {
         let type = try claims.optionalText("revocationType")
         guard let date = try claims.optionalMoment("revocationDate") else { return nil }
-        // `revocationType` exists since 2025. Before, a REVOKE could only concern what was shared.
+        // `revocationType` exists since 2025. Before, a REVOKE could only concern a shared purchase.
         let isFamily = type.map { $0 == "FAMILY_REVOKE" } ?? (ownership == .familyShared)
         return Revocation(date: date, kind: isFamily ? .familySharing : .refund)
     }
 }
 
 extension PayloadReader {
-    /// An offer's name is free text of the developer: kept when it is a string of a sensible length, else left out.
+    /// An offer's name is free text of the developer: stored when it is a string of a reasonable length, otherwise
+    /// omitted.
     func optionalIdentifier(_ name: String) throws(PurchaseRefusal) -> String? {
         guard let text = try optionalToken(name), (1...Self.textBytesMax).contains(text.utf8.count) else { return nil }
         return text
