@@ -1,4 +1,5 @@
-// Draws /openapi.json (OpenAPI 3.1). It knows the few forms that our description uses; texts are only ever set as text.
+// Renders /openapi.json (OpenAPI 3.1). Supports only the constructs that our description uses; texts are only ever
+// set as text.
 "use strict";
 
 const methods = ["get", "put", "post", "patch", "delete"];
@@ -19,7 +20,7 @@ function prose(name, text, attributes = {}) {
 class Description {
     constructor(json) { this.json = json; }
 
-    // Follows a $ref within the document; answers the value and the last part of its name.
+    // Resolves a $ref within the document; returns the value and the last part of its name.
     resolve(value) {
         let name = null;
         for (let hops = 0; value && value.$ref && hops < 8; hops += 1) {
@@ -171,7 +172,7 @@ function filter(text) {
         item.hidden = !isShown;
         document.getElementById(item.querySelector("a").hash.slice(1)).hidden = !isShown;
     }
-    // A heading stands only over what is shown.
+    // A heading is shown only above visible items.
     for (const heading of document.querySelectorAll("nav h2")) {
         heading.hidden = heading.nextElementSibling.querySelector("li:not([hidden])") === null;
     }

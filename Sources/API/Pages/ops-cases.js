@@ -1,8 +1,8 @@
-// From a count to its cases: drivers, sessions, events, refused requests, and what a search finds. Each opens in the
-// dialog, over what was open before.
+// From a count to its cases: drivers, sessions, events, refused requests, and search results. Each opens in the
+// dialog, on top of what was open before.
 "use strict";
 
-// Titles and what draws them, the last one is shown.
+// Titles and loaders of the open views; the last one is shown.
 let opened = [];
 
 function openCases(title, load) {
@@ -32,7 +32,7 @@ byID("cases-back").addEventListener("click", () => { opened.pop(); showCases(); 
 byID("cases-close").addEventListener("click", () => byID("cases").close());
 byID("cases").addEventListener("close", () => { opened = []; });
 
-// What the server answers, or its own words for why not.
+// Returns the server's response, or throws with the server's error text.
 async function read(path, options) {
     const answer = await ask(path, options);
     const body = await answer.json();
@@ -44,7 +44,7 @@ function query(values) {
     return new URLSearchParams(Object.entries(values).filter(([, value]) => value !== undefined && value !== "")).toString().replaceAll("+", "%20");
 }
 
-// A list with a button for more, as long as there may be some.
+// A list with a button for more, while there may be more.
 async function pages(path, values, name, rowsOf, headings, empty) {
     const place = element("div", { class: "scroll" });
     const more = element("p");

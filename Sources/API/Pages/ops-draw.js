@@ -1,5 +1,5 @@
-// What the operator's page draws with: elements, tables, shapes, and how numbers and times are written. Texts are only
-// ever set as text.
+// Drawing helpers of the operator's page: elements, tables, shapes, and formats of numbers and times. Texts are
+// only ever set as text.
 "use strict";
 
 const svgNamespace = "http://www.w3.org/2000/svg";
@@ -20,7 +20,7 @@ function shape(name, attributes, text) {
     return made;
 }
 
-// A count or a name that leads to its cases.
+// A count or a name that opens its cases.
 function opener(text, label, open) {
     const button = element("button", { type: "button", class: "link", ...(label ? { "aria-label": label } : {}) }, ...breakable(text));
     button.open = open;
@@ -33,18 +33,18 @@ document.addEventListener("click", (event) => {
     if (button?.open) button.open();
 });
 
-// Touches the page only where something is different, so that a selection outlives a picture.
+// Changes the page only where something differs, so that a selection survives an update.
 function put(id, ...made) {
     const place = byID(id);
     const next = place.cloneNode(false);
     next.append(...made);
     if (!next.isEqualNode(place)) {
-        // The focus stays where it was among buttons that are made again.
+        // Keeps the focus when the buttons are recreated.
         const focused = [...place.querySelectorAll("button")].indexOf(document.activeElement);
         place.replaceChildren(...next.childNodes);
         if (focused >= 0) place.querySelectorAll("button")[focused]?.focus({ preventScroll: true });
     }
-    // What can be scrolled sideways can be reached with the keyboard; what cannot is no stop on the way.
+    // Horizontally scrollable content is reachable with the keyboard; other content is not a tab stop.
     if (place.classList.contains("scroll")) place.tabIndex = place.scrollWidth > place.clientWidth ? 0 : -1;
 }
 
@@ -69,7 +69,7 @@ function cell(value) {
     return value.tagName === "TD" ? value : element("td", {}, value);
 }
 
-// A name of several words, which may go on in the next line between two of them.
+// A name of several words, which may be broken between two of them.
 function breakable(name) {
     return name.split(/(?<=[a-z])(?=[A-Z])|(?<=_)/).flatMap((word, index) => (index === 0 ? [word] : [element("wbr"), word]));
 }
@@ -85,7 +85,7 @@ function milliseconds(microseconds) {
     return microseconds === undefined ? "none" : `${(microseconds / 1000).toFixed(microseconds < 10_000 ? 1 : 0)} ms`;
 }
 
-// Of a time that has passed: 40 s, 12 min, 3 h, 2 d.
+// The age of a past time: 40 s, 12 min, 3 h, 2 d.
 function age(text) {
     const seconds = Math.max(0, (Date.now() - new Date(text)) / 1000);
     if (seconds < 120) return `${Math.round(seconds)} s`;

@@ -1,8 +1,9 @@
-// Events, answers and latency over the chosen time, from /ops/history: bars and lines with their values on hover.
+// Events, responses and latency over the chosen range, from /ops/history: bars and lines with their values on
+// hover.
 "use strict";
 
 const rangeKey = "dwell-operator-range";
-// Counts change every ten seconds; steps of a quarter of an hour and more need no such hurry.
+// Counts change every ten seconds; steps of a quarter of an hour and more are refreshed less often.
 const refreshMilliseconds = { "15m": 10_000, "1h": 10_000, "6h": 20_000, "24h": 60_000, "7d": 60_000, "30d": 60_000 };
 const eventOutcomes = [
     ["applied", "applied"], ["none", "no change"], ["rejected", "rejected"], ["already_processed", "repeated"],
@@ -18,7 +19,7 @@ function chosenRange() {
     return document.querySelector("#ranges [aria-pressed=true]").value;
 }
 
-// At most once in its time, whoever asks; `isNow` for another range.
+// At most once per interval, whoever calls; `isNow` for another range.
 async function readHistory(isNow = false) {
     const range = chosenRange();
     if (!isNow && Date.now() - historyReadAt < refreshMilliseconds[range]) return;
@@ -29,7 +30,7 @@ async function readHistory(isNow = false) {
     drawHistory();
 }
 
-// Every step of the range, those without a count too.
+// Every step of the range, including those without a count.
 function allSteps(history) {
     const length = history.step_seconds * 1000;
     const begin = Date.parse(history.from);
@@ -75,7 +76,7 @@ function drawHistory() {
 // --- charts ---
 
 function frame(id, label, steps, highest, format) {
-    // As wide as its place, so that its words are as large on a phone as elsewhere.
+    // As wide as its container, so that its text has the same size on a phone as elsewhere.
     const width = Math.max(byID(id).clientWidth, 200), height = 180, left = 52, bottom = 18, top = 10;
     const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
     const area = { svg, left, width, base: height - bottom, tall: height - bottom - top, step: (width - left) / steps.length };
@@ -120,13 +121,13 @@ function lines(id, label, steps) {
     const highest = Math.max(1000, ...steps.map((step) => step.p99_us || 0)) * 1.1;
     const area = frame(id, label, steps, highest, milliseconds);
     for (const [name] of latencies) {
-        // Broken where nothing was answered.
+        // The line is broken where there were no responses.
         let path = "", isDown = false;
         steps.forEach((step, index) => {
             if (step[name] === undefined) { isDown = false; return; }
             const x = area.left + (index + 0.5) * area.step, y = area.base - (step[name] / highest) * area.tall;
             path += `${isDown ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`;
-            // A step alone would be no line.
+            // A single step would not be a visible line.
             if (!isDown) path += "h0.01";
             isDown = true;
         });
@@ -138,7 +139,7 @@ function lines(id, label, steps) {
     hover(id, area, steps, (step) => latencies.filter(([name]) => step[name] !== undefined).map(([name, words]) => [name, words, milliseconds(step[name])]));
 }
 
-// The values of the step under the pointer, beside it.
+// The values of the step under the pointer, shown next to it.
 const hovered = {};
 
 function hover(id, area, steps, values) {
@@ -162,13 +163,13 @@ function showValues(id, clientX) {
     const found = values(step);
     tip.replaceChildren(element("strong", {}, dayAndTime(step.at)), ...(found.length ? found : [["none", "nothing", ""]]).map(([name, words, value]) =>
         element("div", {}, element("span", { class: `key ${name}`, "aria-hidden": "true" }), `${words} ${value}`)));
-    // To the left of the pointer where there is no room to its right.
+    // To the left of the pointer if there is no room to its right.
     const x = clientX + 14 + tip.offsetWidth < document.documentElement.clientWidth ? clientX + 14 : clientX - 14 - tip.offsetWidth;
     tip.style.left = `${Math.max(4, x) + window.scrollX}px`;
     tip.style.top = `${box.top + window.scrollY + 8}px`;
 }
 
-// For whoever cannot see the charts; only while it is asked for.
+// The same data for users who cannot see the charts; drawn only while it is open.
 function drawHistoryTable(steps) {
     if (!byID("minutes").open) return;
     const rows = steps.filter((step) => step.begins_at !== undefined).reverse().map((step) => [

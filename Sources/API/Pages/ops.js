@@ -1,4 +1,4 @@
-// The operator's page: signs in with a token, reads /ops/stream and draws what comes.
+// The operator's page: signs in with a token, reads /ops/stream and draws the pictures.
 "use strict";
 
 const storageKey = "dwell-operator-token";
@@ -9,7 +9,7 @@ let token = sessionStorage.getItem(storageKey);
 let lastPicture = null;
 let shownVersion = null;
 let reading = null;
-// The server sends a picture every two seconds; after this long without one the connection is as good as gone.
+// The server sends a picture every two seconds; after this long without one the connection counts as lost.
 const silenceMilliseconds = 15_000;
 
 // --- drawing ---
@@ -41,7 +41,7 @@ function drawRequests({ requests }) {
         opener(grouped.format(count), `${count} refused with ${status}: show whose`, () => openRefusals(status)), status, statusNames[status] || ""]), "None."));
 }
 
-// What /readyz says of the database; asked with every picture.
+// The database check of /readyz, requested with every picture.
 let ready = null;
 const disk = { ok: ["takes writes", false], refuses_writes: ["refuses writes: events are answered 503", true], no_answer: ["does not answer", true] };
 
@@ -92,7 +92,7 @@ function drawSettings(picture) {
 }
 
 function drawVersions({ settings_version: inForce, in_force_since: since, changed_by: changedBy, note, versions }) {
-    // Asked again until the version in force is among them, which it is with its first event.
+    // Requested again until the version in force is among them, which it is with its first event.
     if (versions.some((version) => version.settings_version === inForce)) shownVersion = inForce;
     byID("in-force").textContent = [`Version ${inForce}`, since && `in force since ${dayAndTime(since)}`, changedBy && `by ${changedBy}`, note && `“${note}”`].filter(Boolean).join(", ");
     const rows = versions.map((version, index) => {
@@ -104,7 +104,7 @@ function drawVersions({ settings_version: inForce, in_force_since: since, change
     put("versions", table(["First event", "Version", "Changed"], rows, "No event is stored yet."));
 }
 
-// How the last reload of the settings went, and which servers share this database.
+// The result of the last reload of the settings, and the servers that share this database.
 function drawServers({ settings_reload: reload, instances }) {
     const lines = [];
     if (reload && !reload.is_good) lines.push(`The reload at ${dayAndTime(reload.last_attempt_at)} changed nothing: ${reload.problems.join(" ")}`);
@@ -135,7 +135,7 @@ function draw(picture) {
     say("Live", false);
 }
 
-// Read aloud when it changes, and only then: the time of each picture is beside it.
+// Read aloud only when it changes: the time of each picture is shown next to it.
 function say(text, isStale) {
     if (byID("standing").textContent !== text) byID("standing").textContent = text;
     byID("standing").classList.toggle("stale", isStale);
@@ -151,7 +151,7 @@ async function ask(path, options = {}) {
     return answer;
 }
 
-// Messages of a stream of server-sent events, as far as ours go: one data line each.
+// The messages of a stream of server-sent events, as far as ours use the format: one data line each.
 async function* messages(answer) {
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     let text = "";
@@ -187,7 +187,7 @@ async function look() {
         } catch (error) {
             if (reading !== mine) return;
             if (error instanceof Refused) return leave(error.message);
-            // A fetch that meets no server is a TypeError, in words that differ from browser to browser.
+            // A fetch without a server fails with a TypeError, whose text differs from browser to browser.
             say(`Disconnected: ${error instanceof TypeError ? "the server does not answer." : error.message} Trying again.`, true);
         } finally {
             clearTimeout(silence);
@@ -202,7 +202,7 @@ function show(isIn) {
     byID("skip").hidden = !isIn;
     byID("enter").hidden = isIn;
     byID("leave").hidden = !isIn;
-    // The field that had the focus is gone. The page begins at its top.
+    // The field that had the focus is gone. Start at the top of the page.
     if (comesIn) {
         byID("content").focus({ preventScroll: true });
         window.scrollTo(0, 0);
