@@ -61,7 +61,8 @@ struct Access: Sendable {
         }
     }
 
-    /// The same check of the credential, before the content is read. Accepted content is charged to the driver.
+    /// The same check of the credential, before the content is read. The memory of accepted content is counted
+    /// under the driver.
     ///
     /// - Parameter refusal: the response to a driver whose content must not be read; nil if it may.
     func driverJudge(

@@ -1,19 +1,19 @@
-// A compact JWS (RFC 7515, section 7.1), taken apart and not yet verified. The header is read by the one strict parser, and
-// each part has only one accepted spelling, so that what is checked is what was signed. It does not know algorithms, keys or
-// claims.
+// A compact JWS (RFC 7515, section 7.1), split into its parts and not yet verified. The header is read by the one
+// strict parser, and each part has only one accepted encoding, so that what is checked is what was signed. Does not
+// know algorithms, keys or claims.
 
 package import JourneyModel
 
 package struct CompactJWS: Sendable {
     /// A JSON object.
     package let header: JSONValue
-    /// The bytes that were signed; not empty, and not known to be JSON.
+    /// The signed bytes; not empty, and not necessarily JSON.
     package let payload: [UInt8]
     package let signature: [UInt8]
-    /// `header.payload` as it was sent (RFC 7515, section 5.1, step 8): what the signature is of.
+    /// `header.payload` as sent (RFC 7515, section 5.1, step 8): the input of the signature.
     package let signingInput: [UInt8]
 
-    /// Nil when `text` is longer than `bytesMax`, which is checked before anything is parsed, or is no compact JWS.
+    /// Nil when `text` is longer than `bytesMax`, which is checked before any parsing, or is not a compact JWS.
     package init?(_ text: String, bytesMax: Int) {
         guard text.utf8.count <= bytesMax else { return nil }
         let parts = text.split(separator: ".", maxSplits: 3, omittingEmptySubsequences: false)

@@ -11,8 +11,8 @@ enum AdmissionScript {
     ///
     /// A charge made at t leaves the window at t + window. If the clock has gone back by more than a window (a
     /// failover to a machine that lags), the charges lie in a future that no client should wait for, and are
-    /// deleted. After the limit was lowered, or after `charge`, there may be more charges than the limit; a new one then fits once the
-    /// surplus has left.
+    /// deleted. After the limit was lowered, or after `charge`, there may be more charges than the limit; a new one
+    /// then fits once the surplus has left.
     ///
     /// Every call from Lua costs Redis about a microsecond. While no charge has left the window, which the oldest
     /// one shows, the calls that count and remove by score are skipped, and the ZADD of the charge itself reports
@@ -68,7 +68,7 @@ enum AdmissionScript {
     /// Number of words after EVAL <source> or EVALSHA <digest>.
     static let argumentCount = 7
 
-    /// Adds these words to the command that was begun.
+    /// Adds these words to the current command.
     ///
     /// - Parameter number: of the call; a Lua number holds it exactly below 2^53.
     static func addArguments(
@@ -111,8 +111,8 @@ enum AdmissionScript {
             "1", RedisKeys.stored(claim), claim.idempotencyKey, String(seconds), String(storedMax))
     }
 
-    /// Charges `times` more without a question. Charges beyond the limit are dated in the future, as far apart as the limit
-    /// allows, so that they expire at its rate.
+    /// Charges `times` more, unconditionally. Charges beyond the limit are dated in the future, as far apart as the
+    /// limit allows, so that they expire at its rate.
     static func charge(_ claim: AdmissionClaim, times: Int, _ limits: RateLimits) -> RedisCommands {
         RedisCommands(
             "EVAL",

@@ -24,7 +24,8 @@ enum AuditRows {
         """
     static let requestsPerDriverMax = 200
 
-    /// `driver` is a row number. `phone`: keyed digest of the phone number concerned, whoever has it.
+    /// `driver` is a row number. `phone`: keyed digest of the phone number concerned, whether or not an account has
+    /// it.
     static func add(
         _ action: AuditAction, _ outcome: AuditOutcome, reason: String? = nil, driver: Int64? = nil,
         sid: String? = nil, phone: [UInt8]? = nil, from origin: RequestOrigin, _ db: Database
