@@ -143,8 +143,8 @@ package struct Quota: Hashable, Sendable {
 }
 
 /// `RATE_LIMIT_SESSION_EVENTS`, `RATE_LIMIT_PRESESSION_EVENTS`, `RATE_LIMIT_AUTH`, `RATE_LIMIT_REGISTRATIONS`,
-/// `RATE_LIMIT_DEVICES`, `RATE_LIMIT_ACCOUNT`, `RATE_LIMIT_READS`, `RATE_LIMIT_OPERATOR`, `RATE_LIMIT_WINDOW_SECONDS`; a limit
-/// of 0 is off.
+/// `RATE_LIMIT_DEVICES`, `RATE_LIMIT_ACCOUNT`, `RATE_LIMIT_READS`, `RATE_LIMIT_OPERATOR`,
+/// `RATE_LIMIT_WINDOW_SECONDS`; a limit of 0 is off.
 package struct RateLimits: Hashable, Sendable {
     /// Maximum charges of a window beyond its limit: bounds its memory and the time until it has room again.
     package static let overdraftMax = 10_000

@@ -1,5 +1,5 @@
-// Converts days to dates and back in the proleptic Gregorian calendar, without a time zone or a clock. The arithmetic is
-// that of Howard Hinnant's "chrono-compatible low-level date algorithms": years begin in March, so that the
+// Converts days to dates and back in the proleptic Gregorian calendar, without a time zone or a clock. The arithmetic
+// is that of Howard Hinnant's "chrono-compatible low-level date algorithms": years begin in March, so that the
 // leap day comes last, and 400 years, an era, always have 146097 days.
 
 package struct GregorianDate: Hashable, Sendable {

@@ -1,5 +1,5 @@
-// An App Store Server Notification, version 2 (responseBodyV2DecodedPayload), verified. The entitlement follows from the
-// signed transaction and renewal inside; type and subtype say why Apple sent them now.
+// An App Store Server Notification, version 2 (responseBodyV2DecodedPayload), verified. The entitlement follows from
+// the signed transaction and renewal inside; type and subtype say why Apple sent them now.
 
 package import JourneyModel
 

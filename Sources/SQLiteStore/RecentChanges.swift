@@ -8,7 +8,8 @@ import JourneyModel
 /// At most `countMax` changes, the oldest first, in the form of the column `recent_changes`:
 ///
 ///     change   = head event [session] [grace] [hard] [ended by]
-///     head     = state | 8 (has session) | 16 (has grace deadline) | 32 (has hard deadline) | 64 (has ended by), one byte
+///     head     = one byte: state | 8 (has session) | 16 (has grace deadline) | 32 (has hard deadline)
+///                | 64 (has ended by)
 ///     event    = number of the event, LEB128
 ///     session  = row number in `session`, LEB128
 ///     grace, hard = milliseconds since 1970, zigzag, LEB128
