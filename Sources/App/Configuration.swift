@@ -39,7 +39,7 @@ enum Variables {
         "LOG_LEVEL", .process, default: .info, "Minimum log level.")
 
     static let logFormat = Variable<LogFormat?>.words(
-        "LOG_FORMAT", .process, unset: "text at a terminal, else json",
+        "LOG_FORMAT", .process, unset: "text on a terminal, else json",
         "Format of log lines. Default: text on a terminal, else json.")
 
     static let logRefusalsPerClient = Variable<Int>.integer(
@@ -94,7 +94,7 @@ enum Variables {
             let items = text.split(separator: ",", omittingEmptySubsequences: false)
             return TrustedProxies(items.map { $0.trimmingCharacters(in: .whitespaces) })
         },
-        show: { $0.description.isEmpty ? "nobody" : $0.description })
+        show: { $0.description.isEmpty ? "none" : $0.description })
 
     static let trustedProxiesField = Variable<ForwardingField>.words(
         "TRUSTED_PROXIES_HEADER", .http, default: .xForwardedFor,

@@ -13,7 +13,7 @@ import Testing
         #expect(http.timeouts.idleTimeoutSeconds == 75 && http.timeouts.writeStallTimeoutSeconds == 30)
         #expect(http.connectionsPerAddressMax == 0)
         #expect(http.outputBufferBytes == 64 << 10 && http.bufferedBytesMax == 256 << 20)
-        #expect(try variable("TRUSTED_PROXIES", in: report()).shown == "nobody")
+        #expect(try variable("TRUSTED_PROXIES", in: report()).shown == "none")
     }
 
     @Test(arguments: [
