@@ -1,6 +1,6 @@
 // Every variable that the server reads (contract, sections 2 and 8): name, type, default, range, secret or not, and
 // purpose. The server validates against this table, `dwell check-config` prints it, and ENV.example is compared
-// with it. Does not know where the values come from (ConfigurationReading) and who uses them.
+// with it. Knows neither the source of the values (ConfigurationReading) nor their users.
 //
 // The eight variables of the session engine are declared in JourneyModel, next to the type that clients decode.
 

@@ -1,5 +1,5 @@
 // The validated values of the declarations in Configuration.swift: one immutable value with typed members, which
-// Wiring hands out in parts. Does not know variables and files.
+// Wiring hands out in parts. Knows neither variables nor files.
 
 import Engine
 import Foundation

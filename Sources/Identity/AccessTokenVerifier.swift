@@ -1,6 +1,6 @@
 // Implements the TokenVerifier port with JWTKit. A signature check costs tens of microseconds, so a verified token
-// is cached until it expires; the status of its sign-in session is checked every time. Does not know routes and
-// responses.
+// is cached until it expires; the status of its sign-in session is checked every time. Knows neither routes
+// nor responses.
 
 import Foundation
 import JWTKit

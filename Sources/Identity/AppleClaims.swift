@@ -1,6 +1,6 @@
 // The rules by which the claims of Apple's tokens are accepted (contract, section 6). Pure: takes verified JSON,
-// the expected values, and the time; returns an identity or a notification, or throws a reason. Does not know
-// signatures and keys.
+// the expected values, and the time; returns an identity or a notification, or throws a reason. Knows neither
+// signatures nor keys.
 
 import Foundation
 import JourneyModel

@@ -1,5 +1,5 @@
 // The one key that signs and verifies access tokens. It determines the algorithm; a token never does (RFC 8725,
-// section 3.1). Does not know settings and claims.
+// section 3.1). Knows neither settings nor claims.
 
 import Crypto
 import Foundation

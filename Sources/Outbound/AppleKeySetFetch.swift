@@ -1,4 +1,4 @@
-// Fetches Apple's key set over HTTP. Does not know what a key is and when it is fetched.
+// Fetches Apple's key set over HTTP. Knows neither the form of a key nor the schedule.
 
 package import Foundation
 package import Identity

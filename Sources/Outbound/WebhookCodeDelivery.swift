@@ -1,5 +1,5 @@
 // Delivery of one-time codes to the webhook: outside the request, each retried with growing pauses until it
-// expires. Does not know HTTP and signatures. Its log lines contain neither codes nor numbers.
+// expires. Knows neither HTTP nor signatures. Its log lines contain neither codes nor numbers.
 
 package import Engine
 package import Identity

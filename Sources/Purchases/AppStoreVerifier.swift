@@ -1,5 +1,5 @@
 // Verifies App Store data signed by Apple: form, algorithm, certificates, signature, app, environment, claims, in
-// that order. Does not know HTTP, and which driver made the purchase.
+// that order. Knows neither HTTP nor the driver who made the purchase.
 
 package import JourneyModel
 

@@ -1,5 +1,5 @@
 // Every metric of the server: name, help text, and the bounds of a histogram. The names follow Prometheus's
-// conventions (base units, `_total` for counters). Does not know who counts and who reads.
+// conventions (base units, `_total` for counters). Knows neither writers nor readers.
 
 /// What all series of one name share.
 package struct MetricFamily: Hashable, Sendable {
