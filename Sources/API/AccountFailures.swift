@@ -25,7 +25,7 @@ struct AccountFailures: Sendable {
     func log(_ failure: AccountFailure, _ request: Request) {
         switch failure {
         case .unavailable(let reason), .unknown(let reason):
-            logger.error("the store failed", metadata: request.logged(["failure": "\(reason)"]))
+            logger.error("store error", metadata: request.logged(["failure": "\(reason)"]))
         case .unauthorized, .limited, .exportUnderWay, .invalid, .notFound, .cancelled: break
         }
     }

@@ -24,7 +24,7 @@ extension Logger {
     /// Does nothing for a read that ended because its client disconnected: nothing failed.
     func storeFailed(_ failure: StoreFailure, _ request: Request) {
         if failure == .cancelled { return }
-        error("the store failed", metadata: request.logged(["failure": "\(failure)"]))
+        error("store error", metadata: request.logged(["failure": "\(failure)"]))
     }
 }
 

@@ -29,7 +29,7 @@ final class CodeSendAlarm: Sendable {
         }
         guard isDue else { return }
         logger.warning(
-            "a limit on one-time codes is nearly used up for this hour",
+            "hourly limit on one-time codes almost reached",
             metadata: ["limit": "\(use.limit.rawValue)", "sent": .number(use.count), "max": .number(use.max)])
     }
 }

@@ -29,7 +29,7 @@ enum DescriptorLimit {
         if raised != 0 { _ = getrlimit(resource, &limit) }
         if limit.rlim_cur < needed {
             logger.warning(
-                "the limit on open files is lower than MAX_CONNECTIONS needs; beyond it connections wait to be accepted",
+                "open file limit too low for MAX_CONNECTIONS; excess connections wait to be accepted",
                 metadata: ["limit": .number(limit.rlim_cur), "needed": .number(needed)])
         }
     }

@@ -60,7 +60,7 @@ struct InstanceKeeping: Sendable {
         do throws(StoreFailure) {
             try await store.removeInstance(name, startedAt: startedAt)
         } catch {
-            logger.debug("the server's row was not removed", metadata: ["failure": "\(error)"])
+            logger.debug("removing the server's row failed", metadata: ["failure": "\(error)"])
         }
     }
 
@@ -70,7 +70,7 @@ struct InstanceKeeping: Sendable {
             tell(try await store.instances())
         } catch {
             if error != .cancelled {
-                logger.warning("the server's heartbeat was not written", metadata: ["failure": "\(error)"])
+                logger.warning("writing the server's heartbeat failed", metadata: ["failure": "\(error)"])
             }
         }
     }
@@ -114,7 +114,7 @@ struct InstanceKeeping: Sendable {
         for line in told.replace(with: Set(lines.keys)) {
             guard let (other, names) = lines[line] else { continue }
             logger.warning(
-                "another server on this database has other settings",
+                "another server on this database has different settings",
                 metadata: ["instance": "\(other)", "settings": "\(names)"])
         }
     }

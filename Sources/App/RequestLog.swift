@@ -73,7 +73,7 @@ final class RequestLog: RequestObserver {
             metadata["busiest_client"] = "\(client)"
             metadata["busiest_count"] = .number(omitted.busiestCount)
         }
-        logger.warning("refused requests were not logged one by one", metadata: metadata)
+        logger.warning("rejected requests omitted from the log", metadata: metadata)
     }
 
     /// A driver by its log name, so that a flood from its address does not hide it; others by address, IPv6 by its

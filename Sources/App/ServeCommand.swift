@@ -16,7 +16,7 @@ struct ServeCommand: AsyncParsableCommand {
             """)
 
     /// Message of the line logged for each invalid setting.
-    static let settingNotAllowed = "a setting is not allowed"
+    static let settingNotAllowed = "invalid setting"
 
     @OptionGroup var listenOptions: ListenOptions
     @OptionGroup var settingsOptions: SettingsOptions
@@ -45,7 +45,7 @@ struct ServeCommand: AsyncParsableCommand {
             if let error = error as? CannotListen, let hint = PortHolder.hint(about: error) {
                 metadata["hint"] = "\(hint)"
             }
-            logger.critical("the server cannot run", metadata: metadata)
+            logger.critical("server cannot run", metadata: metadata)
             throw ExitCode.failure
         }
     }

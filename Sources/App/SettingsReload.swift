@@ -25,14 +25,14 @@ struct SettingsReload: Sendable {
     func run() {
         let report = Configuration.report(from: input)
         guard report.hasFile || !hadFile else {
-            let problem = "the environment file is gone, the old ones stay in force"
-            logger.error("settings not reloaded: the environment file is gone, the old ones stay in force")
+            let problem = "environment file missing; previous settings stay in effect"
+            logger.error("settings not reloaded: environment file missing; previous settings stay in effect")
             return failed([problem])
         }
         guard let configuration = report.configuration else {
             let problems = report.problems.map { "\($0)" }
             logger.error(
-                "settings not reloaded: the old ones stay in force",
+                "settings not reloaded; previous settings stay in effect",
                 metadata: ["problems": .array(problems.map { "\($0)" })])
             return failed(problems)
         }
@@ -40,7 +40,7 @@ struct SettingsReload: Sendable {
         let after = VersionedSettings(configuration.settings)
         let needsRestart = status.reloaded(report, at: clock())
         if after.version == before.version {
-            logger.notice("settings reloaded: none has changed", metadata: ["version": "\(after.version)"])
+            logger.notice("settings reloaded; no changes", metadata: ["version": "\(after.version)"])
         } else {
             settings.replace(with: after)
             record(after)
@@ -63,7 +63,7 @@ struct SettingsReload: Sendable {
     private func tell(needsRestart: [String], unknown: [UnknownVariable]) {
         if !needsRestart.isEmpty {
             logger.warning(
-                "changed settings have no effect yet: needs a restart",
+                "changed settings take effect after a restart",
                 metadata: ["needs_restart": "\(needsRestart.joined(separator: ", "))"])
         }
         unknown.log(to: logger)
@@ -86,7 +86,7 @@ struct SettingsReload: Sendable {
 
 extension [UnknownVariable] {
     func log(to logger: Logger) {
-        for variable in self { logger.warning("an unknown setting", metadata: ["detail": "\(variable)"]) }
+        for variable in self { logger.warning("unknown setting", metadata: ["detail": "\(variable)"]) }
     }
 }
 
@@ -116,7 +116,7 @@ struct SettingsHistoryKeeping: Sendable {
         do throws(StoreFailure) {
             try await body()
         } catch {
-            logger.error("the history of settings was not written", metadata: ["failure": "\(error)"])
+            logger.error("writing the settings history failed", metadata: ["failure": "\(error)"])
         }
     }
 }

@@ -27,7 +27,7 @@ struct SignalHandling: Sendable {
         case .end(let number):
             beginDrain()
             logger.notice(
-                "draining: no new connections, open requests are answered",
+                "draining: no new connections, completing open requests",
                 metadata: ["signal": "\(SignalSource.name(number))"])
             await group.triggerGracefulShutdown()
         }

@@ -60,7 +60,7 @@ final class SignalSource: Sendable {
             return (false, state.logger)
         }
         if isSecond {
-            logger?.warning("a second signal: ending at once", metadata: ["signal": "\(Self.name(number))"])
+            logger?.warning("second signal received; exiting immediately", metadata: ["signal": "\(Self.name(number))"])
             _exit(128 + number)
         }
         wake.yield()

@@ -92,13 +92,13 @@ package struct AnalyticsForwarding: Sendable {
         case .taken:
             try await feed.move(Self.consumer, to: last, losing: deletedCount, at: clock())
             if pace.failureCount > 0 {
-                logger.notice("analytics are forwarded again", metadata: ["waiting": .number(waiting)])
+                logger.notice("analytics forwarding resumed", metadata: ["waiting": .number(waiting)])
             }
             pace = Pace(batchSize: min(pace.batchSize * 2, Self.batchMax), nextLog: pace.nextLog)
             return 0
         case .refused(let reason) where real.count == 1:
             logger.error(
-                "analytics refuse an event for good; it is not forwarded",
+                "analytics rejected an event; not forwarded",
                 metadata: ["event": .number(last), "reason": "\(reason)"])
             failure.record("refused: \(reason)", at: clock())
             try await feed.move(Self.consumer, to: last, losing: deletedCount + 1, at: clock())
@@ -118,7 +118,7 @@ package struct AnalyticsForwarding: Sendable {
         if pace.nextLog.map({ now >= $0 }) ?? true {
             var metadata: Logger.Metadata = ["reason": "\(reason)"]
             if let waiting { metadata["waiting"] = .number(waiting) }
-            logger.warning("analytics are not forwarded", metadata: metadata)
+            logger.warning("analytics forwarding failed; retrying", metadata: metadata)
             pace.nextLog = now.advanced(byMilliseconds: Self.failureLogIntervalMilliseconds)
         }
         let doubled = Self.pauseMillisecondsMin << Int64(min(pace.failureCount, 6))

@@ -108,7 +108,7 @@ package struct ExpiryScheduler: Sendable {
                 let now = clock()
                 if error != .cancelled { failed.increment(by: 1) }
                 if error != .cancelled, now >= nextLog {
-                    logger.error("deadlines are not stored", metadata: ["failure": "\(error)"])
+                    logger.error("storing due deadlines failed", metadata: ["failure": "\(error)"])
                     nextLog = now.advanced(byMilliseconds: Self.failureLogIntervalMilliseconds)
                 }
                 pause = Self.pauseMillisecondsMax

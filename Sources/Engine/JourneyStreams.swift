@@ -113,7 +113,7 @@ package final class JourneyStreams: Sendable {
                 } catch {
                     // Repeated ten times a second while the failure lasts: logged once.
                     if failures == 0 && error != .cancelled {
-                        logger.error("streams cannot be read", metadata: ["failure": "\(error)"])
+                        logger.error("reading streams failed", metadata: ["failure": "\(error)"])
                     }
                     failures += 1
                 }

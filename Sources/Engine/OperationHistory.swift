@@ -164,7 +164,7 @@ package actor OperationHistory {
                 pending[minute] = left.isEmpty ? nil : Dictionary(uniqueKeysWithValues: left)
             }
         } catch {
-            if !hasFailed { logger.error("counts over time are not stored", metadata: ["failure": "\(error)"]) }
+            if !hasFailed { logger.error("storing request and event counts failed", metadata: ["failure": "\(error)"]) }
             hasFailed = true
             let dropped = pending.keys.sorted().dropLast(Self.pendingMax)
             for minute in dropped { pending[minute] = nil }

@@ -110,7 +110,7 @@ package struct RefoldKeeping: Sendable {
                 let part = try await store.refold(request)
                 counts += part.counts
                 if let failure = part.failure {
-                    logger.error("a driver cannot be folded again", metadata: ["failure": "\(failure)"])
+                    logger.error("refolding a driver failed", metadata: ["failure": "\(failure)"])
                 }
                 guard let next = part.next else { break }
                 request.after = next
@@ -118,13 +118,13 @@ package struct RefoldKeeping: Sendable {
             } catch is CancellationError {
                 return
             } catch {
-                logger.error("journeys cannot be folded again", metadata: ["failure": "\(error)"])
+                logger.error("refolding journeys failed", metadata: ["failure": "\(error)"])
                 do { try await Task.sleep(for: Self.pauseAfterFailure) } catch { return }
             }
         }
         guard counts.drivers > 0 else { return }
         logger.notice(
-            "journeys are folded by the rules of this release",
+            "journeys refolded under the rules of this release",
             metadata: [
                 "drivers": .number(counts.drivers), "events": .number(counts.events),
                 "changed_verdicts": .number(counts.verdicts.values.reduce(0, +)),

@@ -175,7 +175,7 @@ package struct RetentionKeeping: Sendable {
                 let deleted = try await round()
                 if deleted != Deleted() {
                     logger.info(
-                        "retention has deleted what is older than EVENT_RETENTION_DAYS and AUDIT_RETENTION_DAYS",
+                        "retention deleted expired rows",
                         metadata: [
                             "events": .number(deleted.events), "sessions": .number(deleted.sessions),
                             "audit_lines": .number(deleted.auditLines),
@@ -183,7 +183,7 @@ package struct RetentionKeeping: Sendable {
                 }
             } catch {
                 if error != .cancelled {
-                    logger.error("retention stopped; it goes on in an hour", metadata: ["failure": "\(error)"])
+                    logger.error("retention failed; retrying in an hour", metadata: ["failure": "\(error)"])
                 }
             }
             do { try await Task.sleep(for: Self.roundPause) } catch { return }

@@ -52,7 +52,7 @@ package struct WALTruncation: Sendable {
         }
         if looksUntilWarning == 0 {
             logger.warning(
-                "the WAL grows: somebody reads an old snapshot, a backup or a shell",
+                "WAL is growing: a reader (a backup or a shell) holds an old snapshot",
                 metadata: ["bytes": .number(bytes)])
             looksUntilWarning = Self.looksPerWarning
         }

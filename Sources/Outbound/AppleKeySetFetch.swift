@@ -28,13 +28,13 @@ package struct AppleKeySetFetch: AppleKeySetSource {
                 OutgoingRequest(.get, url, fields: [("Accept", "application/json")]),
                 timeoutMilliseconds: Self.timeoutMilliseconds, answerBytesMax: Self.answerBytesMax)
             guard answer.status == 200 else {
-                logger.warning("Apple's key set is not to be had", metadata: ["status": .number(answer.status)])
+                logger.warning("fetching Apple's key set failed", metadata: ["status": .number(answer.status)])
                 return nil
             }
             return FetchedKeySet(
                 body: answer.body, maxAgeSeconds: answer.cacheControl.flatMap(CacheControl.maxAgeSeconds))
         } catch {
-            logger.warning("Apple's key set is not to be had", metadata: ["failure": "\(error.rawValue)"])
+            logger.warning("fetching Apple's key set failed", metadata: ["failure": "\(error.rawValue)"])
             return nil
         }
     }

@@ -40,7 +40,7 @@ package struct AppleRevocationDelivery: Sendable {
                 let now = clock()
                 self.failure.record(failure, at: now)
                 if now >= nextLog {
-                    logger.error("Apple is not told of a deletion yet", metadata: ["failure": "\(failure)"])
+                    logger.error("revoking an Apple token failed; retrying", metadata: ["failure": "\(failure)"])
                     nextLog = now.advanced(byMilliseconds: Self.failureLogIntervalMilliseconds)
                 }
             }

@@ -7,7 +7,7 @@ import Telemetry
 /// Writes each code and its number to the log. Deliberately the one place in the server that shows either: there is
 /// no phone to send it to. Settings reject it in production.
 package struct LoggedCodeDelivery: CodeDelivery {
-    package static let message = "one-time code, in the log because OTP_DELIVERY=log"
+    package static let message = "one-time code, logged because OTP_DELIVERY=log"
 
     private let logger: Logger
 

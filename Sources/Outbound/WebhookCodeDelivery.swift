@@ -78,7 +78,7 @@ package final class WebhookCodeDelivery: CodeDelivery {
             state.issuedAt[state.lastNumber] = code.issuedAt
             return state.lastNumber
         }
-        guard let number else { return logger.error("a one-time code was dropped: too many are on their way") }
+        guard let number else { return logger.error("one-time code dropped: delivery queue full") }
         feed.yield(Job(code: code, number: number))
     }
 
@@ -100,7 +100,7 @@ package final class WebhookCodeDelivery: CodeDelivery {
         await work.value
         patience.cancel()
         let left = state.withLock { $0.count }
-        if left > 0 { logger.error("one-time codes were not delivered at the end", metadata: ["codes": .number(left)]) }
+        if left > 0 { logger.error("one-time codes left undelivered at shutdown", metadata: ["codes": .number(left)]) }
     }
 
     private func deliverAll() async {
@@ -118,7 +118,7 @@ package final class WebhookCodeDelivery: CodeDelivery {
             guard isNewest(job) else { return end(job) }
             guard now < job.code.expiresAt else {
                 end(job)
-                return logger.error("a one-time code expired before it could be delivered")
+                return logger.error("one-time code expired before delivery")
             }
             let isLast = state.withLock { $0.isDraining }
             switch await webhook.post(job.code, at: now) {
@@ -126,7 +126,7 @@ package final class WebhookCodeDelivery: CodeDelivery {
             case .refused(let status):
                 end(job)
                 failure.record("refused: \(status)", at: now)
-                return logger.error("the code webhook refused a call", metadata: ["status": .number(status)])
+                return logger.error("one-time code webhook rejected a request", metadata: ["status": .number(status)])
             case .tryAgain(let reason):
                 tell(reason, at: now)
             }
@@ -147,7 +147,7 @@ package final class WebhookCodeDelivery: CodeDelivery {
             state.lastLog = now
             return true
         }
-        if isDue { logger.warning("one-time codes are not delivered yet", metadata: ["failure": "\(reason)"]) }
+        if isDue { logger.warning("delivering one-time codes failed; retrying", metadata: ["failure": "\(reason)"]) }
     }
 
     private func isNewest(_ job: Job) -> Bool {

@@ -48,7 +48,7 @@ final class RedisHealth: Sendable {
             return (breaker.recordFailure(at: time, chance: chance), wasClosed)
         }
         if opened && wasClosed {
-            logger.warning("Redis does not serve; limiting in the process", metadata: ["reason": "\(failure)"])
+            logger.warning("Redis unavailable; rate limiting in process", metadata: ["reason": "\(failure)"])
         }
         if opened { for pipeline in pipelines.withLock({ $0.values.map(\.self) }) { pipeline.end() } }
     }
@@ -62,7 +62,7 @@ final class RedisHealth: Sendable {
             breaker.recordSuccess()
             return true
         }
-        if closed { logger.notice("Redis serves again") }
+        if closed { logger.notice("Redis available again") }
     }
 
     var connections: Int { pipelines.withLock(\.count) }

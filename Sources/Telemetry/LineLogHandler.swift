@@ -42,7 +42,7 @@ package struct LineLogHandler: LogHandler {
         if omitted > 0 { all["omitted_before"] = .number(omitted) }
         output.write(LogLine.render(event, label: label, metadata: all, atMilliseconds: now, as: format)) { count in
             let notice = LogEvent(
-                level: .warning, message: "log lines dropped: the reader of the log was too slow", metadata: nil,
+                level: .warning, message: "log lines dropped: log reader too slow", metadata: nil,
                 source: "Telemetry", file: #fileID, function: #function, line: #line)
             return LogLine.render(
                 notice, label: label, metadata: ["dropped": .number(count)], atMilliseconds: now, as: format)

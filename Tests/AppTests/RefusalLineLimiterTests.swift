@@ -81,7 +81,7 @@ import Testing
         #expect(written.count { $0.message == "request" && $0.metadata["status"] == "200" } == 200)
         #expect(written.count { $0.message == "request" && $0.metadata["status"] == "404" } == 3)
         #expect(written.contains { $0.metadata["request_id"] == "reason" && $0.metadata["reason"] == "expired" })
-        let reports = written.filter { $0.message == "refused requests were not logged one by one" }
+        let reports = written.filter { $0.message == "rejected requests omitted from the log" }
         #expect(reports.map { $0.metadata["count"] } == ["197"])
         #expect(reports.map { $0.metadata["busiest_client"] } == ["192.0.2.7"])
         #expect(!written.contains { $0.metadata.values.contains("anna") })

@@ -222,8 +222,8 @@ journey() {
     [[ $(sql "SELECT count(*) FROM event") == 12 ]]
 
     start_server EVENT_RETENTION_DAYS=7 METRICS_TOKEN=integration-reads-figures
-    wait_for_log 'retention has deleted'
-    grep 'retention has deleted' "$server_folder/log" | grep -q '"events":4'
+    wait_for_log 'retention deleted'
+    grep 'retention deleted' "$server_folder/log" | grep -q '"events":4'
     get "/native/sessions/$(driver jo)-1"
     [[ $status == 404 ]]
     get "/native/sessions/$(driver jo)-2"

@@ -210,7 +210,7 @@ EDGES
     sign_in a
     rm "$server_folder/.env"
     kill -HUP "$server_pid"
-    wait_for_log 'the environment file is gone'
+    wait_for_log 'environment file missing'
     get /native/config
     expect_json '.chargerDwellSeconds == 100'
     stop_server

@@ -308,6 +308,6 @@ assert answer(late)[0] == 200'
     stop_server
     DWELL=$server_folder/hard launch_prepared serve
     wait_until_ready
-    wait_for_log 'limit on open files'
+    wait_for_log 'open file limit too low'
     stop_server
 }

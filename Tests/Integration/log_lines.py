@@ -60,10 +60,10 @@ def one_client(report, server):
     before = answered(server.port, 404)
     flood(server.port, "127.0.0.7", FLOOD)
     # A second later, so that what was left out is counted.
-    server.wait_for_line("refused requests were not logged one by one", sum_of="count", until=lambda total, lines: total + lines == FLOOD)
+    server.wait_for_line("rejected requests omitted from the log", sum_of="count", until=lambda total, lines: total + lines == FLOOD)
     lines = lines_of(server)
     refused = [line for line in lines if line["message"] == "request" and line["client"] == "127.0.0.7"]
-    counted = [line for line in lines if line["message"].startswith("refused requests")]
+    counted = [line for line in lines if line["message"].startswith("rejected requests")]
     seconds = len(seconds_of(refused))
     report.check(0 < len(refused) <= PER_CLIENT * seconds, f"{FLOOD} refused requests of one client in {seconds} s make {len(refused)} lines")
     total = len(refused) + sum(int(line["count"]) for line in counted)
@@ -86,7 +86,7 @@ def many_clients(report, server):
         refused = anna.request("GET", "/native/sessions/none", headers={"X-Request-Id": "refused-driver"}).status
     for thread in threads:
         thread.join()
-    server.wait_for_line("refused requests were not logged one by one", after=position)
+    server.wait_for_line("rejected requests omitted from the log", after=position)
     lines = lines_of(server)[position:]
     flooded = [line for line in lines if line["message"] == "request" and line["client"].startswith("127.0.1.")]
     seconds = len(seconds_of(flooded))
@@ -140,7 +140,7 @@ def first_and_last(report, server, options, folder):
     environment = {**server.environment, "HTTP_PORT": str(held.getsockname()[1])}
     ended = subprocess.run([server.binary, "serve"], env=environment, cwd=folder, capture_output=True, text=True)
     last = json.loads(ended.stderr.splitlines()[-1])
-    report.check(ended.returncode == 1 and last["message"] == "the server cannot run" and last["exit_status"] == 1,
+    report.check(ended.returncode == 1 and last["message"] == "server cannot run" and last["exit_status"] == 1,
                  "a port that is taken: the last line says why", ended.stderr)
     held.close()
 

@@ -22,7 +22,7 @@ LOOKS_LIKE = {
 # Numbers by their nature: any six digits in them are no code.
 FIGURES = {"time", "duration_us", "bytes_in", "bytes_out", "client", "address", "request_id", "trace_id", "driver"}
 # The one place that shows a code and its number, on purpose, and that production refuses.
-SHOWN_ON_PURPOSE = "one-time code, in the log because OTP_DELIVERY=log"
+SHOWN_ON_PURPOSE = "one-time code, logged because OTP_DELIVERY=log"
 
 
 def words_used(*folders):

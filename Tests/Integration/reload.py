@@ -72,11 +72,11 @@ def reloads(report, options, folder):
         report.check(shown.returncode == 1 and "failed" in shown.stdout and "40m" in shown.stdout, "and dwell config show, with status 1",
                      shown.returncode, shown.stdout, shown.stderr)
 
-        reload(server, path, "NATIVE_CHARGER_DWELL_SECONDS=200\nRATE_LIMIT_AUTH=2000\nJWT_ISSUER=other\nRATE_LIMIT_AUHT=5\n", "an unknown setting")
-        warning = lines_of(server, "changed settings have no effect yet")[-1]
+        reload(server, path, "NATIVE_CHARGER_DWELL_SECONDS=200\nRATE_LIMIT_AUTH=2000\nJWT_ISSUER=other\nRATE_LIMIT_AUHT=5\n", "unknown setting")
+        warning = lines_of(server, "changed settings take effect after a restart")[-1]
         report.check(warning["level"] == "warning" and warning["needs_restart"] == "JWT_ISSUER, RATE_LIMIT_AUTH",
                      "settings that need a restart are named in the log", warning)
-        unknown = lines_of(server, "an unknown setting")[-1]
+        unknown = lines_of(server, "unknown setting")[-1]
         report.check("RATE_LIMIT_AUHT" in unknown["detail"] and "did you mean RATE_LIMIT_AUTH?" in unknown["detail"],
                      "a misspelt one too, with the one that was meant", unknown)
         partly = figures(server)
@@ -120,7 +120,7 @@ def two_servers(report, options, folder):
         report.check(alone["dwell_instances"] == 1 and alone["dwell_instances_differing"] == 0, "one server knows itself", alone)
         different = {**common, "INSTANCE_NAME": "two", "RATE_LIMIT_AUTH": "77", "HTTP_IDLE_TIMEOUT_SECONDS": "60"}
         with Server(options, two, different, database_folder=folder) as second:
-            told = "another server on this database has other settings"
+            told = "another server on this database has different settings"
             wait_until(lambda: lines_of(second, told), 20, "the warning at the start")
             line = lines_of(second, told)[0]
             report.check(line["instance"] == "one" and line["settings"] == "HTTP_IDLE_TIMEOUT_SECONDS, RATE_LIMIT_AUTH" and line["level"] == "warning",

@@ -84,7 +84,7 @@ final class LoggedLines: Sendable {
             await run.value
             #expect(server.requests.count == 2)
         }
-        #expect(log.lines == ["error the code webhook refused a call [\"status\": 400]"])
+        #expect(log.lines == ["error one-time code webhook rejected a request [\"status\": 400]"])
     }
 
     @Test func aCodeThatExpiredIsGivenUp() async throws {
@@ -128,7 +128,7 @@ final class LoggedLines: Sendable {
             for number in 0..<20 { delivery.deliver(code(phone: "+491511234567\(number)")) }
             await server.waitForRequests(1)
         }
-        #expect(log.lines.contains { $0.contains("not delivered at the end") && $0.contains("20") })
+        #expect(log.lines.contains { $0.contains("left undelivered") && $0.contains("20") })
     }
 
     @Test func `the age of what waits is the oldest code's, until it is delivered`() async throws {
@@ -175,7 +175,7 @@ final class LoggedLines: Sendable {
             await run.value
             #expect(server.requests.count == 2)
         }
-        #expect(!log.lines.contains { $0.contains("at the end") })
+        #expect(!log.lines.contains { $0.contains("undelivered") })
     }
 
     @Test func anEndWithNothingToDoIsAtOnce() async throws {
