@@ -1,5 +1,6 @@
 // The scripted journeys of Tests/Fixtures/journeys, played without a server: decode, correct the clock, place,
-// fold, in true order, in every order that a file proposes and in random ones with repeats. Verdicts, the state
+// fold, in true order, in every order that a file proposes and in random ones with repeats, a short one in every order
+// that there is. Verdicts, the state
 // after each event, the final state and the expiries that the server stores must be those of the file.
 
 import Foundation
@@ -23,12 +24,25 @@ struct FixtureTests {
         if fixture.isPermutable {
             var random = SeededRandom(seed: 7)
             orders += (0..<20).map { _ in (inOrder + inOrder.prefix(5)).shuffled(using: &random) }
+            if inOrder.count <= Self.everyOrderEventsMax { orders += Self.everyOrder(of: inOrder) }
         }
         for order in orders {
             var server = FixtureServer(fixture)
             for index in order { try server.receive(index) }
             server.endOfDay()
             check(server, fixture, order)
+        }
+    }
+
+    /// 720 orders.
+    private static let everyOrderEventsMax = 6
+
+    private static func everyOrder(of events: [Int]) -> [[Int]] {
+        guard !events.isEmpty else { return [[]] }
+        return events.indices.flatMap { index in
+            var rest = events
+            let first = rest.remove(at: index)
+            return everyOrder(of: rest).map { [first] + $0 }
         }
     }
 
