@@ -7,7 +7,7 @@ import Identity
 import JourneyModel
 
 struct AccountHandlers: Sendable {
-    let accounts: any AccountKeeping
+    let accounts: any AccountService
     let failures: AccountFailures
 
     var show: CallerHandler {

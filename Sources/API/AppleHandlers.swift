@@ -9,7 +9,7 @@ import Telemetry
 
 struct AppleHandlers: Sendable {
     let tokens: any AppleTokenVerifying
-    let signIns: any SigningIn
+    let signIns: any SignInService
     let notices: any AppleNotificationService
     let failures: AccountFailures
 

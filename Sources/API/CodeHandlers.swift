@@ -6,7 +6,7 @@ import Identity
 import JourneyModel
 
 struct CodeHandlers: Sendable {
-    let signIns: any SigningIn
+    let signIns: any SignInService
     /// False when no delivery of codes is configured.
     let areSent: Bool
     let failures: AccountFailures

@@ -6,7 +6,7 @@ import Identity
 import JourneyModel
 
 struct DeviceHandlers: Sendable {
-    let devices: any DeviceKeeping
+    let devices: any DeviceService
     let failures: AccountFailures
 
     /// 201 when it is new to this driver, otherwise 200.

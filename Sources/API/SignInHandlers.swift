@@ -7,10 +7,10 @@ import JourneyModel
 import Logging
 
 package struct SignInServices: Sendable {
-    package var signIns: any SigningIn
-    package var sessions: any SignInSessionKeeping
-    package var accounts: any AccountKeeping
-    package var devices: any DeviceKeeping
+    package var signIns: any SignInService
+    package var sessions: any SignInSessionService
+    package var accounts: any AccountService
+    package var devices: any DeviceService
     package var appleTokens: any AppleTokenVerifying
     package var appleNotices: any AppleNotificationService
     /// False when no delivery of codes is configured.
@@ -19,8 +19,8 @@ package struct SignInServices: Sendable {
     package var publicKeySet: [UInt8]
 
     package init(
-        signIns: any SigningIn, sessions: any SignInSessionKeeping, accounts: any AccountKeeping,
-        devices: any DeviceKeeping, appleTokens: any AppleTokenVerifying, appleNotices: any AppleNotificationService,
+        signIns: any SignInService, sessions: any SignInSessionService, accounts: any AccountService,
+        devices: any DeviceService, appleTokens: any AppleTokenVerifying, appleNotices: any AppleNotificationService,
         sendsCodes: Bool, publicKeySet: [UInt8]
     ) {
         self.signIns = signIns

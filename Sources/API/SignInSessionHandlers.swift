@@ -6,7 +6,7 @@ import Identity
 import JourneyModel
 
 struct SignInSessionHandlers: Sendable {
-    let sessions: any SignInSessionKeeping
+    let sessions: any SignInSessionService
     let failures: AccountFailures
 
     func refresh(for client: PairClient) -> OpenHandler {

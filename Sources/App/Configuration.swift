@@ -167,21 +167,21 @@ enum Variables {
 
     static let eventRetentionDays = Variable<Int>(
         name: "EVENT_RETENTION_DAYS", section: .storage, defaultText: "0", defaultValue: 0,
-        allowed: .text("0, or a whole number from \(RetentionKeeping.daysMin) to \(RetentionKeeping.daysMax)"),
+        allowed: .text("0, or a whole number from \(RetentionService.daysMin) to \(RetentionService.daysMax)"),
         isSecret: false, sentence: "Days after receipt until an event is deleted; 0 keeps events forever.",
         parse: { text in
-            let range = RetentionKeeping.daysMin...RetentionKeeping.daysMax
+            let range = RetentionService.daysMin...RetentionService.daysMax
             return wholeNumber(text, in: 0...range.upperBound).flatMap { $0 == 0 || range.contains($0) ? $0 : nil }
         }, show: { String($0) })
 
     static let auditRetentionDays = Variable<Int>(
         name: "AUDIT_RETENTION_DAYS", section: .storage, defaultText: "365", defaultValue: 365,
-        allowed: .text("0, or a whole number from \(RetentionKeeping.auditDaysMin) to \(RetentionKeeping.daysMax)"),
+        allowed: .text("0, or a whole number from \(RetentionService.auditDaysMin) to \(RetentionService.daysMax)"),
         isSecret: false,
         sentence:
             "Days until an audit record is deleted; 0 keeps all. Receipts of deletions are always kept.",
         parse: { text in
-            let range = RetentionKeeping.auditDaysMin...RetentionKeeping.daysMax
+            let range = RetentionService.auditDaysMin...RetentionService.daysMax
             return wholeNumber(text, in: 0...range.upperBound).flatMap { $0 == 0 || range.contains($0) ? $0 : nil }
         }, show: { String($0) })
 

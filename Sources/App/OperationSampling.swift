@@ -156,11 +156,11 @@ private final class SettingsInfoGauge: Sendable {
 
 /// The servers on the same database.
 struct InstanceSampling: Sendable {
-    private let instance: InstanceKeeping
+    private let instance: InstanceService
     private let alive: any MeterHandler
     private let differing: any MeterHandler
 
-    init(instance: InstanceKeeping, factory: any MetricsFactory) {
+    init(instance: InstanceService, factory: any MetricsFactory) {
         self.instance = instance
         alive = factory.gauge(MetricFamilies.instances)
         differing = factory.gauge(MetricFamilies.instancesDiffering)

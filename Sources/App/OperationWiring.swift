@@ -25,7 +25,7 @@ struct OperationWiring: Sendable {
     init(
         _ configuration: Configuration, metrics: PrometheusMetrics, store: SQLiteEventStore, drivers: DriverCounts,
         settings: SettingsInForce, settingsStatus: SettingsStatus, shared: RedisRateLimiter?, guesses: OperatorGuesses,
-        loops: EventLoopGroup, instance: InstanceKeeping
+        loops: EventLoopGroup, instance: InstanceService
     ) {
         self.metrics = metrics
         let readiness = Readiness(

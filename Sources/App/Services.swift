@@ -28,13 +28,15 @@ struct RedisService: Service {
     }
 }
 
-/// Runs a loop until the group shuts down.
+/// Runs a loop until the group shuts down. A loop may return earlier when it has nothing left to do.
 struct LoopService: Service {
     let loop: @Sendable () async -> Void
     var end: @Sendable () async -> Void = {}
 
     func run() async throws {
         await cancelWhenGracefulShutdown { await loop() }
+        // A service that returns before the shutdown ends the whole group.
+        try? await gracefulShutdown()
         await end()
     }
 }

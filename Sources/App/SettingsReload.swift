@@ -98,7 +98,7 @@ extension VersionedSettings {
 
 /// Writes the history that `dwell config history` shows. A failed write is logged: the settings are in force
 /// nevertheless, and are stored with every event.
-struct SettingsHistoryKeeping: Sendable {
+struct SettingsHistoryService: Sendable {
     let store: SQLiteEventStore
     let instance: String
     let clock: @Sendable () -> Moment

@@ -28,7 +28,7 @@ struct Wiring {
     private let shared: RedisRateLimiter?
     private let settings: SettingsInForce
     private let settingsStatus: SettingsStatus
-    private let instance: InstanceKeeping
+    private let instance: InstanceService
     private let streams: JourneyStreams
     private let signIn: SignInWiring
     private let watching: OperationWiring
@@ -56,7 +56,7 @@ struct Wiring {
         settings = SettingsInForce(VersionedSettings(configuration.settings))
         let startedAt = Moment(millisecondsSinceEpoch: startAndStop.startedAtMilliseconds)
         settingsStatus = SettingsStatus(report, at: startedAt)
-        instance = InstanceKeeping(
+        instance = InstanceService(
             report, name: configuration.instanceName, store: store, digests: digests, settings: settings,
             startedAt: startedAt, clock: Self.now, logger: logger)
 
@@ -118,7 +118,7 @@ struct Wiring {
             await close()
             return startAndStop.ended(by: signal, cutConnections: nil)
         }
-        let history = SettingsHistoryKeeping(
+        let history = SettingsHistoryService(
             store: store, instance: configuration.instanceName, clock: Self.now, logger: logger)
         await history.record(settings.read())
         let reload = SettingsReload(
@@ -135,13 +135,13 @@ struct Wiring {
         let deadlines = ExpiryScheduler(
             store: store, settings: settings, clock: Self.now, logger: logger, metrics: watching.metrics)
         services.append(LoopService(loop: deadlines.run))
-        services.append(LoopService(loop: RefoldKeeping(store: store, logger: logger).run))
+        services.append(LoopService(loop: RefoldService(store: store, logger: logger).run))
         services += signIn.loops
         services.append(LoopService(loop: operationHistory.run))
         let truncation = WALTruncation(log: store, bytesMax: SQLiteEventStore.logBytesMax, logger: logger)
         services.append(LoopService(loop: truncation.run))
         let forwards = configuration.analytics != nil
-        let retention = RetentionKeeping(
+        let retention = RetentionService(
             store: store, days: configuration.eventRetentionDays, auditDays: configuration.auditRetentionDays,
             clock: Self.now, logger: logger, metrics: watching.metrics
         ) { [store] () throws(StoreFailure) in
@@ -183,7 +183,7 @@ struct Wiring {
     private static func operation(
         _ configuration: Configuration, guesses: OperatorGuesses, figures: RequestStatistics, store: SQLiteEventStore,
         drivers: DriverCounts, history: OperationHistory, outbox: OutboxReading, shared: RedisRateLimiter?,
-        settings: SettingsStatus, instance: InstanceKeeping
+        settings: SettingsStatus, instance: InstanceService
     ) -> OperatorParts {
         OperatorParts(
             token: configuration.operatorToken, guesses: guesses, reader: store, lists: store, drivers: drivers,

@@ -81,7 +81,7 @@ package struct RefoldChange: Hashable, Sendable {
 
 /// At the start of the server: refolds the drivers folded by an older release, one after the other, and only while
 /// no request waits for the writer. A driver who sends an event before that is refolded with it.
-package struct RefoldKeeping: Sendable {
+package struct RefoldService: Sendable {
     static let pause = Duration.milliseconds(20)
     static let pauseAfterFailure = Duration.seconds(10)
 
@@ -93,15 +93,8 @@ package struct RefoldKeeping: Sendable {
         self.logger = logger
     }
 
-    /// Returns when the task is cancelled. A service that returns earlier ends the server, so this one sleeps when
-    /// no driver is left.
-    package func run() async {
-        await foldAll()
-        try? await Task.sleep(for: .seconds(1 << 40))
-    }
-
     /// Returns when no driver is left, or the task is cancelled.
-    package func foldAll() async {
+    package func run() async {
         var counts = RefoldCounts()
         var request = RefoldRequest()
         while !Task.isCancelled {

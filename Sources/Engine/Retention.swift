@@ -99,7 +99,7 @@ package struct AgedNumbers: Hashable, Sendable {
     }
 }
 
-package struct RetentionKeeping: Sendable {
+package struct RetentionService: Sendable {
     /// With less, a phone that was off for a week would lose its events from the counts when it sends them.
     package static let daysMin = 7
     package static let daysMax = 36_500

@@ -4,7 +4,7 @@
 package import JourneyModel
 package import Telemetry
 
-package protocol SigningIn: Sendable {
+package protocol SignInService: Sendable {
     /// POST /auth/apple, once the token is verified. A repeated nonce is `unauthorized`. The authorization code is
     /// exchanged if that is configured; a failed exchange does not fail the sign-in.
     func signIn(
@@ -34,7 +34,7 @@ package protocol SigningIn: Sendable {
     ) async throws(AccountFailure) -> SingleToken
 }
 
-extension SigningIn {
+extension SignInService {
     package func signIn(
         phone: String, code: Secret<String>, from origin: RequestOrigin
     ) async throws(AccountFailure) -> TokenPair {
@@ -42,7 +42,7 @@ extension SigningIn {
     }
 }
 
-package protocol SignInSessionKeeping: Sendable {
+package protocol SignInSessionService: Sendable {
     /// POST /auth/refresh and /v1/auth/refresh.
     func refresh(
         _ refreshToken: Secret<String>, for client: PairClient, from origin: RequestOrigin
@@ -70,7 +70,7 @@ package protocol SignInSessionKeeping: Sendable {
     func endSession(_ id: String, of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure)
 }
 
-extension SignInSessionKeeping {
+extension SignInSessionService {
     package func refresh(
         _ refreshToken: Secret<String>, from origin: RequestOrigin
     ) async throws(AccountFailure) -> TokenPair {
@@ -78,7 +78,7 @@ extension SignInSessionKeeping {
     }
 }
 
-package protocol AccountKeeping: Sendable {
+package protocol AccountService: Sendable {
     /// GET /auth/me, POST /api/auth/validate. An external token's driver has only an id and perhaps a role.
     func user(of caller: Caller) async throws(AccountFailure) -> User
 
@@ -95,7 +95,7 @@ package protocol AccountKeeping: Sendable {
     func export(of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> ExportPiece
 }
 
-package protocol DeviceKeeping: Sendable {
+package protocol DeviceService: Sendable {
     /// PUT /native/devices/{token}; true when it is new to this driver. The push token moves here from the driver
     /// who had it.
     func put(_ device: Device, of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> Bool

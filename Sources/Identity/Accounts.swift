@@ -3,7 +3,7 @@
 
 package import JourneyModel
 
-package struct Accounts: AccountKeeping, AppleNotificationService {
+package struct Accounts: AccountService, AppleNotificationService {
     private let store: any AccountRecordStore
     private let memory: SessionStatusCache
     private let exports = ExportPlaces()
@@ -70,7 +70,7 @@ package struct Accounts: AccountKeeping, AppleNotificationService {
     package static func pseudonym() -> String { RandomID.text(prefix: "erased-") }
 }
 
-package struct Devices: DeviceKeeping {
+package struct Devices: DeviceService {
     private let store: any DeviceStore
 
     package init(store: any DeviceStore) {

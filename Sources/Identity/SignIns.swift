@@ -4,7 +4,7 @@
 import JourneyModel
 package import Telemetry
 
-package struct SignIns: SigningIn {
+package struct SignIns: SignInService {
     private let store: any SignInStore
     private let tokens: SessionTokenIssuer
     private let digests: KeyedHashes

@@ -4,7 +4,7 @@
 package import JourneyModel
 package import Telemetry
 
-package struct TokenSessions: SignInSessionKeeping {
+package struct TokenSessions: SignInSessionService {
     private let store: any SignInSessionStore
     private let memory: SessionStatusCache
     private let tokens: SessionTokenIssuer

@@ -8,7 +8,7 @@ import Telemetry
 
 @testable import API
 
-final class ScriptedSignIn: SigningIn, SignInSessionKeeping, AccountKeeping, DeviceKeeping, AppleTokenVerifying,
+final class ScriptedSignIn: SignInService, SignInSessionService, AccountService, DeviceService, AppleTokenVerifying,
     AppleNotificationService
 {
     static let user = User(

@@ -330,11 +330,11 @@ struct RenewalTests {
         _ = try await fixture.signInWithApple("001.b")
         let young = start.advanced(bySeconds: 364 * 86_400)
         _ = try await fixture.signInWithApple("001.c", at: young)
-        let keeping = RetentionKeeping(
+        let keeping = RetentionService(
             store: fixture.store, days: nil, auditDays: 365,
             clock: { [start] in start.advanced(bySeconds: 365 * 86_400 + 1) },
             logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
-        #expect(try await keeping.round() == RetentionKeeping.Deleted(auditLines: 2))
+        #expect(try await keeping.round() == RetentionService.Deleted(auditLines: 2))
         let audit = try await fixture.audit()
         #expect(audit.count == 2 && audit[0].hasPrefix("erased done rcp_"))
         #expect(audit[1] == "sign_in_apple done new_account")

@@ -36,8 +36,8 @@ struct RetentionTests {
         }
     }
 
-    private func keeping(days: Int? = 7, forwarded: Int64 = .max) -> RetentionKeeping {
-        RetentionKeeping(
+    private func keeping(days: Int? = 7, forwarded: Int64 = .max) -> RetentionService {
+        RetentionService(
             store: store, days: days, clock: { [clock] in clock.now },
             logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }),
             forwarded: { () throws(StoreFailure) in forwarded })
@@ -59,10 +59,10 @@ struct RetentionTests {
         try await drive("a")
         clock.advance(bySeconds: 5 * Self.day)
         try await drive("b")
-        #expect(try await keeping().round() == RetentionKeeping.Deleted())
+        #expect(try await keeping().round() == RetentionService.Deleted())
         clock.advance(bySeconds: 3 * Self.day)
         // The fold begins in session-a, so its name stays; nobody is told of it.
-        #expect(try await keeping().round() == RetentionKeeping.Deleted(events: 8))
+        #expect(try await keeping().round() == RetentionService.Deleted(events: 8))
         #expect(try await keys() == (0..<8).map { "b\($0)" })
         let sessions = try await store.sessions(of: driver, limit: 10, after: nil)
         #expect(sessions?.sessions.map(\.sessionID) == ["session-b"])
@@ -73,7 +73,7 @@ struct RetentionTests {
         try await drive("c")
         clock.advance(bySeconds: 5 * Self.day)
         // session-a goes one round later than its events: the journey at the floor knows it as the session before.
-        #expect(try await keeping().round() == RetentionKeeping.Deleted(events: 8))
+        #expect(try await keeping().round() == RetentionService.Deleted(events: 8))
         #expect(try problems() == [])
         await store.close()
     }
@@ -232,9 +232,9 @@ struct RetentionTests {
         }
         let keeping = keeping(days: nil)
         clock.advance(bySeconds: 30 * Self.day - 1)
-        #expect(try await keeping.round() == RetentionKeeping.Deleted())
+        #expect(try await keeping.round() == RetentionService.Deleted())
         clock.advance(bySeconds: 2)
-        #expect(try await keeping.round() == RetentionKeeping.Deleted(sessions: 1))
+        #expect(try await keeping.round() == RetentionService.Deleted(sessions: 1))
         let left = try await store.sessions(of: driver, limit: 10, after: nil)
         #expect(left?.sessions.map(\.sessionID) == ["last", "used"])
         await store.close()

@@ -79,13 +79,13 @@ private final class ScriptedRetention: RetentionStore {
     }
 }
 
-struct RetentionKeepingTests {
+struct RetentionServiceTests {
     private let clock = ManualClock()
 
     private func keeping(
         _ store: ScriptedRetention, days: Int? = 30, auditDays: Int? = nil, forwarded: Int64 = .max
-    ) -> RetentionKeeping {
-        RetentionKeeping(
+    ) -> RetentionService {
+        RetentionService(
             store: store, days: days, auditDays: auditDays, clock: { [clock] in clock.now },
             logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }),
             forwarded: { () throws(StoreFailure) in forwarded })
@@ -98,10 +98,10 @@ struct RetentionKeepingTests {
 
     @Test func `no step is larger than its bound, and each driver's events go together, in their order`() async throws {
         let store = ScriptedRetention(.init(events: events(200), sessions: Array(1...70)))
-        #expect(try await keeping(store).round() == RetentionKeeping.Deleted(events: 200, sessions: 70))
+        #expect(try await keeping(store).round() == RetentionService.Deleted(events: 200, sessions: 70))
         let state = store.state.withLock { $0 }
-        #expect(state.steps.allSatisfy { $0.count <= RetentionKeeping.stepMax })
-        #expect(state.sessionSteps == [RetentionKeeping.stepMax, 70 - RetentionKeeping.stepMax])
+        #expect(state.steps.allSatisfy { $0.count <= RetentionService.stepMax })
+        #expect(state.sessionSteps == [RetentionService.stepMax, 70 - RetentionService.stepMax])
         let all = state.steps.flatMap { $0 }
         #expect(all.map { $0 % 3 } == all.map { $0 % 3 }.sorted())
         #expect(Array(all.prefix(3)) == [198, 195, 192])
@@ -115,21 +115,21 @@ struct RetentionKeepingTests {
             store.state.withLock(\.asked) == [
                 AgedEventsRequest(
                     receivedBefore: days(30), forwarded: 17, unforwardedBefore: days(37), after: 0,
-                    limit: RetentionKeeping.partMax)
+                    limit: RetentionService.partMax)
             ])
     }
 
     @Test func `audit lines and unused registrations go in steps, without a limit on events`() async throws {
         let store = ScriptedRetention(.init(events: events(10), unused: Array(1...5000), auditLines: Array(1...70)))
         let keeping = keeping(store, days: nil, auditDays: 365)
-        #expect(try await keeping.round() == RetentionKeeping.Deleted(sessions: 5000, auditLines: 70))
+        #expect(try await keeping.round() == RetentionService.Deleted(sessions: 5000, auditLines: 70))
         let state = store.state.withLock { $0 }
         #expect(state.steps.isEmpty)
-        #expect(state.auditSteps == [RetentionKeeping.stepMax, 70 - RetentionKeeping.stepMax])
-        #expect(state.askedForRegistrations == [0, Int64(RetentionKeeping.partMax)])
+        #expect(state.auditSteps == [RetentionService.stepMax, 70 - RetentionService.stepMax])
+        #expect(state.askedForRegistrations == [0, Int64(RetentionService.partMax)])
         // Sessions that were looked at are not read again every hour.
         _ = try await keeping.round()
-        #expect(store.state.withLock(\.askedForRegistrations).last == Int64(RetentionKeeping.partMax))
+        #expect(store.state.withLock(\.askedForRegistrations).last == Int64(RetentionService.partMax))
     }
 
     @Test func `a failure ends the round, and what is left is the next one's`() async throws {
@@ -144,6 +144,6 @@ struct RetentionKeepingTests {
         while store.state.withLock(\.steps.isEmpty) { await Task.yield() }
         task.cancel()
         await task.value
-        #expect(store.state.withLock(\.steps.count) < 4000 / RetentionKeeping.stepMax)
+        #expect(store.state.withLock(\.steps.count) < 4000 / RetentionService.stepMax)
     }
 }

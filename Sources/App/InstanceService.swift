@@ -11,7 +11,7 @@ import SQLiteStore
 import Synchronization
 import Telemetry
 
-struct InstanceKeeping: Sendable {
+struct InstanceService: Sendable {
     /// Longer than the 10 s without a write after which a large WAL is truncated.
     static let pause = Duration.seconds(30)
 
