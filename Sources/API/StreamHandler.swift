@@ -86,28 +86,36 @@ struct StreamHandler: Sendable {
                 stream.wake()
             }
             try await writer.write(Array("retry: \(Self.reconnectMilliseconds)\n\n".utf8))
-            var last = try await write(first, after: id, to: writer)
+            var told = try await write(first, after: Told(id: id), to: writer)
             for await _ in stream.wakes {
                 if due.take() {
                     guard await tokens.callerStill(of: request, at: clock()) != nil else { return }
                     try await writer.write(Array(":\n\n".utf8))
                 }
-                last = try await write(journeys.changes(of: driver, after: last), after: last, to: writer)
+                told = try await write(journeys.changes(of: driver, after: told.id), after: told, to: writer)
             }
         }
     }
 
-    /// Returns the id of the last message.
+    /// The last message of a stream.
+    private struct Told {
+        var id: Int64?
+        /// Nil before the first message of this connection.
+        var journey: Journey?
+    }
+
     private func write(
-        _ changes: JourneyChanges, after last: Int64?, to writer: any ResponseBodyWriter
-    ) async throws -> Int64? {
+        _ changes: JourneyChanges, after told: Told, to writer: any ResponseBodyWriter
+    ) async throws -> Told {
         switch changes {
         case .all(let changes):
             for change in changes { try await writer.write(message(change, isSnapshot: false)) }
-            return changes.last?.id ?? last
+            return changes.last.map { Told(id: $0.id, journey: $0.journey) } ?? told
         case .newest(let change):
+            // After a refold every read returns the newest state, until the next change.
+            if change.id == told.id && change.journey == told.journey { return told }
             try await writer.write(message(change, isSnapshot: true))
-            return change.id
+            return Told(id: change.id, journey: change.journey)
         }
     }
 

@@ -31,6 +31,8 @@ package final class JourneyStreams: Sendable {
     private struct Open: Sendable {
         var driver: DriverID
         var since: Moment
+        /// Until the driver's journey is seen under the rules of this release.
+        var awaitsRefold = true
         var bell: AsyncStream<Void>.Continuation
     }
 
@@ -109,6 +111,7 @@ package final class JourneyStreams: Sendable {
             } else {
                 do throws(StoreFailure) {
                     last = try await wakeWhoHasNews(after: last)
+                    try await wakeRefolded()
                     failures = 0
                 } catch {
                     // Repeated ten times a second while the failure lasts: logged once.
@@ -132,6 +135,22 @@ package final class JourneyStreams: Sendable {
             if !drivers.isEmpty { wake { drivers.contains($0.driver) } }
         }
         return news.newest
+    }
+
+    /// Wakes the streams of drivers whose journey has come under the rules of this release since the last call, by any
+    /// process. No event makes that change, so the event table does not show it. Each stream is looked up until then,
+    /// at least once.
+    package func wakeRefolded() async throws(StoreFailure) {
+        let drivers = state.withLock { Set($0.streams.values.lazy.filter(\.awaitsRefold).map(\.driver)) }
+        guard !drivers.isEmpty else { return }
+        let refolded = drivers.subtracting(try await journeys.driversAwaitingRefold(among: drivers))
+        let bells = state.withLock { state in
+            state.streams.filter { $0.value.awaitsRefold && refolded.contains($0.value.driver) }.map { id, stream in
+                state.streams[id]?.awaitsRefold = false
+                return stream.bell
+            }
+        }
+        for bell in bells { bell.yield() }
     }
 
     private func wake(where isMeant: (Open) -> Bool) {

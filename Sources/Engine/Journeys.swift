@@ -24,6 +24,9 @@ package protocol JourneyReader: Sendable {
     /// The drivers whose events were committed after event `id`, by any process; nil: returns only the newest
     /// event.
     func news(after id: Int64?) async throws(StoreFailure) -> CommittedChanges
+
+    /// Those of `drivers` whose journey another release folded, and this one has not folded again (Refold.swift).
+    func driversAwaitingRefold(among drivers: Set<DriverID>) async throws(StoreFailure) -> Set<DriverID>
 }
 
 package struct CommittedChanges: Hashable, Sendable {

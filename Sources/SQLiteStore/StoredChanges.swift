@@ -37,7 +37,7 @@ enum StoredChanges {
         let standing = try self.standing(of: driver, db)
         let recent = standing?.recent.changes ?? []
         let newest = recent.last?.event ?? 0
-        if let id, let missed = self.missed(after: id, newest: newest, standing?.recent) {
+        if let id, let missed = self.missed(after: id, newest: newest, standing) {
             return .all(
                 try missed.map { change in
                     JourneyChange(
@@ -52,11 +52,15 @@ enum StoredChanges {
     }
 
     /// Nil when the changes after that one are not known.
-    private static func missed(after id: Int64, newest: Int64, _ recent: RecentChanges?) -> [RecentChanges.Change]? {
+    private static func missed(after id: Int64, newest: Int64, _ standing: Standing?) -> [RecentChanges.Change]? {
         guard id >= 0, id <= newest else { return nil }
-        guard let recent, let oldest = recent.changes.first else { return [] }
-        guard !recent.isFull || oldest.event <= id else { return nil }
-        return recent.changes.filter { $0.event > id }
+        guard let standing else { return [] }
+        guard let oldest = standing.recent.changes.first else {
+            // A journey that moved without a change was refolded: the reader may have seen the state before.
+            return standing.journey.state == .idle ? [] : nil
+        }
+        guard !standing.recent.isFull || oldest.event <= id else { return nil }
+        return standing.recent.changes.filter { $0.event > id }
     }
 
     private static func journey(after change: RecentChanges.Change, _ db: Database) throws -> Journey {
@@ -100,5 +104,16 @@ enum StoredChanges {
                 """,
             arguments: [id, newest])
         return CommittedChanges(newest: newest, drivers: .these(drivers.map { DriverID($0) }))
+    }
+
+    static func driversAwaitingRefold(among drivers: Set<DriverID>, _ db: Database) throws -> Set<DriverID> {
+        let found = try String.fetchAll(
+            db,
+            sql: """
+                SELECT driver_id FROM driver
+                WHERE rules <> ? AND driver_id IN (\(databaseQuestionMarks(count: drivers.count)))
+                """,
+            arguments: [Fold.rulesVersion] + StatementArguments(drivers.map(\.rawValue)))
+        return Set(found.map { DriverID($0) })
     }
 }

@@ -172,6 +172,7 @@ final class ScriptedJourneys: JourneyReader {
         var page: SessionPage?
         var timeline = TimelineOutcome.sessionNotFound
         var changes: [JourneyChange] = []
+        var refolded: Journey?
         var asked: [String] = []
     }
 
@@ -185,12 +186,18 @@ final class ScriptedJourneys: JourneyReader {
     func tell(_ timeline: TimelineOutcome) { state.withLock { $0.timeline = timeline } }
     func add(_ change: JourneyChange) { state.withLock { $0.changes.append(change) } }
 
+    /// The changes before it are forgotten.
+    func refold(to journey: Journey) { state.withLock { ($0.refolded, $0.changes) = (journey, []) } }
+
     func journey(of driver: DriverID) async throws(StoreFailure) -> Journey {
         try answer { $0.journey }
     }
 
     func changes(of driver: DriverID, after id: Int64?) async throws(StoreFailure) -> JourneyChanges {
         try answer { state in
+            if let refolded = state.refolded, state.changes.isEmpty {
+                return .newest(JourneyChange(id: 0, journey: refolded, cause: nil))
+            }
             if let id, id <= state.changes.last?.id ?? 0 { return .all(state.changes.filter { $0.id > id }) }
             return .newest(state.changes.last ?? JourneyChange(id: 0, journey: Journey(), cause: nil))
         }
@@ -215,6 +222,8 @@ final class ScriptedJourneys: JourneyReader {
     func news(after id: Int64?) async throws(StoreFailure) -> CommittedChanges {
         CommittedChanges(newest: state.withLock { $0.changes.last?.id ?? 0 }, drivers: .any)
     }
+
+    func driversAwaitingRefold(among drivers: Set<DriverID>) async throws(StoreFailure) -> Set<DriverID> { [] }
 
     private func answer<Value: Sendable>(_ body: (inout State) -> Value) throws(StoreFailure) -> Value {
         try state.withLock { state -> Result<Value, StoreFailure> in

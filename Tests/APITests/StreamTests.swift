@@ -58,6 +58,29 @@ import Testing
         #expect(api.streams.count == 0)
     }
 
+    @Test func `a refold is one snapshot, and the next change follows it`() async throws {
+        api.journeys.add(change(3, .nearCharger))
+        let listening = Listening(await api.askSignedIn("/native/session/stream"))
+        var written = listening.written
+        #expect(await written.next() == "retry: 3000\n\n")
+        #expect(await written.next() == snapshot(3, .nearCharger))
+        api.journeys.refold(to: Journey(state: .inTransit, sessionID: "s1"))
+        try await api.streams.wakeRefolded()
+        #expect(
+            await written.next() == """
+                id: 0
+                data: {"state":"IN_TRANSIT","session_id":"s1","deadlines":{},"snapshot":true}
+
+
+                """)
+        _ = try await api.streams.wakeWhoHasNews(after: 3)
+        api.journeys.add(change(8, .atMerchant))
+        _ = try await api.streams.wakeWhoHasNews(after: 3)
+        #expect(await written.next() == message(8, .atMerchant), "the snapshot is not repeated")
+        api.streams.close()
+        await listening.end()
+    }
+
     @Test func `Last-Event-ID goes on behind it; one that is none of ours begins anew`() async throws {
         let cases: [(String, [String])] = [
             ("3", [message(5, .inTransit), message(6, .inTransit)]), ("0", [message(3, .inTransit)]), ("6", []),

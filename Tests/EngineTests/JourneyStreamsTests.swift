@@ -12,9 +12,17 @@ import Testing
 /// Answers news as it is told; nothing else is asked.
 private final class ScriptedChanges: JourneyReader {
     let answers: Mutex<[CommittedChanges]>
+    let awaitingRefold: Mutex<Set<DriverID>>
+    let refoldLookups = Mutex(0)
 
-    init(_ answers: [CommittedChanges]) {
+    init(_ answers: [CommittedChanges], awaitingRefold: Set<DriverID> = []) {
         self.answers = Mutex(answers)
+        self.awaitingRefold = Mutex(awaitingRefold)
+    }
+
+    func driversAwaitingRefold(among drivers: Set<DriverID>) async throws(StoreFailure) -> Set<DriverID> {
+        refoldLookups.withLock { $0 += 1 }
+        return awaitingRefold.withLock { $0.intersection(drivers) }
     }
 
     func news(after id: Int64?) async throws(StoreFailure) -> CommittedChanges {
@@ -118,5 +126,32 @@ struct JourneyStreamsTests {
         #expect(await myWakes.next() == nil)
         #expect(await theirWakes.next() != nil)
         #expect(await theirWakes.next() == nil)
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `a refold wakes the streams of its driver once, and nobody is looked up after it`()
+        async throws
+    {
+        let journeys = ScriptedChanges([], awaitingRefold: [one])
+        let streams = JourneyStreams(
+            journeys: journeys, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+        let mine = try streams.open(one, at: clock.now)
+        try await streams.wakeRefolded()
+        try await streams.wakeRefolded()
+        #expect(journeys.refoldLookups.withLock { $0 } == 2)
+        journeys.awaitingRefold.withLock { $0 = [] }
+        try await streams.wakeRefolded()
+        var wakes = mine.wakes.makeAsyncIterator()
+        #expect(await wakes.next() != nil)
+        try await streams.wakeRefolded()
+        #expect(journeys.refoldLookups.withLock { $0 } == 3)
+
+        // One that is opened later may have read the journey before.
+        let later = try streams.open(one, at: clock.now)
+        try await streams.wakeRefolded()
+        streams.close()
+        var laterWakes = later.wakes.makeAsyncIterator()
+        #expect(await laterWakes.next() != nil)
+        #expect(await wakes.next() == nil)
     }
 }
