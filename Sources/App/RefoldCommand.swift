@@ -14,12 +14,16 @@ struct RefoldCommand: AsyncParsableCommand {
         abstract: "Fold stored journeys again by the rules of this version.",
         discussion: """
             Drivers whose events were folded by an older version are folded again, each in one transaction, and what \
-            became different is counted: verdicts by what they were and are, and ends by why. The server does the same \
-            when it starts, and with a driver's next event; this is for doing it before, or for looking. It may run \
-            beside a server, and be stopped and run again.
+            became different is counted: verdicts by what they were and are, and sessions by their state or why they are \
+            over. The server does the same when it starts, and with a driver's next event; this is for doing it before, \
+            or for looking. It may run beside a server, and be stopped and run again.
+
+            A dry run changes nothing, so it refuses a database that has to be migrated first: make a copy with \
+            `dwell backup`, and migrate that.
 
             EXAMPLES
               dwell refold --dry-run
+              dwell refold --dry-run --database copy.sqlite3
               dwell refold --since 2026-11-01T00:00:00Z
             """)
 
@@ -46,6 +50,8 @@ struct RefoldCommand: AsyncParsableCommand {
             guard FileManager.default.fileExists(atPath: path) else {
                 throw UnusableDatabase(path: path, reason: "it is not there")
             }
+            // A server of the version before may run on it, and would find its columns gone.
+            if dryRun { try DatabaseOpening.requireCurrent(path: path) }
             let store = try Wiring.openStore(path)
             let (counts, failures) = try await refold(store)
             await store.close()
@@ -85,7 +91,7 @@ struct RefoldCommand: AsyncParsableCommand {
             "\(changed) verdicts differ, \(counts.movedDrivers) drivers are in another state, "
                 + "\(counts.expiries) expiries were missing",
         ]
-        lines += Self.table("verdicts", counts.verdicts) + Self.table("ends", counts.endings)
+        lines += Self.table("verdicts", counts.verdicts) + Self.table("sessions", counts.sessions)
         return lines
     }
 

@@ -53,9 +53,8 @@ package struct RefoldCounts: Hashable, Sendable {
     package var movedDrivers = 0
     /// Events with a changed verdict, by old and new verdict.
     package var verdicts: [RefoldChange: Int] = [:]
-    /// Sessions whose reason for ending changed, by old and new reason, including those with none or an unknown
-    /// one.
-    package var endings: [RefoldChange: Int] = [:]
+    /// Sessions whose state or reason for ending changed, by old and new one.
+    package var sessions: [RefoldChange: Int] = [:]
 
     package init() {}
 
@@ -65,7 +64,7 @@ package struct RefoldCounts: Hashable, Sendable {
         sum.expiries += other.expiries
         sum.movedDrivers += other.movedDrivers
         sum.verdicts.merge(other.verdicts, uniquingKeysWith: +)
-        sum.endings.merge(other.endings, uniquingKeysWith: +)
+        sum.sessions.merge(other.sessions, uniquingKeysWith: +)
     }
 }
 

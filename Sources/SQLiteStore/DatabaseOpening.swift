@@ -84,6 +84,13 @@ package enum DatabaseOpening {
         return try queue.read { db in try migrations.status(db) }
     }
 
+    /// - Throws: `MigrationRefusal` for a file whose migrations are not all applied; as `status` otherwise.
+    package static func requireCurrent(path: String) throws {
+        let queue = try RecordsFile.connect(path)
+        defer { try? queue.close() }
+        try queue.read(MigrationRun().requireCurrent)
+    }
+
     /// A group of 30 events allocates about 1,500 times in SQLite. In a process that has already used SQLite the
     /// statistics stay on: slower, but correct. Nothing here uses them.
     private static let stopsMemoryStatistics = dwell_stop_memory_statistics() == SQLITE_OK

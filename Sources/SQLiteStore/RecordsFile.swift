@@ -46,7 +46,23 @@ enum RecordsFile {
     static func read<Value>(
         _ queue: DatabaseQueue, _ body: (Database) throws -> Value
     ) throws(RecordsUnreadable) -> Value {
-        do { return try queue.read(body) } catch { throw RecordsUnreadable(error) }
+        do {
+            return try queue.read(body)
+        } catch {
+            throw RecordsUnreadable(reason(for: error, queue))
+        }
+    }
+
+    /// An older file lacks columns that this version reads; SQLite would only name them.
+    static func reason(for error: any Error, _ queue: DatabaseQueue) -> any Error {
+        do {
+            try queue.read(MigrationRun().requireCurrent)
+            return error
+        } catch let refusal as MigrationRefusal {
+            return refusal
+        } catch {
+            return error
+        }
     }
 
     /// A reader of a WAL database needs its shared memory file, and creates it if missing. If it may not, and no

@@ -39,14 +39,17 @@ final class Refolding {
         var counts = RefoldCounts()
         counts.drivers = 1
         var expiries: [NewEventRow] = []
+        var sessions = SessionComparison()
         var head: DriverRow.Head?
         var walk = FoldWalk(from: try folding.journeyAtFloor(of: driver))
         let visit = { (step: FoldWalk.Step) throws(SQLiteError) -> Bool in
             switch step {
             case .expiry(let deadline, let journey, let next):
                 expiries.append(try self.folding.expiry(deadline, of: journey, before: next, driver: driver))
+                sessions.note(expiry: deadline.name, of: journey)
             case .event(let folded):
                 counts.count(folded)
+                sessions.note(folded)
                 if folded.isChanged { try self.events.update(folded) }
                 head = DriverRow.Head(event: folded.row.id, correctedAt: folded.row.event.occurredAt)
             }
@@ -58,6 +61,7 @@ final class Refolding {
         _ = try walk.finish(visit)
         for expiry in expiries { _ = try events.add(expiry) }
         counts.expiries = expiries.count
+        counts.sessions = sessions.changes
         if walk.running.journey.state != driver.journey.journey.state { counts.movedDrivers = 1 }
         driver.replaceFold(head: head, journey: walk.running)
         return counts
@@ -70,20 +74,75 @@ extension RefoldCounts {
         if folded.verdict != folded.row.verdict {
             verdicts[RefoldChange(from: Self.text(folded.row.verdict), to: Self.text(folded.verdict)), default: 0] += 1
         }
-        let (old, new) = (folded.row.after.journey, folded.after.journey)
-        guard folded.verdict != folded.row.verdict, old.state == .sessionEnded || new.state == .sessionEnded else {
-            return
-        }
-        endings[RefoldChange(from: Self.ending(of: old), to: Self.ending(of: new)), default: 0] += 1
     }
 
     private static func text(_ verdict: Verdict) -> String {
         verdict.transition.rawValue + (verdict.reason.map { " " + $0.rawValue } ?? "")
             + (verdict.implied.isEmpty ? "" : ", implied " + verdict.implied.names.joined(separator: " "))
     }
+}
 
-    private static func ending(of journey: Journey) -> String {
-        guard journey.state == .sessionEnded else { return journey.state.rawValue }
-        return journey.endedBy?.rawValue ?? "ended"
+/// Where each session of a driver stood by the older rules, and where it stands by these: its state, or why it is over.
+private struct SessionComparison {
+    private enum Standing: Hashable {
+        case inProgress(JourneyState)
+        /// Nil: by an event that the older release did not keep the reason of.
+        case over(Journey.Ending?)
+
+        var text: String {
+            switch self {
+            case .inProgress(let state): state.rawValue
+            case .over(let ending): ending?.rawValue ?? "ended"
+            }
+        }
+    }
+
+    /// By row number in `session`.
+    private var old: [Int64: Standing] = [:]
+    private var new: [Int64: Standing] = [:]
+
+    mutating func note(expiry name: EventName, of journey: StoredJourney) {
+        if let session = journey.session { new[session] = .over(Self.ending(by: name)) }
+    }
+
+    mutating func note(_ folded: Refolded) {
+        if let session = folded.row.after.session { noteOld(session, folded.row) }
+        if let session = folded.after.session { new[session] = Self.standing(of: folded.after.journey) }
+        if let closed = folded.closedSession {
+            new[closed] = .over(folded.after.session == nil ? .reset : .superseded)
+        }
+    }
+
+    /// Releases before the rules 2 stored no reason: the event that ended the session says it.
+    private mutating func noteOld(_ session: Int64, _ row: FoldedEventRow) {
+        if case .over? = old[session] { return }
+        let journey = row.after.journey
+        old[session] =
+            journey.state == .sessionEnded
+            ? .over(journey.endedBy ?? Self.ending(by: row.event.name)) : .inProgress(journey.state)
+    }
+
+    private static func standing(of journey: Journey) -> Standing {
+        journey.state == .sessionEnded ? .over(journey.endedBy) : .inProgress(journey.state)
+    }
+
+    private static func ending(by name: EventName) -> Journey.Ending? {
+        switch name {
+        case .visitVerifiedByWeb: .verified
+        case .gracePeriodExpired: .grace
+        case .hardTimeoutExpired: .hardTimeout
+        case .webRequestedEnd: .requested
+        default: nil
+        }
+    }
+
+    /// How many sessions changed from what to what.
+    var changes: [RefoldChange: Int] {
+        var changes: [RefoldChange: Int] = [:]
+        for session in Set(old.keys).union(new.keys) where old[session] != new[session] {
+            let (before, after) = (old[session]?.text, new[session]?.text)
+            changes[RefoldChange(from: before ?? "not activated", to: after ?? "not activated"), default: 0] += 1
+        }
+        return changes
     }
 }

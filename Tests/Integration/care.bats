@@ -260,3 +260,60 @@ journey() {
     [[ $server_status == 78 ]]
     grep -q 'EVENT_RETENTION_DAYS=6 (environment) is not allowed; allowed is 0, or a whole number from 7' "$server_folder/log"
 }
+
+# --- refold -------------------------------------------------------------------------------------------------------
+
+# fold_by_older_rules: as a release would leave it that rejected the activation without its dwell.
+fold_by_older_rules() {
+    changed "UPDATE driver SET rules = 1, state = 1, session = NULL, hard_deadline_ms = NULL, recent_changes = x''"
+    changed "UPDATE event SET transition = 2, reason = 0, implied = 0, after_state = 1, after_session = NULL,
+        after_hard_deadline_ms = NULL, second_place = NULL, previous_state = NULL
+        WHERE kind = (SELECT id FROM event_kind WHERE name = 'exclusiveActivatedByWeb')"
+}
+
+@test "dwell refold beside the server: what changes is counted, and an open stream is told" {
+    start_server
+    sign_in jo
+    post /native/events "$(event enteredChargerIntentZone k1 ".occurred_at = \"$(seconds_ago 60)\"")"
+    post /native/events "$(event exclusiveActivatedByWeb k2 \
+        '.session_id = "refold-s" | .metadata = {previous_state: "ANCHORED"}')"
+    expect_verdict SESSION_ACTIVE applied
+    fold_by_older_rules
+    curl -sSN --max-time 30 -H "Authorization: Bearer $token" "$server_url/native/session/stream" \
+        >"$BATS_TEST_TMPDIR/stream" 3>&- &
+    local reader=$! attempt
+    for ((attempt = 0; attempt < 200; attempt++)); do
+        if grep -q NEAR_CHARGER "$BATS_TEST_TMPDIR/stream"; then break; fi
+        sleep 0.05
+    done
+    run -0 dwell refold --dry-run
+    [[ $output == "dry run, nothing is changed: 1 drivers, 2 events folded"* ]]
+    run -0 dwell refold
+    [[ $output == *"  1  rejected not_anchored -> applied, implied anchorDwellComplete"* ]]
+    [[ $output == *$'sessions:\n  1  not activated -> SESSION_ACTIVE' ]]
+    for ((attempt = 0; attempt < 200; attempt++)); do
+        if grep -q SESSION_ACTIVE "$BATS_TEST_TMPDIR/stream"; then break; fi
+        sleep 0.05
+    done
+    kill "$reader"
+    [[ $(sed -n 's/^data: //p' "$BATS_TEST_TMPDIR/stream" | jq -r '"\(.state) \(.snapshot)"' | paste -sd ' ') \
+        == "NEAR_CHARGER true SESSION_ACTIVE true" ]] || { cat "$BATS_TEST_TMPDIR/stream"; return 1; }
+    run -0 dwell refold
+    [[ $output == "0 drivers, 0 events folded"* ]]
+    dwell check
+}
+
+@test "a database of an older schema: a dry run leaves it alone, and what reads it says what to do" {
+    start_server
+    sign_in jo
+    post /native/events "$(event enteredChargerIntentZone k1)"
+    stop_server
+    changed "DELETE FROM schema_migration WHERE number = (SELECT max(number) FROM schema_migration)"
+    run -1 --separate-stderr dwell refold --dry-run
+    [[ $stderr =~ ^"the database has migration "[0-9]+", this binary needs "[0-9]+": start the server of this version, or run dwell migrate"$ ]]
+    changed "ALTER TABLE event RENAME COLUMN implied TO implied_later"
+    run -1 --separate-stderr dwell explain --driver "$(driver jo)"
+    [[ $stderr == *"run dwell migrate"* ]]
+    run -1 --separate-stderr dwell check
+    [[ $stderr == *"run dwell migrate"* ]]
+}

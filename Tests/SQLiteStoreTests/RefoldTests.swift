@@ -84,7 +84,7 @@ struct RefoldTests {
                 RefoldChange(from: "rejected no_such_transition", to: "applied"): 3,
                 RefoldChange(from: "rejected not_at_merchant", to: "applied"): 1,
             ])
-        #expect(counts.endings == [RefoldChange(from: "NEAR_CHARGER", to: "verified"): 1])
+        #expect(counts.sessions == [RefoldChange(from: "not activated", to: "verified"): 1])
         #expect(try check(path) == [])
 
         let visit = try await store.journey(of: DriverID("lost-dwell"))
@@ -93,6 +93,28 @@ struct RefoldTests {
         let order = try await store.timeline(of: DriverID("one-second")).map(\.idempotencyKey)
         #expect(order == ["a", "c", "b"])
         #expect(try await refoldAll(store) == RefoldCounts())
+        await store.close()
+    }
+
+    @Test func `a stream that is open meanwhile is told, once for each driver who stands elsewhere`() async throws {
+        let scratch = try ScratchFolder()
+        let store = try SQLiteEventStore(path: try version6(scratch), nowMilliseconds: 0)
+        let (visit, second) = (DriverID("lost-dwell"), DriverID("one-second"))
+        #expect(try await store.driversAwaitingRefold(among: [visit, second, DriverID("nobody")]) == [visit, second])
+        // Neither has a change that is remembered: a stream has told the state with the id 0.
+        #expect(
+            try await store.changes(of: visit, after: nil)
+                == .newest(JourneyChange(id: 0, journey: Journey(state: .nearCharger), cause: nil)))
+
+        let first = try await store.refold(RefoldRequest())
+        #expect(first.next == 1)
+        #expect(try await store.driversAwaitingRefold(among: [visit, second]) == [second])
+        guard case .newest(let told) = try await store.changes(of: visit, after: 0) else {
+            Issue.record("a reader of the state before is not told the new one")
+            return
+        }
+        #expect(told.id == 0 && told.journey.state == .sessionEnded && told.journey.endedBy == .verified)
+        #expect(try await store.changes(of: DriverID("nobody"), after: 0) == .all([]))
         await store.close()
     }
 

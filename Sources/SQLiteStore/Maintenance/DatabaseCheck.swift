@@ -64,7 +64,7 @@ package struct DatabaseCheck: Sendable {
             report.problems = Array(report.problems.prefix(Self.problemsMax))
             return report
         } catch {
-            throw MaintenanceRefusal("the database cannot be read", error)
+            throw MaintenanceRefusal("the database cannot be read", RecordsFile.reason(for: error, queue))
         }
     }
 }
