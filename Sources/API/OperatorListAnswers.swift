@@ -78,6 +78,7 @@ extension JSONWriter {
     fileprivate mutating func members(of driver: DriverSummary) {
         member("driver_id", driver.driver.rawValue)
         member("state", driver.state.rawValue)
+        member("ended_by", driver.endedBy?.rawValue)
         member("session_id", driver.sessionID)
         member("target_charger_id", driver.targetChargerID)
         member("last_event_at", driver.lastEventAt)
@@ -98,6 +99,7 @@ extension JSONWriter {
         member("transition", event.transition.rawValue)
         member("reason", event.reason?.rawValue)
         member("state", event.state.rawValue)
+        member("ended_by", event.endedBy?.rawValue)
     }
 
     fileprivate mutating func members(of row: RefusedRequests.Row) {

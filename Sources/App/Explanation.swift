@@ -65,7 +65,14 @@ extension RecordedEvent {
     var whyImplied: String? {
         guard !verdict.implied.isEmpty else { return nil }
         let steps = verdict.implied.names.joined(separator: ", ")
-        return previousState.map { "\(steps): the phone was in \($0.rawValue)" } ?? "\(steps): the event proves it"
+        let evidence = previousState.flatMap { $0 == before.state ? nil : $0 }
+        // A verification proves the steps after the phone's state too.
+        let isAtMerchant = (previousState ?? before.state) == .atMerchant
+        let reasons = [
+            evidence.map { "the phone was in \($0.rawValue)" },
+            name == .visitVerifiedByWeb && !isAtMerchant ? "the merchant has seen the driver" : nil,
+        ].compactMap(\.self)
+        return "\(steps): " + (reasons.isEmpty ? "the event proves it" : reasons.joined(separator: ", and "))
     }
 
     /// The session in progress that ended because this event began another journey.

@@ -26,8 +26,18 @@ struct ExplanationText {
             lines.append("")
             lines += self.lines(of: event, number: index + 1, session: session)
         }
-        if let last = events.events.last { lines += [""] + wrapped("Afterwards: \(standing(last.after))", indent: 0) }
+        if let last = events.events.last {
+            lines += [""] + wrapped("Afterwards: \(standing(after: last, session: session))", indent: 0)
+        }
         return lines
+    }
+
+    /// Of the session that is explained, when the last event is the one that closed it.
+    private func standing(after event: RecordedEvent, session: String?) -> String {
+        guard let closed = event.closedSession, let session, closed.id.utf8.elementsEqual(session.utf8) else {
+            return standing(event.after)
+        }
+        return standing(Journey(state: .sessionEnded, sessionID: session, endedBy: closed.ending))
     }
 
     private func title(of events: RecordedEvents, session: String?) -> [String] {
@@ -41,7 +51,8 @@ struct ExplanationText {
             journey.graceDeadline.map { "grace period until \(RFC3339.text(of: $0))" },
             journey.hardDeadline.map { "hard timeout at \(RFC3339.text(of: $0))" },
         ].compactMap(\.self)
-        return ([journey.state.rawValue] + deadlines).joined(separator: ", ")
+        let ending = journey.endedBy.map { [$0.rawValue] } ?? []
+        return ([journey.state.rawValue] + ending + deadlines).joined(separator: ", ")
     }
 
     // MARK: One event

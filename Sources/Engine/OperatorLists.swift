@@ -45,6 +45,8 @@ package struct DriverSummary: Hashable, Sendable {
     package var driver: DriverID
     /// As stored: a due expiry that is not stored yet is not applied.
     package var state: JourneyState
+    /// In SESSION_ENDED only.
+    package var endedBy: Journey.Ending?
     /// When the last event happened, by the server's clock; nil: there is none.
     package var lastEventAt: Moment?
     package var sessionID: String?
@@ -52,11 +54,12 @@ package struct DriverSummary: Hashable, Sendable {
     package var firstSeenAt: Moment
 
     package init(
-        driver: DriverID, state: JourneyState, lastEventAt: Moment?, sessionID: String?, targetChargerID: String?,
-        firstSeenAt: Moment
+        driver: DriverID, state: JourneyState, endedBy: Journey.Ending? = nil, lastEventAt: Moment?, sessionID: String?,
+        targetChargerID: String?, firstSeenAt: Moment
     ) {
         self.driver = driver
         self.state = state
+        self.endedBy = endedBy
         self.lastEventAt = lastEventAt
         self.sessionID = sessionID
         self.targetChargerID = targetChargerID
@@ -116,10 +119,12 @@ package struct EventCase: Hashable, Sendable {
     package var reason: Verdict.Reason?
     /// The state right after the event.
     package var state: JourneyState
+    /// Where `state` is SESSION_ENDED.
+    package var endedBy: Journey.Ending?
 
     package init(
         id: Int64, driver: DriverID, name: String, sessionID: String?, chargerID: String?, occurredAt: Moment,
-        transition: Verdict.Transition, reason: Verdict.Reason?, state: JourneyState
+        transition: Verdict.Transition, reason: Verdict.Reason?, state: JourneyState, endedBy: Journey.Ending? = nil
     ) {
         self.id = id
         self.driver = driver
@@ -130,6 +135,7 @@ package struct EventCase: Hashable, Sendable {
         self.transition = transition
         self.reason = reason
         self.state = state
+        self.endedBy = endedBy
     }
 }
 

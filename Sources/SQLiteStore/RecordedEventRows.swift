@@ -36,7 +36,9 @@ enum RecordedEventRows {
             db,
             sql: """
                 SELECT session.id, driver.id, driver_id,
-                    (SELECT max(corrected_at_ms) FROM event WHERE event.session = session.id)
+                    (SELECT max(corrected_at_ms) FROM event
+                        WHERE event.session = session.id OR closed_session = session.id),
+                    (SELECT max(id) FROM event WHERE closed_session = session.id)
                 FROM session JOIN driver ON driver.id = session.driver WHERE session_id = ?
                 """,
             arguments: [sessionID])
@@ -44,6 +46,8 @@ enum RecordedEventRows {
         let driver: Int64 = row[1]
         // The remaining events of the session, so that the walk knows when it is before the first.
         var left = try Int.fetchOne(db, sql: "SELECT count(*) FROM event WHERE session = ?", arguments: [row[0]]) ?? 0
+        // Another journey may have closed the session: that event is its last one.
+        let closing: Int64? = row[4]
         let cursor = try backwards(from: last, of: driver, db)
         let begin = try FoldBegin(of: driver, db)
         var isWithin = false
@@ -53,6 +57,7 @@ enum RecordedEventRows {
                 left -= 1
                 isWithin = true
             }
+            if event.id == closing { isWithin = true }
             return isWithin ? .take : .skip
         }
     }

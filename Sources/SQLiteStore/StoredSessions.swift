@@ -48,12 +48,18 @@ enum StoredSessions {
         SessionSummary(
             sessionID: row[1], openedAt: Moment(millisecondsSinceEpoch: row[2]),
             registeredAt: StoredEvents.moment(row[3]), chargerID: row[4], merchantID: row[5],
-            journey: try journey(in: row[0], named: row[1], db))
+            journey: try journey(in: row[0], db).map { journey in
+                var journey = journey
+                journey.sessionID = row[1]
+                return journey
+            })
     }
 
     /// The journey after the last event of the session that left the journey in it. Only a session's own events,
     /// its deadlines, and the event of another journey that closed it change it.
-    private static func journey(in session: Int64, named sessionID: String, _ db: Database) throws -> Journey? {
+    ///
+    /// - Returns: a journey without the session's name.
+    static func journey(in session: Int64, _ db: Database) throws -> Journey? {
         let row = try Row.fetchOne(
             db,
             sql: """
@@ -65,11 +71,11 @@ enum StoredSessions {
         guard let row else { return nil }
         let state = try StoredEvents.state(row, 0)
         if state.hasSessionInProgress, let ending = try closing(of: session, after: row[4], db) {
-            return Journey(state: .sessionEnded, sessionID: sessionID, endedBy: ending)
+            return Journey(state: .sessionEnded, endedBy: ending)
         }
         return Journey(
-            state: state, sessionID: sessionID, graceDeadline: StoredEvents.moment(row[1]),
-            hardDeadline: StoredEvents.moment(row[2]), endedBy: StoredEvents.ending(row[3]))
+            state: state, graceDeadline: StoredEvents.moment(row[1]), hardDeadline: StoredEvents.moment(row[2]),
+            endedBy: StoredEvents.ending(row[3]))
     }
 
     /// Why the session is over, if another journey began in the middle of it.

@@ -14,7 +14,9 @@ import Testing
     private static let driver = DriverID("jonas")
 
     /// The driver's earlier journey (not to be shown), then the one of session s1, told by a phone two hours ahead.
-    private static let bodies: [(receivedAt: String, sentAt: String?, body: String)] = [
+    private typealias Body = (receivedAt: String, sentAt: String?, body: String)
+
+    private static let bodies: [Body] = [
         (
             "2026-11-16T18:00:00.000Z", nil,
             #"{"event_id":"e0","event":"enteredChargerIntentZone","occurred_at":"2026-11-16T17:59:59Z"}"#
@@ -54,13 +56,15 @@ import Testing
     }
 
     /// The database with these events, closed again.
-    private static func recorded<Value>(_ body: (EventRecords) throws -> Value) async throws -> Value {
+    private static func recorded<Value>(
+        with more: [Body] = [], _ body: (EventRecords) throws -> Value
+    ) async throws -> Value {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("dwell-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
         let path = folder.appendingPathComponent("dwell.sqlite3").path
         let store = try SQLiteEventStore(path: path, nowMilliseconds: 0)
-        for event in bodies {
+        for event in bodies + more {
             let submission = try EventSubmission.decode(
                 Array(event.body.utf8), route: .native, headers: EventHeaders(sentAt: event.sentAt))
             let outcome = try await store.append(
@@ -187,6 +191,34 @@ import Testing
         #expect(events.events.map(\.eventID) == ["e5", "e6"])
         #expect(events.isCut)
         #expect(events.events[0].before.state == .anchored)
+    }
+
+    @Test("a session that another one closed is explained up to the event that closed it")
+    func superseded() async throws {
+        let activation: Body = (
+            "2026-11-16T19:12:00.250Z", "2026-11-16T21:12:00Z",
+            #"{"event_id":"e7","event":"exclusive_activated","session_id":"s2","#
+                + #""occurred_at":"2026-11-16T21:12:00Z","metadata":{"previous_state":"ANCHORED"}}"#
+        )
+        let verification: Body = (
+            "2026-11-16T19:13:00.250Z", "2026-11-16T21:13:00Z",
+            #"{"event_id":"e8","event":"visit_verified","session_id":"s2","#
+                + #""occurred_at":"2026-11-16T21:13:00Z","metadata":{"previous_state":"IN_TRANSIT"}}"#
+        )
+        let (first, second) = try await Self.recorded(with: [activation, verification]) { records in
+            (try #require(try records.events(ofSession: "s1")), try #require(try records.events(ofSession: "s2")))
+        }
+        let text = ExplanationText(isColored: false, showsMetadata: false)
+        #expect(first.events.map(\.eventID).suffix(2) == ["e6", "e7"])
+        let lines = text.lines(of: first, session: "s1")
+        #expect(lines.contains("    closed     session s1, superseded"))
+        #expect(lines.last == "Afterwards: SESSION_ENDED, superseded")
+
+        let others = text.lines(of: second, session: "s2")
+        #expect(others.last == "Afterwards: SESSION_ENDED, verified")
+        #expect(
+            others.joined(separator: " ").contains(
+                "implied    exitedChargerAnchorZone, enteredMerchantZone: the phone was in IN_TRANSIT, and the"))
     }
 
     @Test("no session and no driver of that name is no events")

@@ -165,6 +165,14 @@ def _(lab):
     assert all(one["settings_version"] == stands["settings_version"] for one in events), events
     assert all(one["implied"] == [] and one["clock_rule"] == "no_send_time" and one["skew_ms"] == 0
                for one in events), events
+    assert [(one["state"], one["ended_by"]) for one in document["sessions"]] == [("SESSION_ACTIVE", None)], document
+    for name, of, number in [("exclusiveActivatedByWeb", f"{session}-2", 5), ("visitVerifiedByWeb", f"{session}-2", 6)]:
+        event = {"event_id": f"k{number}", "event": name, "occurred_at": rfc3339(now - 5000 + number), "session_id": of}
+        lab.call("POST", "/native/events", event, token=token).expect(200)
+    document = lab.call("GET", PATH, token=token).expect(200).json
+    assert {one["session_id"]: (one["state"], one["ended_by"]) for one in document["sessions"]} == {
+        session: ("SESSION_ENDED", "superseded"), f"{session}-2": ("SESSION_ENDED", "verified")}, document["sessions"]
+    assert [one["ended_by"] for one in document["events"]] == [None] * 6 + ["verified"], document["events"]
 
 
 @suite.check("a slow reader is waited for, has the only export of its driver, and gets what came meanwhile or not")

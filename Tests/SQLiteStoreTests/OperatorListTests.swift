@@ -63,6 +63,19 @@ import Testing
         await store.close()
     }
 
+    @Test func whoStandsInSessionEndedIsShownWithTheReason() async throws {
+        let store = try open()
+        try await activated("a", session: "s", minutesAgo: 9, in: store)
+        try await append(.visitVerifiedByWeb, of: "a", session: "s", minutesAgo: 5, in: store)
+        let found = try #require(try await store.driver(DriverID("a"), sessions: 5, events: 2))
+        #expect(found.summary.endedBy == .verified && found.sessions.map(\.journey?.endedBy) == [.verified])
+        #expect(found.events.map(\.endedBy) == [.verified, nil])
+        #expect(try await store.drivers(in: nil, before: nil, limit: 1).elements.map(\.endedBy) == [.verified])
+        #expect(
+            try await store.events(EventFilter(), before: nil, limit: 1).elements.map(\.endedBy) == [.verified])
+        await store.close()
+    }
+
     @Test func sessionsAreFilteredByStateEndAndTime() async throws {
         let store = try open()
         try await activated("a", session: "old", minutesAgo: 500, in: store)

@@ -69,15 +69,17 @@ const driverName = (id) => (id === undefined ? "nobody known" : opener(id, `Driv
 const sessionName = (id) => (id === undefined ? "" : opener(id, `Session ${id}`, () => openSession(id)));
 const chargerName = (id) => (id === undefined ? "" : opener(id, `Sessions at charger ${id}`, () => openCharger(id)));
 
+const stateOf = (one) => (one.ended_by ? `${one.state}, ${one.ended_by}` : one.state);
+
 const driverHeadings = ["Driver", "State", "Session", "Charger", "Last event"];
-const driverRow = (one) => [driverName(one.driver_id), one.state, sessionName(one.session_id), chargerName(one.target_charger_id), dayAndTime(one.last_event_at)];
+const driverRow = (one) => [driverName(one.driver_id), stateOf(one), sessionName(one.session_id), chargerName(one.target_charger_id), dayAndTime(one.last_event_at)];
 
 const sessionHeadings = ["Session", "Driver", "State", "Ended by", "Charger", "Opened"];
 const sessionRow = (one) => [sessionName(one.session_id), driverName(one.driver_id), one.state || "not active yet", one.ended_by || "", chargerName(one.charger_id), dayAndTime(one.opened_at)];
 
 const eventHeadings = ["Occurred", "Driver", "Event", "Verdict", "State after", "Session"];
 const verdict = (one) => element("td", { class: one.transition }, ...breakable(one.reason ? `${one.transition}: ${one.reason}` : one.transition));
-const eventRow = (one) => [dayAndTime(one.occurred_at), driverName(one.driver_id), one.event, verdict(one), one.state, sessionName(one.session_id)];
+const eventRow = (one) => [dayAndTime(one.occurred_at), driverName(one.driver_id), one.event, verdict(one), stateOf(one), sessionName(one.session_id)];
 
 const refusalHeadings = ["Count", "Driver", "Route", "Status", "Last", "Request id of the last"];
 const refusalRow = (one) => [one.count, driverName(one.driver_id), one.route, `${one.status} ${statusNames[one.status] || ""}`, dayAndTime(one.last_at), one.request_id];
@@ -105,7 +107,7 @@ function openCharger(charger) {
 function openDriver(id) {
     openCases(`Driver ${id}`, async () => {
         const one = await read(`/ops/drivers/${encodeURIComponent(id)}`);
-        const facts = [["State", one.state], ["Session", sessionName(one.session_id)], ["Charger", chargerName(one.target_charger_id)],
+        const facts = [["State", stateOf(one)], ["Session", sessionName(one.session_id)], ["Charger", chargerName(one.target_charger_id)],
             ["Last event", dayAndTime(one.last_event_at)], ["First seen", dayAndTime(one.first_seen_at)]];
         return [
             element("dl", {}, ...facts.flatMap(([term, value]) => [element("dt", {}, term), element("dd", {}, value)])),
@@ -124,7 +126,7 @@ function openSession(id) {
         const found = await read(`/ops/sessions/${encodeURIComponent(id)}`);
         const count = found.events.length === 1 ? "1 event" : `${grouped.format(found.events.length)} events`;
         const about = [found.state && `now ${found.state}`, found.ended_by && `ended by ${found.ended_by}`, `opened ${dayAndTime(found.opened_at)}`, count].filter(Boolean).join(", ");
-        const rows = found.events.map((one) => [dayAndTime(one.occurred_at), one.event, verdict(one), one.state, one.source, one.settings_version]);
+        const rows = found.events.map((one) => [dayAndTime(one.occurred_at), one.event, verdict(one), stateOf(one), one.source, one.settings_version]);
         return [
             element("p", { id: "found" }, "Driver ", driverName(found.driver_id), `, ${about}`),
             element("div", { class: "scroll", id: "timeline" }, table(["Occurred", "Event", "Verdict", "State after", "Source", "Settings"], rows, "No event names it.")),

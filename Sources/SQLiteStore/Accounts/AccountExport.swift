@@ -21,6 +21,8 @@ struct AccountExport: Sendable {
     private(set) var isWhole = false
 
     private let caller: Caller
+    /// Deadlines before it have passed.
+    private let now: Moment
     /// Nil when nothing is stored about the driver, whose lists are then empty.
     private let driver: Int64?
     private var json = JSONWriter()
@@ -32,6 +34,7 @@ struct AccountExport: Sendable {
     /// Writes the beginning of the document, up to the first list.
     init(of caller: Caller, at now: Moment, _ db: Database) throws {
         self.caller = caller
+        self.now = now
         driver = try DriverRows.row(of: caller.driver, db)
         let user = try driver.flatMap { try DriverRows.user($0, db) } ?? User(id: caller.driver, role: caller.role)
         json.beginObject()
@@ -76,7 +79,7 @@ struct AccountExport: Sendable {
         if let driver, try DriverRows.row(of: caller.driver, db) != driver { return nil }
         while json.bytes.count < Self.pieceBytesMin {
             if let driver, let row = try nextRow(of: driver, db) {
-                try Self.lists[list].write(row, of: driver, to: &json, db)
+                try Self.lists[list].write(row, of: driver, at: now, to: &json, db)
                 continue
             }
             json.endArray()
@@ -112,6 +115,8 @@ private struct List: Sendable {
     var name: String
     var table: String
     var sql: String
+    /// Members that no query returns, for the row of that number.
+    var more: (@Sendable (Int64, Moment, inout JSONWriter, Database) throws -> Void)?
 
     /// In ascending order.
     func rows(of driver: Int64, after row: Int64, limit: Int, _ db: Database) throws -> [Int64] {
@@ -124,10 +129,13 @@ private struct List: Sendable {
     }
 
     /// Writes nothing if the row was deleted meanwhile. Its number may be another driver's row by now.
-    func write(_ row: Int64, of driver: Int64, to json: inout JSONWriter, _ db: Database) throws {
-        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [row, driver]) else { return }
+    func write(
+        _ number: Int64, of driver: Int64, at now: Moment, to json: inout JSONWriter, _ db: Database
+    ) throws {
+        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [number, driver]) else { return }
         json.beginObject()
         for (column, value) in row { json.member(column, value) }
+        try more?(number, now, &json, db)
         json.endObject()
     }
 }
@@ -162,7 +170,12 @@ extension AccountExport {
                     coalesce(registered_merchant, (SELECT place_id FROM place WHERE place.id = merchant))
                         AS merchant_id
                 FROM session WHERE id = ? AND driver = ?
-                """),
+                """,
+            more: { session, now, json, db in
+                let journey = try StoredSessions.journey(in: session, db)?.advanced(to: now)
+                json.member("state", journey?.state.rawValue)
+                json.member("ended_by", journey?.endedBy?.rawValue)
+            }),
         List(
             name: "events", table: "event",
             sql: """
@@ -173,7 +186,7 @@ extension AccountExport {
                     (SELECT place_id FROM place WHERE place.id = event.merchant) AS merchant_id,
                     occurred_at, corrected_at_ms, sent_at_ms, timestamp_ms, received_at_ms, skew_ms, clock_rule,
                     sequence, transition, reason, \(ImpliedSteps.jsonSQL) AS implied,
-                    after_state AS state,
+                    after_state AS state, after_ended_by AS ended_by,
                     (SELECT version FROM settings_version WHERE settings_version.id = event.settings_version)
                         AS settings_version,
                     metadata
@@ -232,13 +245,14 @@ extension String {
     fileprivate var isDifference: Bool { self == "skew_ms" || self == "last_correction_ms" }
 
     /// Columns that hold a number for a word.
-    fileprivate var isCode: Bool { ["transition", "reason", "state", "clock_rule"].contains(self) }
+    fileprivate var isCode: Bool { ["transition", "reason", "state", "ended_by", "clock_rule"].contains(self) }
 
     fileprivate func word(for code: Int64) -> String? {
         switch self {
         case "transition": Verdict.Transition(code: code)?.rawValue
         case "reason": Verdict.Reason(code: code)?.rawValue
         case "state": JourneyState(code: code)?.rawValue
+        case "ended_by": Journey.Ending(code: code)?.rawValue
         default: ClockRule(code: code)?.rawValue
         }
     }

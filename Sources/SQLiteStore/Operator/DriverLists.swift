@@ -33,13 +33,15 @@ extension SQLiteEventStore {
     private static let driverColumnsSQL = """
         SELECT id, driver_id, state, head_corrected_at_ms,
             (SELECT session_id FROM session WHERE session.id = driver.session),
-            (SELECT place_id FROM place WHERE place.id = driver.target_charger), created_at_ms
+            (SELECT place_id FROM place WHERE place.id = driver.target_charger), created_at_ms,
+            ended_by
         """
 
     private static func driverSummary(_ row: Row) throws -> DriverSummary {
         DriverSummary(
-            driver: DriverID(row[1]), state: try StoredEvents.state(row, 2), lastEventAt: StoredEvents.moment(row[3]),
-            sessionID: row[4], targetChargerID: row[5], firstSeenAt: Moment(millisecondsSinceEpoch: row[6]))
+            driver: DriverID(row[1]), state: try StoredEvents.state(row, 2), endedBy: StoredEvents.ending(row[7]),
+            lastEventAt: StoredEvents.moment(row[3]), sessionID: row[4], targetChargerID: row[5],
+            firstSeenAt: Moment(millisecondsSinceEpoch: row[6]))
     }
 
     package func driver(

@@ -103,7 +103,8 @@ extension SQLiteEventStore: OperatorListReader {
 
     private static let eventColumnsSQL = """
         SELECT event.id, driver_id, name, (SELECT session_id FROM session WHERE session.id = event.session),
-            (SELECT place_id FROM place WHERE place.id = event.charger), corrected_at_ms, transition, reason, after_state
+            (SELECT place_id FROM place WHERE place.id = event.charger), corrected_at_ms, transition, reason, after_state,
+            after_ended_by
         """
 
     static let eventsSQL = """
@@ -127,7 +128,8 @@ extension SQLiteEventStore: OperatorListReader {
         return EventCase(
             id: row[0], driver: DriverID(row[1]), name: row[2], sessionID: row[3], chargerID: row[4],
             occurredAt: Moment(millisecondsSinceEpoch: row[5]), transition: transition,
-            reason: (row[7] as Int64?).flatMap(Verdict.Reason.init(code:)), state: try StoredEvents.state(row, 8))
+            reason: (row[7] as Int64?).flatMap(Verdict.Reason.init(code:)), state: try StoredEvents.state(row, 8),
+            endedBy: StoredEvents.ending(row[9]))
     }
 }
 
