@@ -8,6 +8,7 @@ struct Answer: Hashable {
     var status: String?
     var eventID: String?
     var state: String?
+    var endedBy: String?
     var transition: String?
     var reason: String?
     var implied: [String]
@@ -20,6 +21,7 @@ struct Answer: Hashable {
         eventID = json?["event_id"]?.text
         let session = json?["session"]
         state = session?["state"]?.text
+        endedBy = session?["ended_by"]?.text
         transition = session?["transition"]?.text
         reason = session?["reason"]?.text
         implied = session?["implied"]?.elements?.compactMap(\.text) ?? []

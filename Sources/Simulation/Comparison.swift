@@ -16,20 +16,22 @@ struct Comparison {
         let reason = expected.verdict.reason?.rawValue
         let implied = expected.verdict.implied.isEmpty ? nil : expected.verdict.implied.names.joined(separator: ", ")
         return [
-            difference("status", statuses.map(\.rawValue), answer.status),
-            difference("event_id", [eventID], answer.eventID),
-            difference("state", expected.states.map(\.rawValue), answer.state),
-            difference("transition", [expected.verdict.transition.rawValue], answer.transition),
-            difference("reason", [reason], answer.reason),
-            difference("implied", [implied], answer.implied.isEmpty ? nil : answer.implied.joined(separator: ", ")),
+            Self.difference("status", statuses.map(\.rawValue), answer.status),
+            Self.difference("event_id", [eventID], answer.eventID),
+            Self.difference("state", expected.states.map(\.rawValue), answer.state),
+            Self.difference("ended_by", expected.endings.map { $0?.rawValue }, answer.endedBy),
+            Self.difference("transition", [expected.verdict.transition.rawValue], answer.transition),
+            Self.difference("reason", [reason], answer.reason),
+            Self.difference(
+                "implied", [implied], answer.implied.isEmpty ? nil : answer.implied.joined(separator: ", ")),
         ].compactMap(\.self)
     }
 
-    private func difference(_ member: String, _ expected: [String?], _ found: String?) -> String? {
+    static func difference(_ member: String, _ expected: [String?], _ found: String?) -> String? {
         guard !expected.contains(found) else { return nil }
         var words: [String] = []
         for word in expected.map({ $0 ?? "none" }) where !words.contains(word) { words.append(word) }
-        return "\(member) is \(found.map(Self.shown) ?? "missing") instead of \(words.joined(separator: " or "))"
+        return "\(member) is \(found.map(shown) ?? "missing") instead of \(words.joined(separator: " or "))"
     }
 
     /// Text from an untrusted server, made safe for a terminal.

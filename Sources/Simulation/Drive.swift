@@ -25,6 +25,16 @@ package struct ScriptedEvent: Hashable, Sendable {
     package var previousState: JourneyState?
     /// Its time is sent without a fraction of a second.
     package var isWholeSecond = false
+    package var timestamp = Timestamp.ofTheEvent
+
+    /// What the body says about when it was sent.
+    package enum Timestamp: Hashable, Sendable {
+        /// The time of the event; each attempt carries `X-Sent-At`.
+        case ofTheEvent
+        /// That of an attempt that many seconds before the first one that reaches the server; no attempt carries
+        /// `X-Sent-At`, which shipped clients do not know.
+        case ofAnAttempt(secondsBefore: Int64)
+    }
 }
 
 /// What a phone sends at once.
@@ -36,6 +46,10 @@ package struct Delivery: Hashable, Sendable {
         case batch
         /// As many copies of one event as `events` names, each a separate request, all in flight together.
         case together
+        /// As `alone`, in a body that the app has built again.
+        case rebuilt
+        /// As `alone`, in a body that tells something else; to be refused.
+        case changed
     }
 
     package var form: Form

@@ -6,11 +6,13 @@ extension DriveScript {
         var random = random
         let all = Array(events.indices)
         switch scenario {
-        case .happyPath, .clockJump: return all.map(alone)
+        case .happyPath, .clockJump, .staleTimestamp: return all.map(alone)
         case .offlineGap: return offlineGap(all, &random)
         case .duplicates: return all.flatMap { duplicates(of: $0, &random) } + repeats(all, &random)
         case .shuffledDelivery: return shuffled(all, &random)
-        case .lostEvents: return random.happens(inPercent: 50) ? shuffled(all, &random) : all.map(alone)
+        case .lostEvents, .verifiedAnywhere, .earlyEnd, .sameSecond, .targetSetAgain:
+            return random.happens(inPercent: 50) ? shuffled(all, &random) : all.map(alone)
+        case .rebuiltBody: return all.flatMap { rebuilt($0, &random) }
         case .forceQuit:
             let told = toldBeforeQuit ?? all.count
             return all.prefix(told).map(alone) + (told < all.count ? [batch(all.suffix(all.count - told))] : [])
@@ -43,6 +45,18 @@ extension DriveScript {
                 Delivery(form: .together, events: Array(repeating: event, count: copies), clockErrorMilliseconds: 0)
             ]
         }
+    }
+
+    /// The first answer is lost, the first request, or nothing; and a body that differs in what happened is refused.
+    private func rebuilt(_ event: Int, _ random: inout ScriptRandom) -> [Delivery] {
+        let forms: [Delivery.Form] =
+            switch Int.random(in: 0..<4, using: &random) {
+            case 0: [.alone, .rebuilt]
+            case 1: [.rebuilt, .alone]
+            case 2: [.alone, .changed, .rebuilt]
+            default: [.alone]
+            }
+        return forms.map { Delivery(form: $0, events: [event], clockErrorMilliseconds: 0) }
     }
 
     /// Delivered again much later.

@@ -5,23 +5,23 @@ import JourneyModel
 
 struct DriveScript {
     let scenario: Scenario
-    private let settings: Settings
-    private let isV1: Bool
-    private(set) var random: ScriptRandom
+    let settings: Settings
+    let isV1: Bool
+    var random: ScriptRandom
 
-    private(set) var events: [ScriptedEvent] = []
-    private var now: Int64 = 0
+    var events: [ScriptedEvent] = []
+    var now: Int64 = 0
     private var sequence: Int64 = 0
-    private var activatedAt: Int64 = 0
+    var activatedAt: Int64 = 0
     private var clockErrorMilliseconds: Int64 = 0
     /// How many events the phone reported before it was killed; nil for other scenarios.
     private(set) var toldBeforeQuit: Int?
 
-    private var hardMilliseconds: Int64 { Int64(settings.hardTimeoutSeconds) * 1000 }
-    private var graceMilliseconds: Int64 { Int64(settings.gracePeriodSeconds) * 1000 }
+    var hardMilliseconds: Int64 { Int64(settings.hardTimeoutSeconds) * 1000 }
+    var graceMilliseconds: Int64 { Int64(settings.gracePeriodSeconds) * 1000 }
     /// A driver plays a scenario once, so ids that begin with it are unique for the driver.
-    private var prefix: String { scenario.rawValue }
-    private var sessionID: String { "\(prefix)-session" }
+    var prefix: String { scenario.rawValue }
+    var sessionID: String { "\(prefix)-session" }
 
     /// Between the last deadline of a drive and the next drive, or the present.
     private static let restMilliseconds: Int64 = 600_000
@@ -30,7 +30,7 @@ struct DriveScript {
         self.scenario = scenario
         self.settings = settings
         random = ScriptRandom(seed: seed)
-        isV1 = random.happens(inPercent: 40) || scenario == .lostEvents
+        isV1 = random.happens(inPercent: 40) || scenario.isOfShippedClients
     }
 
     /// - Parameter previousSession: session of the drive before, for a reset; nil for the driver's first.
@@ -45,7 +45,9 @@ struct DriveScript {
     }
 
     private mutating func write(previousSession: String?) {
-        if scenario == .lostEvents { return driveWithLosses(from: previousSession == nil ? .idle : .sessionEnded) }
+        if scenario.isOfShippedClients {
+            return driveShippedClient(from: previousSession == nil ? .idle : .sessionEnded)
+        }
         let jumpMilliseconds = scenario == .clockJump ? clockJump() : 0
         let isRightAtFirst = random.happens(inPercent: 50)
         clockErrorMilliseconds = isRightAtFirst ? 0 : jumpMilliseconds
@@ -138,81 +140,28 @@ struct DriveScript {
         add(.sessionRestored, after: 1...5, session: sessionID)
     }
 
-    // MARK: Losses
-
-    /// Of the events that a later one proves, the last one or two are lost.
-    private mutating func driveWithLosses(from state: JourneyState) {
-        var phone = state
-        var lossesLeft = Int.random(in: 1...2, using: &random)
-        func tell(_ name: EventName, _ session: String?, to destination: JourneyState, _ seconds: ClosedRange<Int64>) {
-            pass(seconds: seconds)
-            defer { phone = destination }
-            let isProvenLater = destination != .sessionEnded && name != .chargerTargeted
-            if isProvenLater, lossesLeft > 0, random.happens(inPercent: 25) {
-                lossesLeft -= 1
-            } else {
-                add(name, session: session, from: phone)
-            }
-        }
-        tell(.enteredChargerIntentZone, nil, to: .nearCharger, 10...60)
-        if random.happens(inPercent: 40) {
-            tell(.exitedChargerIntentZone, nil, to: .idle, 10...60)
-            tell(.enteredChargerIntentZone, nil, to: .nearCharger, 0...0)
-        }
-        tell(.anchorDwellComplete, nil, to: .anchored, 120...300)
-        if random.happens(inPercent: 30) {
-            tell(.exitedChargerIntentZone, nil, to: .idle, 5...60)
-            tell(.enteredChargerIntentZone, nil, to: .nearCharger, 5...60)
-            tell(.anchorDwellComplete, nil, to: .anchored, 120...300)
-        }
-        if random.happens(inPercent: 20) {
-            tell(.webRequestedEnd, nil, to: .sessionEnded, 1...5)
-            tell(.enteredChargerIntentZone, nil, to: .nearCharger, 5...60)
-            tell(.anchorDwellComplete, nil, to: .anchored, 120...300)
-        }
-        if random.happens(inPercent: 30) {
-            tell(.exclusiveActivatedByWeb, "\(prefix)-left", to: .sessionActive, 5...30)
-            tell(.chargerTargeted, nil, to: .anchored, 5...30)
-        }
-        tell(.exclusiveActivatedByWeb, sessionID, to: .sessionActive, 5...30)
-        activatedAt = now
-        // At most a second, so that they fit into the smallest settings.
-        if random.happens(inPercent: 80) {
-            tell(.departedCharger, sessionID, to: .inTransit, 0...0)
-            if random.happens(inPercent: 60) { tell(.enteredMerchantZone, sessionID, to: .atMerchant, 0...1) }
-        }
-        tell(.visitVerifiedByWeb, sessionID, to: .sessionEnded, 0...0)
-    }
-
-    private mutating func add(_ name: EventName, session: String?, from state: JourneyState) {
-        add(name, session: session)
-        guard let last = events.indices.last else { return }
-        events[last].previousState = state
-        events[last].isWholeSecond = true
-    }
-
     // MARK: Events
 
     /// Whole seconds, as many phones report them.
-    private mutating func pass(seconds: ClosedRange<Int64>) {
+    mutating func pass(seconds: ClosedRange<Int64>) {
         now += Int64.random(in: seconds, using: &random) * 1000
     }
 
-    private mutating func add(_ name: EventName, after seconds: ClosedRange<Int64>, session: String? = nil) {
+    mutating func add(_ name: EventName, after seconds: ClosedRange<Int64>, session: String? = nil) {
         pass(seconds: seconds)
         add(name, session: session)
     }
 
     /// Adds an event after a share of `milliseconds` in thousandths, and at least a millisecond: settings may be as
     /// small as one second.
-    private mutating func add(
+    mutating func add(
         _ name: EventName, afterPerMille share: ClosedRange<Int64>, of milliseconds: Int64, session: String
     ) {
         now += max(1, milliseconds * Int64.random(in: share, using: &random) / 1000)
         add(name, session: session)
     }
 
-    private mutating func add(_ name: EventName, session: String? = nil) {
+    mutating func add(_ name: EventName, session: String? = nil) {
         let route: EventRoute = !isV1 ? .native : session == nil ? .v1PreSession : .v1Session
         let number = String(events.count)
         events.append(

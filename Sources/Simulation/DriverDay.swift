@@ -30,9 +30,11 @@ package struct DriverDay: Hashable, Sendable {
 
     package var eventCount: Int { drives.reduce(0) { $0 + $1.events.count } }
 
-    /// Events sent, including copies and the final delivery of every event.
+    /// Events sent to be stored, including copies and the final delivery of every event.
     package var deliveredCount: Int {
-        drives.reduce(eventCount) { sum, drive in sum + drive.deliveries.reduce(0) { $0 + $1.events.count } }
+        drives.reduce(eventCount) { sum, drive in
+            sum + drive.deliveries.reduce(0) { $0 + ($1.form == .changed ? 0 : $1.events.count) }
+        }
     }
 
     /// The drives with their start times, such that the last one is over at `now`.

@@ -10,7 +10,7 @@ struct DriverPlay {
     private let requests: DriverRequests
     private let courier: Courier
     /// One array per drive.
-    private let messages: [[EventMessage]]
+    private var messages: [[EventMessage]]
     private var expected: ExpectedJourney
     private var registered: Set<String> = []
 
@@ -37,11 +37,13 @@ struct DriverPlay {
         for index in day.drives.indices {
             for message in messages[index] { try await deliverAlone(message, of: index, "final delivery") }
         }
+        for index in day.drives.indices { try await compareSessions(of: index) }
     }
 
     // MARK: Deliveries
 
     private mutating func deliver(_ delivery: Delivery, of drive: Int) async throws {
+        for event in delivery.events { self.messages[drive][event].stamp(at: courier.clock.now) }
         let messages = delivery.events.map { self.messages[drive][$0] }
         switch delivery.form {
         case .alone:
@@ -50,6 +52,12 @@ struct DriverPlay {
             }
         case .batch: try await deliverBatch(messages, of: drive)
         case .together: try await deliverTogether(messages, of: drive)
+        case .rebuilt:
+            for message in messages {
+                try await deliverAlone(message.rebuilt(at: courier.clock.now), of: drive, "in a body built again")
+            }
+        case .changed:
+            for message in messages { try await deliverChanged(message.changed(), of: drive) }
         }
     }
 
@@ -62,6 +70,19 @@ struct DriverPlay {
             return try await deliverAlone(message, of: drive, how, clockErrorMilliseconds)
         }
         try compare(answer, carried, with: message, of: drive, how)
+    }
+
+    /// Under a key that is stored (contract, section 3, "A repeat is a repeat").
+    private func deliverChanged(_ message: EventMessage, of drive: Int) async throws {
+        let carried = try await carry(message, 0)
+        let answer = Answer(statusCode: carried.response.status, json: carried.response.json)
+        let code = ProblemCode.idempotencyKeyReused
+        guard answer.statusCode == code.status, answer.code == code.rawValue else {
+            let found = "\(answer.statusCode)\(answer.code.map { " \($0)" } ?? "")"
+            throw divergence(
+                message, of: drive, "with another time under its key",
+                ["answered \(found) instead of \(code.status) \(code.rawValue)"])
+        }
     }
 
     private func carry(_ message: EventMessage, _ clockErrorMilliseconds: Int64) async throws -> Carried {
@@ -135,6 +156,27 @@ struct DriverPlay {
     }
 
     // MARK: Comparison
+
+    /// Each session that the drive names, as the server shows it in the end.
+    private func compareSessions(of drive: Int) async throws {
+        var compared: Set<String> = []
+        for message in messages[drive] {
+            guard let sessionID = message.placed.sessionID, compared.insert(sessionID).inserted else { continue }
+            let carried = try await courier.carry(events: 0) { _ in
+                requests.get("/native/sessions/\(sessionID)?limit=1")
+            }
+            let (status, json) = (carried.response.status, carried.response.json)
+            guard status == 200 else { throw SimulationFailure("GET of a session is answered \(status)") }
+            let session = expected.session(sessionID, at: carried.span.upperBound)
+            let differences = [
+                Comparison.difference("state", [session?.state.rawValue], json?["state"]?.text),
+                Comparison.difference("ended_by", [session?.endedBy?.rawValue], json?["ended_by"]?.text),
+            ].compactMap(\.self)
+            guard differences.isEmpty else {
+                throw divergence(message, of: drive, "its session as GET /native/sessions shows it", differences)
+            }
+        }
+    }
 
     private mutating func compare(
         _ answer: Answer, _ carried: Carried, with message: EventMessage, of drive: Int, _ how: String,

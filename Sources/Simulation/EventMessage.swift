@@ -10,14 +10,16 @@ struct EventMessage {
     let occurredAt: Moment
     /// The event as the server should place it, by the correct clock.
     let placed: OrderedEvent
-    let body: [UInt8]
+    /// The same for each attempt.
+    private(set) var body: [UInt8] = []
+    private let sessionID: String?
 
     var id: String { placed.idempotencyKey }
 
     init(_ event: ScriptedEvent, driveStartsAt start: Moment, runID: String, settings: Settings) {
         self.event = event
         let id = "\(runID)-\(event.id)"
-        let sessionID = event.sessionID.map { "\(runID)-\($0)" }
+        sessionID = event.sessionID.map { "\(runID)-\($0)" }
         var happenedAt = start.advanced(byMilliseconds: event.offsetMilliseconds)
         if event.isWholeSecond { happenedAt.millisecondsSinceEpoch -= happenedAt.millisecondsSinceEpoch % 1000 }
         occurredAt = happenedAt.advanced(byMilliseconds: event.clockErrorMilliseconds)
@@ -26,38 +28,68 @@ struct EventMessage {
             sequence: event.sequence, eventID: id, idempotencyKey: id, origin: .client,
             previousState: event.previousState, isWholeSecond: event.isWholeSecond,
             gracePeriodSeconds: settings.gracePeriodSeconds, hardTimeoutSeconds: settings.hardTimeoutSeconds)
-        body = Self.body(event, id: id, sessionID: sessionID, occurredAt: occurredAt)
+        if event.timestamp == .ofTheEvent { body = Body(timestamp: occurredAt).bytes(of: self) }
     }
 
-    private static func body(_ event: ScriptedEvent, id: String, sessionID: String?, occurredAt: Moment) -> [UInt8] {
-        var writer = JSONWriter(reservingBytes: 384)
-        func member(_ name: String, _ text: String?) {
-            guard let text else { return }
-            writer.name(name)
-            writer.string(text)
+    /// Builds the body of an event that is stamped with the time of an attempt; a second time does nothing.
+    mutating func stamp(at now: Moment) {
+        guard body.isEmpty, case .ofAnAttempt(let seconds) = event.timestamp else { return }
+        body = Body(timestamp: now.advanced(bySeconds: -Int(seconds))).bytes(of: self)
+    }
+
+    /// As the app builds it at its next launch.
+    func rebuilt(at now: Moment) -> EventMessage {
+        var message = self
+        message.body = Body(timestamp: now, isRebuilt: true).bytes(of: self)
+        return message
+    }
+
+    /// The same key for something that happened a second later.
+    func changed() -> EventMessage {
+        var message = self
+        message.body = Body(timestamp: occurredAt, isLater: true).bytes(of: self)
+        return message
+    }
+
+    private struct Body {
+        var timestamp: Moment
+        var isRebuilt = false
+        var isLater = false
+
+        func bytes(of message: EventMessage) -> [UInt8] {
+            let event = message.event
+            var writer = JSONWriter(reservingBytes: 384)
+            func member(_ name: String, _ text: String?) {
+                guard let text else { return }
+                writer.name(name)
+                writer.string(text)
+            }
+            writer.beginObject()
+            member("schema_version", isRebuilt ? "1.1" : "1.0")
+            member("event_id", message.id)
+            member("idempotency_key", message.id)
+            member("session_id", message.sessionID)
+            member("charger_id", event.chargerID)
+            member("merchant_id", event.merchantID)
+            member("event", event.spelling)
+            let time = RFC3339.text(of: message.occurredAt.advanced(byMilliseconds: isLater ? 1000 : 0))
+            member("occurred_at", event.isWholeSecond ? time.replacing(".000Z", with: "Z") : time)
+            member("timestamp", RFC3339.text(of: timestamp))
+            member("source", "dwell_simulate")
+            if let previousState = event.previousState {
+                member("app_state", isRebuilt ? "foreground" : "background")
+                let state = JSONMember("previous_state", .string(previousState.rawValue))
+                let accuracy = JSONMember("accuracy_m", .number(isRebuilt ? "12.50" : "12.5"))
+                writer.name("metadata")
+                writer.value(.object(isRebuilt ? [accuracy, state] : [state, accuracy]))
+            }
+            if let sequence = event.sequence {
+                writer.name("sequence")
+                writer.integer(sequence)
+            }
+            writer.endObject()
+            return writer.bytes
         }
-        writer.beginObject()
-        member("schema_version", "1.0")
-        member("event_id", id)
-        member("idempotency_key", id)
-        member("session_id", sessionID)
-        member("charger_id", event.chargerID)
-        member("merchant_id", event.merchantID)
-        member("event", event.spelling)
-        let time = RFC3339.text(of: occurredAt)
-        member("occurred_at", event.isWholeSecond ? time.replacing(".000Z", with: "Z") : time)
-        member("timestamp", RFC3339.text(of: occurredAt))
-        member("source", "dwell_simulate")
-        if let previousState = event.previousState {
-            writer.name("metadata")
-            writer.value(.object([JSONMember("previous_state", .string(previousState.rawValue))]))
-        }
-        if let sequence = event.sequence {
-            writer.name("sequence")
-            writer.integer(sequence)
-        }
-        writer.endObject()
-        return writer.bytes
     }
 }
 
@@ -66,7 +98,7 @@ struct DriverRequests {
     let token: String
 
     func event(_ message: EventMessage, sentAt: Moment) -> HTTPExchange.Request {
-        post(message.event.route.path, message.body, sentAt: sentAt)
+        post(message.event.route.path, message.body, sentAt: message.event.timestamp == .ofTheEvent ? sentAt : nil)
     }
 
     func batch(_ messages: [EventMessage], sentAt: Moment) -> HTTPExchange.Request {

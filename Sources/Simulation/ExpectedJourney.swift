@@ -29,8 +29,26 @@ struct ExpectedJourney {
         let folded = Fold.replay(ordered, from: start)
         guard let index = ordered.firstIndex(where: { $0.idempotencyKey == idempotencyKey }), let head = folded.last
         else { return nil }
-        let states = [span.lowerBound, span.upperBound].map { head.journey.advanced(to: $0).state }
-        return ExpectedAnswer(verdict: folded[index].verdict, states: states)
+        let heads = [span.lowerBound, span.upperBound].map { head.journey.advanced(to: $0) }
+        return ExpectedAnswer(
+            verdict: folded[index].verdict, states: heads.map(\.state), endings: heads.map(\.endedBy))
+    }
+
+    /// Where the session stands: after its last event that left the journey in it, or closed by another journey. Nil
+    /// for one that was never activated.
+    func session(_ sessionID: String, at now: Moment) -> Journey? {
+        let ordered = Fold.inOrder(events, from: start)
+        var found: Journey?
+        var before = start
+        for (event, step) in zip(ordered, Fold.replay(ordered, from: start)) {
+            before = before.advanced(to: event.occurredAt)
+            if found != nil, before.sessionID == sessionID {
+                found = before.closing(by: step.journey).map { Journey(state: .sessionEnded, endedBy: $0) } ?? before
+            }
+            if event.sessionID == sessionID, step.journey.sessionID == sessionID { found = step.journey }
+            before = step.journey
+        }
+        return found?.advanced(to: now)
     }
 }
 
@@ -38,4 +56,6 @@ struct ExpectedAnswer {
     var verdict: Verdict
     /// Two when a deadline passes within the span: either is correct.
     var states: [JourneyState]
+    /// Why the journey is over, for each of `states`.
+    var endings: [Journey.Ending?]
 }

@@ -17,4 +17,20 @@ package enum Scenario: String, Hashable, Sendable, CaseIterable {
     /// As shipped clients send it, in whole seconds and with the state before each event; some events are lost
     /// permanently, and later ones prove them. The target may be set again in a session.
     case lostEvents = "lost-events"
+    /// The visit is verified where the phone knows no merchant zone: at the charger or on the way, in time, but often
+    /// told after the grace period.
+    case verifiedAnywhere = "verified-anywhere"
+    /// The app is suspended between two attempts: the second one's `timestamp` is minutes old, and there is no
+    /// `X-Sent-At`. Believed, it would put the event behind a deadline.
+    case staleTimestamp = "stale-timestamp"
+    /// The app is killed before the answer and builds the body again; and the server refuses a body that tells
+    /// something else under the same key.
+    case rebuiltBody = "rebuilt-body"
+    /// The driver gives up before there is a session, and starts again.
+    case earlyEnd = "early-end"
+    /// Out of the zone and back within one second, or a whole queue stamped with the second in which it is sent.
+    case sameSecond = "same-second"
+    /// Another target in the middle of a session: the next activation closes that session. Before it, the zone may be
+    /// left while anchored.
+    case targetSetAgain = "target-set-again"
 }

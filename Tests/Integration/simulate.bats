@@ -40,7 +40,8 @@ start_liar() {
     grep -qE '^seed +42$' <<<"$out"
     grep -qE '^latency +p50 [0-9.]+ ms, p99 [0-9.]+ ms, max [0-9.]+ ms$' <<<"$out"
     local scenario
-    for scenario in happy-path offline-gap clock-jump duplicates shuffled-delivery force-quit; do
+    for scenario in happy-path offline-gap clock-jump duplicates shuffled-delivery force-quit lost-events \
+        verified-anywhere stale-timestamp rebuilt-body early-end same-second target-set-again; do
         grep -qE "^drives .*$scenario 6" <<<"$out"
     done
     # Lines, not a bar, where there is no terminal.
@@ -78,7 +79,7 @@ start_liar() {
 }
 
 @test "it waits when the limiter says so, and registers sessions where that is required" {
-    start_server RATE_LIMIT_SESSION_EVENTS=5 RATE_LIMIT_PRESESSION_EVENTS=5 RATE_LIMIT_WINDOW_SECONDS=1 \
+    start_server RATE_LIMIT_SESSION_EVENTS=10 RATE_LIMIT_PRESESSION_EVENTS=10 RATE_LIMIT_WINDOW_SECONDS=1 \
         SESSION_REGISTRATION=required
     simulate --drivers 2 --rate 1000 --seed 7
     [[ $ended == 0 ]]

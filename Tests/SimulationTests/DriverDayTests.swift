@@ -104,6 +104,49 @@ struct DriverDayTests {
             })
     }
 
+    @Test(
+        "what went wrong in the field ends as a careful person would conclude",
+        arguments: [Scenario.verifiedAnywhere, .staleTimestamp, .rebuiltBody, .earlyEnd, .sameSecond, .targetSetAgain])
+    func endsAsItHappened(scenario: Scenario) throws {
+        for seed in UInt64(0)..<50 {
+            let drive = try Self.drive(seed, scenario)
+            let steps = Fold.replay(Fold.inOrder(drive.placed))
+            let head = try #require(steps.last?.journey)
+            #expect(head.endedBy == .verified && head.sessionID == drive.sessionID, "seed \(seed)")
+            #expect(drive.events.allSatisfy { $0.previousState != nil && $0.isWholeSecond }, "seed \(seed)")
+        }
+    }
+
+    @Test("each of them has what it is about")
+    func isAboutItsCase() throws {
+        for seed in UInt64(0)..<50 {
+            let verified = try Self.drive(seed, .verifiedAnywhere)
+            #expect(!verified.events.contains { $0.name == .enteredMerchantZone }, "seed \(seed)")
+
+            // A server that believes the timestamps of the late attempts puts these events behind a deadline.
+            let late = try Self.drive(seed, .staleTimestamp)
+            let believed = late.events.map { event in
+                var event = event
+                if case .ofAnAttempt(let seconds) = event.timestamp { event.offsetMilliseconds += seconds * 1000 }
+                return event.placed(by: Self.settings)
+            }
+            #expect(Fold.replay(Fold.inOrder(believed)).last?.journey.endedBy != .verified, "seed \(seed)")
+
+            let ended = try Self.drive(seed, .earlyEnd)
+            let end = try #require(ended.events.first { $0.name == .webRequestedEnd }, "seed \(seed)")
+            #expect(end.sessionID == nil && end.route == .v1PreSession, "seed \(seed)")
+
+            let seconds = try Self.drive(seed, .sameSecond).events.map(\.offsetMilliseconds)
+            #expect(Set(seconds).count < seconds.count, "seed \(seed)")
+
+            let again = try Self.drive(seed, .targetSetAgain).placed
+            let steps = Fold.replay(Fold.inOrder(again)).map(\.journey)
+            #expect(zip(steps, steps.dropFirst()).contains { $0.closing(by: $1) == .superseded }, "seed \(seed)")
+        }
+        let forms = try (UInt64(0)..<50).flatMap { try Self.drive($0, .rebuiltBody).deliveries.map(\.form) }
+        #expect(Set(forms) == [.alone, .rebuilt, .changed])
+    }
+
     @Test("leaving out other scenarios leaves a drive as it was, but for the session that it resets")
     func doesNotDependOnOthers() throws {
         for seed in UInt64(0)..<50 {

@@ -14,6 +14,8 @@ final class ScriptedServer: Transport {
 
     fileprivate struct Driver {
         var events: [OrderedEvent] = []
+        /// By idempotency key.
+        var submissions: [String: EventSubmission] = [:]
         var clockMemory = ClockMemory()
     }
 
@@ -29,15 +31,22 @@ final class ScriptedServer: Transport {
     private let lie: Lie
     private let refusal: Refusal
     private let losesAnswer: @Sendable (Int) -> Bool
+    /// Its answer to another event under a used key; nil to refuse it.
+    private let reusesKeys: EventAnswer?
+    /// Why every session is over; nil to be honest.
+    private let showsEnding: Journey.Ending?
 
     init(
         clock: @escaping @Sendable () -> Moment = ServerClock.system, lie: @escaping Lie = { _, _ in },
-        refusal: @escaping Refusal = { _ in nil }, losesAnswer: @escaping @Sendable (Int) -> Bool = { _ in false }
+        refusal: @escaping Refusal = { _ in nil }, losesAnswer: @escaping @Sendable (Int) -> Bool = { _ in false },
+        reusesKeys: EventAnswer? = nil, showsEnding: Journey.Ending? = nil
     ) {
         self.clock = clock
         self.lie = lie
         self.refusal = refusal
         self.losesAnswer = losesAnswer
+        self.reusesKeys = reusesKeys
+        self.showsEnding = showsEnding
     }
 
     /// Bodies of all requests that carried events, in order of arrival.
@@ -47,6 +56,7 @@ final class ScriptedServer: Transport {
         if request.path == "/native/config" { return .response(configuration) }
         return state.withLock { state in
             state.requestCount += 1
+            if request.method == "GET" { return .response(session(request, state)) }
             if let outcome = refusal(state.requestCount) { return outcome }
             state.bodies.append(request.body)
             let answer = answer(to: request, &state)
@@ -74,7 +84,9 @@ final class ScriptedServer: Transport {
             if request.path.hasSuffix("/batch") {
                 let results = try EventBatch.decode(request.body, sentAt: sentAt).map { result in
                     switch result {
-                    case .success(let submission): BatchResult.answer(take(submission, from: token, &state))
+                    case .success(let submission):
+                        take(submission, from: token, &state).map { BatchResult.answer($0) }
+                            ?? BatchResult.problem(Self.keyReused)
                     case .failure(let refusal): BatchResult.problem(Problem(refusal))
                     }
                 }
@@ -82,10 +94,30 @@ final class ScriptedServer: Transport {
             }
             let submission = try EventSubmission.decode(
                 request.body, route: Self.route(request.path), headers: EventHeaders(sentAt: sentAt))
-            return HTTPExchange.Response(status: 200, body: take(submission, from: token, &state).encoded())
+            guard let answer = take(submission, from: token, &state) else {
+                return HTTPExchange.Response(status: 422, body: Self.keyReused.encoded())
+            }
+            return HTTPExchange.Response(status: 200, body: answer.encoded())
         } catch {
             return HTTPExchange.Response(status: 400, body: Problem(error).encoded())
         }
+    }
+
+    /// `GET /native/sessions/{session_id}`: its state and why it is over.
+    private func session(_ request: HTTPExchange.Request, _ state: State) -> HTTPExchange.Response {
+        let token = request.fields.first { $0.name == "Authorization" }?.value ?? ""
+        let id = request.path.dropFirst("/native/sessions/".count).prefix { $0 != "?" }
+        guard let driver = state.drivers[token] else { return HTTPExchange.Response(status: 404) }
+        var members: [JSONMember] = []
+        if let journey = driver.session(String(id)) {
+            members.append(JSONMember("state", .string(journey.state.rawValue)))
+            if let ending = showsEnding ?? journey.endedBy {
+                members.append(JSONMember("ended_by", .string(ending.rawValue)))
+            }
+        }
+        var writer = JSONWriter()
+        writer.value(.object(members))
+        return HTTPExchange.Response(status: 200, body: writer.bytes)
     }
 
     private static func route(_ path: String) -> EventRoute {
@@ -96,18 +128,24 @@ final class ScriptedServer: Transport {
         }
     }
 
-    private func take(_ submission: EventSubmission, from token: String, _ state: inout State) -> EventAnswer {
+    private static let keyReused = Problem(.idempotencyKeyReused, detail: "why")
+
+    /// Nil for a key that was used for another event.
+    private func take(_ submission: EventSubmission, from token: String, _ state: inout State) -> EventAnswer? {
         var driver = state.drivers[token] ?? Driver()
-        let isRepeat = driver.events.contains { $0.idempotencyKey == submission.idempotencyKey }
+        let stored = driver.submissions[submission.idempotencyKey]
+        if let stored, !submission.isRepeat(of: stored) { return reusesKeys }
+        let isRepeat = stored != nil
         let now = clock()
         if !isRepeat { driver.take(submission, at: now) }
         state.drivers[token] = driver
         let ordered = Fold.inOrder(driver.events)
         let folded = Fold.replay(ordered)
         let index = ordered.firstIndex { $0.idempotencyKey == submission.idempotencyKey } ?? 0
+        let head = folded[folded.count - 1].journey.advanced(to: now)
         var answer = EventAnswer(
-            status: isRepeat ? .alreadyProcessed : .ok, eventID: submission.eventID,
-            state: folded[folded.count - 1].journey.advanced(to: now).state, verdict: folded[index].verdict)
+            status: isRepeat ? .alreadyProcessed : .ok, eventID: submission.eventID, state: head.state,
+            endedBy: head.endedBy, verdict: folded[index].verdict)
         state.answeredCount += 1
         lie(state.answeredCount, &answer)
         return answer
@@ -120,6 +158,7 @@ extension ScriptedServer.Driver {
             occurredAt: submission.occurredAt, sentAt: submission.sentAt, timestamp: submission.timestamp,
             receivedAt: now, memory: clockMemory)
         clockMemory = clock.memory
+        submissions[submission.idempotencyKey] = submission
         events.append(
             OrderedEvent(
                 name: submission.name, sessionID: submission.sessionID, chargerID: submission.chargerID,
@@ -127,6 +166,30 @@ extension ScriptedServer.Driver {
                 idempotencyKey: submission.idempotencyKey, origin: .client,
                 previousState: submission.previousState, isWholeSecond: submission.isWholeSecond,
                 gracePeriodSeconds: Settings().gracePeriodSeconds, hardTimeoutSeconds: Settings().hardTimeoutSeconds))
+    }
+}
+
+extension ScriptedServer.Driver {
+    /// All of the drives lie in the past: every deadline has passed.
+    fileprivate func session(_ id: String) -> Journey? {
+        let ordered = Fold.inOrder(events)
+        var found: Journey?
+        for (event, step) in zip(ordered, Fold.replay(ordered)) {
+            let isOver = found?.advanced(to: event.occurredAt).state == .sessionEnded
+            if step.journey.sessionID == id {
+                found = step.journey
+            } else if !isOver, let ending = found?.closing(by: step.journey) {
+                found = Journey(state: .sessionEnded, sessionID: id, endedBy: ending)
+            }
+        }
+        return found?.advanced(to: Moment(millisecondsSinceEpoch: .max))
+    }
+}
+
+extension EventSubmission {
+    fileprivate func isRepeat(of stored: EventSubmission) -> Bool {
+        canonicalForm == stored.canonicalForm
+            || canonicalForm(appState: stored.appState, schemaVersion: stored.schemaVersion) == stored.canonicalForm
     }
 }
 

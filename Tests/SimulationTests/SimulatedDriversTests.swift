@@ -63,6 +63,7 @@ struct SimulatedDriversTests {
         { $0.state = $0.state == .inTransit ? .atMerchant : .inTransit },
         { $0.status = $0.status == .ok ? .alreadyProcessed : .ok },
         { $0.eventID += "x" },
+        { $0.endedBy = $0.endedBy == nil ? .grace : nil },
     ]
 
     @Test("one lie about one event is caught, and its seed alone catches it again", arguments: lies.indices)
@@ -104,6 +105,24 @@ struct SimulatedDriversTests {
         let server = ScriptedServer(refusal: { $0 == 3 ? .response(problem) : nil })
         let divergence = try await divergence(of: server, seed: 1, scenarios: [.happyPath])
         #expect(divergence.differences == ["answered 422 idempotency_key_reused instead of 200"])
+    }
+
+    @Test("a server that takes another event under a used key is caught")
+    func catchesReuse() async throws {
+        let answer = EventAnswer(status: .alreadyProcessed, eventID: "x", state: .idle, verdict: .none)
+        // The first body that differs is refused with 422 by an honest server.
+        let server = ScriptedServer(reusesKeys: answer)
+        let divergence = try await divergence(of: server, seed: 1, scenarios: [.rebuiltBody])
+        #expect(divergence.delivery == "with another time under its key")
+        #expect(divergence.differences == ["answered 200 instead of 422 idempotency_key_reused"])
+    }
+
+    @Test("a server that shows a session as ended for another reason is caught")
+    func catchesEndings() async throws {
+        let server = ScriptedServer(showsEnding: .grace)
+        let divergence = try await divergence(of: server, seed: 1, scenarios: [.targetSetAgain])
+        #expect(divergence.delivery == "its session as GET /native/sessions shows it")
+        #expect(divergence.differences == ["ended_by is grace instead of superseded"])
     }
 
     @Test("a server that never answers is a failure, not a divergence, after a bounded number of attempts")

@@ -1,0 +1,187 @@
+// The drives of shipped clients: whole seconds, the state before each event, the routes of v1. What went wrong with them
+// in the field is played here, a scenario each.
+
+import JourneyModel
+
+extension Scenario {
+    /// Played with `metadata.previous_state`, as the apps in the field send it.
+    var isOfShippedClients: Bool {
+        switch self {
+        case .lostEvents, .verifiedAnywhere, .staleTimestamp, .rebuiltBody, .earlyEnd, .sameSecond, .targetSetAgain:
+            true
+        case .happyPath, .offlineGap, .clockJump, .duplicates, .shuffledDelivery, .forceQuit: false
+        }
+    }
+}
+
+extension DriveScript {
+    mutating func driveShippedClient(from start: JourneyState) {
+        switch scenario {
+        case .lostEvents: loseEvents(from: start)
+        case .verifiedAnywhere: verifyAnywhere(from: start)
+        case .staleTimestamp: retryLate(from: start)
+        case .earlyEnd: endEarly(from: start)
+        case .sameSecond: happenWithinASecond(from: start)
+        case .targetSetAgain: setTargetAgain(from: start)
+        default:
+            anchor(from: start)
+            visit(sessionID)
+        }
+    }
+
+    // MARK: The scenarios
+
+    /// Of the events that a later one proves, the last one or two are told to nobody.
+    private mutating func loseEvents(from state: JourneyState) {
+        var phone = state
+        var lossesLeft = Int.random(in: 1...2, using: &random)
+        func tell(_ name: EventName, _ session: String?, to destination: JourneyState, _ seconds: ClosedRange<Int64>) {
+            pass(seconds: seconds)
+            defer { phone = destination }
+            let isProvenLater = destination != .sessionEnded && name != .chargerTargeted
+            if isProvenLater, lossesLeft > 0, random.happens(inPercent: 25) {
+                lossesLeft -= 1
+            } else {
+                say(name, session, from: phone)
+            }
+        }
+        tell(.enteredChargerIntentZone, nil, to: .nearCharger, 10...60)
+        if random.happens(inPercent: 40) {
+            tell(.exitedChargerIntentZone, nil, to: .idle, 10...60)
+            tell(.enteredChargerIntentZone, nil, to: .nearCharger, 0...0)
+        }
+        tell(.anchorDwellComplete, nil, to: .anchored, 120...300)
+        if random.happens(inPercent: 30) {
+            tell(.exitedChargerIntentZone, nil, to: .idle, 5...60)
+            tell(.enteredChargerIntentZone, nil, to: .nearCharger, 5...60)
+            tell(.anchorDwellComplete, nil, to: .anchored, 120...300)
+        }
+        if random.happens(inPercent: 20) {
+            tell(.webRequestedEnd, nil, to: .sessionEnded, 1...5)
+            tell(.enteredChargerIntentZone, nil, to: .nearCharger, 5...60)
+            tell(.anchorDwellComplete, nil, to: .anchored, 120...300)
+        }
+        if random.happens(inPercent: 30) {
+            tell(.exclusiveActivatedByWeb, "\(prefix)-left", to: .sessionActive, 5...30)
+            tell(.chargerTargeted, nil, to: .anchored, 5...30)
+        }
+        tell(.exclusiveActivatedByWeb, sessionID, to: .sessionActive, 5...30)
+        activatedAt = now
+        // A second at most, so that they fit into the smallest settings.
+        if random.happens(inPercent: 80) {
+            tell(.departedCharger, sessionID, to: .inTransit, 0...0)
+            if random.happens(inPercent: 60) { tell(.enteredMerchantZone, sessionID, to: .atMerchant, 0...1) }
+        }
+        tell(.visitVerifiedByWeb, sessionID, to: .sessionEnded, 0...0)
+    }
+
+    private mutating func verifyAnywhere(from start: JourneyState) {
+        anchor(from: start)
+        activate(sessionID)
+        let hasDeparted = random.happens(inPercent: 60)
+        if hasDeparted { say(.departedCharger, sessionID, from: .sessionActive) }
+        add(
+            .visitVerifiedByWeb, afterPerMille: 500...900, of: min(graceMilliseconds, hardMilliseconds),
+            session: sessionID)
+        tellState(hasDeparted ? .inTransit : .sessionActive)
+    }
+
+    /// The arrival and the verification lie closer before a deadline than their attempts are late. The two are late by
+    /// different times, and by less than any clock of `clock-jump` is off: those would agree with them.
+    private mutating func retryLate(from start: JourneyState) {
+        anchor(from: start)
+        activate(sessionID)
+        say(.departedCharger, sessionID, from: .sessionActive)
+        for index in events.indices { events[index].timestamp = .ofAnAttempt(secondsBefore: 0) }
+        add(.enteredMerchantZone, afterPerMille: 900...990, of: graceMilliseconds, session: sessionID)
+        tellState(.inTransit, secondsBefore: Int64.random(in: 310...330, using: &random))
+        let left = max(activatedAt + hardMilliseconds - now, 1)
+        add(.visitVerifiedByWeb, afterPerMille: 900...990, of: left, session: sessionID)
+        tellState(.atMerchant, secondsBefore: Int64.random(in: 450...470, using: &random))
+    }
+
+    private mutating func endEarly(from start: JourneyState) {
+        let isAnchored = random.happens(inPercent: 60)
+        say(.enteredChargerIntentZone, from: start, after: 10...60)
+        // Where the dwell is lost, the end proves it.
+        if isAnchored, random.happens(inPercent: 70) {
+            say(.anchorDwellComplete, from: .nearCharger, after: 120...300)
+        }
+        say(.webRequestedEnd, from: isAnchored ? .anchored : .nearCharger, after: 1...5)
+        anchor(from: .sessionEnded)
+        visit(sessionID)
+    }
+
+    private mutating func happenWithinASecond(from start: JourneyState) {
+        say(.enteredChargerIntentZone, from: start, after: 10...60)
+        say(.exitedChargerIntentZone, from: .nearCharger, after: 10...60)
+        say(.enteredChargerIntentZone, from: .idle)
+        let isWholeQueue = random.happens(inPercent: 50)
+        say(.anchorDwellComplete, from: .nearCharger, after: isWholeQueue ? 0...0 : 120...300)
+        visit(sessionID, within: isWholeQueue ? 0...0 : 0...1)
+    }
+
+    private mutating func setTargetAgain(from start: JourneyState) {
+        anchor(from: start)
+        if random.happens(inPercent: 40) {
+            say(.exitedChargerIntentZone, from: .anchored, after: 5...60)
+            anchor(from: .idle)
+        }
+        let first = "\(prefix)-first"
+        activate(first)
+        let hasDeparted = random.happens(inPercent: 40)
+        if hasDeparted { say(.departedCharger, first, from: .sessionActive) }
+        say(.chargerTargeted, from: hasDeparted ? .inTransit : .sessionActive)
+        // The phone begins again; of its way to the charger the server takes only what the activation proves.
+        if random.happens(inPercent: 50) {
+            say(.enteredChargerIntentZone, from: .idle)
+            say(.anchorDwellComplete, from: .nearCharger)
+        }
+        activate(sessionID, after: 0...1)
+        if random.happens(inPercent: 20) { say(.hardTimeoutExpired, first, from: .sessionActive) }
+        finish(sessionID)
+    }
+
+    // MARK: Parts of the way
+
+    private mutating func anchor(from start: JourneyState) {
+        say(.enteredChargerIntentZone, from: start, after: 10...60)
+        say(.anchorDwellComplete, from: .nearCharger, after: 120...300)
+    }
+
+    private mutating func activate(_ session: String, after seconds: ClosedRange<Int64> = 5...30) {
+        say(.exclusiveActivatedByWeb, session, from: .anchored, after: seconds)
+        activatedAt = now
+    }
+
+    /// A second at most between two events, so that they fit into the smallest settings.
+    private mutating func visit(_ session: String, within seconds: ClosedRange<Int64> = 0...1) {
+        activate(session, after: seconds == 0...0 ? 0...0 : 5...30)
+        finish(session, within: seconds)
+    }
+
+    private mutating func finish(_ session: String, within seconds: ClosedRange<Int64> = 0...1) {
+        say(.departedCharger, session, from: .sessionActive)
+        say(.enteredMerchantZone, session, from: .inTransit, after: seconds)
+        say(.visitVerifiedByWeb, session, from: .atMerchant)
+    }
+
+    // MARK: Events
+
+    private mutating func say(
+        _ name: EventName, _ session: String? = nil, from state: JourneyState,
+        after seconds: ClosedRange<Int64> = 0...0
+    ) {
+        pass(seconds: seconds)
+        add(name, session: session)
+        tellState(state)
+    }
+
+    /// Of the last event.
+    private mutating func tellState(_ state: JourneyState, secondsBefore: Int64? = nil) {
+        guard let last = events.indices.last else { return }
+        events[last].previousState = state
+        events[last].isWholeSecond = true
+        if let secondsBefore { events[last].timestamp = .ofAnAttempt(secondsBefore: secondsBefore) }
+    }
+}
