@@ -118,6 +118,20 @@ def check(report, options):
             report.check(order == sorted(first), "the oldest comes first, each once, while nothing goes wrong")
             names = {event["event"] for event in capture.events}
             report.check(names == {"native_presession_chargerTargeted"}, "names have their prefix", names)
+            proof = {"event_id": "proof", "event": "visit_verified", "session_id": f"s-{time.time_ns()}",
+                     "occurred_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                     "metadata": {"previous_state": "AT_MERCHANT"}}
+            with Client(server.port, token("implied")) as client:
+                client.request("POST", "/native/events", json.dumps(proof).encode())
+            sent.add("proof")
+            report.check(arrives("an event that proves others"), "an event that proves others arrives")
+            found = [event for event in capture.events if event["distinct_id"] == "implied"]
+            report.check(
+                [(event["event"], event["properties"]["ended_by"], event["properties"]["implied"]) for event in found]
+                == [("native_session_visitVerifiedByWeb", "verified",
+                     ["enteredChargerIntentZone", "anchorDwellComplete", "exclusiveActivatedByWeb",
+                      "exitedChargerAnchorZone", "enteredMerchantZone"])],
+                "implied steps are told as implied, and never as events", *found)
 
             # Overloaded, then well again.
             capture.status = 503
