@@ -30,6 +30,31 @@ struct VisitTests {
         }
     }
 
+    @Test func `lost, doubled and delayed beyond the deadlines, a visit ends as it did`() {
+        for seed in Self.seeds {
+            var random = SeededRandom(seed: seed)
+            let visits = PhoneVisits(from: .at(0), &random)
+            let expected = Fold.replay(visits.events).last?.journey
+            let left = visits.withLosses(&random)
+            let repeats = left.filter { _ in random.chance(1, in: 3) }
+            var log = JourneyLog()
+            for event in (left + repeats).shuffled(using: &random) {
+                log.append(event)
+                // By the server's clock the visits are long over: it stores what is due on what it has so far.
+                if random.chance(1, in: 2) { log.expire(before: .at(1_000_000)) }
+            }
+            let client = log.points.filter { $0.event.origin == .client }
+            let stored = client.map(\.event)
+            guard log.journey.state == expected?.state, log.journey.endedBy == expected?.endedBy,
+                PhoneVisits.outcomes(of: visits, in: stored) == PhoneVisits.outcomes(of: visits, in: visits.events),
+                client.map(\.verdict) == Fold.replay(stored).map(\.verdict)
+            else {
+                Issue.record("seed \(seed): another outcome than that of the whole visits")
+                return
+            }
+        }
+    }
+
     @Test func `whole visits stand in their own order, whatever the order of arrival`() {
         for seed in Self.seeds {
             var random = SeededRandom(seed: seed)
