@@ -13,7 +13,7 @@ struct SimulateCommand: AsyncParsableCommand {
         commandName: "simulate",
         abstract: "Play scripted drives against a running server and check every verdict.",
         discussion: """
-            Each new driver plays every scenario once: \(Scenario.allCases.map(\.rawValue).joined(separator: ", ")). \
+            Each new driver plays every scenario once: \(Scenario.drives.map(\.rawValue).joined(separator: ", ")). \
             Every answer is compared with what the command computes itself; at the end every event is sent once more, \
             and compared again. The drives lie in the past hours, so no deadline has to be waited for. The drivers' ids begin with \
             \(DriverID.simulatedPrefix): they are in no figure of /ops or /metrics but those of requests, and go to no \
@@ -21,6 +21,10 @@ struct SimulateCommand: AsyncParsableCommand {
 
             Tokens are signed with the key that `dwell token` would use; the driver of --token is a real one and is counted. Ends with status 0 when the server agreed \
             about everything, else with 1, at the first divergence, with the options that play it again.
+
+            \(Scenario.retriedSignIn.rawValue) is played once, and with --apple-key only: it signs in with Apple, \
+            sends the sign-in again, and deletes the accounts. The server trusts that key where its APPLE_JWKS_URL \
+            serves the public half, which no server in production does.
 
             EXAMPLES
               dwell simulate
@@ -47,6 +51,15 @@ struct SimulateCommand: AsyncParsableCommand {
     @Option(help: "Use this access token instead of one per driver; its driver must be between two journeys.")
     var token: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "A file with an RSA private key (PEM) that stands in for Apple's, to play \(Scenario.retriedSignIn.rawValue).",
+            valueName: "file"))
+    var appleKey: String?
+
+    @Option(help: ArgumentHelp("The name of that key in the key set (default: key-1).", valueName: "kid"))
+    var appleKeyID = "key-1"
+
     @Flag(help: "Play nothing: remove all simulated drivers from the database of these settings. A server may run.")
     var clean = false
 
@@ -64,6 +77,9 @@ struct SimulateCommand: AsyncParsableCommand {
         if clean, url != nil || token != nil || drivers != nil || seed != nil || !scenario.isEmpty {
             throw ValidationError("--clean plays nothing: only --database and --env-file go with it.")
         }
+        if appleKey == nil, scenario.contains(.retriedSignIn) {
+            throw ValidationError("\(Scenario.retriedSignIn.rawValue) takes --apple-key.")
+        }
         if token != nil, let drivers, drivers != 1 { throw ValidationError("--token is one driver's: --drivers is 1.") }
         if let url, transport(to: url) == nil { throw ValidationError("--url is http[s]://host[:port].") }
     }
@@ -78,7 +94,9 @@ struct SimulateCommand: AsyncParsableCommand {
         defer { transport.close() }
         let options = options
         writeToStandardError("playing against \(url), seed \(options.seed)\n")
-        let simulated = SimulatedDrivers(options, transport: transport, tokens: try await tokens(configuration))
+        let simulated = SimulatedDrivers(
+            options, transport: transport, tokens: try await tokens(configuration),
+            identityToken: try identityToken(configuration))
         let display = ProgressOutput()
         let start = ContinuousClock.now
         do {
@@ -120,7 +138,7 @@ struct SimulateCommand: AsyncParsableCommand {
 
     /// Nil when the options leave nothing to read from settings.
     private func configurationIfNeeded() throws -> Configuration? {
-        if url != nil, token != nil { return nil }
+        if url != nil, token != nil, appleKey == nil { return nil }
         return try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides)).required()
     }
 
@@ -142,6 +160,25 @@ struct SimulateCommand: AsyncParsableCommand {
         return .perDriver { driver in
             // A day: longer than any run.
             try await issuer.mint(driver: driver, role: nil, ttlSeconds: 86_400, now: millisecondsSince1970() / 1000)
+        }
+    }
+
+    /// Nil without a key.
+    private func identityToken(_ configuration: Configuration?) throws -> SimulatedDrivers.IdentityToken? {
+        guard let appleKey else { return nil }
+        guard let clientID = configuration?.apple.clientIDs.first else {
+            throw ValidationError(
+                "--apple-key signs tokens for the first of APPLE_CLIENT_IDS: set it as the server has it.")
+        }
+        let signer: AppleTokenSigner
+        do {
+            let pem = try String(contentsOfFile: appleKey, encoding: .utf8)
+            signer = try AppleTokenSigner(pem: pem, keyID: appleKeyID, clientID: clientID)
+        } catch {
+            throw ValidationError("\(appleKey) is not the file of an RSA private key in PEM.")
+        }
+        return { subject, nonce in
+            try signer.identityToken(subject: subject, rawNonce: nonce, now: millisecondsSince1970() / 1000)
         }
     }
 

@@ -30,10 +30,12 @@ struct Courier {
     /// has whole seconds.
     private static let clockToleranceMilliseconds: Int64 = 2_000
 
-    /// - Parameter request: makes the request of each attempt, given the time of sending by the server's clock.
+    /// - Parameters:
+    ///   - takesRefusals: 401 and 403 are answers like any other.
+    ///   - request: makes the request of each attempt, given the time of sending by the server's clock.
     /// - Throws: `SimulationFailure` when no response can be obtained.
     func carry(
-        events count: Int, _ request: (_ sentAt: Moment) -> HTTPExchange.Request
+        events count: Int, takesRefusals: Bool = false, _ request: (_ sentAt: Moment) -> HTTPExchange.Request
     ) async throws -> Carried {
         var (failures, limited, mayBeRepeat) = (0, 0, false)
         while true {
@@ -57,7 +59,7 @@ struct Courier {
                 mayBeRepeat = mayBeRepeat || response.status != 503
                 try await pause(
                     after: failures, "answers \(response.status)", atLeastSeconds: response.retryAfterSeconds ?? 0)
-            case 401, 403:
+            case 401 where !takesRefusals, 403 where !takesRefusals:
                 throw SimulationFailure("the server does not accept the token: it answers \(response.status)")
             default: return Carried(response: response, span: span, mayBeRepeat: mayBeRepeat)
             }

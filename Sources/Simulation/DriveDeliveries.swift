@@ -6,7 +6,7 @@ extension DriveScript {
         var random = random
         let all = Array(events.indices)
         switch scenario {
-        case .happyPath, .clockJump, .staleTimestamp: return all.map(alone)
+        case .happyPath, .clockJump, .staleTimestamp, .retriedSignIn: return all.map(alone)
         case .offlineGap: return offlineGap(all, &random)
         case .duplicates: return all.flatMap { duplicates(of: $0, &random) } + repeats(all, &random)
         case .shuffledDelivery: return shuffled(all, &random)

@@ -13,7 +13,7 @@ package struct DriverDay: Hashable, Sendable {
     package init(seed: UInt64, scenarios: [Scenario], settings: Settings) {
         self.seed = seed
         var previousSession: String?
-        drives = scenarios.map { scenario in
+        drives = scenarios.filter(\.isDrive).map { scenario in
             // Seeded by scenario, so that leaving some out changes nothing about the others except which session
             // they reset.
             let place = UInt64(Scenario.allCases.firstIndex(of: scenario) ?? 0)

@@ -33,4 +33,12 @@ package enum Scenario: String, Hashable, Sendable, CaseIterable {
     /// Another target in the middle of a session: the next activation closes that session. Before it, the zone may be
     /// left while anchored.
     case targetSetAgain = "target-set-again"
+    /// A sign-in with Apple whose answer is lost and that is sent again. No drive: one account, made and deleted. It
+    /// takes a key that stands in for Apple's.
+    case retriedSignIn = "retried-sign-in"
+
+    /// What a driver drives.
+    package static let drives = allCases.filter(\.isDrive)
+
+    package var isDrive: Bool { self != .retriedSignIn }
 }

@@ -9,7 +9,7 @@ extension Scenario {
         switch self {
         case .lostEvents, .verifiedAnywhere, .staleTimestamp, .rebuiltBody, .earlyEnd, .sameSecond, .targetSetAgain:
             true
-        case .happyPath, .offlineGap, .clockJump, .duplicates, .shuffledDelivery, .forceQuit: false
+        case .happyPath, .offlineGap, .clockJump, .duplicates, .shuffledDelivery, .forceQuit, .retriedSignIn: false
         }
     }
 }

@@ -34,6 +34,7 @@ package struct SimulatedDrivers: Sendable {
     private let options: Options
     private let transport: any Transport
     private let tokens: Tokens
+    private let identityToken: IdentityToken?
     private let localClock: @Sendable () -> Moment
     private let sleep: @Sendable (Duration) async throws -> Void
 
@@ -41,17 +42,22 @@ package struct SimulatedDrivers: Sendable {
     private static let driversAtOnceMax = 256
     private static let progressInterval = Duration.milliseconds(200)
 
+    /// An identity token of Apple's for that person and raw nonce; each call returns another one.
+    package typealias IdentityToken = @Sendable (_ subject: String, _ nonce: String) async throws -> String
+
     /// - Parameters:
+    ///   - identityToken: nil: `retriedSignIn` is not played.
     ///   - clock: this machine's, right or wrong.
     ///   - sleep: waits for as long as the server asks, or before a request is repeated.
     package init(
-        _ options: Options, transport: any Transport, tokens: Tokens,
+        _ options: Options, transport: any Transport, tokens: Tokens, identityToken: IdentityToken? = nil,
         clock: @escaping @Sendable () -> Moment = ServerClock.system,
         sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }
     ) {
         self.options = options
         self.transport = transport
         self.tokens = tokens
+        self.identityToken = identityToken
         localClock = clock
         self.sleep = sleep
     }
@@ -75,6 +81,10 @@ package struct SimulatedDrivers: Sendable {
             }
         }
         defer { watching.cancel() }
+        if options.scenarios.contains(.retriedSignIn), let identityToken {
+            let play = SignInPlay(options: options, identityToken: identityToken, courier: courier)
+            try await play.run()
+        }
         try await playAll(days, start: start, settings: settings.settings, courier)
         watching.cancel()
         await watching.value

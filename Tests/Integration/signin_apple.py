@@ -2,6 +2,8 @@
 """Sign in with Apple (contract, section 6) against a key set, a token endpoint and a revoke endpoint on loopback that are
 slow, lie and go away; and the attacks on identity tokens, each of which must be refused."""
 
+import pathlib
+import re
 import secrets
 import time
 
@@ -9,7 +11,7 @@ from apple_server import (
     CLIENT_ID, ISSUER, NEW_ISSUER, OTHER_CLIENT_ID, AppleServer, RSAKey, base64url, claims_of, dripping, endless, failing,
     hanging_up, header_of, hs256, jws, no_signature, nonce_claim, oversized, redirecting, saying,
     self_signed, stalling)
-from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives import hashes, serialization
 from processes import wait_until
 from signing_in import Suite, at_once
 
@@ -240,6 +242,22 @@ def _(lab):
     assert len({pair["refresh_token"] for pair in pairs}) == 1, "siblings"
     lab.refresh(pairs[0]["refresh_token"]).expect_pair()
     refuse(lab, token, raw, "after the refresh token was used")
+
+
+@suite.check("dwell simulate plays a sign-in that is sent again, and leaves no account; with another key it says what differs")
+def _(lab):
+    before = lab.sql("SELECT count(*) FROM apple_identity")
+    for name, key in [("apple.pem", lab.apple.key), ("other.pem", RSAKey("key-1"))]:
+        (pathlib.Path(lab.server.folder) / name).write_bytes(key.private.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+    words = ["simulate", "--drivers", "1", "--scenario", "retried-sign-in", "--apple-key-id", lab.apple.key.kid, "--apple-key"]
+    run = lab.dwell(*words, "apple.pem")
+    assert run.returncode == 0 and re.search(r"^drives +retried-sign-in 1$", run.stdout, re.M), run
+    assert lab.sql("SELECT count(*) FROM apple_identity") == before
+    run = lab.dwell(*words, "other.pem")
+    assert run.returncode == 1 and "at first, answered 401 instead of 200" in run.stderr, run
+    run = lab.dwell(*words, "nothing.pem")
+    assert run.returncode == 64 and "not the file of an RSA private key" in run.stderr, run
 
 
 @suite.check("attack: a nonce again, in another token, in the same one later, at once, and after kill -9")

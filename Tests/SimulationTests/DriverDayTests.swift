@@ -7,7 +7,7 @@ import Testing
 struct DriverDayTests {
     private static let settings = Settings()
 
-    private static func day(_ seed: UInt64, _ scenarios: [Scenario] = Scenario.allCases) -> DriverDay {
+    private static func day(_ seed: UInt64, _ scenarios: [Scenario] = Scenario.drives) -> DriverDay {
         DriverDay(seed: seed, scenarios: scenarios, settings: settings)
     }
 
@@ -34,7 +34,7 @@ struct DriverDayTests {
         #expect(drive.events.map(\.spelling) == Self.namesOfSeedOne)
     }
 
-    @Test("every event of every drive is told at least once", arguments: Scenario.allCases)
+    @Test("every event of every drive is told at least once", arguments: Scenario.drives)
     func tellsEverything(scenario: Scenario) throws {
         for seed in UInt64(0)..<200 {
             let drive = try Self.drive(seed, scenario)
@@ -44,7 +44,7 @@ struct DriverDayTests {
         }
     }
 
-    @Test("every drive ends in SESSION_ENDED, by its events or by a deadline", arguments: Scenario.allCases)
+    @Test("every drive ends in SESSION_ENDED, by its events or by a deadline", arguments: Scenario.drives)
     func endsTheSession(scenario: Scenario) throws {
         for seed in UInt64(0)..<200 {
             let drive = try Self.drive(seed, scenario)

@@ -195,7 +195,7 @@ extension EventSubmission {
 
 /// A run against it, as fast as it goes.
 func simulate(
-    _ server: ScriptedServer, seed: UInt64 = 1, drivers: Int = 1, scenarios: [Scenario] = Scenario.allCases,
+    _ server: ScriptedServer, seed: UInt64 = 1, drivers: Int = 1, scenarios: [Scenario] = Scenario.drives,
     clock: @escaping @Sendable () -> Moment = ServerClock.system,
     sleep: @escaping @Sendable (Duration) async throws -> Void = { _ in }
 ) async throws -> Summary {

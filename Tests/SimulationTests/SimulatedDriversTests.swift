@@ -13,10 +13,10 @@ struct SimulatedDriversTests {
     @Test("an honest server agrees about everything", arguments: [UInt64(1), 2, 3, 99])
     func honestServerPasses(seed: UInt64) async throws {
         let summary = try await simulate(ScriptedServer(), seed: seed, drivers: 3)
-        let days = (0..<3).map { DriverDay(seed: seed + $0, scenarios: Scenario.allCases, settings: Settings()) }
+        let days = (0..<3).map { DriverDay(seed: seed + $0, scenarios: Scenario.drives, settings: Settings()) }
         #expect(summary.events == days.reduce(0) { $0 + $1.eventCount })
         #expect(summary.events + summary.duplicates == days.reduce(0) { $0 + $1.deliveredCount })
-        #expect(summary.drives == Dictionary(uniqueKeysWithValues: Scenario.allCases.map { ($0, 3) }))
+        #expect(summary.drives == Dictionary(uniqueKeysWithValues: Scenario.drives.map { ($0, 3) }))
         #expect(summary.latencies.count == summary.requests)
     }
 
@@ -134,7 +134,7 @@ struct SimulatedDriversTests {
     }
 
     private func divergence(
-        of server: ScriptedServer, seed: UInt64, drivers: Int = 1, scenarios: [Scenario] = Scenario.allCases
+        of server: ScriptedServer, seed: UInt64, drivers: Int = 1, scenarios: [Scenario] = Scenario.drives
     ) async throws -> Divergence {
         let error = await #expect(throws: Divergence.self) {
             try await simulate(server, seed: seed, drivers: drivers, scenarios: scenarios)

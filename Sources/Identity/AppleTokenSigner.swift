@@ -1,0 +1,44 @@
+// Signs identity tokens in Apple's form with a key that stands in for Apple's: `dwell simulate` signs in with them to a
+// server whose APPLE_JWKS_URL serves the public half. No server uses it.
+
+import Crypto
+import CryptoExtras
+import Foundation
+import JourneyModel
+
+package struct AppleTokenSigner: Sendable {
+    private let key: _RSA.Signing.PrivateKey
+    private let keyID: String
+    private let clientID: String
+
+    /// How long a token of Apple's is good.
+    private static let secondsToUse: Int64 = 600
+
+    /// - Parameter pem: an RSA private key.
+    /// - Throws: what the library says of text that is none.
+    package init(pem: String, keyID: String, clientID: String) throws {
+        key = try _RSA.Signing.PrivateKey(pemRepresentation: pem)
+        self.keyID = keyID
+        self.clientID = clientID
+    }
+
+    /// A compact JWT, RS256 (RFC 7518, section 3.3). `now` is in seconds since 1970.
+    package func identityToken(subject: String, rawNonce: String, now: Int64) throws -> String {
+        let header = Self.object([("alg", .string("RS256")), ("kid", .string(keyID))])
+        let claims = Self.object([
+            ("iss", .string(AppleClaims.issuers[0])), ("aud", .string(clientID)), ("sub", .string(subject)),
+            ("iat", .number(String(now))), ("exp", .number(String(now + Self.secondsToUse))),
+            ("nonce", .string(AppleClaims.nonceClaim(rawNonce))),
+            ("jti", .string(String(UInt128.random(in: 0 ... .max), radix: 16))),
+        ])
+        let signed = "\(Base64URL.text(of: header)).\(Base64URL.text(of: claims))"
+        let signature = try key.signature(for: SHA256.hash(data: Data(signed.utf8)), padding: .insecurePKCS1v1_5)
+        return "\(signed).\(Base64URL.text(of: signature.rawRepresentation))"
+    }
+
+    private static func object(_ members: [(String, JSONValue)]) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.value(.object(members.map { JSONMember($0.0, $0.1) }))
+        return writer.bytes
+    }
+}
