@@ -156,7 +156,7 @@ struct SignOutBody {
         case [], ["all=false"]: return false
         case ["all=true"]: return true
         default:
-            let error = FieldError(pointer: "/all", detail: "must be true or false, once")
+            let error = FieldError(pointer: "/all", detail: "must be true or false, at most once")
             throw ProblemAnswer(.invalid(InvalidFields([error])))
         }
     }

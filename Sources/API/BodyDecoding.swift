@@ -49,7 +49,7 @@ package enum BodyDecoding {
         case ["gzip"], ["x-gzip"]: return .gzip
         default:  // RFC 9110 section 15.5.16: names the supported codings.
             throw ProblemAnswer(
-                .unsupportedMediaType, "The only Content-Encoding understood is gzip.",
+                .unsupportedMediaType, "Content-Encoding must be gzip or absent.",
                 fields: Fields([("Accept-Encoding", "gzip")]))
         }
     }

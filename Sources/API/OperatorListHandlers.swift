@@ -53,7 +53,7 @@ struct OperatorListHandlers: Sendable {
                 try await operation.lists.driver(
                     id, sessions: Self.driverSessionsMax, events: Self.driverEventsMax)
             }
-            guard let found else { throw ProblemAnswer(.notFound, "There is no such driver.") }
+            guard let found else { throw ProblemAnswer(.notFound, "Driver not found.") }
             let refused = operation.refused.list(of: id, status: nil, limit: OperatorQuery.limitDefault)
             return .unkept(OperatorListAnswers.driver(found, refused, at: request.receivedAt))
         }

@@ -58,7 +58,7 @@ struct OperatorQuery {
         guard let value = parameters[name] else { return nil }
         if let moment = RFC3339.moment(from: value) { return moment }
         errors.append(
-            FieldError(pointer: "/\(name)", detail: "must be a time of RFC 3339, such as 2026-11-20T08:00:00Z"))
+            FieldError(pointer: "/\(name)", detail: "must be an RFC 3339 time, such as 2026-11-20T08:00:00Z"))
         return nil
     }
 

@@ -73,7 +73,7 @@ enum ReadyHandler {
                 status: .ok, fields: Fields([("Content-Type", "application/json"), ("Cache-Control", "no-store")]),
                 body: .bytes(Array(#"{"status":"ready",\#(checks(report))}"#.utf8)))
         }
-        let detail = report.isDraining ? "The server is ending." : "The database does not take writes now."
+        let detail = report.isDraining ? "The server is shutting down." : "The database cannot be written."
         var response = ProblemAnswer(.serviceUnavailable, detail, retryAfterSeconds: retryAfterSeconds)
             .response(requestID: requestID)
         // An extension member (RFC 9457 section 3.2) before the closing brace.

@@ -32,18 +32,18 @@ extension ProblemAnswer {
         .unauthorized, "The credential is not valid. Sign in again.",
         fields: Fields([("WWW-Authenticate", "Bearer realm=\"dwell\"")]))
 
-    static let sendsNoCodes = ProblemAnswer(.notFound, "This server sends no codes.")
+    static let sendsNoCodes = ProblemAnswer(.notFound, "This server does not send codes. Sign in another way.")
 
     /// Apple's key set was never read, so that a token cannot be checked.
     static func keySetUnavailable(retryAfterSeconds seconds: Int64) -> ProblemAnswer {
         let seconds = Int(min(max(seconds, 1), 3600))
         return ProblemAnswer(
-            .upstreamUnavailable, "Apple's keys cannot be read now. Try again in \(seconds) s.",
+            .upstreamUnavailable, "Apple's keys are unavailable. Try again in \(seconds) s.",
             retryAfterSeconds: seconds)
     }
 
     static let accountsUnreadable = ProblemAnswer(
-        .storeUnavailable, "The database cannot be read now. Ask again later.",
+        .storeUnavailable, "The database is unavailable. Try again later.",
         retryAfterSeconds: storeRetryAfterSeconds)
 
     init(_ failure: AccountFailure) {
@@ -51,28 +51,28 @@ extension ProblemAnswer {
         case .unauthorized: self = .refusedCredential
         case .limited(let seconds):
             let seconds = Int(min(max(seconds, 1), 3600))
-            self.init(.rateLimited, "Too many tries. Try again in \(seconds) s.", retryAfterSeconds: seconds)
+            self.init(.rateLimited, "Too many attempts. Try again in \(seconds) s.", retryAfterSeconds: seconds)
         case .exportUnderWay(let seconds):
             self.init(
                 .rateLimited,
-                "Another export of this account is under way. Read it to its end or close it, then try again.",
+                "Another export of this account is in progress. Finish or close it, then try again.",
                 retryAfterSeconds: Int(min(max(seconds, 1), 3600)))
         case .invalid(let errors): self.init(.invalid(InvalidFields(errors)))
         case .notFound: self.init(.notFound, "Resource not found.")
         case .unavailable, .cancelled:
             self.init(
-                .storeUnavailable, "Nothing was done. Send the request again later.",
+                .storeUnavailable, "The database is unavailable. Nothing was changed. Try again later.",
                 retryAfterSeconds: storeRetryAfterSeconds)
         case .unknown: self.init(.internalError, "The outcome is unknown. Check, or send the request again.")
         }
     }
 
     static let keyReused = ProblemAnswer(
-        .idempotencyKeyReused, "This idempotency key was used for an event with other members.")
+        .idempotencyKeyReused, "This idempotency key was used for a different event. Use a new key.")
 
     /// The same for another driver's session and for one that never existed: the two must be indistinguishable.
     static let sessionNotFound = ProblemAnswer(
-        .sessionNotFound, "There is no such session.")
+        .sessionNotFound, "Session not found.")
 
     init(_ failure: StoreFailure) {
         switch failure {
@@ -89,13 +89,13 @@ extension ProblemAnswer {
     /// The same for a read-only request.
     init(reading failure: StoreFailure) {
         self.init(
-            .storeUnavailable, "The database cannot be read now. Ask again later.",
+            .storeUnavailable, "The database is unavailable. Try again later.",
             retryAfterSeconds: storeRetryAfterSeconds)
     }
 
     /// The status of the token cannot be read. Not a 401: the driver would be signed out because of a full disk.
     static let undecidedToken = ProblemAnswer(
-        .storeUnavailable, "The token cannot be checked now. Send the request again later.",
+        .storeUnavailable, "The token cannot be verified now. Try again later.",
         retryAfterSeconds: storeRetryAfterSeconds)
 
     init(_ refusal: JourneyStreams.Refusal) {
@@ -103,11 +103,11 @@ extension ProblemAnswer {
         case .driverHasEnough(let seconds):
             self.init(
                 .rateLimited,
-                "There are \(JourneyStreams.streamsPerDriverMax) streams of this driver. Ask again in \(seconds) s.",
+                "There are \(JourneyStreams.streamsPerDriverMax) open streams for this driver. Close one, or try again in \(seconds) s.",
                 retryAfterSeconds: seconds)
         case .full, .closed:
             self.init(
-                .serviceUnavailable, "The server takes no more streams now.",
+                .serviceUnavailable, "Too many open streams. Try again later.",
                 retryAfterSeconds: StreamHandler.retryAfterSeconds)
         }
     }

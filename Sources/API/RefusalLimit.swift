@@ -39,7 +39,7 @@ extension ProblemAnswer {
     fileprivate static func tooManyRefusals(_ quota: Quota) -> ProblemAnswer {
         let seconds = RateLimitFields.retryAfterSeconds(quota)
         return ProblemAnswer(
-            .rateLimited, "Too many refused events in \(quota.windowSeconds) seconds. Send again in \(seconds) s.",
+            .rateLimited, "Too many rejected events in \(quota.windowSeconds) seconds. Send again in \(seconds) s.",
             retryAfterSeconds: seconds)
     }
 }

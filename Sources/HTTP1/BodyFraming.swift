@@ -38,7 +38,7 @@ struct FramingFields: Sendable {
             throw Refusal(.badRequest, "Transfer-Encoding is not part of HTTP/1.0.")
         }
         guard contentLength == nil else {
-            throw Refusal(.badRequest, "Content-Length and Transfer-Encoding exclude each other.")
+            throw Refusal(.badRequest, "Content-Length and Transfer-Encoding must not be combined.")
         }
         try codings.requireChunkedOnly()
         return .chunked
@@ -88,10 +88,10 @@ private struct TransferCodings: Sendable {
         guard !isMalformed else { throw Refusal(.badRequest, "Transfer-Encoding is malformed.") }
         guard chunkedCount <= 1 else { throw Refusal(.badRequest, "Transfer-Encoding applies chunked twice.") }
         guard chunkedCount == 0 || chunkedIsLast else {
-            throw Refusal(.badRequest, "chunked has to be the last transfer coding.")
+            throw Refusal(.badRequest, "chunked must be the last transfer coding.")
         }
         guard otherCount == 0 else {
-            throw Refusal(.notImplemented, "The only transfer coding here is chunked.")
+            throw Refusal(.notImplemented, "The only supported transfer coding is chunked.")
         }
     }
 }

@@ -129,5 +129,5 @@ struct ChunkedDecoder: Sendable {
 }
 
 extension Refusal {
-    static let contentTooLarge = Refusal(.contentTooLarge, "The content is longer than this resource takes.")
+    static let contentTooLarge = Refusal(.contentTooLarge, "The content exceeds the limit of this resource.")
 }

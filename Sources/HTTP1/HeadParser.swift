@@ -50,7 +50,7 @@ struct HeadParser: Sendable {
             name.withUTF8Buffer({ $0.elementsEqual(bytes[lower..<(lower + 5)]) })
         else { throw Self.malformedRequestLine }
         guard bytes[lower + 5] == UInt8(ascii: "1") else {
-            throw Refusal(.httpVersionNotSupported, "This server speaks HTTP/1.1 and HTTP/1.0.")
+            throw Refusal(.httpVersionNotSupported, "Only HTTP/1.1 and HTTP/1.0 are supported.")
         }
         minorVersion = bytes[lower + 7] == UInt8(ascii: "0") ? 0 : 1
     }
@@ -66,7 +66,7 @@ struct HeadParser: Sendable {
     }
 
     private static let malformedRequestLine = Refusal(.badRequest, "The request line is malformed.")
-    private static let unknownMethod = Refusal(.notImplemented, "The method is too long to be known here.")
+    private static let unknownMethod = Refusal(.notImplemented, "The method is not implemented.")
 
     // MARK: Field lines
 
@@ -107,7 +107,7 @@ struct HeadParser: Sendable {
     /// RFC 9110 section 10.1.1: the only defined expectation, in any case; any other is 417.
     private mutating func readExpect(_ bytes: [UInt8], _ value: Range<Int>) throws(Refusal) {
         guard Grammar.matches(bytes, value, "100-continue") else {
-            throw Refusal(.expectationFailed, "The only expectation met here is 100-continue.")
+            throw Refusal(.expectationFailed, "The only supported expectation is 100-continue.")
         }
         expectsContinue = true
     }
@@ -118,7 +118,7 @@ struct HeadParser: Sendable {
     func finish() throws(Refusal) -> RequestHead {
         if let targetRefusal { throw targetRefusal }
         guard minorVersion == 0 || hasHost else {
-            throw Refusal(.badRequest, "A request of HTTP/1.1 needs a Host field.")
+            throw Refusal(.badRequest, "An HTTP/1.1 request needs a Host field.")
         }
         return RequestHead(
             method: method ?? .get, path: target.path, query: target.query,

@@ -27,7 +27,7 @@ struct RequestTarget: Sendable {
         }
         if bytes[first] == UInt8(ascii: "*"), range.count == 1 {
             guard method == .options else {
-                throw Refusal(.badRequest, "The target * goes with OPTIONS only.")
+                throw Refusal(.badRequest, "The target * is allowed only with OPTIONS.")
             }
             return RequestTarget(path: "*")
         }

@@ -20,7 +20,7 @@ enum Trailers {
         }
         let field = try FieldLine.parse(bytes, line)
         guard !refused.contains(where: { Grammar.matches(bytes, field.name, $0) }) else {
-            throw Refusal(.badRequest, "A field that belongs into the header section is in the trailer section.")
+            throw Refusal(.badRequest, "The trailer section contains a field that is allowed only in the header section.")
         }
         trailers.append(field, of: bytes)
     }

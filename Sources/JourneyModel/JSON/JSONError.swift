@@ -29,15 +29,15 @@ public struct JSONError: Error, Hashable, Sendable {
     public var detail: String {
         let what =
             switch reason {
-            case .unexpectedEnd: "The JSON text ends too early"
-            case .unexpectedByte: "This byte has no place here in JSON"
-            case .trailingBytes: "There is more after the JSON text"
+            case .unexpectedEnd: "The JSON text is incomplete"
+            case .unexpectedByte: "Unexpected byte in JSON"
+            case .trailingBytes: "Unexpected bytes after the JSON text"
             case .unescapedControlCharacter: "A control character in a string must be escaped"
-            case .invalidEscape: "There is no such escape in JSON"
-            case .invalidNumber: "This is not a JSON number"
+            case .invalidEscape: "Invalid escape sequence in JSON"
+            case .invalidNumber: "Invalid JSON number"
             case .numberTooLong: "A number is longer than \(JSONParser.numberBytesMax) characters"
             case .invalidUTF8: "The text is not valid UTF-8"
-            case .loneSurrogate: "A surrogate is escaped without its other half"
+            case .loneSurrogate: "Unpaired surrogate escape"
             case .duplicateName: "A member name appears twice in one object"
             case .tooDeep: "Arrays and objects are nested more than \(JSONParser.depthMax) deep"
             }

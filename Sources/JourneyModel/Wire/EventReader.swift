@@ -68,7 +68,7 @@ struct EventReader {
             } else if let inBody, inBody != inHeader {
                 errors.note(
                     FieldError(
-                        pointer: EventHeaders.idempotencyKeyName, detail: "must agree with idempotency_key in the body")
+                        pointer: EventHeaders.idempotencyKeyName, detail: "must equal idempotency_key in the body")
                 )
             }
         } else if !members.has(.eventID) {
@@ -155,7 +155,7 @@ struct EventReader {
 
     private mutating func source() -> String {
         let source = shortText(.source) ?? "ios_native"
-        if source == "server" { refuse(.source, "must not be server, which the server keeps for itself") }
+        if source == "server" { refuse(.source, "must not be server, which is reserved") }
         return source
     }
 

@@ -38,7 +38,7 @@ public struct Problem: Error, Hashable, Sendable {
             let listed = Array(fields.errors.prefix(max(errorsMax, 0)))
             let omitted = fields.errors.count - listed.count
             var detail = listed.map { "\($0.pointer.isEmpty ? "The body" : $0.pointer) \($0.detail)" }
-            if omitted > 0 { detail.append("errors not listed: \(omitted)") }
+            if omitted > 0 { detail.append("errors omitted: \(omitted)") }
             self.init(
                 .validationFailed, detail: detail.joined(separator: "; ") + ".", requestID: requestID, errors: listed)
             errorsOmitted = omitted

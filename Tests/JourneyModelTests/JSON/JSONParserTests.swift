@@ -194,6 +194,6 @@ struct JSONParserTests {
     @Test("No error tells what was sent")
     func discretion() {
         #expect(error("{\"secret\":tru}")?.detail.contains("secret") == false)
-        #expect(error("[1,]")?.detail == "This byte has no place here in JSON (byte 3).")
+        #expect(error("[1,]")?.detail == "Unexpected byte in JSON (byte 3).")
     }
 }

@@ -33,7 +33,7 @@ struct AnswerTests {
     @Test("A batch answers each event as the single call would, and adds status_code")
     func batch() throws {
         let answer = EventAnswer(status: .ok, eventID: "e1", state: .idle, verdict: .none)
-        let problem = Problem(.sessionNotFound, detail: "There is no such session.", requestID: "r1")
+        let problem = Problem(.sessionNotFound, detail: "Session not found.", requestID: "r1")
         let root = try JSONValue.parse(BatchResult.encode([.answer(answer), .problem(problem)]))
         let results = try #require(root["results"]).elements
         #expect(results.count == 2)
@@ -51,7 +51,7 @@ struct AnswerTests {
         #expect(
             text(Problem(refusal, requestID: "r1").encoded())
                 == #"{"type":"urn:dwell:problem:validation_failed","#
-                + #""title":"Members of the request are missing or not allowed","status":400,"#
+                + #""title":"Invalid request","status":400,"#
                 + #""detail":"/occurred_at is required.","code":"validation_failed","request_id":"r1","#
                 + #""errors":[{"pointer":"/occurred_at","detail":"is required"}],"error":"/occurred_at is required.","#
                 + #""retryable":false}"#)

@@ -76,7 +76,7 @@ private struct PlainEventReader {
             } else if let inBody, inBody != inHeader {
                 members.note(
                     FieldError(
-                        pointer: "Idempotency-Key", detail: "must agree with idempotency_key in the body")
+                        pointer: "Idempotency-Key", detail: "must equal idempotency_key in the body")
                 )
             }
         } else if members.value("event_id") == nil {
@@ -154,7 +154,7 @@ private struct PlainEventReader {
 
     private mutating func source() -> String {
         let source = members.text("source") ?? "ios_native"
-        if source == "server" { members.refuse("source", "must not be server, which the server keeps for itself") }
+        if source == "server" { members.refuse("source", "must not be server, which is reserved") }
         return source
     }
 
