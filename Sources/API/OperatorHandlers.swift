@@ -103,7 +103,7 @@ struct OperatorHandlers: Sendable {
             let first = try await encodedPicture(request)
             guard let place = streams.take() else {
                 throw ProblemAnswer(
-                    .serviceUnavailable, "There are \(Self.streamsMax) operator streams open already. Close one, or try again later.",
+                    .serviceUnavailable, "There are \(Self.streamsMax) operator streams open already. Close one, or try later.",
                     retryAfterSeconds: StreamHandler.retryAfterSeconds)
             }
             return Response(
@@ -135,7 +135,7 @@ struct OperatorHandlers: Sendable {
     /// `GET /ops/config`
     var inForce: OpenHandler {
         { request throws(ProblemAnswer) in
-            guard let current = operation.settings() else { throw ProblemAnswer(.notFound, "No settings are available.") }
+            guard let current = operation.settings() else { throw ProblemAnswer(.notFound, "No settings available.") }
             return .unkept(current.json(version: operation.version, settingsVersion: settings.read().version))
         }
     }

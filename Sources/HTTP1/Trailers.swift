@@ -20,7 +20,7 @@ enum Trailers {
         }
         let field = try FieldLine.parse(bytes, line)
         guard !refused.contains(where: { Grammar.matches(bytes, field.name, $0) }) else {
-            throw Refusal(.badRequest, "The trailer section contains a field that is allowed only in the header section.")
+            throw Refusal(.badRequest, "The trailer section contains a field that is not allowed there.")
         }
         trailers.append(field, of: bytes)
     }
