@@ -103,7 +103,7 @@ struct OperatorHandlers: Sendable {
             let first = try await encodedPicture(request)
             guard let place = streams.take() else {
                 throw ProblemAnswer(
-                    .serviceUnavailable, "There are \(Self.streamsMax) operator streams open already. Close one, or try later.",
+                    .serviceUnavailable, "There are \(Self.streamsMax) operator streams open already. Try again later.",
                     retryAfterSeconds: StreamHandler.retryAfterSeconds)
             }
             return Response(

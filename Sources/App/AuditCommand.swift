@@ -8,7 +8,7 @@ import SQLiteStore
 struct AuditCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "audit",
-        abstract: "Show what was done about a driver's account.",
+        abstract: "Show the audit records of a driver's account.",
         discussion: """
             Sign-ins (refused ones too), refreshes and their reuse, sign-outs, profile changes, exports, devices, Apple's \
             notifications and deletions, by the driver or by an operator, newest first: time, address, request and \
@@ -22,17 +22,17 @@ struct AuditCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The driver's id.", valueName: "id"))
     var driver: String
 
-    @Option(help: ArgumentHelp("How many entries, 1 to 10000.", valueName: "n"))
+    @Option(help: ArgumentHelp("Number of entries, 1 to 10000.", valueName: "n"))
     var limit = 100
 
-    @Flag(help: "One JSON document instead of a table.")
+    @Flag(help: "Print JSON instead of a table.")
     var json = false
 
     @OptionGroup var settingsOptions: SettingsOptions
 
     func validate() throws {
         guard (1...AuditRecords.entriesMax).contains(limit) else {
-            throw ValidationError("--limit is a whole number from 1 to \(AuditRecords.entriesMax).")
+            throw ValidationError("--limit must be a whole number from 1 to \(AuditRecords.entriesMax).")
         }
     }
 
@@ -44,7 +44,7 @@ struct AuditCommand: AsyncParsableCommand {
         }
         if json { return print(AuditText.json(entries, of: DriverID(driver))) }
         guard !entries.isEmpty else {
-            writeToStandardError("\(path) has no entry about driver \(escaped(driver)).\n")
+            writeToStandardError("\(path) has no entries for driver \(escaped(driver)).\n")
             throw ExitCode.failure
         }
         print(AuditText.table(entries))

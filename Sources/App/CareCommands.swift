@@ -10,7 +10,7 @@ import Telemetry
 struct BackupCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "backup",
-        abstract: "Copy the database to a file, beside a running server.",
+        abstract: "Back up the database to a file, also while a server runs.",
         discussion: """
             One consistent snapshot with everything that was acknowledged before the command began. The copy is checked \
             (integrity, foreign keys, the rows of every table) and synced before it gets its name. It holds \
@@ -22,10 +22,10 @@ struct BackupCommand: AsyncParsableCommand {
               dwell backup /var/backups/dwell-$(date +%F).sqlite3
             """)
 
-    @Argument(help: "The file to make.", completion: .file())
+    @Argument(help: "The file to create.", completion: .file())
     var file: String
 
-    @Flag(help: "Replace the file when it is there.")
+    @Flag(help: "Replace an existing file.")
     var force = false
 
     @OptionGroup var settingsOptions: SettingsOptions
@@ -41,7 +41,7 @@ struct BackupCommand: AsyncParsableCommand {
             let now = Moment(millisecondsSinceEpoch: millisecondsSince1970())
             try DatabaseBackup.record(file, of: path, at: now)
         } catch {
-            writeToStandardError("warning: the backup is good, but not recorded as the last one: \(error)\n")
+            writeToStandardError("warning: the backup succeeded but was not recorded as the last one: \(error)\n")
         }
     }
 }
@@ -49,7 +49,7 @@ struct BackupCommand: AsyncParsableCommand {
 struct RestoreCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "restore",
-        abstract: "Put a backup in the place of the database.",
+        abstract: "Replace the database with a backup.",
         discussion: """
             Shows how many events and drivers the backup and the database have. Refuses while a server has the database \
             open, and a file that is not a whole database of Dwell's. When the backup has fewer events or drivers, asks \
@@ -70,7 +70,7 @@ struct RestoreCommand: AsyncParsableCommand {
     @Argument(help: "The backup.", completion: .file())
     var file: String
 
-    @Flag(help: "Restore also when the backup has fewer events or drivers than the database.")
+    @Flag(help: "Restore even if the backup has fewer events or drivers than the database.")
     var yes = false
 
     @OptionGroup var settingsOptions: SettingsOptions
@@ -80,12 +80,12 @@ struct RestoreCommand: AsyncParsableCommand {
             .databasePath
         let plan = try refusing { () throws(MaintenanceRefusal) in try DatabaseBackup.planRestore(of: file, to: path) }
         print(Self.text(plan, file: file, path: path))
-        if let loss = plan.loss { try confirm("\(loss) Restore it all the same?", yes: yes) }
+        if let loss = plan.loss { try confirm("\(loss) Restore anyway?", yes: yes) }
         let stamp = timestamp(millisecondsSince1970()).filter { $0 != ":" && $0 != "-" }
         let old = try carefully("pages") { progress throws(MaintenanceRefusal) in
             try DatabaseBackup.restore(file, to: path, stamp: stamp, progress)
         }
-        print("\(path): restored from \(file)" + (old.map { "; what was there is now \($0)" } ?? ""))
+        print("\(path): restored from \(file)" + (old.map { "; the previous database is now \($0)" } ?? ""))
         if let old, plan.undoneErasures > 0 {
             print(
                 """
@@ -116,7 +116,7 @@ struct RestoreCommand: AsyncParsableCommand {
 struct CheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
-        abstract: "Check the database: its file, and every journey against its events.",
+        abstract: "Check the database file, and every journey against its events.",
         discussion: """
             SQLite's integrity check, foreign keys, and the fold of every driver's events, computed anew and compared \
             with the verdicts and journeys that are stored. Reads only, beside a running server or without one. Ends \

@@ -23,11 +23,11 @@ struct CheckConfigCommand: ParsableCommand {
     @Flag(help: "Print JSON instead of a table.")
     var json = false
 
-    @Flag(help: "Print an environment file with every variable at its default instead, as ENV.example is.")
+    @Flag(help: "Print an environment file with every default instead, like ENV.example.")
     var example = false
 
     func validate() throws {
-        if json && example { throw ValidationError("--json and --example do not go together.") }
+        if json && example { throw ValidationError("--json and --example cannot be combined.") }
     }
 
     func run() throws {

@@ -24,10 +24,10 @@ struct SettingsOptions: ParsableArguments {
 
 /// The addresses to listen on.
 struct ListenOptions: ParsableArguments {
-    @Option(help: "The addresses to listen on instead of HTTP_HOST, with commas between them.")
+    @Option(help: "Listen addresses instead of HTTP_HOST, comma-separated.")
     var host: String?
 
-    @Option(help: "The port to listen on instead of HTTP_PORT; 0 takes any free one.")
+    @Option(help: "TCP port instead of HTTP_PORT; 0 selects a free port.")
     var port: Int?
 
     var overrides: [String: String] {

@@ -15,7 +15,7 @@ struct ConfigCommand: AsyncParsableCommand {
 struct ConfigHistoryCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "history",
-        abstract: "Show when settings came into force, and what changed.",
+        abstract: "Show the history of settings.",
         discussion: """
             One entry for each start or SIGHUP that changed settings, newest first; and one for each SIGHUP that \
             failed, met settings that need a restart, or unknown names. The version is the ETag of GET /native/config \
@@ -27,17 +27,17 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
               dwell config history --json | jq '.changes[0].settings'
             """)
 
-    @Option(help: ArgumentHelp("How many entries, 1 to 10000.", valueName: "n"))
+    @Option(help: ArgumentHelp("Number of entries, 1 to 10000.", valueName: "n"))
     var limit = 50
 
-    @Flag(help: "One JSON document instead of a table.")
+    @Flag(help: "Print JSON instead of a table.")
     var json = false
 
     @OptionGroup var settingsOptions: SettingsOptions
 
     func validate() throws {
         guard (1...SettingsRecords.changesMax).contains(limit) else {
-            throw ValidationError("--limit is a whole number from 1 to \(SettingsRecords.changesMax).")
+            throw ValidationError("--limit must be a whole number from 1 to \(SettingsRecords.changesMax).")
         }
     }
 
@@ -60,7 +60,7 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
 enum SettingsHistory {
     static func text(_ changes: [SettingsChange], _ reloads: [SettingsReloadOf], limit: Int) -> String {
         guard !changes.isEmpty || !reloads.isEmpty else {
-            return "No server has run on this database since the history is kept."
+            return "No settings history: no server has run on this database since recording began."
         }
         let lines = changeLines(changes, limit: limit) + reloads.map { ($0.reload.at, line($0)) }
         return lines.sorted { $0.at > $1.at }.prefix(limit).map(\.text).joined(separator: "\n")
@@ -77,7 +77,7 @@ enum SettingsHistory {
             let differences = index + 1 < changes.count ? differences(from: changes[index + 1], to: change) : nil
             let what = differences.map { $0.isEmpty ? "the same values" : $0.joined(separator: ", ") }
             return (
-                change.at, "\(RFC3339.text(of: change.at))  \(change.version)  \(what ?? "the first that is known")"
+                change.at, "\(RFC3339.text(of: change.at))  \(change.version)  \(what ?? "first known version")"
             )
         }
     }

@@ -6,7 +6,7 @@ import Foundation
 struct ConfigShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
-        abstract: "Ask the running server which settings are in force.",
+        abstract: "Show the settings in effect on the running server.",
         discussion: """
             GET /ops/config of the server with these settings, on the same machine, with OPS_TOKEN, or with a token \
             of the role ops made for the purpose. Shows every setting as the server runs with it, those that were \
@@ -19,7 +19,7 @@ struct ConfigShowCommand: AsyncParsableCommand {
               dwell config show --json | jq '.settings[] | select(.needs_restart)'
             """)
 
-    @Flag(help: "The server's answer, one JSON document, instead of a table.")
+    @Flag(help: "Print the server's JSON instead of a table.")
     var json = false
 
     @OptionGroup var settingsOptions: SettingsOptions
@@ -38,7 +38,7 @@ struct ConfigShowCommand: AsyncParsableCommand {
         let decoder = JSONDecoder()
         decoder.keyDecodingStrategy = .convertFromSnakeCase
         guard let shown = try? decoder.decode(ShownSettings.self, from: Data(body)) else {
-            writeToStandardError("the server's answer cannot be read: is it of another version?\n")
+            writeToStandardError("cannot decode the server's response: is it another version?\n")
             throw ExitCode.failure
         }
         print(json ? String(decoding: body, as: UTF8.self) : shown.text)

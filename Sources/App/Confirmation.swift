@@ -8,7 +8,7 @@ import Foundation
 func confirm(_ question: String, yes: Bool) throws {
     if yes { return }
     guard isatty(STDIN_FILENO) == 1, isatty(STDERR_FILENO) == 1 else {
-        writeToStandardError("\(question) Nothing was changed; --yes does it.\n")
+        writeToStandardError("\(question) Nothing was changed; confirm with --yes.\n")
         throw ExitCode.failure
     }
     writeToStandardError("\(question) [y/N] ")

@@ -37,16 +37,16 @@ struct DriverFindCommand: AsyncParsableCommand {
               0 found, 1 nobody fits or the database cannot be read
             """)
 
-    @Option(help: "A phone number, in any notation with its country.")
+    @Option(help: "A phone number with its country code, in any notation.")
     var phone: String?
 
-    @Option(help: "An email address; capital and small letters are the same.")
+    @Option(help: "An email address, case-insensitive.")
     var email: String?
 
     @Option(help: ArgumentHelp("The driver's id.", valueName: "id"))
     var id: String?
 
-    @Flag(help: "One JSON document instead of text.")
+    @Flag(help: "Print JSON instead of text.")
     var json = false
 
     @OptionGroup var settingsOptions: SettingsOptions
@@ -56,7 +56,7 @@ struct DriverFindCommand: AsyncParsableCommand {
             throw ValidationError("Give one of --phone, --email and --id.")
         }
         if let phone, PhoneNumber(phone) == nil {
-            throw ValidationError("--phone is a number with its country: + and 8 to 15 digits.")
+            throw ValidationError("--phone must be a number with its country code: + and 8 to 15 digits.")
         }
     }
 
@@ -70,7 +70,7 @@ struct DriverFindCommand: AsyncParsableCommand {
         }
         if json { return print(DriverText.json(drivers)) }
         guard drivers.isEmpty else { return print(drivers.map(DriverText.text).joined(separator: "\n\n")) }
-        writeToStandardError("\(path): nobody fits.\n")
+        writeToStandardError("\(path): no match.\n")
         if let id, let key = try configuration.tokens.existingKey() {
             let erasedAt = try reading(path) { (records: DriverRecords) throws(RecordsUnreadable) in
                 try records.erasedAt(DriverID(id), KeyedHashes(signingKey: key))
@@ -113,7 +113,7 @@ struct DriverSignOutCommand: AsyncParsableCommand {
     }
 
     static func unknown(_ id: String) -> ExitCode {
-        writeToStandardError("There is no driver \(escaped(id)). dwell driver find looks for one.\n")
+        writeToStandardError("Driver \(escaped(id)) not found; search with dwell driver find.\n")
         return .failure
     }
 }
@@ -121,7 +121,7 @@ struct DriverSignOutCommand: AsyncParsableCommand {
 struct DriverEraseCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "erase",
-        abstract: "Delete a driver's account and everything that names the person.",
+        abstract: "Delete a driver's account and all data that identifies the person.",
         discussion: """
             The same as DELETE /auth/me in the app, and as final: account, devices and sign-ins go, events stay without \
             a link to anybody. Shows who it is and asks first; without a terminal it wants --yes. Prints the receipt, \
@@ -135,7 +135,7 @@ struct DriverEraseCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The driver's id.", valueName: "id"))
     var id: String
 
-    @Flag(help: "Do not ask.")
+    @Flag(help: "Skip the confirmation.")
     var yes = false
 
     @OptionGroup var settingsOptions: SettingsOptions

@@ -37,7 +37,7 @@ struct Dwell: AsyncParsableCommand {
         let word = CommandLine.arguments.dropFirst().first ?? "help"
         if !word.hasPrefix("-"), word != "help", !names.contains(word) {
             let list = names.joined(separator: ", ")
-            exit(withError: ValidationError("There is no command '\(word)'; there are \(list)."))
+            exit(withError: ValidationError("Unknown command '\(word)'. Commands: \(list)."))
         }
         if word != "serve" { SignalSource.release() }
         await main(nil)

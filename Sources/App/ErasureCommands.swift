@@ -9,7 +9,7 @@ import SQLiteStore
 struct DriverErasuresCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "erasures",
-        abstract: "List deletions, to be repeated after a restore.",
+        abstract: "List deletions, for repeating them after a restore.",
         discussion: """
             One line each: the time, the digest of the driver's id under the signing key, and the receipt. It names \
             nobody to a reader without the key, so it may be kept longer than any backup. Keep one elsewhere, newer \
@@ -27,7 +27,7 @@ struct DriverErasuresCommand: AsyncParsableCommand {
 
     func validate() throws {
         if let since, RFC3339.moment(from: since) == nil {
-            throw ValidationError("--since is a time as in RFC 3339: 2026-11-20T10:00:00Z.")
+            throw ValidationError("--since must be an RFC 3339 time, such as 2026-11-20T10:00:00Z.")
         }
     }
 
@@ -42,7 +42,7 @@ struct DriverErasuresCommand: AsyncParsableCommand {
 struct DriverRepeatErasuresCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "repeat-erasures",
-        abstract: "Delete again who was deleted after a backup was taken.",
+        abstract: "Repeat the deletions made after a backup was taken.",
         discussion: """
             To be run after a restore and before the server starts. FILE is the database that the restore set aside, or a \
             list that dwell driver erasures printed. Shows the drivers that FILE has as deleted and that are in the \
@@ -59,7 +59,7 @@ struct DriverRepeatErasuresCommand: AsyncParsableCommand {
         completion: .file())
     var from: String
 
-    @Flag(help: "Do not ask.")
+    @Flag(help: "Skip the confirmation.")
     var yes = false
 
     @OptionGroup var settingsOptions: SettingsOptions

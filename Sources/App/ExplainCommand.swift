@@ -27,13 +27,13 @@ struct ExplainCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Explain the last events of this driver instead.", valueName: "id"))
     var driver: String?
 
-    @Option(help: ArgumentHelp("How many events of the driver, 1 to 10000 (default: 50).", valueName: "n"))
+    @Option(help: ArgumentHelp("Number of the driver's events, 1 to 10000 (default: 50).", valueName: "n"))
     var last: Int?
 
-    @Flag(help: "One JSON document instead of text.")
+    @Flag(help: "Print JSON instead of text.")
     var json = false
 
-    @Flag(help: "Show the metadata of events too. It can hold coordinates.")
+    @Flag(help: "Include event metadata, which can contain coordinates.")
     var metadata = false
 
     @OptionGroup var settingsOptions: SettingsOptions
@@ -41,10 +41,10 @@ struct ExplainCommand: AsyncParsableCommand {
     private static let lastDefault = 50
 
     func validate() throws {
-        guard (session == nil) != (driver == nil) else { throw ValidationError("Say either --session or --driver.") }
-        if session != nil, last != nil { throw ValidationError("--last goes with --driver.") }
+        guard (session == nil) != (driver == nil) else { throw ValidationError("Give either --session or --driver.") }
+        if session != nil, last != nil { throw ValidationError("--last requires --driver.") }
         guard (1...EventRecords.eventsMax).contains(last ?? 1) else {
-            throw ValidationError("--last is a whole number from 1 to \(EventRecords.eventsMax).")
+            throw ValidationError("--last must be a whole number from 1 to \(EventRecords.eventsMax).")
         }
     }
 
@@ -53,7 +53,7 @@ struct ExplainCommand: AsyncParsableCommand {
         let path = try Configuration.report(from: input).required().databasePath
         guard let events = try reading(path, read) else {
             let whose = session.map { "session \(escaped($0))" } ?? "driver \(escaped(driver ?? ""))"
-            writeToStandardError("\(path) has no event of \(whose).\n")
+            writeToStandardError("\(path) has no events of \(whose).\n")
             throw ExitCode.failure
         }
         if json {

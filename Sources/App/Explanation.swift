@@ -43,21 +43,21 @@ extension RecordedEvent {
     /// Why the event moved nothing; nil when it moved the state, or never moves one.
     var why: String? {
         if isBelowFloor, verdict.reason == nil {
-            return "what came before it is deleted (EVENT_RETENTION_DAYS): the fold begins after it"
+            return "earlier events were deleted (EVENT_RETENTION_DAYS), and the fold starts after it"
         }
         switch verdict.reason {
         case .notAnchored:
-            return "a session is activated in ANCHORED only"
-        case .notAtMerchant: return "a visit is verified in a session only"
+            return "a session can be activated only in ANCHORED"
+        case .notAtMerchant: return "a visit can be verified only in a session"
         case .mustDepartFirst: return "the driver has not departed from the charger"
         case .noSuchTransition:
             if let running = sessionInProgress, let sessionID, !running.utf8.elementsEqual(sessionID.utf8) {
                 return "session \(running) is in progress"
             }
-            return "nothing leads from \(before.state.rawValue) by this event"
+            return "no transition from \(before.state.rawValue) for this event"
         case nil:
             let isStale = origin == .server && verdict.transition == .none
-            return isStale ? "a late event has moved or cleared this deadline" : nil
+            return isStale ? "a late event moved or cleared this deadline" : nil
         }
     }
 
@@ -93,15 +93,15 @@ extension ClockRule {
     /// Why `corrected` has its value.
     var explanation: String {
         switch self {
-        case .noSendTime: "when it was sent is unknown, so it stands as it occurred"
-        case .rightClock: "right to five minutes, so it stands as it occurred"
-        case .sentAt: "X-Sent-At says how far it is off"
-        case .knownCorrection: "off by as much as this driver's clock was before"
-        case .firstEvents: "timestamp says how far it is off, and nothing was known of this driver's clock"
-        case .recentEventsAgree: "timestamp says how far it is off, and recent events of this driver agree"
+        case .noSendTime: "send time unknown, so occurred_at is not corrected"
+        case .rightClock: "clock accurate within five minutes, so occurred_at is not corrected"
+        case .sentAt: "skew taken from X-Sent-At"
+        case .knownCorrection: "same skew as this driver's clock before"
+        case .firstEvents: "skew taken from timestamp, and this driver's clock was unknown"
+        case .recentEventsAgree: "skew taken from timestamp, and recent events of this driver agree"
         case .loneTimestamp:
-            "only this timestamp says that it is off: taken for an earlier attempt's, so the clock known before counts"
-        case .aheadOfReceipt: "more than five minutes ahead of receipt, so it counts as received"
+            "skew in this timestamp only: treated as an earlier attempt's, so the known skew applies"
+        case .aheadOfReceipt: "more than five minutes ahead of receipt, so the receipt time applies"
         }
     }
 }

@@ -6,7 +6,7 @@ import Sockets
 struct HealthcheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "healthcheck",
-        abstract: "Ask a running server whether it is alive, or ready.",
+        abstract: "Check whether a running server is alive or ready.",
         discussion: """
             Asks GET /healthz of the server with these settings, on the same machine. Ends with status 0 when the answer is \
             200 within two seconds, otherwise with 1 and the reason. --ready asks /readyz instead: whether the database \
@@ -18,17 +18,17 @@ struct HealthcheckCommand: AsyncParsableCommand {
               dwell healthcheck --url http://127.0.0.1:9000/readyz
             """)
 
-    @Option(help: "What to ask instead: http://host[:port][/path]. Settings are not read then.")
+    @Option(help: "URL to request instead: http://host[:port][/path]. Settings are then not read.")
     var url: String?
 
-    @Flag(help: "Ask /readyz instead of /healthz.")
+    @Flag(help: "Request /readyz instead of /healthz.")
     var ready = false
 
     @OptionGroup var settingsOptions: SettingsOptions
 
     func validate() throws {
         if let url, HealthQuestion(url: url) == nil {
-            throw ValidationError("--url is http://host[:port][/path].")
+            throw ValidationError("--url must be http://host[:port][/path].")
         }
     }
 

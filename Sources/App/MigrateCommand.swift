@@ -8,7 +8,7 @@ import Telemetry
 
 struct MigrateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "migrate", abstract: "Bring the database to this version's schema.",
+        commandName: "migrate", abstract: "Migrate the database to this version's schema.",
         discussion: """
             The server does the same when it starts. This command does it beforehand, or shows what there is to do.
 
@@ -16,7 +16,7 @@ struct MigrateCommand: AsyncParsableCommand {
               dwell migrate --status
             """)
 
-    @Flag(help: "Change nothing: show which migrations are applied. An error when there is no database.")
+    @Flag(help: "Only show which migrations are applied; fails without a database.")
     var status = false
 
     @OptionGroup var settingsOptions: SettingsOptions

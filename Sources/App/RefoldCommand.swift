@@ -11,7 +11,7 @@ import Telemetry
 struct RefoldCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "refold",
-        abstract: "Fold stored journeys again by the rules of this version.",
+        abstract: "Refold stored journeys under the rules of this version.",
         discussion: """
             Drivers whose events were folded by an older version are folded again, each in one transaction, and what \
             became different is counted: verdicts by what they were and are, and sessions by their state or why they are \
@@ -27,17 +27,17 @@ struct RefoldCommand: AsyncParsableCommand {
               dwell refold --since 2026-11-01T00:00:00Z
             """)
 
-    @Flag(help: "Change nothing; only show what would become different.")
+    @Flag(help: "Change nothing; only show the differences.")
     var dryRun = false
 
-    @Option(help: "Only drivers who have sent something since, an RFC 3339 time.", transform: Self.moment)
+    @Option(help: "Only drivers with events since this RFC 3339 time.", transform: Self.moment)
     var since: Moment?
 
     @OptionGroup var settingsOptions: SettingsOptions
 
     private static func moment(_ text: String) throws -> Moment {
         guard let moment = RFC3339.moment(from: text) else {
-            throw ValidationError("must be an RFC 3339 time with an offset, as 2026-11-01T00:00:00Z")
+            throw ValidationError("must be an RFC 3339 time with an offset, such as 2026-11-01T00:00:00Z")
         }
         return moment
     }
@@ -48,7 +48,7 @@ struct RefoldCommand: AsyncParsableCommand {
         do {
             // Opening a missing file would create it.
             guard FileManager.default.fileExists(atPath: path) else {
-                throw UnusableDatabase(path: path, reason: "it is not there")
+                throw UnusableDatabase(path: path, reason: "not found")
             }
             // A server of the version before may run on it, and would find its columns gone.
             if dryRun { try DatabaseOpening.requireCurrent(path: path) }
@@ -87,7 +87,7 @@ struct RefoldCommand: AsyncParsableCommand {
     static func lines(of counts: RefoldCounts, isDryRun: Bool) -> [String] {
         let changed = counts.verdicts.values.reduce(0, +)
         var lines = [
-            "\(isDryRun ? "dry run, nothing is changed: " : "")\(counts.drivers) drivers, \(counts.events) events folded",
+            "\(isDryRun ? "dry run, no changes made: " : "")\(counts.drivers) drivers, \(counts.events) events folded",
             "\(changed) verdicts differ, \(counts.movedDrivers) drivers are in another state, "
                 + "\(counts.expiries) expiries were missing",
         ]

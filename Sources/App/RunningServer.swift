@@ -48,7 +48,7 @@ struct RunningServer: Sendable {
         await loops.shutdown()
         switch answer {
         case .success(let bytes): return try body(of: bytes)
-        case .failure(let error): throw Unreachable(description: "no server answers on \(address): \(error)")
+        case .failure(let error): throw Unreachable(description: "no server responds on \(address): \(error)")
         }
     }
 
@@ -75,12 +75,12 @@ struct RunningServer: Sendable {
         let end = Array("\r\n\r\n".utf8)
         guard let status = HealthQuestion.statusCode(of: answer),
             let head = answer.indices.first(where: { answer[$0...].starts(with: end) })
-        else { throw Unreachable(description: "what answers on \(address) is no Dwell") }
+        else { throw Unreachable(description: "the server on \(address) is not Dwell") }
         switch status {
         case 200: return Array(answer[(head + end.count)...])
         case 401, 403:
             throw Unreachable(
-                description: "the server on \(address) refuses the token: set OPS_TOKEN as the server has it")
+                description: "the server on \(address) rejects the token: set OPS_TOKEN to the server's value")
         default: throw Unreachable(description: "the server on \(address) answers \(status)")
         }
     }

@@ -8,7 +8,7 @@ import Telemetry
 
 struct ServeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "serve", abstract: "Serve until SIGTERM or SIGINT.",
+        commandName: "serve", abstract: "Run the server until SIGTERM or SIGINT.",
         discussion: """
             The first SIGTERM or SIGINT drains: no new connections, open requests are answered, and the exit status \
             is 0 within SHUTDOWN_TIMEOUT_SECONDS, also while the server still starts. A second one ends at once, with \

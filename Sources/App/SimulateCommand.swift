@@ -11,7 +11,7 @@ import Telemetry
 struct SimulateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "simulate",
-        abstract: "Play scripted drives against a running server and check every verdict.",
+        abstract: "Run scripted drives against a running server and check every verdict.",
         discussion: """
             Each new driver plays every scenario once: \(Scenario.drives.map(\.rawValue).joined(separator: ", ")). \
             Every answer is compared with what the command computes itself; at the end every event is sent once more, \
@@ -33,22 +33,22 @@ struct SimulateCommand: AsyncParsableCommand {
               dwell simulate --clean
             """)
 
-    @Option(help: ArgumentHelp("The server: http[s]://host[:port]. Without it the one of these settings."))
+    @Option(help: ArgumentHelp("Server URL: http[s]://host[:port] (default: from the settings)."))
     var url: String?
 
-    @Option(help: ArgumentHelp("How many drivers play, 1 to 10000 (default: 4; 1 with --token).", valueName: "n"))
+    @Option(help: ArgumentHelp("Number of drivers, 1 to 10000 (default: 4; 1 with --token).", valueName: "n"))
     var drivers: Int?
 
-    @Option(help: ArgumentHelp("Events a second, over all drivers, at most 10000.", valueName: "events"))
+    @Option(help: ArgumentHelp("Events per second for all drivers together, at most 10000.", valueName: "events"))
     var rate: Double = 100
 
-    @Option(help: ArgumentHelp("Play what this number makes (default: a random one, shown).", valueName: "number"))
+    @Option(help: ArgumentHelp("Seed of the random numbers (default: random, printed).", valueName: "number"))
     var seed: UInt64?
 
-    @Option(help: "Play this scenario; may be given more than once (default: all).")
+    @Option(help: "Run this scenario; repeatable (default: all).")
     var scenario: [Scenario] = []
 
-    @Option(help: "Use this access token instead of one per driver; its driver must be between two journeys.")
+    @Option(help: "Use this access token instead of one per driver. Its driver must not be in a journey.")
     var token: String?
 
     @Option(
@@ -60,7 +60,7 @@ struct SimulateCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The name of that key in the key set (default: key-1).", valueName: "kid"))
     var appleKeyID = "key-1"
 
-    @Flag(help: "Play nothing: remove all simulated drivers from the database of these settings. A server may run.")
+    @Flag(help: "Only remove all simulated drivers from the database. A server may be running.")
     var clean = false
 
     @OptionGroup var settingsOptions: SettingsOptions
@@ -71,17 +71,17 @@ struct SimulateCommand: AsyncParsableCommand {
 
     func validate() throws {
         guard (1...Self.driversMax).contains(drivers ?? 1) else {
-            throw ValidationError("--drivers is a whole number from 1 to \(Self.driversMax).")
+            throw ValidationError("--drivers must be a whole number from 1 to \(Self.driversMax).")
         }
-        guard rate > 0, rate <= 10_000 else { throw ValidationError("--rate is a number above 0 and up to 10000.") }
+        guard rate > 0, rate <= 10_000 else { throw ValidationError("--rate must be above 0 and at most 10000.") }
         if clean, url != nil || token != nil || drivers != nil || seed != nil || !scenario.isEmpty {
-            throw ValidationError("--clean plays nothing: only --database and --env-file go with it.")
+            throw ValidationError("--clean can be combined only with --database and --env-file.")
         }
         if appleKey == nil, scenario.contains(.retriedSignIn) {
             throw ValidationError("\(Scenario.retriedSignIn.rawValue) takes --apple-key.")
         }
-        if token != nil, let drivers, drivers != 1 { throw ValidationError("--token is one driver's: --drivers is 1.") }
-        if let url, transport(to: url) == nil { throw ValidationError("--url is http[s]://host[:port].") }
+        if token != nil, let drivers, drivers != 1 { throw ValidationError("--token requires --drivers 1.") }
+        if let url, transport(to: url) == nil { throw ValidationError("--url must be http[s]://host[:port].") }
     }
 
     func run() async throws {
@@ -89,7 +89,7 @@ struct SimulateCommand: AsyncParsableCommand {
         let configuration = try configurationIfNeeded()
         let url = try url ?? Self.url(of: configuration)
         guard let transport = transport(to: url) else {
-            throw ValidationError("These settings give no URL to ask (\(url)); say it with --url.")
+            throw ValidationError("The settings do not give a valid URL (\(url)); pass --url.")
         }
         defer { transport.close() }
         let options = options
@@ -144,7 +144,7 @@ struct SimulateCommand: AsyncParsableCommand {
 
     private static func url(of configuration: Configuration?) throws -> String {
         guard let http = configuration?.http, !http.hosts.isEmpty else {
-            throw ValidationError("The server of these settings listens on no TCP port: say --url.")
+            throw ValidationError("The settings have no TCP port: pass --url.")
         }
         return "http://\(HealthQuestion(http: http).address)"
     }

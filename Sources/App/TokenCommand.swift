@@ -25,11 +25,11 @@ struct TokenCommand: AsyncParsableCommand {
         help: ArgumentHelp("The driver's id (sub): 1 to 128 characters.", valueName: "id"))
     var driver: String
 
-    @Option(help: "What the driver is (role), for example driver; at most 64 characters.")
+    @Option(help: "Role in the token, for example driver; at most 64 characters.")
     var role: String?
 
     @Option(
-        help: ArgumentHelp("How long the token is good, instead of ACCESS_TOKEN_TTL_SECONDS.", valueName: "seconds"))
+        help: ArgumentHelp("Lifetime of the token, instead of ACCESS_TOKEN_TTL_SECONDS.", valueName: "seconds"))
     var ttl: Int64?
 
     @OptionGroup var settingsOptions: SettingsOptions
@@ -39,13 +39,13 @@ struct TokenCommand: AsyncParsableCommand {
 
     func validate() throws {
         if let ttl, !(1...Self.ttlSecondsMax).contains(ttl) {
-            throw ValidationError("--ttl is a whole number of seconds from 1 to \(Self.ttlSecondsMax).")
+            throw ValidationError("--ttl must be a whole number of seconds from 1 to \(Self.ttlSecondsMax).")
         }
         guard AccessTokenIssuer.acceptsDriver(driver) else {
-            throw ValidationError("--driver has 1 to 128 characters and no control characters.")
+            throw ValidationError("--driver must have 1 to 128 characters, without control characters.")
         }
         if let role, !AccessTokenIssuer.acceptsRole(role) {
-            throw ValidationError("--role has 1 to 64 characters and no control characters.")
+            throw ValidationError("--role must have 1 to 64 characters, without control characters.")
         }
     }
 

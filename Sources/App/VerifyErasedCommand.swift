@@ -11,7 +11,7 @@ import Sockets
 struct VerifyErasedCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "verify-erased",
-        abstract: "Look for what is left of a deleted driver.",
+        abstract: "Search for remaining data of a deleted driver.",
         discussion: """
             Searches every column of every table, and the bytes of the database file and its write-ahead log, for each \
             identifier that you give; for a receipt, checks the rows of the deleted driver. \
@@ -36,13 +36,13 @@ struct VerifyErasedCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The receipt of the deletion.", valueName: "id"))
     var receipt: String?
 
-    @Option(help: "A phone number, in any notation with its country.")
+    @Option(help: "A phone number with its country code, in any notation.")
     var phone: String?
 
     @Option(help: "An email address.")
     var email: String?
 
-    @Option(help: ArgumentHelp("Apple's name of the person (sub).", valueName: "sub"))
+    @Option(help: ArgumentHelp("Apple's id of the user (sub).", valueName: "sub"))
     var appleSubject: String?
 
     @Option(help: ArgumentHelp("Any other identifier: a place, a source, an address.", valueName: "text"))
@@ -56,14 +56,14 @@ struct VerifyErasedCommand: AsyncParsableCommand {
 
     func validate() throws {
         guard !identifiers.isEmpty || receipt != nil else {
-            throw ValidationError("Say what to look for: --driver, --receipt, --phone, --email or --apple-subject.")
+            throw ValidationError("Give at least one of --driver, --receipt, --phone, --email and --apple-subject.")
         }
         for (option, text) in identifiers where text.utf8.count < ErasureScan.identifierBytesMin {
             throw ValidationError(
-                "\(option) has at least \(ErasureScan.identifierBytesMin) bytes: a shorter one is found by chance.")
+                "\(option) has at least \(ErasureScan.identifierBytesMin) bytes: shorter ones match by chance.")
         }
         if let phone, PhoneNumber(phone) == nil {
-            throw ValidationError("--phone is a number with its country: + and 8 to 15 digits.")
+            throw ValidationError("--phone must be a number with its country code: + and 8 to 15 digits.")
         }
     }
 
@@ -84,14 +84,14 @@ struct VerifyErasedCommand: AsyncParsableCommand {
             throw ExitCode.failure
         }
         if let driver { try tellDeletion(of: DriverID(driver), path, configuration.tokens) }
-        print("\(path): nothing is left of what was looked for.")
+        print("\(path): no remaining data found.")
     }
 
     /// Prints when the driver was deleted; fails for a driver unknown to this database.
     private func tellDeletion(of driver: DriverID, _ path: String, _ tokens: TokenConfiguration) throws {
         guard let key = try tokens.existingKey() else {
             return writeToStandardError(
-                "\(path): whether --driver was ever here cannot be told without the server's signing key.\n")
+                "\(path): without the server's signing key, cannot tell whether --driver ever existed here.\n")
         }
         let erasedAt = try reading(path) { (records: DriverRecords) throws(RecordsUnreadable) in
             try records.erasedAt(driver, KeyedHashes(signingKey: key))
@@ -118,7 +118,7 @@ struct VerifyErasedCommand: AsyncParsableCommand {
     private func ofReceipt(_ scan: ErasureScan) throws -> [String] {
         guard let receipt else { return [] }
         guard let left = try scan.leftovers(ofReceipt: receipt) else {
-            return ["--receipt is of no deletion in this database"]
+            return ["--receipt matches no deletion in this database"]
         }
         return left.map { "--receipt: \($0) is left" }
     }

@@ -33,7 +33,7 @@ package struct LocalKeyFile: Sendable {
     package func loadOrCreate() throws(SigningKeyError) -> SigningKey {
         if let key = try load() { return key }
         try create()
-        guard let key = try load() else { throw .file(path: path, reason: "gone again right after it was made") }
+        guard let key = try load() else { throw .file(path: path, reason: "deleted right after it was created") }
         return key
     }
 
@@ -80,7 +80,7 @@ package struct LocalKeyFile: Sendable {
         do {
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         } catch {
-            throw .file(path: folder, reason: "the folder cannot be made")
+            throw .file(path: folder, reason: "the directory cannot be created")
         }
     }
 

@@ -108,7 +108,7 @@ package enum SigningKeyError: Error, Hashable, Sendable, CustomStringConvertible
         case .secretTooShort: "a secret of at least \(SigningKey.secretBytesMin) bytes is needed"
         case .notAPrivateKey: "not a P-256 private key in PEM form"
         case .file(let path, let reason): "\(path): \(reason)"
-        case .readableByOthers(let path): "\(path): others may read it; allow its owner alone (chmod 600)"
+        case .readableByOthers(let path): "\(path): readable by others; restrict it to its owner (chmod 600)"
         }
     }
 }

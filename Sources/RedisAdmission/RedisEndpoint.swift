@@ -138,7 +138,7 @@ package enum RedisEndpointError: Error, Hashable, Sendable, CustomStringConverti
         case .noScheme, .unknownScheme:
             "A Redis URL begins with redis://, redis+unix:// or unix://."
         case .tls:
-            "rediss:// is not supported: TLS is not spoken here; use redis:// to a tunnel on this machine instead."
+            "rediss:// (TLS) is not supported; use redis:// through a tunnel on this machine."
         case .fragment:
             "A Redis URL has no fragment; a \"#\" in the password is written %23."
         case .malformedCredentials:

@@ -242,7 +242,7 @@ extension StoredJourney {
         if isNamed(text, first) { return first.row }
         if isNamed(text, second) { return second.row }
         if isNamed(text, third) { return third.row }
-        throw .unreadable("a journey that names what no event named")
+        throw .unreadable("a journey references ids that no event has")
     }
 
     private static func isNamed(_ text: String, _ named: Named) -> Bool {

@@ -17,7 +17,7 @@ package struct RecordsUnreadable: Error, Hashable, Sendable, CustomStringConvert
     }
 
     /// SQLite only says "unable to open database file".
-    static let missing = RecordsUnreadable("there is no such file")
+    static let missing = RecordsUnreadable("file not found")
 
     init(_ description: String) {
         self.description = description

@@ -50,7 +50,7 @@ struct Courier {
             case 429:
                 limited += 1
                 guard limited <= Self.limitedMax else {
-                    throw SimulationFailure("the server limits this driver again and again; try a lower --rate")
+                    throw SimulationFailure("the server keeps rate limiting this driver; try a lower --rate")
                 }
                 tally.change { $0.limited += 1 }
                 try await sleep(.seconds(response.retryAfterSeconds ?? 1))

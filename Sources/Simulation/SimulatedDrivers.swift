@@ -129,7 +129,7 @@ package struct SimulatedDrivers: Sendable {
     private func serverSettings() async throws -> (settings: Settings, clock: ServerClock) {
         let request = DriverRequests(token: try await token(of: driverID(0))).get("/native/config")
         guard case .response(let response) = await transport.send(request) else {
-            throw SimulationFailure("the server does not answer")
+            throw SimulationFailure("the server does not respond")
         }
         guard response.status == 200 else {
             let isToken = response.status == 401 || response.status == 403
@@ -137,7 +137,7 @@ package struct SimulatedDrivers: Sendable {
                 "GET /native/config is answered \(response.status)\(isToken ? ": the token is not accepted" : "")")
         }
         guard let settings = response.json.flatMap(Settings.init(configJSON:)) else {
-            throw SimulationFailure("GET /native/config is answered with something else than the eight settings")
+            throw SimulationFailure("GET /native/config does not return the eight settings")
         }
         return (settings, ServerClock(local: localClock, date: response.field("Date")))
     }
@@ -150,7 +150,7 @@ package struct SimulatedDrivers: Sendable {
         let standing = try await courier.carry(events: 0) { _ in requests.get("/native/session") }.response.json
         let page = try await courier.carry(events: 0) { _ in requests.get("/native/sessions?limit=1") }.response.json
         guard let state = standing?["state"]?.text.flatMap(JourneyState.init(rawValue:)) else {
-            throw SimulationFailure("GET /native/session does not tell where the driver stands")
+            throw SimulationFailure("GET /native/session does not return the driver's state")
         }
         guard state == .idle || state == .sessionEnded else {
             throw SimulationFailure("the driver of the token is in the middle of a journey: \(state.rawValue)")

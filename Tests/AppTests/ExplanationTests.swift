@@ -99,7 +99,7 @@ import Testing
             corrected  2026-11-16T19:00:00.250Z, by -7199.750 s
             sent       2026-11-16T21:00:00.000Z
             received   2026-11-16T19:00:00.250Z, skew -7199.750 s
-            clock      X-Sent-At says how far it is off
+            clock      skew taken from X-Sent-At
             from       ios_native, sequence 1, spelled entered_charger_intent_zone
             place      charger c1
             event id   e2
@@ -107,12 +107,12 @@ import Testing
 
          2  exclusiveActivatedByWeb   rejected: not_anchored
             state      NEAR_CHARGER, as before
-            why        a session is activated in ANCHORED only
+            why        a session can be activated only in ANCHORED
             occurred   2026-11-16T21:01:59Z as sent
             corrected  2026-11-16T19:01:59.250Z, by -7199.750 s
             sent       2026-11-16T21:02:00.000Z
             received   2026-11-16T19:02:00.400Z, skew -7199.600 s
-            clock      off by as much as this driver's clock was before
+            clock      same skew as this driver's clock before
             from       ios_native, spelled exclusive_activated
             session    s0
             event id   e3
@@ -124,7 +124,7 @@ import Testing
             corrected  2026-11-16T19:05:00.250Z, by -7199.750 s
             sent       2026-11-16T21:05:00.000Z
             received   2026-11-16T19:05:00.250Z, skew -7199.750 s
-            clock      off by as much as this driver's clock was before
+            clock      same skew as this driver's clock before
             from       ios_native, background
             event id   e4
             settings   v1: grace period 900 s, hard timeout 3600 s
@@ -137,7 +137,7 @@ import Testing
             corrected  2026-11-16T19:06:00.250Z, by -7199.750 s
             sent       2026-11-16T21:06:00.000Z
             received   2026-11-16T19:06:00.250Z, skew -7199.750 s
-            clock      off by as much as this driver's clock was before
+            clock      same skew as this driver's clock before
             from       ios_native
             place      merchant m1
             event id   e5
@@ -150,7 +150,7 @@ import Testing
             corrected  2026-11-16T19:10:00.250Z, by -7199.750 s
             sent       2026-11-16T21:10:00.000Z
             received   2026-11-16T19:10:00.250Z, skew -7199.750 s
-            clock      off by as much as this driver's clock was before
+            clock      same skew as this driver's clock before
             from       ios_native
             event id   e6
             key        k6

@@ -139,7 +139,7 @@ PYTHON
     changed "DELETE FROM schema_migration WHERE name = 'last_backup'"
     if [[ $(sql "SELECT max(number) FROM schema_migration") == $(sql "SELECT count(*) FROM schema_migration") ]]; then
         run -0 dwell backup "$BATS_TEST_TMPDIR/three.sqlite3"
-        [[ $output == *"the backup is good, but not recorded"* ]]
+        [[ $output == *"the backup succeeded but was not recorded"* ]]
     fi
 }
 
@@ -157,7 +157,7 @@ PYTHON
     dwell check
     changed "UPDATE driver SET state = 4"
     run ! dwell check
-    [[ $output == *"its row does not say"* ]]
+    [[ $output == *"its row differs from"* ]]
 }
 
 @test "check finds nothing wrong with a driver who was erased" {
@@ -287,7 +287,7 @@ fold_by_older_rules() {
         sleep 0.05
     done
     run -0 dwell refold --dry-run
-    [[ $output == "dry run, nothing is changed: 1 drivers, 2 events folded"* ]]
+    [[ $output == "dry run, no changes made: 1 drivers, 2 events folded"* ]]
     run -0 dwell refold
     [[ $output == *"  1  rejected not_anchored -> applied, implied anchorDwellComplete"* ]]
     [[ $output == *$'sessions:\n  1  not activated -> SESSION_ACTIVE' ]]

@@ -159,7 +159,7 @@ print(base64.urlsafe_b64encode(digest).rstrip(b"=").decode())' "$signed")
 @test "migrate makes the schema, --status tells it, and doing it twice is doing it once" {
     # There is no database yet, and looking makes none.
     ends_with 1 dwell migrate --status
-    [[ $err == *"dwell.sqlite3: there is no such file"* && ! -e $server_folder/dwell.sqlite3 ]]
+    [[ $err == *"dwell.sqlite3: file not found"* && ! -e $server_folder/dwell.sqlite3 ]]
     ends_with 0 dwell migrate
     [[ $(sql "SELECT count(*) FROM sqlite_master WHERE name = 'event'") == 1 ]]
     local schema

@@ -231,7 +231,7 @@ EDGES
         if [[ $history == *'300 -> 500'* ]]; then break; fi
         sleep 0.05
     done
-    [[ $history == *'chargerIntentRadius_m 300 -> 500'*'the first that is known'* ]] || fail "The history is: $history"
+    [[ $history == *'chargerIntentRadius_m 300 -> 500'*'first known version'* ]] || fail "The history is: $history"
     # The same settings again are no change.
     stop_server
     launch_prepared serve

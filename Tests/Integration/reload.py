@@ -106,7 +106,7 @@ def reloads(report, options, folder):
                      "with the old values again, nothing waits for a restart", figures(server))
         server.stop()
         gone = command(server, "show")
-        report.check(gone.returncode == 1 and "no server answers" in gone.stderr, "without a server, dwell config show says so", gone.stderr)
+        report.check(gone.returncode == 1 and "no server responds" in gone.stderr, "without a server, dwell config show says so", gone.stderr)
 
 
 def two_servers(report, options, folder):

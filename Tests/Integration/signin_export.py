@@ -185,7 +185,7 @@ def _(lab):
         read = export.answer.read(100_000)
         refused = lab.call("GET", PATH, token=pair["access_token"])
         refused.expect_problem(429, "rate_limited")
-        assert "under way" in refused.json["detail"] and "tries" not in refused.json["detail"], refused.json
+        assert "in progress" in refused.json["detail"] and "tries" not in refused.json["detail"], refused.json
         lab.call("GET", PATH, token=other["access_token"]).expect(200)
         later = store(lab, pair, 1)
         time.sleep(0.3)

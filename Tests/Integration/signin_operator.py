@@ -36,11 +36,11 @@ def _(lab):
         expect(lab.dwell("driver", "find", *words), 0, driver, "Jonas", phone, email)
         found = json.loads(expect(lab.dwell("driver", "find", *words, "--json"), 0).stdout)["drivers"]
         assert [one["id"] for one in found] == [driver] and found[0]["sign_in_sessions"] == 1, found
-    expect(lab.dwell("driver", "find", "--phone", new_phone()), 1, "nobody fits")
+    expect(lab.dwell("driver", "find", "--phone", new_phone()), 1, "no match")
     expect(lab.dwell("driver", "find", "--phone", "0151 1234567"), 64, "with its country")
     expect(lab.dwell("driver", "find"), 64, "Give one of")
     lab.call("DELETE", "/auth/me", {"confirm": True}, pair["access_token"]).expect(200)
-    expect(lab.dwell("driver", "find", "--id", driver), 1, "nobody fits", "was deleted at 20")
+    expect(lab.dwell("driver", "find", "--id", driver), 1, "no match", "was deleted at 20")
 
 
 @suite.check("sign-out: the running server refuses within two seconds, and the audit has it")
@@ -62,22 +62,22 @@ def _(lab):
     phone = new_phone()
     pair = lab.phone_driver(phone)
     driver = pair["user"]["id"]
-    expect(lab.dwell("driver", "erase", "--id", driver), 1, "--yes does it", phone)
+    expect(lab.dwell("driver", "erase", "--id", driver), 1, "confirm with --yes", phone)
     lab.expect_alive(pair["access_token"])
     run = expect(lab.dwell("driver", "erase", "--id", driver, "--yes"), 0, "receipt rcp_")
     receipt = run.stdout.split("receipt ")[1].strip()
     expect_refused_soon(lab, pair["access_token"])
-    expect(lab.dwell("verify-erased", "--driver", driver, "--phone", phone), 0, "--driver was deleted at", "nothing is left")
+    expect(lab.dwell("verify-erased", "--driver", driver, "--phone", phone), 0, "--driver was deleted at", "no remaining data")
     expect(lab.dwell("verify-erased", "--receipt", receipt), 0)
     rows = lab.sql("SELECT action FROM audit WHERE reason = ? ORDER BY id", receipt)
     assert rows == [("operator_erasure",), ("erased",)], rows
-    expect(lab.dwell("driver", "erase", "--id", driver, "--yes"), 1, "There is no driver")
+    expect(lab.dwell("driver", "erase", "--id", driver, "--yes"), 1, "not found")
 
 
 @suite.check("verify-erased of a name that never was says so")
 def _(lab):
     expect(lab.dwell("verify-erased", "--driver", "drv_never_was_here"), 1, "it was never here")
-    expect(lab.dwell("verify-erased", "--receipt", "rcp_never"), 1, "of no deletion")
+    expect(lab.dwell("verify-erased", "--receipt", "rcp_never"), 1, "matches no deletion")
 
 
 @suite.alone("a restore brings deleted drivers back, and repeat-erasures deletes them again")
@@ -97,12 +97,12 @@ def _(lab):
 
     lab.server.stop()
     run = expect(lab.dwell("restore", "--yes", backup), 0, "2 drivers deleted after the backup was taken")
-    old = run.stdout.split("what was there is now ")[1].splitlines()[0]
+    old = run.stdout.split("the previous database is now ")[1].splitlines()[0]
     assert f"dwell driver repeat-erasures --from {old}" in run.stdout, run.stdout
     expect(lab.dwell("driver", "find", "--phone", phones[1]), 0)
     # One by the list, then the rest by the database that was set aside. The server is stopped.
     erasures.write_text(lines[0] + "\n")
-    expect(lab.dwell("driver", "repeat-erasures", "--from", str(erasures)), 1, "--yes does it")
+    expect(lab.dwell("driver", "repeat-erasures", "--from", str(erasures)), 1, "confirm with --yes")
     expect(lab.dwell("driver", "repeat-erasures", "--from", str(erasures), "--yes"), 0, "1 driver deleted again")
     expect(lab.dwell("driver", "repeat-erasures", "--from", old, "--yes"), 0, "1 driver deleted again")
     expect(lab.dwell("driver", "repeat-erasures", "--from", old, "--yes"), 0, "0 drivers deleted again")

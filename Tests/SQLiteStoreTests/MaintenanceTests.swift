@@ -63,10 +63,10 @@ struct MaintenanceTests {
         ("UPDATE event SET transition = 0 WHERE idempotency_key = 'a1'", "is stored as none, the fold says applied"),
         ("UPDATE event SET transition = 2, reason = 1 WHERE idempotency_key = 'b5'", "rejected (not_at_merchant)"),
         ("UPDATE event SET after_hard_deadline_ms = 7 WHERE idempotency_key = 'a3'", "or other deadlines"),
-        ("UPDATE driver SET state = 0 WHERE driver_id = 'b'", "does not say what its events make of it"),
-        ("UPDATE driver SET head_event = 1 WHERE driver_id = 'b'", "does not name its last event"),
-        ("UPDATE driver SET floor_at_ms = 1 WHERE driver_id = 'b'", "it has a floor and no journey there"),
-        ("INSERT INTO journey_base (driver, state) VALUES (1, 3)", "a journey and no floor"),
+        ("UPDATE driver SET state = 0 WHERE driver_id = 'b'", "its row differs from the fold of its events"),
+        ("UPDATE driver SET head_event = 1 WHERE driver_id = 'b'", "does not reference its last event"),
+        ("UPDATE driver SET floor_at_ms = 1 WHERE driver_id = 'b'", "it has a floor without its journey"),
+        ("INSERT INTO journey_base (driver, state) VALUES (1, 3)", "a journey without a floor"),
         ("UPDATE event SET driver = 77 WHERE idempotency_key = 'a1'", "a row of event names one of driver"),
         ("DELETE FROM session WHERE session_id = 'session-a'", "a row of event names one of session"),
     ])
@@ -141,7 +141,7 @@ struct MaintenanceTests {
         #expect(try problems(file) == [])
         let mode = try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions] as? Int
         #expect(mode == 0o600)
-        #expect(throws: MaintenanceRefusal("\(file) is there already; --force replaces it")) {
+        #expect(throws: MaintenanceRefusal("\(file) already exists; --force replaces it")) {
             try DatabaseBackup.make(of: path, to: file, replacing: false) { _ in }
         }
         try DatabaseBackup.make(of: path, to: file, replacing: true) { _ in }

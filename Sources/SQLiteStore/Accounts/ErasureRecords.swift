@@ -65,7 +65,7 @@ package enum ErasureRecords {
     private static func list(_ path: String) throws -> [RecordedErasure] {
         let data = try Data(contentsOf: URL(fileURLWithPath: path))
         guard data.count <= listBytesMax, let text = String(bytes: data, encoding: .utf8) else {
-            throw RecordsUnreadable("it is neither a database nor a list of deletions")
+            throw RecordsUnreadable("neither a database nor a list of deletions")
         }
         return try text.split(whereSeparator: \.isNewline).enumerated().map { index, line in
             guard let erasure = RecordedErasure(line: line) else {

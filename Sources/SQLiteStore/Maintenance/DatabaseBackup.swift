@@ -10,10 +10,10 @@ package enum DatabaseBackup {
         of path: String, to file: String, replacing: Bool, _ progress: (MaintenanceProgress) -> Void
     ) throws(MaintenanceRefusal) {
         do {
-            guard DatabaseCopy.exists(path) else { throw MaintenanceRefusal("\(path) is not there") }
+            guard DatabaseCopy.exists(path) else { throw MaintenanceRefusal("\(path) does not exist") }
             guard !sameFile(path, file) else { throw MaintenanceRefusal("\(file) is the database itself") }
             if DatabaseCopy.exists(file), !replacing {
-                throw MaintenanceRefusal("\(file) is there already; --force replaces it")
+                throw MaintenanceRefusal("\(file) already exists; --force replaces it")
             }
             let partial = file + ".partial"
             DatabaseCopy.remove(partial)
@@ -43,7 +43,7 @@ package enum DatabaseBackup {
         _ file: String, to path: String, stamp: String, _ progress: (MaintenanceProgress) -> Void
     ) throws(MaintenanceRefusal) -> String? {
         do {
-            guard DatabaseCopy.exists(file) else { throw MaintenanceRefusal("\(file) is not there") }
+            guard DatabaseCopy.exists(file) else { throw MaintenanceRefusal("\(file) does not exist") }
             guard !sameFile(path, file) else { throw MaintenanceRefusal("\(file) is the database itself") }
             let new = path + ".restoring"
             DatabaseCopy.remove(new)
@@ -67,7 +67,7 @@ package enum DatabaseBackup {
     }
 
     private static func replace(_ path: String, by new: String, keepingAt old: String) throws -> String? {
-        guard !DatabaseCopy.exists(old) else { throw MaintenanceRefusal("\(old) is there already") }
+        guard !DatabaseCopy.exists(old) else { throw MaintenanceRefusal("\(old) already exists") }
         let isThere = DatabaseCopy.exists(path)
         try DatabaseCopy.giveOwner(of: isThere ? path : DatabaseCopy.folder(of: path), to: new)
         guard isThere else { return try DatabaseFiles.takePlace(of: path, new, keepingAt: old) }

@@ -22,7 +22,7 @@ package struct DatabaseCheck: Sendable {
 
     package init(path: String) throws(MaintenanceRefusal) {
         do {
-            guard DatabaseCopy.exists(path) else { throw MaintenanceRefusal("\(path) is not there") }
+            guard DatabaseCopy.exists(path) else { throw MaintenanceRefusal("\(path) does not exist") }
             var configuration = Configuration()
             configuration.readonly = true
             configuration.label = "dwell.check"
@@ -103,7 +103,7 @@ private struct CheckedFold {
         let floor = try Int64.fetchOne(db, sql: "SELECT floor_at_ms FROM driver WHERE id = ?", arguments: [driver])
         let base = try Row.fetchOne(db, sql: Self.baseSQL, arguments: [driver])
         if (floor == nil) != (base == nil) {
-            problems.append("driver \(driver): it has a floor and no journey there, or a journey and no floor")
+            problems.append("driver \(driver): it has a floor without its journey, or a journey without a floor")
         }
         if let base { journey = try StoredEvents.journey(base, 0) }
         return floor ?? .min
@@ -145,7 +145,7 @@ private struct CheckedFold {
         let arrived = searched.sorted { $0.id < $1.id }
         let order = OrderWithinSecond.order(of: arrived.map(\.event), from: journeyBeforeSecond)
         guard order.map({ arrived[$0].id }) != searched.map(\.id), let first = searched.first else { return }
-        note(first.id, "and those of its second are not in the order of the fold")
+        note(first.id, "and others of its second are not in fold order")
     }
 
     private mutating func compareHead(_ db: Database) throws {
@@ -162,13 +162,13 @@ private struct CheckedFold {
         guard let row else { return }
         let head: Int64? = row[0]
         if head != previous?.id {
-            problems.append("driver \(driver): its row does not name its last event")
+            problems.append("driver \(driver): its row does not reference its last event")
         }
         if row[9] as Int64 != Fold.rulesVersion {
-            problems.append("driver \(driver): folded by an older release; dwell refold, or the server, folds it again")
+            problems.append("driver \(driver): folded by an older release; start the server or run dwell refold")
         }
         if try StoredEvents.journey(row, 1) != journey {
-            problems.append("driver \(driver): its row does not say what its events make of it")
+            problems.append("driver \(driver): its row differs from the fold of its events")
         }
     }
 

@@ -94,7 +94,7 @@ enum DatabaseCopy {
             try MigrationRun().requireDwell(db)
             if let problem = try integrityProblem(db) { throw MaintenanceRefusal("\(path) is damaged: \(problem)") }
             if let counts, try rowCounts(db) != counts {
-                throw MaintenanceRefusal("\(path) does not have the rows of what it was copied from")
+                throw MaintenanceRefusal("\(path) does not have the same rows as its source")
             }
         }
     }
@@ -106,7 +106,7 @@ enum DatabaseCopy {
         guard let row = try Row.fetchOne(db, sql: "PRAGMA foreign_key_check") else { return nil }
         let table: String = row[0]
         let parent: String = row[2]
-        return "a row of \(table) names one of \(parent) that is not there"
+        return "a row of \(table) references a missing row of \(parent)"
     }
 
     /// Readable by its owner only: it contains everything.
@@ -120,7 +120,7 @@ enum DatabaseCopy {
         guard stat(path, &status) == 0 else { throw MaintenanceRefusal(errnoAt: path) }
         guard status.st_uid != geteuid() || status.st_gid != getegid() else { return }
         guard chown(copy, status.st_uid, status.st_gid) == 0 else {
-            throw MaintenanceRefusal("\(path) belongs to somebody else: run this as its owner, or as root")
+            throw MaintenanceRefusal("\(path) belongs to another user: run this as its owner or as root")
         }
     }
 
