@@ -129,7 +129,7 @@ package struct SimulatedDrivers: Sendable {
     private func serverSettings() async throws -> (settings: Settings, clock: ServerClock) {
         let request = DriverRequests(token: try await token(of: driverID(0))).get("/native/config")
         guard case .response(let response) = await transport.send(request) else {
-            throw SimulationFailure("the server does not respond")
+            throw SimulationFailure("the server does not answer")
         }
         guard response.status == 200 else {
             let isToken = response.status == 401 || response.status == 403
