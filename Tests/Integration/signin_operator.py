@@ -54,7 +54,7 @@ def _(lab):
     lab.expect_alive(other["access_token"])
     assert lab.audit(driver)[0]["action"] in ("operator_sign_out", "refresh"), lab.audit(driver)
     assert "operator_sign_out" in [entry["action"] for entry in lab.audit(driver)]
-    expect(lab.dwell("driver", "sign-out", "--id", "drv_nobody"), 1, "There is no driver drv_nobody")
+    expect(lab.dwell("driver", "sign-out", "--id", "drv_nobody"), 1, "Driver drv_nobody not found")
 
 
 @suite.check("erase: asks, leaves nothing, prints a receipt")
