@@ -67,8 +67,8 @@ struct MaintenanceTests {
         ("UPDATE driver SET head_event = 1 WHERE driver_id = 'b'", "does not reference its last event"),
         ("UPDATE driver SET floor_at_ms = 1 WHERE driver_id = 'b'", "it has a floor without its journey"),
         ("INSERT INTO journey_base (driver, state) VALUES (1, 3)", "a journey without a floor"),
-        ("UPDATE event SET driver = 77 WHERE idempotency_key = 'a1'", "a row of event references a missing row of driver"),
-        ("DELETE FROM session WHERE session_id = 'session-a'", "a row of event references a missing row of session"),
+        ("UPDATE event SET driver = 77 WHERE idempotency_key = 'a1'", "event references a missing row of driver"),
+        ("DELETE FROM session WHERE session_id = 'session-a'", "event references a missing row of session"),
     ])
     func `check finds a doctored row`(_ sql: String, _ told: String) async throws {
         try await fill()
