@@ -86,9 +86,9 @@ package struct API: Sendable {
             event("/v1/native/pre-session-events", events.post(.v1PreSession)),
             fromMemory("/v1/native/config", config.get),
 
-            write(.post, "/native/background-ping", limit: .reads, backgroundPing.post),
-            write(.post, "/v1/native/background-ping", limit: .reads, backgroundPing.post),
-            write(.post, "/v1/charging-sessions/background-ping", limit: .reads, backgroundPing.post),
+            write(.post, "/native/background-ping", limit: .pings, backgroundPing.post),
+            write(.post, "/v1/native/background-ping", limit: .pings, backgroundPing.post),
+            write(.post, "/v1/charging-sessions/background-ping", limit: .pings, backgroundPing.post),
 
             // Sign-in: each limited by address.
             signingIn("/auth/apple", wants: .identityToken, signIn.apple.signIn),

@@ -264,6 +264,10 @@ enum Variables {
         "Requests that read the database (sessions, timelines, the account, opened streams) per driver and window; "
             + "0 is no limit.")
 
+    static let rateLimitPings = Variable<Int>.integer(
+        "RATE_LIMIT_PINGS", .limits, default: 60, in: 0...100_000,
+        "Background pings (POST .../background-ping) per driver and window; 0 is no limit.")
+
     static let rateLimitOperator = Variable<Int>.integer(
         "RATE_LIMIT_OPERATOR", .limits, default: 10, in: 0...100_000,
         "Invalid tokens for /ops and /metrics per address (IPv6: per /64) and window; 0 is no limit.")
@@ -290,7 +294,8 @@ enum Variables {
             v1AccessTokenTTLSeconds, refreshTokenTTLDays, legacyTokenTTLDays, dataKey,
         ] + signIn + [
             rateLimitSessionEvents, rateLimitPreSessionEvents, rateLimitAuth, rateLimitRegistrations,
-            rateLimitDevices, rateLimitAccount, rateLimitReads, rateLimitOperator, rateLimitWindowSeconds,
+            rateLimitDevices, rateLimitAccount, rateLimitReads, rateLimitPings, rateLimitOperator,
+            rateLimitWindowSeconds,
             sessionRegistration,
         ] + operation + Settings.declarations.map(EngineVariable.init)
 }

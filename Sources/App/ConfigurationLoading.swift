@@ -87,6 +87,7 @@ extension Configuration {
             devices: reading.value(of: Variables.rateLimitDevices),
             account: reading.value(of: Variables.rateLimitAccount),
             reads: reading.value(of: Variables.rateLimitReads),
+            pings: reading.value(of: Variables.rateLimitPings),
             operatorGuesses: reading.value(of: Variables.rateLimitOperator),
             windowSeconds: reading.value(of: Variables.rateLimitWindowSeconds))
         sessionRegistration = reading.value(of: Variables.sessionRegistration)

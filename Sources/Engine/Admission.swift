@@ -62,6 +62,8 @@ package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     case account
     /// Requests that read the database and change nothing.
     case reads
+    /// Background pings: counted, nothing stored.
+    case pings
     /// Wrong tokens on the operator's routes, with the client's address in place of the driver.
     case operatorGuesses = "operator"
     /// Refused events, and bytes in excess of events (API/RefusalLimit.swift).
@@ -143,7 +145,7 @@ package struct Quota: Hashable, Sendable {
 }
 
 /// `RATE_LIMIT_SESSION_EVENTS`, `RATE_LIMIT_PRESESSION_EVENTS`, `RATE_LIMIT_AUTH`, `RATE_LIMIT_REGISTRATIONS`,
-/// `RATE_LIMIT_DEVICES`, `RATE_LIMIT_ACCOUNT`, `RATE_LIMIT_READS`, `RATE_LIMIT_OPERATOR`,
+/// `RATE_LIMIT_DEVICES`, `RATE_LIMIT_ACCOUNT`, `RATE_LIMIT_READS`, `RATE_LIMIT_PINGS`, `RATE_LIMIT_OPERATOR`,
 /// `RATE_LIMIT_WINDOW_SECONDS`; a limit of 0 is off.
 package struct RateLimits: Hashable, Sendable {
     /// Maximum charges of a window beyond its limit: bounds its memory and the time until it has room again.
@@ -156,12 +158,14 @@ package struct RateLimits: Hashable, Sendable {
     package var devices: Int
     package var account: Int
     package var reads: Int
+    package var pings: Int
     package var operatorGuesses: Int
     package var windowSeconds: Int
 
     package init(
         sessionEvents: Int = 60, preSessionEvents: Int = 30, auth: Int = 30, registrations: Int = 20,
-        devices: Int = 10, account: Int = 20, reads: Int = 600, operatorGuesses: Int = 10, windowSeconds: Int = 60
+        devices: Int = 10, account: Int = 20, reads: Int = 600, pings: Int = 60, operatorGuesses: Int = 10,
+        windowSeconds: Int = 60
     ) {
         self.sessionEvents = sessionEvents
         self.preSessionEvents = preSessionEvents
@@ -170,6 +174,7 @@ package struct RateLimits: Hashable, Sendable {
         self.devices = devices
         self.account = account
         self.reads = reads
+        self.pings = pings
         self.operatorGuesses = operatorGuesses
         self.windowSeconds = windowSeconds
     }
@@ -183,6 +188,7 @@ package struct RateLimits: Hashable, Sendable {
         case .devices: devices
         case .account: account
         case .reads: reads
+        case .pings: pings
         case .operatorGuesses: operatorGuesses
         // Ten times the session events, so that a queue of 500 events sent at once fits; off when they are off.
         case .refusals: sessionEvents > 0 ? max(600, 10 * sessionEvents) : 0

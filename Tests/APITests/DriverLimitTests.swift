@@ -22,7 +22,7 @@ import Testing
         return RateLimits(
             sessionEvents: limit(.sessionEvents), preSessionEvents: limit(.preSessionEvents), auth: 0,
             registrations: limit(.registrations), devices: limit(.devices), account: limit(.account),
-            reads: limit(.reads))
+            reads: limit(.reads), pings: limit(.pings))
     }
 
     @Test(arguments: surface.filter { !reading.contains($0.endpoint.route.method) })
@@ -67,7 +67,7 @@ import Testing
     }
 
     @Test func theWindowsOfADriverAreCountedApart() async {
-        let api = ScriptedAPI(limits: RateLimits(auth: 0, registrations: 1, devices: 1, account: 1, reads: 1))
+        let api = ScriptedAPI(limits: RateLimits(auth: 0, registrations: 1, devices: 1, account: 1, reads: 1, pings: 1))
         func status(_ method: String, _ path: String, _ body: String = "") async -> Int {
             await api.send(method, path, body, type: body.isEmpty ? nil : "application/json").status.code
         }
@@ -79,6 +79,8 @@ import Testing
         #expect(await status("POST", "/auth/logout") == 429)
         #expect(await status("GET", "/auth/me") == 200)
         #expect(await status("GET", "/native/sessions") == 429)
+        #expect(await status("POST", "/native/background-ping") == 204)
+        #expect(await status("POST", "/v1/charging-sessions/background-ping") == 429)
         #expect(await status("GET", "/native/config") == 200)
     }
 

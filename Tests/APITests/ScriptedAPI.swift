@@ -136,7 +136,7 @@ final class Guessed: Sendable {
 extension RateLimits {
     static let off = RateLimits(
         sessionEvents: 0, preSessionEvents: 0, auth: 0, registrations: 0, devices: 0, account: 0, reads: 0,
-        operatorGuesses: 0)
+        pings: 0, operatorGuesses: 0)
 }
 
 extension Response {

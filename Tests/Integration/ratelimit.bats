@@ -292,8 +292,8 @@ expect_remaining() {
 }
 
 @test "a driver's other requests have windows of their own: 429 in time, and nothing is stored" {
-    limited_server RATE_LIMIT_REGISTRATIONS=2 RATE_LIMIT_DEVICES=1 RATE_LIMIT_READS=3
-    local session attempt
+    limited_server RATE_LIMIT_REGISTRATIONS=2 RATE_LIMIT_DEVICES=1 RATE_LIMIT_READS=3 RATE_LIMIT_PINGS=2
+    local session attempt path
     session=$(driver s)
     for attempt in 1 2 3 4 5; do
         post /native/sessions "{\"session_id\":\"$session-$attempt\"}"
@@ -304,6 +304,12 @@ expect_remaining() {
     [[ $(sql "SELECT count(*) FROM session WHERE session_id LIKE '$session-%'") == 2 ]] || fail "Registered all the same."
     for attempt in 1 2 3 4; do get /native/sessions; done
     expect_rate_limited
+    # Pings go on beside reads, at the three paths together.
+    for path in /native/background-ping /v1/native/background-ping /v1/charging-sessions/background-ping; do
+        post "$path" '{}'
+        if [[ $path == /v1/charging-sessions/* ]]; then expect_rate_limited; else expect_status 204; fi
+        expect_field RateLimit-Policy '"pings";q=2;w=600'
+    done
     # Each driver has its own; events go on; configuration is read without a limit.
     pre_session k1
     expect_status 200
