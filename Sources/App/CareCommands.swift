@@ -108,7 +108,7 @@ struct RestoreCommand: AsyncParsableCommand {
     }
 
     private static func text(_ contents: DatabaseContents) -> String {
-        "\(contents.events) events, \(contents.drivers) drivers"
+        "\(contents.events) event\(contents.events == 1 ? "" : "s"), \(DriverCount.text(contents.drivers))"
             + (contents.lastReceivedAt.map { ", last event received \(RFC3339.text(of: $0))" } ?? "")
     }
 }
@@ -137,7 +137,7 @@ struct CheckCommand: AsyncParsableCommand {
             defer { check.close() }
             return try check.run(progress)
         }
-        print("\(path): \(report.events) events of \(report.drivers) drivers folded")
+        print("\(path): \(report.events) events of \(DriverCount.text(report.drivers)) folded")
         guard !report.problems.isEmpty else { return print("no divergence") }
         for problem in report.problems { print(problem) }
         throw ExitCode.failure

@@ -31,6 +31,9 @@ struct ConfigShowCommand: AsyncParsableCommand {
         let body: [UInt8]
         do {
             body = try await RunningServer(configuration).get("/ops/config")
+        } catch let exit as ExitCode {
+            // The reason is told already.
+            throw exit
         } catch {
             writeToStandardError("\(error)\n")
             throw ExitCode.failure

@@ -55,6 +55,9 @@ struct DriverFindCommand: AsyncParsableCommand {
         guard [phone, email, id].count(where: { $0 != nil }) == 1 else {
             throw ValidationError("Give one of --phone, --email and --id.")
         }
+        guard email?.isEmpty != true, id?.isEmpty != true else {
+            throw ValidationError("There is nothing to look for.")
+        }
         if let phone, PhoneNumber(phone) == nil {
             throw ValidationError("--phone must be a number with its country code: + and 8 to 15 digits.")
         }

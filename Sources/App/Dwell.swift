@@ -12,10 +12,10 @@ struct Dwell: AsyncParsableCommand {
             environment does not set are taken from the file that ENV_FILE names (.env).
 
             EXAMPLES
-              dwell serve                              serve on 127.0.0.1:8080
-              HTTP_PORT=9000 dwell serve               on another port
-              dwell check-config                       see every setting, its source and its range
-              dwell token --driver jonas               an access token to try it with
+              dwell serve                    serve on 127.0.0.1:8080
+              HTTP_PORT=9000 dwell serve     on another port
+              dwell check-config             every setting, its source and range
+              dwell token --driver jonas     an access token to try it with
 
             EXIT STATUS
               0 done (also: help was shown), 1 failed or not well, 64 wrong usage, 78 wrong settings

@@ -11,7 +11,7 @@ struct DriverErasuresCommand: AsyncParsableCommand {
         commandName: "erasures",
         abstract: "List deletions, for repeating them after a restore.",
         discussion: """
-            One line each: the time, the digest of the driver's id under the signing key, and the receipt. It names \
+            The first line says how many follow, so that a list that was cut is refused later. Then one line each: the time, the digest of the driver's id under the signing key, and the receipt. It names \
             nobody to a reader without the key, so it may be kept longer than any backup. Keep one elsewhere, newer \
             than your backups: when the disk is lost, it is all that knows who was deleted since.
 
@@ -35,7 +35,8 @@ struct DriverErasuresCommand: AsyncParsableCommand {
         let path = try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides)).required()
             .databasePath
         let first = since.flatMap(RFC3339.moment(from:))
-        for erasure in try erasures(path) where first.map({ erasure.at >= $0 }) ?? true { print(erasure.line) }
+        let listed = try erasures(path).filter { erasure in first.map { erasure.at >= $0 } ?? true }
+        print(([ErasureRecords.heading(count: listed.count)] + listed.map(\.line)).joined(separator: "\n"))
     }
 }
 
@@ -80,7 +81,7 @@ struct DriverRepeatErasuresCommand: AsyncParsableCommand {
             }
             print(
                 """
-                \(recorded.count) deletions in \(from): \(DriverCount.text(missing.drivers.count)) deleted again, \
+                \(recorded.count) deletion\(recorded.count == 1 ? "" : "s") in \(from): \(DriverCount.text(missing.drivers.count)) deleted again, \
                 \(missing.withoutDriver.count) only recorded, because nothing is stored of them
                 """)
         }

@@ -28,20 +28,22 @@ struct MigrateCommand: AsyncParsableCommand {
             if !status { await (try Wiring.openStore(path)).close() }
             print(Self.table(try DatabaseOpening.status(path: path)))
         } catch {
-            writeToStandardError("\(path): \(error)\n")
+            writeToStandardError("\(UnusableDatabase(path: path, error))\n")
             throw ExitCode.failure
         }
     }
 
     /// One line per migration: number, name, and when it was applied.
     static func table(_ migrations: [MigrationStatus]) -> String {
-        migrations.map { migration in
+        let width = migrations.map(\.name.count).max() ?? 0
+        return migrations.map { migration in
             let number = String(migration.number)
             let when = migration.appliedAtMilliseconds.map {
                 "applied \(RFC3339.text(of: Moment(millisecondsSinceEpoch: $0)))"
             }
             return String(repeating: "0", count: max(0, 4 - number.count)) + number
-                + " \(migration.name)  \(when ?? "not applied")"
+                + " \(migration.name)" + String(repeating: " ", count: width - migration.name.count)
+                + "  \(when ?? "not applied")"
         }.joined(separator: "\n")
     }
 }

@@ -46,13 +46,9 @@ struct RefoldCommand: AsyncParsableCommand {
         let path = try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides)).required()
             .databasePath
         do {
-            // Opening a missing file would create it.
-            guard FileManager.default.fileExists(atPath: path) else {
-                throw UnusableDatabase(path: path, reason: "not found")
-            }
-            // A server of the version before may run on it, and would find its columns gone.
-            if dryRun { try DatabaseOpening.requireCurrent(path: path) }
-            let store = try Wiring.openStore(path)
+            // A server of the previous version may run on it, and would find its columns gone.
+            if dryRun, FileManager.default.fileExists(atPath: path) { try DatabaseOpening.requireCurrent(path: path) }
+            let store = try Wiring.openStore(existing: path)
             let (counts, failures) = try await refold(store)
             await store.close()
             for line in Self.lines(of: counts, isDryRun: dryRun) { print(line) }

@@ -19,14 +19,14 @@ struct RunningServer: Sendable {
     let address: SocketAddress
     private let token: Secret<String>
 
-    /// Needs the same settings as the server.
+    /// Needs the same settings as the server. Never creates a signing key: if there is none, no server has started here.
     init(_ configuration: Configuration) async throws {
         address = HealthQuestion(http: configuration.http).address
         if let token = configuration.operatorToken {
             self.token = token
         } else {
             let issuer = await AccessTokenIssuer(
-                key: try configuration.tokens.signingKey(), scope: configuration.tokens.scope)
+                key: try configuration.tokens.requiredKey(), scope: configuration.tokens.scope)
             token = Secret(
                 try await issuer.mint(
                     driver: DriverID("operator"), role: "ops", ttlSeconds: Self.tokenSeconds,

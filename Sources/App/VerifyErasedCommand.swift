@@ -76,7 +76,7 @@ struct VerifyErasedCommand: AsyncParsableCommand {
             let scan = ErasureScan(path: path)
             found = try await ofReceipt(scan) + ofIdentifiers(scan) + inRedis(configuration.redis)
         } catch {
-            writeToStandardError("\(path): \(error)\n")
+            writeToStandardError("\(path): \(DatabaseOpening.reason(error))\n")
             throw ExitCode.failure
         }
         guard found.isEmpty else {

@@ -214,8 +214,16 @@ struct Wiring {
             return try SQLiteEventStore(
                 path: path, nowMilliseconds: now, digests: digests, metrics: metrics)
         } catch {
-            throw UnusableDatabase(path: path, reason: "\(error)")
+            throw UnusableDatabase(path: path, error)
         }
+    }
+
+    /// Opens an existing database; a missing one is an error.
+    static func openStore(existing path: String) throws -> SQLiteEventStore {
+        guard FileManager.default.fileExists(atPath: path) else {
+            throw UnusableDatabase(path: path, reason: "file not found")
+        }
+        return try openStore(path)
     }
 }
 
@@ -223,6 +231,15 @@ struct Wiring {
 struct UnusableDatabase: Error, CustomStringConvertible {
     var path: String
     var reason: String
+
+    init(path: String, reason: String) {
+        (self.path, self.reason) = (path, reason)
+    }
+
+    /// `error` as it is, when it names the database already.
+    init(path: String, _ error: any Error) {
+        self = error as? Self ?? Self(path: path, reason: DatabaseOpening.reason(error))
+    }
 
     var description: String { "the database \(path): \(reason)" }
 }

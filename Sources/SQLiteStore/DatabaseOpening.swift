@@ -16,6 +16,9 @@ package struct DurabilityNotGranted: Error, Hashable, Sendable, CustomStringConv
 }
 
 package enum DatabaseOpening {
+    /// Why a database could not be opened, in SQLite's words but without its statement.
+    package static func reason(_ error: any Error) -> String { RecordsUnreadable(error).description }
+
     /// One process owns the file, so locks should be free; a backup or a shell may hold one for a moment.
     static let busyTimeoutSeconds = 5.0
     /// `lookUp` is the only read while events come in.

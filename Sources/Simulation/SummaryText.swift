@@ -15,8 +15,12 @@ extension Summary {
             ("seed", "\(seed)"),
             ("divergences", "0"),
         ]
-        if limited > 0 { lines.insert(("put off", "\(limited) requests by the rate limiter"), at: 3) }
-        if repeatedRequests > 0 { lines.insert(("sent again", "\(repeatedRequests) requests"), at: 3) }
+        if limited > 0 {
+            lines.insert(("put off", "\(limited) request\(limited == 1 ? "" : "s") by the rate limiter"), at: 3)
+        }
+        if repeatedRequests > 0 {
+            lines.insert(("sent again", "\(repeatedRequests) request\(repeatedRequests == 1 ? "" : "s")"), at: 3)
+        }
         return lines.map { name, value in
             name + String(repeating: " ", count: max(1, 13 - name.count)) + value
         }.joined(separator: "\n")

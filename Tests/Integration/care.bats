@@ -74,7 +74,7 @@ PYTHON
     stop_server
     # It lacks what was stored after it, and says so.
     run ! dwell restore "$BATS_TEST_TMPDIR/backup.sqlite3" </dev/null
-    [[ $output == *"backup  "*" events, 1 drivers, last event received"* && $output == *"fewer than the database"*"--yes"* ]]
+    [[ $output == *"backup  "*" events, 1 driver, last event received"* && $output == *"fewer than the database"*"--yes"* ]]
     ! ls "$server_folder"/dwell.sqlite3.before-restore-* 2>/dev/null
     dwell restore --yes "$BATS_TEST_TMPDIR/backup.sqlite3"
     ls "$server_folder"/dwell.sqlite3.before-restore-*

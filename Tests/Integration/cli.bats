@@ -298,6 +298,52 @@ PYTHON
     ends_with 64 dwell no-such-command
 }
 
+@test "commands outside the server's folder make nothing there" {
+    prepare_server JWT_SECRET=
+    local folder=$BATS_TEST_TMPDIR/elsewhere command
+    mkdir "$folder"
+    while read -r command; do
+        # shellcheck disable=SC2086
+        (cd "$folder" && env -i "${clean_environment[@]}" "$DWELL" $command --database "$folder/var/db" </dev/null) \
+            >"$BATS_TEST_TMPDIR/out" 2>&1 && fail "dwell $command: $(cat "$BATS_TEST_TMPDIR/out")"
+        [[ -z $(ls -A "$folder") ]] || fail "dwell $command made $(find "$folder" | tr '\n' ' ')"
+        grep -q 'file not found\|no signing key' "$BATS_TEST_TMPDIR/out" || fail "dwell $command: $(cat "$BATS_TEST_TMPDIR/out")"
+    done <<'COMMANDS'
+config show
+config history
+token --driver a
+simulate --drivers 1
+simulate --clean
+explain --session s
+audit --driver d
+backup copy
+check
+refold
+refold --dry-run
+migrate --status
+restore copy
+driver find --id d
+driver sign-out --id d
+driver erase --id d --yes
+driver erasures
+driver repeat-erasures --from copy
+verify-erased --driver d-12345
+COMMANDS
+}
+
+@test "what is no database is told in one sentence, without SQL" {
+    prepare_server
+    echo 'no database, but longer than the header of one would be, which is a hundred bytes and a few more' >"$BATS_TEST_TMPDIR/text"
+    local command
+    for command in 'migrate' 'migrate --status' 'check' 'refold' 'config history' 'explain --session s'; do
+        # shellcheck disable=SC2086
+        ends_with 1 dwell $command --database "$BATS_TEST_TMPDIR/text"
+        [[ $err == *"$BATS_TEST_TMPDIR/text: file is not a database" && $err != *PRAGMA* ]] || fail "dwell $command: $err"
+    done
+    ends_with 1 dwell backup "$BATS_TEST_TMPDIR/nowhere/copy" --database "$BATS_TEST_TMPDIR/text"
+    [[ $err == *"the folder $BATS_TEST_TMPDIR/nowhere does not exist"* ]] || fail "$err"
+}
+
 @test "healthcheck: 0 while the server answers, 1 when it does not" {
     start_server
     ends_with 0 dwell healthcheck

@@ -91,9 +91,9 @@ def _(lab):
         time.sleep(0.01)
     erasures = lab.folder / "erasures.txt"
     erasures.write_text(expect(lab.dwell("driver", "erasures"), 0).stdout)
-    lines = erasures.read_text().splitlines()
-    assert len(lines) == 2 and "drv_" not in erasures.read_text(), lines
-    assert expect(lab.dwell("driver", "erasures", "--since", "2099-01-01T00:00:00Z"), 0).stdout == ""
+    heading, *lines = erasures.read_text().splitlines()
+    assert heading == "# deletions: 2" and len(lines) == 2 and "drv_" not in erasures.read_text(), lines
+    assert expect(lab.dwell("driver", "erasures", "--since", "2099-01-01T00:00:00Z"), 0).stdout == "# deletions: 0\n"
 
     lab.server.stop()
     run = expect(lab.dwell("restore", "--yes", backup), 0, "2 drivers deleted after the backup was taken")
@@ -106,6 +106,12 @@ def _(lab):
     expect(lab.dwell("driver", "repeat-erasures", "--from", str(erasures), "--yes"), 0, "1 driver deleted again")
     expect(lab.dwell("driver", "repeat-erasures", "--from", old, "--yes"), 0, "1 driver deleted again")
     expect(lab.dwell("driver", "repeat-erasures", "--from", old, "--yes"), 0, "0 drivers deleted again")
+    erasures.write_text("# deletions: 2\n" + lines[0] + "\n")
+    expect(lab.dwell("driver", "repeat-erasures", "--from", str(erasures), "--yes"), 1, "it was cut: it has 1 of 2")
+    erasures.write_text("")
+    expect(lab.dwell("driver", "repeat-erasures", "--from", str(erasures), "--yes"), 1, "it is empty")
+    erasures.write_text("# deletions: 0\n")
+    expect(lab.dwell("driver", "repeat-erasures", "--from", str(erasures), "--yes"), 0, "0 drivers deleted again")
     erasures.write_text("nonsense\n")
     expect(lab.dwell("driver", "repeat-erasures", "--from", str(erasures), "--yes"), 1, "line 1 is not one")
     lab.server.start()

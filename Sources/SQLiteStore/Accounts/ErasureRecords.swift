@@ -67,12 +67,32 @@ package enum ErasureRecords {
         guard data.count <= listBytesMax, let text = String(bytes: data, encoding: .utf8) else {
             throw RecordsUnreadable("neither a database nor a list of deletions")
         }
-        return try text.split(whereSeparator: \.isNewline).enumerated().map { index, line in
-            guard let erasure = RecordedErasure(line: line) else {
+        // An empty list has its heading: a file without a line is one that could not be written.
+        guard !text.isEmpty else { throw RecordsUnreadable("it is empty, not even a list without deletions") }
+        var announced = 0
+        var erasures: [RecordedErasure] = []
+        for (index, line) in text.split(whereSeparator: \.isNewline).enumerated() {
+            if let count = count(inHeading: line) {
+                announced += count
+            } else if let erasure = RecordedErasure(line: line) {
+                erasures.append(erasure)
+            } else {
                 throw RecordsUnreadable("line \(index + 1) is not one of a list that dwell driver erasures printed")
             }
-            return erasure
         }
+        // More are good: lists of older versions, which have no heading, may be joined with newer ones.
+        guard erasures.count >= announced else {
+            throw RecordsUnreadable("it was cut: it has \(erasures.count) of \(announced) deletions")
+        }
+        return erasures
+    }
+
+    /// The first line of a list.
+    package static func heading(count: Int) -> String { "# deletions: \(count)" }
+
+    private static func count(inHeading line: some StringProtocol) -> Int? {
+        let words = line.split(separator: " ")
+        return words.count == 3 && words[0] == "#" && words[1] == "deletions:" ? Int(words[2]) : nil
     }
 
     static func all(_ db: Database) throws -> [RecordedErasure] {

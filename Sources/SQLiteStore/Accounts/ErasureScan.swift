@@ -121,9 +121,7 @@ package struct ErasureScan {
     // MARK: Tables
 
     private func read<Value>(_ value: (Database) throws -> Value) throws -> Value {
-        var configuration = Configuration()
-        configuration.readonly = true
-        let queue = try DatabaseQueue(path: path, configuration: configuration)
+        let queue = try RecordsFile.connect(path)
         defer { try? queue.close() }
         return try queue.read(value)
     }

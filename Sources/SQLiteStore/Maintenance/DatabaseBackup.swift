@@ -10,7 +10,7 @@ package enum DatabaseBackup {
         of path: String, to file: String, replacing: Bool, _ progress: (MaintenanceProgress) -> Void
     ) throws(MaintenanceRefusal) {
         do {
-            guard DatabaseCopy.exists(path) else { throw MaintenanceRefusal("\(path) does not exist") }
+            guard DatabaseCopy.exists(path) else { throw MaintenanceRefusal("\(path): file not found") }
             guard !sameFile(path, file) else { throw MaintenanceRefusal("\(file) is the database itself") }
             if DatabaseCopy.exists(file), !replacing {
                 throw MaintenanceRefusal("\(file) already exists; --force replaces it")
@@ -43,7 +43,7 @@ package enum DatabaseBackup {
         _ file: String, to path: String, stamp: String, _ progress: (MaintenanceProgress) -> Void
     ) throws(MaintenanceRefusal) -> String? {
         do {
-            guard DatabaseCopy.exists(file) else { throw MaintenanceRefusal("\(file) does not exist") }
+            guard DatabaseCopy.exists(file) else { throw MaintenanceRefusal("\(file): file not found") }
             guard !sameFile(path, file) else { throw MaintenanceRefusal("\(file) is the database itself") }
             let new = path + ".restoring"
             DatabaseCopy.remove(new)
@@ -107,8 +107,11 @@ package enum DatabaseBackup {
 
     /// Creates an empty file, readable by its owner only from the start.
     private static func create(_ path: String) throws {
-        guard FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o600])
-        else { throw MaintenanceRefusal("\(path) cannot be written") }
+        guard FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o600]) else {
+            let folder = DatabaseCopy.folder(of: path)
+            let reason = DatabaseCopy.exists(folder) ? "" : ": the folder \(folder) does not exist"
+            throw MaintenanceRefusal("\(path) cannot be written\(reason)")
+        }
         try DatabaseCopy.secure(path)
     }
 

@@ -22,7 +22,7 @@ package struct DatabaseCheck: Sendable {
 
     package init(path: String) throws(MaintenanceRefusal) {
         do {
-            guard DatabaseCopy.exists(path) else { throw MaintenanceRefusal("\(path) does not exist") }
+            guard DatabaseCopy.exists(path) else { throw MaintenanceRefusal("\(path): file not found") }
             var configuration = Configuration()
             configuration.readonly = true
             configuration.label = "dwell.check"

@@ -67,7 +67,7 @@ extension DatabaseBackup {
     /// - Throws: when `file` is not a backup of Dwell, or the database is open elsewhere.
     package static func planRestore(of file: String, to path: String) throws(MaintenanceRefusal) -> RestorePlan {
         do {
-            guard DatabaseCopy.exists(file) else { throw MaintenanceRefusal("\(file) does not exist") }
+            guard DatabaseCopy.exists(file) else { throw MaintenanceRefusal("\(file): file not found") }
             guard !sameFile(path, file) else { throw MaintenanceRefusal("\(file) is the database itself") }
             let backup = try DatabaseContents(path: file)
             var plan = RestorePlan(backup: backup, current: try current(path))
