@@ -39,11 +39,16 @@ enum OperatorAnswers {
         return writer.bytes
     }
 
-    static func settings(_ versions: [SettingsVersionUse], inForce: VersionedSettings, since: Moment?) -> [UInt8] {
-        var writer = JSONWriter(reservingBytes: 512 * (versions.count + 1))
+    static func settings(
+        _ versions: [SettingsVersionUse], _ history: SettingsHistory, inForce: VersionedSettings
+    ) -> [UInt8] {
+        var writer = JSONWriter(reservingBytes: 512 * (versions.count + history.changes.count + 1))
         writer.beginObject()
         writer.member("settings_version", inForce.version)
-        if let since { writer.member("in_force_since", RFC3339.text(of: since)) }
+        if let change = history.changes.first(where: { $0.version == inForce.version }) {
+            writer.member("in_force_since", RFC3339.text(of: change.at))
+            writer.note(change.note)
+        }
         writer.name("settings")
         writer.raw(String(decoding: inForce.settings.wireJSON, as: UTF8.self))
         writer.name("versions")
@@ -57,12 +62,52 @@ enum OperatorAnswers {
             writer.endObject()
         }
         writer.endArray()
+        writer.changes(history.changes)
+        writer.reloads(history.reloads)
         writer.endObject()
         return writer.bytes
     }
 }
 
 extension JSONWriter {
+    fileprivate mutating func note(_ note: SettingsChangeNote) {
+        if let changedBy = note.changedBy { member("changed_by", changedBy) }
+        if let reason = note.reason { member("reason", reason) }
+    }
+
+    fileprivate mutating func changes(_ changes: [SettingsChange]) {
+        name("changes")
+        beginArray()
+        for change in changes {
+            beginObject()
+            member("at", RFC3339.text(of: change.at))
+            member("settings_version", change.version)
+            note(change.note)
+            name("settings")
+            raw(change.settings)
+            endObject()
+        }
+        endArray()
+    }
+
+    fileprivate mutating func reloads(_ reloads: [SettingsReloadOf]) {
+        name("reloads")
+        beginArray()
+        for entry in reloads {
+            beginObject()
+            member("at", RFC3339.text(of: entry.reload.at))
+            member("instance", entry.instance)
+            name("is_good")
+            bool(entry.reload.isGood)
+            name("details")
+            beginArray()
+            for detail in entry.reload.details { string(detail) }
+            endArray()
+            endObject()
+        }
+        endArray()
+    }
+
     fileprivate mutating func member(_ name: String, _ number: some BinaryInteger) {
         self.name(name)
         integer(number)

@@ -124,11 +124,11 @@ struct OperatorHandlers: Sendable {
     var versions: OpenHandler {
         { request throws(ProblemAnswer) in
             let current = settings.read()
-            let (versions, since) = try await logger.reading(for: request) { () async throws(StoreFailure) in
+            let (versions, history) = try await logger.reading(for: request) { () async throws(StoreFailure) in
                 let versions = try await operation.reader.settingsVersions(limit: Self.versionsMax)
-                return (versions, try await operation.reader.inForceSince(current.version))
+                return (versions, try await operation.reader.settingsHistory(limit: Self.versionsMax))
             }
-            return .unkept(OperatorAnswers.settings(versions, inForce: current, since: since))
+            return .unkept(OperatorAnswers.settings(versions, history, inForce: current))
         }
     }
 

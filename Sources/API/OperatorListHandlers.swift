@@ -88,6 +88,7 @@ struct OperatorListHandlers: Sendable {
             filter.reason = query.word("reason")
             filter.state = query.word("state")
             filter.since = query.moment("from")
+            filter.until = query.moment("to")
             let (cursor, limit) = (query.cursor(), query.limit())
             try query.finish()
             let page = try await logger.reading(for: request) { [filter] () async throws(StoreFailure) in

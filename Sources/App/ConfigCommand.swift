@@ -1,6 +1,7 @@
 // `dwell config history`: which settings took effect when, and what changed.
 
 import ArgumentParser
+import Engine
 import Foundation
 import JourneyModel
 import SQLiteStore
@@ -18,7 +19,8 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
         abstract: "Show the history of settings.",
         discussion: """
             One entry for each start or SIGHUP that changed settings, newest first; and one for each SIGHUP that \
-            failed, met settings that need a restart, or unknown names. The version is the ETag of GET /native/config \
+            failed, met settings that need a restart, or unknown names. Who changed them and why is what \
+            SETTINGS_CHANGED_BY and SETTINGS_CHANGE_REASON said at that moment. The version is the ETag of GET /native/config \
             and stands with every event stored under it. Reads \
             the database file and nothing else, so it works beside a running server and without one.
 
@@ -51,13 +53,13 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
         }
         print(
             json
-                ? SettingsHistory.json(changes, reloads, limit: limit)
-                : SettingsHistory.text(changes, reloads, limit: limit))
+                ? SettingsHistoryText.json(changes, reloads, limit: limit)
+                : SettingsHistoryText.text(changes, reloads, limit: limit))
     }
 }
 
 /// The history as text or JSON. Pure.
-enum SettingsHistory {
+enum SettingsHistoryText {
     static func text(_ changes: [SettingsChange], _ reloads: [SettingsReloadOf], limit: Int) -> String {
         guard !changes.isEmpty || !reloads.isEmpty else {
             return "No settings history: no server has run on this database since recording began."
@@ -76,10 +78,16 @@ enum SettingsHistory {
             let change = changes[index]
             let differences = index + 1 < changes.count ? differences(from: changes[index + 1], to: change) : nil
             let what = differences.map { $0.isEmpty ? "the same values" : $0.joined(separator: ", ") }
-            return (
-                change.at, "\(RFC3339.text(of: change.at))  \(change.version)  \(what ?? "first known version")"
-            )
+            let parts = [RFC3339.text(of: change.at), change.version, what ?? "first known version"]
+            return (change.at, (parts + [text(change.note)].compactMap(\.self)).joined(separator: "  "))
         }
+    }
+
+    /// `by Ann: why`; nil when nobody said.
+    private static func text(_ note: SettingsChangeNote) -> String? {
+        let changedBy = note.changedBy.map { "by \($0)" }
+        let parts = [changedBy, note.reason].compactMap(\.self)
+        return parts.isEmpty ? nil : parts.joined(separator: ": ")
     }
 
     static func json(_ changes: [SettingsChange], _ reloads: [SettingsReloadOf], limit: Int) -> String {
@@ -93,6 +101,14 @@ enum SettingsHistory {
             writer.string(RFC3339.text(of: change.at))
             writer.name("settings_version")
             writer.string(change.version)
+            if let changedBy = change.note.changedBy {
+                writer.name("changed_by")
+                writer.string(changedBy)
+            }
+            if let reason = change.note.reason {
+                writer.name("reason")
+                writer.string(reason)
+            }
             writer.name("settings")
             writer.raw(change.settings)
             writer.endObject()

@@ -297,7 +297,7 @@ enum Variables {
             rateLimitDevices, rateLimitAccount, rateLimitReads, rateLimitPings, rateLimitOperator,
             rateLimitWindowSeconds,
             sessionRegistration,
-        ] + operation + Settings.declarations.map(EngineVariable.init)
+        ] + operation + [settingsChangedBy, settingsChangeReason] + Settings.declarations.map(EngineVariable.init)
 }
 
 /// The raw values are those of `APP_ENV`.

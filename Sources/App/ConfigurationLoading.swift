@@ -95,6 +95,9 @@ extension Configuration {
         analytics = AnalyticsConfiguration(&reading)
         operation = Operation(&reading)
         settings = reading.engineSettings()
+        settingsNote = SettingsChangeNote(
+            changedBy: reading.value(of: Variables.settingsChangedBy),
+            reason: reading.value(of: Variables.settingsChangeReason))
     }
 
     /// The file that ENV_FILE names. The default one may be missing; an explicitly named one may not.

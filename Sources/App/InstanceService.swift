@@ -99,7 +99,9 @@ struct InstanceService: Sendable {
         var different: [String: [String]] = [:]
         for (instance, names) in differences(instances) { different[instance.name] = names }
         return instances.map { instance in
-            InstanceState(
+            // Its row may be older than its last reload.
+            let instance = instance.name == name ? own : instance
+            return InstanceState(
                 instance: instance, isAlive: instance.isAlive(at: now), isThisOne: instance.name == name,
                 differences: different[instance.name] ?? [])
         }
@@ -127,7 +129,8 @@ struct InstanceService: Sendable {
         Variables.logFormat.name, Variables.logRefusalsPerClient.name, Variables.logRefusalsPerSecond.name,
         Variables.hosts.name, Variables.port.name, Variables.unixSocket.name, Variables.eventLoops.name,
         Variables.connectionsMax.name, Variables.connectionsPerAddressMax.name, Variables.databasePath.name,
-        Variables.metricsPort.name, Variables.metricsHost.name,
+        Variables.metricsPort.name, Variables.metricsHost.name, Variables.settingsChangedBy.name,
+        Variables.settingsChangeReason.name,
     ]
     private static let secretNames = Set(Variables.all.filter(\.isSecret).map(\.name))
     private static let signingKeyNames: Set<String> = [Variables.jwtSecret.name, Variables.jwtPrivateKeyFile.name]

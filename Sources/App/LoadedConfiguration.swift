@@ -97,6 +97,8 @@ struct Configuration: Sendable {
     var operation: Operation
     /// The response of GET /native/config.
     var settings: Settings
+    /// Who changed them last, and why.
+    var settingsNote: SettingsChangeNote
 }
 
 /// How access tokens are signed, and which claims they need.

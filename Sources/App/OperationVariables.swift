@@ -25,7 +25,22 @@ extension Variables {
         "POSTHOG_KEY", .operation, allowed: "1 to 256 printable ASCII characters",
         "The PostHog project's key.", parse: { isName($0) ? Secret($0) : nil })
 
+    static let settingsChangedBy = Variable<String?>.text(
+        "SETTINGS_CHANGED_BY", .operation, allowed: "1 to 128 bytes of text on one line",
+        "Who changed the NATIVE_ settings last: stored with the change, shown on /ops and by `dwell config history`."
+    ) { isLine($0, bytesMax: 128) }
+
+    static let settingsChangeReason = Variable<String?>.text(
+        "SETTINGS_CHANGE_REASON", .operation, allowed: "1 to 500 bytes of text on one line",
+        "Why they were changed. Rewrite both with every change: the note of an earlier change is not stored again."
+    ) { isLine($0, bytesMax: 500) }
+
     static let operation: [any Declaration] = watching + [operatorToken, analyticsHost, analyticsKey]
+
+    /// Whether a reload takes over its new value, without a restart.
+    static func isReloaded(_ declaration: any Declaration) -> Bool {
+        declaration is EngineVariable || [settingsChangedBy.name, settingsChangeReason.name].contains(declaration.name)
+    }
 }
 
 struct AnalyticsConfiguration: Sendable {

@@ -17,8 +17,8 @@ struct SettingsReload: Sendable {
     /// Whether there was an environment file at the start. If it is missing later, it is being replaced, and must
     /// not reset every setting to its default.
     let hadFile: Bool
-    /// Called with settings that took effect; must not block.
-    var record: @Sendable (VersionedSettings) -> Void = { _ in }
+    /// Called with settings that took effect and the note about them; must not block.
+    var record: @Sendable (VersionedSettings, SettingsChangeNote) -> Void = { _, _ in }
     /// Called with a reload that did not apply everything in the file; must not block.
     var recordIncomplete: @Sendable (SettingsReloadRecord) -> Void = { _ in }
 
@@ -43,13 +43,14 @@ struct SettingsReload: Sendable {
             logger.notice("settings reloaded; no changes", metadata: ["version": "\(after.version)"])
         } else {
             settings.replace(with: after)
-            record(after)
-            logger.notice(
-                "settings reloaded",
-                metadata: [
-                    "version": "\(after.version)", "previous_version": "\(before.version)",
-                    "changes": .array(Self.changes(from: before.settings, to: after.settings).map { "\($0)" }),
-                ])
+            record(after, configuration.settingsNote)
+            var metadata: Logger.Metadata = [
+                "version": "\(after.version)", "previous_version": "\(before.version)",
+                "changes": .array(Self.changes(from: before.settings, to: after.settings).map { "\($0)" }),
+            ]
+            if let changedBy = configuration.settingsNote.changedBy { metadata["changed_by"] = "\(changedBy)" }
+            if let reason = configuration.settingsNote.reason { metadata["reason"] = "\(reason)" }
+            logger.notice("settings reloaded", metadata: metadata)
         }
         tell(needsRestart: needsRestart, unknown: report.unknown)
     }
@@ -104,8 +105,16 @@ struct SettingsHistoryService: Sendable {
     let clock: @Sendable () -> Moment
     let logger: Logger
 
-    func record(_ settings: VersionedSettings) async {
-        await write { () async throws(StoreFailure) in try await store.record(settings, at: clock()) }
+    func record(_ settings: VersionedSettings, note: SettingsChangeNote) async {
+        await write { () async throws(StoreFailure) in
+            guard try await !store.record(settings, note: note, at: clock()) else { return }
+            logger.warning(
+                "settings note not recorded: an earlier change has the same note",
+                metadata: [
+                    "version": "\(settings.version)",
+                    "variables": "\(Variables.settingsChangedBy.name), \(Variables.settingsChangeReason.name)",
+                ])
+        }
     }
 
     func record(_ reload: SettingsReloadRecord) async {

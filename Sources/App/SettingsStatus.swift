@@ -44,7 +44,7 @@ final class SettingsStatus: Sendable {
             state.needsRestart = []
             for variable in report.variables {
                 let name = variable.declaration.name
-                guard !(variable.declaration is EngineVariable), let old = before[name] else {
+                guard !Variables.isReloaded(variable.declaration), let old = before[name] else {
                     inForce.append(variable)
                     continue
                 }

@@ -16,6 +16,12 @@ extension Variables {
         (1...256).contains(text.utf8.count) && text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
     }
 
+    /// Text that a person writes, without control characters.
+    static func isLine(_ text: String, bytesMax: Int) -> Bool {
+        (1...bytesMax).contains(text.utf8.count)
+            && !text.unicodeScalars.contains { $0.properties.generalCategory == .control }
+    }
+
     /// nil: not a list of hosts, or one of them includes another. `::` listens on both families, `0.0.0.0` on all
     /// of IPv4; binding the other one would then only fail with "address in use".
     static func hosts(in text: String) -> [String]? {

@@ -120,10 +120,16 @@ struct Wiring {
         }
         let history = SettingsHistoryService(
             store: store, instance: configuration.instanceName, clock: Self.now, logger: logger)
-        await history.record(settings.read())
+        await history.record(settings.read(), note: configuration.settingsNote)
         let reload = SettingsReload(
             input: input, settings: settings, status: settingsStatus, clock: Self.now, logger: logger, hadFile: hadFile,
-            record: { settings in Task { await history.record(settings) } },
+            record: { settings, note in
+                Task {
+                    await history.record(settings, note: note)
+                    // The other servers see the new version at once.
+                    await instance.look()
+                }
+            },
             recordIncomplete: { reload in Task { await history.record(reload) } })
         let outcome = DrainOutcome()
         let handling = SignalHandling(

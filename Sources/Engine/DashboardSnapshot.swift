@@ -19,8 +19,8 @@ package protocol OperatorReader: Sendable {
     /// The settings versions that events were stored under, newest first, at most `limit`.
     func settingsVersions(limit: Int) async throws(StoreFailure) -> [SettingsVersionUse]
 
-    /// When that version last took effect; nil: it is not in the history.
-    func inForceSince(_ version: String) async throws(StoreFailure) -> Moment?
+    /// At most `limit` changes of the settings and `limit` reloads.
+    func settingsHistory(limit: Int) async throws(StoreFailure) -> SettingsHistory
 
     /// One session of any driver with its first `limit` events; nil when it does not exist.
     func operatorTimeline(of sessionID: String, limit: Int) async throws(StoreFailure) -> OperatorTimeline?

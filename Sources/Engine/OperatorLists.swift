@@ -148,6 +148,8 @@ package struct EventFilter: Hashable, Sendable {
     package var state: JourneyState?
     /// Received then or later.
     package var since: Moment?
+    /// Received before that.
+    package var until: Moment?
 
     package init() {}
 }

@@ -42,5 +42,6 @@ package struct Migration: Sendable {
         Migration(12, "evidence", PackageResources._012_evidence_sql),
         Migration(13, "bounds", PackageResources._013_bounds_sql),
         Migration(14, "codes", PackageResources._014_codes_sql),
+        Migration(15, "settings_note", PackageResources._015_settings_note_sql),
     ]
 }

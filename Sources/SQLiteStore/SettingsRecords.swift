@@ -1,33 +1,14 @@
-// When which settings took effect, written by the server and read by `dwell config history` and the operator's
-// page.
+// The history of the settings, written by the server and read by `dwell config history` and the operator's page.
 
 package import Engine
 import GRDB
 package import JourneyModel
 
-package struct SettingsChange: Hashable, Sendable {
-    package var at: Moment
-    package var version: String
-    /// The body of `GET /native/config`.
-    package var settings: String
-}
-
-/// A reload that did not apply everything in the environment file.
-package struct SettingsReloadRecord: Hashable, Sendable {
+extension SettingsReloadRecord {
     /// Older ones are deleted.
     static let recordsMax = 1000
     /// Maximum number of characters of all details together.
     static let detailsMax = 4096
-
-    package var at: Moment
-    /// False: it changed nothing.
-    package var isGood: Bool
-    /// One sentence each.
-    package var details: [String]
-
-    package init(at: Moment, isGood: Bool, details: [String]) {
-        (self.at, self.isGood, self.details) = (at, isGood, details)
-    }
 }
 
 extension SQLiteEventStore {
@@ -46,41 +27,46 @@ extension SQLiteEventStore {
         }
     }
 
-    /// These settings are in force from then on; writes nothing when they already were.
-    package func record(_ settings: VersionedSettings, at now: Moment) async throws(StoreFailure) {
+    /// These settings are in force from `now` on; nothing is written when they were already.
+    ///
+    /// Returns false when the note was left out: an earlier change has the same one, so nobody wrote it for this change.
+    package func record(
+        _ settings: VersionedSettings, note: SettingsChangeNote = SettingsChangeNote(), at now: Moment
+    ) async throws(StoreFailure) -> Bool {
         try await change { db in
+            let newest = try String.fetchOne(db, sql: "SELECT version FROM settings_change ORDER BY id DESC LIMIT 1")
+            guard newest != settings.version else { return true }
+            let last = try Row.fetchOne(
+                db,
+                sql: """
+                    SELECT changed_by, reason FROM settings_change WHERE changed_by IS NOT NULL OR reason IS NOT NULL
+                    ORDER BY id DESC LIMIT 1
+                    """
+            ).map { SettingsChangeNote(changedBy: $0[0], reason: $0[1]) }
+            let isNew = note.isEmpty || note != last
             try db.execute(
                 sql: """
-                    INSERT INTO settings_change (at_ms, version, settings) SELECT ?1, ?2, ?3
-                    WHERE ?2 IS NOT (SELECT version FROM settings_change ORDER BY id DESC LIMIT 1)
+                    INSERT INTO settings_change (at_ms, version, settings, changed_by, reason) VALUES (?, ?, ?, ?, ?)
                     """,
                 arguments: [
                     now.millisecondsSinceEpoch, settings.version,
-                    String(decoding: settings.settings.wireJSON, as: UTF8.self),
+                    String(decoding: settings.settings.wireJSON, as: UTF8.self), isNew ? note.changedBy : nil,
+                    isNew ? note.reason : nil,
                 ])
+            return isNew
         }
     }
-}
 
-extension SQLiteEventStore {
-    package func inForceSince(_ version: String) async throws(StoreFailure) -> Moment? {
+    package func settingsHistory(limit: Int) async throws(StoreFailure) -> SettingsHistory {
         try await read { db in
-            try Int64.fetchOne(
-                db, sql: "SELECT at_ms FROM settings_change WHERE version = ? ORDER BY id DESC LIMIT 1",
-                arguments: [version]
-            ).map(Moment.init(millisecondsSinceEpoch:))
+            SettingsHistory(
+                changes: try SettingsRecords.changes(limit: limit, db),
+                reloads: try SettingsRecords.reloads(limit: limit, db))
         }
     }
 }
 
-/// The reload of one server.
-package struct SettingsReloadOf: Hashable, Sendable {
-    /// INSTANCE_NAME of the server.
-    package var instance: String
-    package var reload: SettingsReloadRecord
-}
-
-/// Reads a database file, with or without a running server.
+/// Reads a database file beside a running server or without one, also one that an older version made.
 package struct SettingsRecords: RecordsReader {
     package static let changesMax = 10_000
 
@@ -99,28 +85,38 @@ package struct SettingsRecords: RecordsReader {
         try RecordsFile.read(queue) { db in try Self.changes(limit: limit, db) }
     }
 
-    /// Newest first, each with INSTANCE_NAME. A database of an older version has none.
+    /// The newest first, each with INSTANCE_NAME.
     package func reloads(limit: Int) throws(RecordsUnreadable) -> [SettingsReloadOf] {
         try RecordsFile.read(queue) { db in
-            guard try db.tableExists("settings_reload") else { return [] }
-            return try Row.fetchAll(
-                db, sql: "SELECT at_ms, instance, is_good, details FROM settings_reload ORDER BY id DESC LIMIT ?",
-                arguments: [min(limit, Self.changesMax)]
-            ).map { row in
-                let details = (row[3] as String).split(separator: "\n").map(String.init)
-                let reload = SettingsReloadRecord(
-                    at: Moment(millisecondsSinceEpoch: row[0]), isGood: row[2], details: details)
-                return SettingsReloadOf(instance: row[1], reload: reload)
-            }
+            try db.tableExists("settings_reload") ? try Self.reloads(limit: limit, db) : []
         }
     }
 
     static func changes(limit: Int, _ db: Database) throws -> [SettingsChange] {
-        try Row.fetchAll(
-            db, sql: "SELECT at_ms, version, settings FROM settings_change ORDER BY id DESC LIMIT ?",
+        let hasNotes = try db.columns(in: "settings_change").contains { $0.name == "changed_by" }
+        return try Row.fetchAll(
+            db,
+            sql: """
+                SELECT at_ms, version, settings, \(hasNotes ? "changed_by, reason" : "NULL, NULL") FROM settings_change
+                ORDER BY id DESC LIMIT ?
+                """,
             arguments: [min(limit, changesMax)]
         ).map { row in
-            SettingsChange(at: Moment(millisecondsSinceEpoch: row[0]), version: row[1], settings: row[2])
+            SettingsChange(
+                at: Moment(millisecondsSinceEpoch: row[0]), version: row[1], settings: row[2],
+                note: SettingsChangeNote(changedBy: row[3], reason: row[4]))
+        }
+    }
+
+    fileprivate static func reloads(limit: Int, _ db: Database) throws -> [SettingsReloadOf] {
+        try Row.fetchAll(
+            db, sql: "SELECT at_ms, instance, is_good, details FROM settings_reload ORDER BY id DESC LIMIT ?",
+            arguments: [min(limit, changesMax)]
+        ).map { row in
+            let details = (row[3] as String).split(separator: "\n").map(String.init)
+            let reload = SettingsReloadRecord(
+                at: Moment(millisecondsSinceEpoch: row[0]), isGood: row[2], details: details)
+            return SettingsReloadOf(instance: row[1], reload: reload)
         }
     }
 }

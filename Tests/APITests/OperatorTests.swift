@@ -113,6 +113,19 @@ import Testing
                     + #"{"name":"JWT_SECRET","value":"set","source":"environment"}"#))
     }
 
+    @Test func `the settings say who changed them, when, and why`() async {
+        let text = await ask("/ops/settings", token: ScriptedAPI.operatorToken).text
+        let at = RFC3339.text(of: .sample)
+        let note = #""changed_by":"Ann","reason":"too many false starts","#
+        #expect(text.hasPrefix(#"{"settings_version":"v1","in_force_since":"\#(at)","# + note), "\(text)")
+        #expect(text.contains(#""changes":[{"at":"\#(at)","settings_version":"v1","# + note + #""settings":{"#))
+        #expect(text.contains(#"{"at":"\#(at)","settings_version":"v0","settings":{"#))
+        #expect(
+            text.contains(
+                #""reloads":[{"at":"\#(at)","instance":"one","is_good":false,"#
+                    + #""details":["HTTP_PORT=x is not allowed"]}]"#))
+    }
+
     @Test func aSessionThatIsNotThereIsNotFound() async {
         api.operators.forget()
         #expect(await ask("/ops/sessions/{session_id}", token: ScriptedAPI.operatorToken).status == .notFound)
@@ -223,7 +236,22 @@ final class ScriptedOperatorReader: OperatorReader, OperatorListReader, HistoryS
             driver: DriverID("d"), timeline: SessionTimeline(session: session, events: [], hasMore: false))
     }
 
-    func inForceSince(_ version: String) async throws(StoreFailure) -> Moment? { .sample }
+    func settingsHistory(limit: Int) async throws(StoreFailure) -> SettingsHistory {
+        let settings = VersionedSettings(settings: Settings(), version: "v1")
+        let wire = String(decoding: settings.settings.wireJSON, as: UTF8.self)
+        return SettingsHistory(
+            changes: [
+                SettingsChange(
+                    at: .sample, version: "v1", settings: wire,
+                    note: SettingsChangeNote(changedBy: "Ann", reason: "too many false starts")),
+                SettingsChange(at: .sample, version: "v0", settings: wire, note: SettingsChangeNote()),
+            ],
+            reloads: [
+                SettingsReloadOf(
+                    instance: "one",
+                    reload: SettingsReloadRecord(at: .sample, isGood: false, details: ["HTTP_PORT=x is not allowed"]))
+            ])
+    }
 
     private static let driver = DriverSummary(
         driver: DriverID("d"), state: .idle, lastEventAt: nil, sessionID: nil, targetChargerID: nil,

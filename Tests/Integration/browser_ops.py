@@ -15,6 +15,12 @@ from processes import Folder, Redis, Server, arguments
 from report import Report
 
 OPERATOR = "operator-of-these-tests"
+INSTANCE = "first"
+CHANGE = """NATIVE_CHARGER_INTENT_RADIUS_M=200
+NATIVE_MERCHANT_UNLOCK_RADIUS_M=100
+SETTINGS_CHANGED_BY=Ann
+SETTINGS_CHANGE_REASON=too many false starts
+"""
 PRESESSION_LIMIT = 8
 # How long ago, event, session, what becomes of it in the end.
 NEAR = [(600, "enteredChargerIntentZone", None, "NEAR_CHARGER")]
@@ -113,7 +119,7 @@ def figures(browser, report):
     report.check(refused.get("429") == ("2", "rate limited") and refused.get("400") == ("1", "not valid")
                  and "credential" in refused.get("401", ""), "refused requests are counted by reason", refused)
     latency = browser.text("#requests")
-    report.check("half within" in latency and latency.count(" ms") == 3, "latency is shown", latency)
+    report.check("50 % within" in latency and latency.count(" ms") == 3, "latency is shown", latency)
     bars = browser.run("""return [...document.querySelectorAll("#rate rect")].map((bar) => [bar.classList[1], bar.height.baseVal.value])""")
     heights = collections.Counter()
     for name, height in bars:
@@ -131,22 +137,44 @@ def rings(browser, settings):
     return max(abs(drawn[name] / drawn["intent"] - settings[name] / settings["intent"]) for name in settings)
 
 
-def live(server, redis, browser, report, checks):
+def live(options, server, redis, browser, report, checks):
     browser.run("window.sameDocument = true")
     report.check(rings(browser, {"intent": 400, "merchant": 40, "anchor": 30}) < 0.001, "the rings are to scale")
     post(server, "near-3", "enteredChargerIntentZone")
     browser.wait(COUNT_OF.replace("return ", "return 3 === "), "a new event is seen", "NEAR_CHARGER")
-    (server.folder / "env").write_text("NATIVE_CHARGER_INTENT_RADIUS_M=200\nNATIVE_MERCHANT_UNLOCK_RADIUS_M=100\n")
-    server.process.send_signal(signal.SIGHUP)
+    report.check("not reloaded since" in browser.text("#reload"), "no reload yet is told", browser.text("#reload"))
+    report.check("Changed by\nnot given" in browser.text("#in-force"), "nobody said who changed the settings", browser.text("#in-force"))
+    reload(server, CHANGE)
     browser.wait_for_text("#settings", "200")
     report.check(rings(browser, {"intent": 200, "merchant": 100, "anchor": 30}) < 0.001,
                  "changed radii are drawn at once")
     post(server, "near-4", "enteredChargerIntentZone")
     browser.run("document.getElementById('history').open = true; document.getElementById('minutes').open = true")
     browser.wait_for_text("#versions", "chargerIntentRadius_m 400 → 200, merchantUnlockRadius_m 40 → 100")
-    report.check(len(browser.run(READ_ROWS, "#versions")) == 2, "the history has both versions")
+    versions = browser.run(READ_ROWS, "#versions")
+    report.check([row[3:] for row in versions] == [["Ann", "too many false starts"], ["", ""]],
+                 "the history has both versions, with who and why", versions)
+    browser.wait_for_text("#in-force", "Ann")
+    in_force = browser.text("#in-force").splitlines()
+    report.check([in_force[0], *in_force[4:]] == ["Version in force", "Changed by", "Ann", "Why", "too many false starts"]
+                 and in_force[1] == versions[0][1] and in_force[3] == versions[0][0],
+                 "the version in force, since when, by whom and why", in_force, versions)
+    report.check(browser.text("#reload").startswith("Reloaded at"), "a good reload is told", browser.text("#reload"))
     minutes = browser.run(READ_ROWS, "#minutes-table")
     report.check(sum(int(row[3]) for row in minutes) == 2, "the table of minutes says what the bars say", minutes)
+    reload(server, CHANGE + "HTTP_IDLE_TIMEOUT_SECONDS=60\nRATE_LIMIT_AUHT=5\n")
+    browser.wait_for_text("#reload", "Needs a restart: HTTP_IDLE_TIMEOUT_SECONDS.")
+    browser.wait_for_text("#reload", "No setting is called RATE_LIMIT_AUHT; did you mean RATE_LIMIT_AUTH?")
+    reload(server, CHANGE + "NATIVE_GRACE_PERIOD_SECONDS=40m\n")
+    browser.wait_for_text("#reload", "changed nothing: NATIVE_GRACE_PERIOD_SECONDS=40m")
+    browser.run("document.getElementById('reloads').open = true")
+    browser.wait("return document.querySelectorAll('#reloads-table tbody tr').length === 2", "the reloads are listed")
+    rows = browser.run(READ_ROWS, "#reloads-table")
+    report.check([row[2] for row in rows] == ["changed nothing", "partly taken over"] and "40m" in rows[0][3]
+                 and "HTTP_IDLE_TIMEOUT_SECONDS" in rows[1][3] and rows[0][1] == INSTANCE, "with what was wrong", rows)
+    reload(server, CHANGE)
+    browser.wait("return document.querySelectorAll('#reload p').length === 1", "a reload that is good again")
+    servers(options, server, browser, report)
     redis.kill()
     # The one that finds out.
     post(server, "near-3", "chargerTargeted")
@@ -154,6 +182,28 @@ def live(server, redis, browser, report, checks):
     report.check(browser.run("return window.sameDocument === true"),
                  "new events, settings, a Redis that is away: all without a reload")
     checks.quiet("#as-of", 3)
+
+
+def reload(server, text):
+    (server.folder / "env").write_text(text)
+    server.process.send_signal(signal.SIGHUP)
+
+
+def servers(options, server, browser, report):
+    """The servers on this database: this one, and one that has other settings while it runs."""
+    rows = browser.run(READ_ROWS, "#servers")
+    report.check([row[:2] for row in rows] == [[f"{INSTANCE} (this one)", "running"]], "the server shows itself", rows)
+    second = server.folder / "second"
+    second.mkdir()
+    environment = {"OPS_TOKEN": OPERATOR, "INSTANCE_NAME": "second", "RATE_LIMIT_SESSION_EVENTS": "0", "RATE_LIMIT_AUTH": "77"}
+    with Server(options, second, environment, database_folder=server.folder) as other:
+        browser.wait_for_text("#servers", "second")
+        found = {row[0]: row for row in browser.run(READ_ROWS, "#servers")}
+        report.check(found["second"][1] == "running" and "RATE_LIMIT_AUTH" in found["second"][5]
+                     and found["second"][3] != found[f"{INSTANCE} (this one)"][3],
+                     "another server on the database, its version of the settings, and what differs", found)
+        other.stop()
+    browser.wait("return !document.getElementById('servers').innerText.includes('second')", "one that has ended is gone")
 
 
 def over_time(browser, report):
@@ -172,6 +222,21 @@ def over_time(browser, report):
     line = browser.run("return document.querySelectorAll('#latency path').length")
     report.check(line == 3, "latency is drawn as three lines", line)
     browser.keep_picture("ops-hover-wide-light")
+    shown = browser.text("#values")
+    browser.devtools("Input.dispatchMouseEvent", type="mousePressed", button="left", clickCount=1, **place)
+    browser.devtools("Input.dispatchMouseEvent", type="mouseReleased", button="left", clickCount=1, **place)
+    browser.wait_for_text("#cases-body table", "NEAR_CHARGER")
+    verdicts = collections.Counter(row[3].split(":")[0] for row in browser.run(READ_ROWS, "#cases-body"))
+    # In the chart with the verdict that the client was told, in the list with that of now: one was turned since.
+    told = {name: int(line.rsplit(" ", 1)[1]) for line in shown.splitlines()[1:] for name in [line.rsplit(" ", 1)[0]]}
+    report.check(sum(told[name] for name in ("applied", "no change", "rejected")) == sum(verdicts.values())
+                 and verdicts["applied"] == told["applied"] + 1, "a step of the chart leads to its events", shown, verdicts)
+    browser.run("document.getElementById('cases-close').click()")
+    for chart in ("rate", "answers", "latency"):
+        place = browser.run("""const box = document.getElementById(arguments[0]).getBoundingClientRect(); window.scrollTo(0, box.y - 100);
+            const now = document.getElementById(arguments[0]).getBoundingClientRect(); return { x: now.right - 8, y: now.y + 20 };""", chart)
+        browser.devtools("Input.dispatchMouseEvent", type="mouseMoved", **place)
+        browser.wait("return !document.getElementById('values').hidden", f"values on hover over {chart}")
     browser.devtools("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
 
 
@@ -208,6 +273,17 @@ def cases(browser, report, checks):
                  "a count of refusals leads to whose they are", found)
     checks.contrast_and_width("cases")
     close()
+    # The sums under the charts, and the table's counts for a keyboard.
+    browser.run("document.querySelector(`#rate-text button[aria-label*='rejected']`).click()")
+    found = rows("must_depart_first")
+    report.check(all(row[3].startswith("rejected") for row in found) and len(found) == 1, "a sum leads to its events", found)
+    close()
+    browser.run("document.querySelector(`#answers-text button[aria-label*='rate limited']`).click()")
+    report.check([row[1] for row in rows("rate limited")] == ["busy"], "a sum of refusals leads to whose they are")
+    close()
+    browser.run("[...document.querySelectorAll('#minutes-table button.link')].at(-1).click()")
+    browser.wait("return document.querySelectorAll('#cases-body tbody tr').length > 0", "a count of the table leads to its events")
+    close()
     click("#rejections button.link", "1")
     found = rows("must_depart_first")
     report.check([row[1] for row in found] == ["active"], "a count of rejections leads to the events", found)
@@ -240,6 +316,16 @@ def search(browser, report):
     report.check([row[1] for row in rows] == names and all(row[2] == "applied" for row in rows),
                  "a session's events with their verdicts", rows)
     browser.run("document.getElementById('cases').close()")
+
+
+def end_of_page(browser, report):
+    """No blank space behind the last part, at either width."""
+    for size in (WIDE, PHONE):
+        browser.show_as(size)
+        blank = browser.run("""return document.documentElement.scrollHeight
+            - Math.max(...[...document.querySelectorAll("section")].map((part) => part.getBoundingClientRect().bottom + window.scrollY))""")
+        report.check(blank <= 40, f"at {size[0]} px the page ends behind its last part", blank)
+    browser.show_as(WIDE)
 
 
 def top(server, browser, report):
@@ -275,18 +361,19 @@ def main():
     report = Report("browser_ops")
     with Folder() as folder, Redis(folder) as redis:
         (folder / "env").write_text("")
-        environment = {"OPS_TOKEN": OPERATOR, "ENV_FILE": str(folder / "env"), "REDIS_URL": redis.url,
+        environment = {"OPS_TOKEN": OPERATOR, "INSTANCE_NAME": INSTANCE, "ENV_FILE": str(folder / "env"), "REDIS_URL": redis.url,
                        "RATE_LIMIT_PRESESSION_EVENTS": str(PRESESSION_LIMIT), "RATE_LIMIT_SESSION_EVENTS": "0"}
         with Server(options, folder, environment) as server, Chromium() as browser:
             checks = PageChecks(browser, report, "ops")
             populate(server)
             door(server, browser, report, checks)
             report.run("the figures", lambda: figures(browser, report))
-            report.run("what happens is shown", lambda: live(server, redis, browser, report, checks))
+            report.run("what happens is shown", lambda: live(options, server, redis, browser, report, checks))
             report.run("counts over time", lambda: over_time(browser, report))
             report.run("cases behind the counts", lambda: cases(browser, report, checks))
             report.run("drivers, sessions and chargers are found", lambda: search(browser, report))
             checks.contrast_and_width("picture")
+            end_of_page(browser, report)
             top(server, browser, report)
             checks.keyboard("picture")
             checks.names("picture")

@@ -232,10 +232,35 @@ EDGES
         sleep 0.05
     done
     [[ $history == *'chargerIntentRadius_m 300 -> 500'*'first known version'* ]] || fail "The history is: $history"
+    [[ $history != *' by '* ]] || fail "Nobody said who: $history"
+    # Who and why stand with the change that they were written for, and not with the next one.
+    printf '%s\n' NATIVE_CHARGER_INTENT_RADIUS_M=500 NATIVE_CHARGER_DWELL_SECONDS=90 SETTINGS_CHANGED_BY=Ann \
+        'SETTINGS_CHANGE_REASON=drivers waited too long' >"$BATS_TEST_TMPDIR/env"
+    kill -HUP "$server_pid"
+    wait_for_log '"changed_by":"Ann"'
+    for ((attempt = 0; attempt < 400; attempt++)); do
+        history=$(dwell config history)
+        if [[ $history == *'120 -> 90'* ]]; then break; fi
+        sleep 0.05
+    done
+    [[ $history == *'chargerDwellSeconds 120 -> 90  by Ann: drivers waited too long'* ]] || fail "The history is: $history"
+    dwell config show | grep -q 'SETTINGS_CHANGED_BY *Ann' || fail "It needs no restart: $(dwell config show)"
+    sed -i 's/=90/=80/' "$BATS_TEST_TMPDIR/env"
+    kill -HUP "$server_pid"
+    wait_for_log 'settings note not recorded'
+    history=$(dwell config history --json)
+    [[ $(jq -c '[.changes[] | [.changed_by, .reason]]' <<<"$history") == \
+        '[[null,null],["Ann","drivers waited too long"],[null,null],[null,null]]' ]] || fail "The history is: $history"
+    printf '%s\n' NATIVE_CHARGER_INTENT_RADIUS_M=500 >"$BATS_TEST_TMPDIR/env"
+    kill -HUP "$server_pid"
+    for ((attempt = 0; attempt < 400; attempt++)); do
+        if [[ $(dwell config history) == *'80 -> 120'* ]]; then break; fi
+        sleep 0.05
+    done
     # The same settings again are no change.
     stop_server
     launch_prepared serve
     wait_until_ready
-    [[ $(dwell config history --json | jq -c '[.changes[].settings.chargerIntentRadius_m]') == '[500,300]' ]]
+    [[ $(dwell config history --json | jq -c '[.changes[].settings.chargerIntentRadius_m]') == '[500,500,500,500,300]' ]]
     stop_server
 }

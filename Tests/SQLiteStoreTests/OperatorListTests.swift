@@ -135,6 +135,17 @@ import Testing
             } == ["a anchorDwellComplete"])
         #expect(try await list { $0.name = "diagnostic" } == ["b teleport_detected"])
         #expect(try await list { $0.since = now.advanced(bySeconds: -150) } == ["b teleport_detected"])
+        let early = ["b anchorDwellComplete", "a exclusiveActivatedByWeb", "a anchorDwellComplete"]
+        #expect(try await list { $0.until = now.advanced(bySeconds: -150) } == early + ["a enteredChargerIntentZone"])
+        #expect(
+            try await list {
+                $0.since = now.advanced(bySeconds: -400)
+                $0.until = now.advanced(bySeconds: -150)
+            } == ["b anchorDwellComplete"])
+        // Nothing is left to look at where the time begins.
+        var recent = EventFilter()
+        recent.since = now.advanced(bySeconds: -150)
+        #expect(try await store.events(recent, before: nil, limit: 50).next == nil)
         let page = try await store.events(EventFilter(), before: nil, limit: 4)
         #expect(page.next != nil)
         let rest = try await store.events(EventFilter(), before: page.next, limit: 4)

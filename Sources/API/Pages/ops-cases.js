@@ -88,15 +88,25 @@ function openDriversIn(state) {
     openCases(`Drivers in ${state}`, () => pages("/ops/drivers", { state }, "drivers", driverRow, driverHeadings, "None among those that were looked at."));
 }
 
+// In the last hour, if the filter says nothing else.
 function openEvents(title, filter) {
     const from = new Date(Date.now() - 3_600_000).toISOString();
-    openCases(title, () => pages("/ops/events", { ...filter, from }, "events", eventRow, eventHeadings, "None among those that were looked at."));
+    openCases(title, () => pages("/ops/events", { from, ...filter }, "events", eventRow, eventHeadings, "None among those that were looked at."));
 }
 
 function openRefusals(status) {
     openCases(`Refused with ${status}, since the server started`, async () => {
         const { refusals } = await read(`/ops/refusals?${query({ status })}`);
         return [element("div", { class: "scroll" }, table(refusalHeadings, refusals.map(refusalRow), "None."))];
+    });
+}
+
+// `matches`: of the statuses.
+function openRefusalsWhere(words, matches) {
+    openCases(`Requests ${words}, since the server started`, async () => {
+        const { refusals } = await read(`/ops/refusals?${query({ limit: 200 })}`);
+        const rows = refusals.filter((one) => matches(one.status)).map(refusalRow);
+        return [element("div", { class: "scroll" }, table(refusalHeadings, rows, "None since then."))];
     });
 }
 

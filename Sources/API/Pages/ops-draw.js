@@ -57,7 +57,7 @@ function list(id, rows) {
 function table(headings, rows, empty) {
     if (rows.length === 0) return element("p", { class: "quiet" }, empty);
     const head = element("tr", {}, ...headings.map((text, column) =>
-        element("th", { scope: "col", ...(typeof rows[0][column] === "number" ? { class: "number" } : {}) }, text)));
+        element("th", { scope: "col", ...(typeof rows[0][column] === "number" || rows[0][column]?.className === "number" ? { class: "number" } : {}) }, text)));
     return element("table", {},
         element("thead", {}, head), element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map(cell)))));
 }
@@ -97,6 +97,9 @@ function clockTime(text) {
     return new Date(text).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 }
 
-function dayAndTime(text) {
-    return text === undefined ? "" : new Date(text).toLocaleString([], { dateStyle: "short", timeStyle: "medium" });
+// 2026-11-23 09:05:01, in the time zone of the browser: the same in every language.
+function dayAndTime(time) {
+    if (time === undefined) return "";
+    const local = new Date(time);
+    return new Date(local.getTime() - 60_000 * local.getTimezoneOffset()).toISOString().slice(0, 19).replace("T", " ");
 }

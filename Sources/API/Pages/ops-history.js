@@ -10,7 +10,7 @@ const eventOutcomes = [
     ["rate_limited", "rate limited"], ["failed", "not stored"],
 ];
 const answerKinds = [["ok", "answered"], ["refused", "refused"], ["rate_limited", "rate limited"], ["failed", "failed"]];
-const latencies = [["p50_us", "half within"], ["p90_us", "90 % within"], ["p99_us", "99 % within"]];
+const latencies = [["p50_us", "50 % within"], ["p90_us", "90 % within"], ["p99_us", "99 % within"]];
 
 let shownHistory = null;
 let historyReadAt = 0;
@@ -69,7 +69,7 @@ function drawHistory() {
     byID("answers-title").textContent = `Answers per ${per}`;
     bars("rate", `Events per ${per}, stacked by outcome`, steps, eventOutcomes, (step) => step.events);
     bars("answers", `Answers per ${per}, stacked`, steps, answerKinds, (step) => step.answers);
-    lines("latency", "Latency: half, 90 % and 99 % of answers within", steps);
+    lines("latency", "Latency: 50 %, 90 % and 99 % of answers within", steps);
     drawHistoryTable(steps);
 }
 
@@ -112,9 +112,25 @@ function bars(id, label, steps, kinds, counts) {
     });
     put(id, area.svg);
     const sums = kinds.map(([name, words]) => [name, words, steps.reduce((sum, step) => sum + (counts(step)[name] || 0), 0)]);
-    put(`${id}-text`, ...sums.filter(([name, , sum], index) => sum > 0 || index === 0).flatMap(([name, words, sum]) => [
-        element("span", { class: "sum" }, element("span", { class: `key ${name}`, "aria-hidden": "true" }), `${words} ${grouped.format(sum)}`), " "]));
+    put(`${id}-text`, ...sums.filter(([, , sum], index) => sum > 0 || index === 0).flatMap(([name, words, sum]) => [
+        element("span", { class: "sum" }, element("span", { class: `key ${name}`, "aria-hidden": "true" }), `${words} `,
+            countOfCases(id, name, words, sum, Date.parse(shownHistory.from), Date.parse(shownHistory.as_of))), " "]));
     hover(id, area, steps, (step) => kinds.filter(([name]) => counts(step)[name]).map(([name, words]) => [name, words, grouped.format(counts(step)[name])]));
+}
+
+// A count as a button where its cases are stored: events by verdict and time, refused requests since the start.
+function countOfCases(id, name, words, count, from, to) {
+    const text = grouped.format(count);
+    if (count === 0) return text;
+    const isRefusals = { rate_limited: (status) => status === 429, refused: (status) => status < 500 && status !== 429, failed: (status) => status >= 500 }[name];
+    if (isRefusals) return opener(text, `${count} ${words}: show whose`, () => openRefusalsWhere(words, isRefusals));
+    if (id === "rate" && ["applied", "none", "rejected"].includes(name)) return opener(text, `${count} ${words}: show them`, () => openEventsBetween(words, { transition: name }, from, to));
+    return text;
+}
+
+function openEventsBetween(words, filter, from, to) {
+    const times = { from: new Date(from).toISOString(), to: new Date(to).toISOString() };
+    openEvents(`Events ${words}, ${dayAndTime(from)} to ${dayAndTime(to)}`, { ...filter, ...times });
 }
 
 function lines(id, label, steps) {
@@ -127,8 +143,8 @@ function lines(id, label, steps) {
             if (step[name] === undefined) { isDown = false; return; }
             const x = area.left + (index + 0.5) * area.step, y = area.base - (step[name] / highest) * area.tall;
             path += `${isDown ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`;
-            // A single step would not be a visible line.
-            if (!isDown) path += "h0.01";
+            // A step alone makes no line, but a dot.
+            if (!isDown && steps[index + 1]?.[name] === undefined) area.svg.append(shape("circle", { cx: x, cy: y, r: 3, class: `dot ${name}` }));
             isDown = true;
         });
         if (path) area.svg.append(shape("path", { d: path, class: `line ${name}` }));
@@ -150,13 +166,24 @@ function hover(id, area, steps, values) {
     place.addEventListener("pointermove", (event) => showValues(id, event.clientX));
     place.addEventListener("pointerdown", (event) => showValues(id, event.clientX));
     place.addEventListener("pointerleave", () => { byID("values").hidden = true; });
+    // The same by keyboard: the counts of the table below.
+    if (id === "rate") place.addEventListener("click", (event) => openStep(stepAt(id, event.clientX)));
+}
+
+function stepAt(id, clientX) {
+    const { area, steps } = hovered[id];
+    const box = byID(id).getBoundingClientRect();
+    return steps[Math.floor((((clientX - box.left) / box.width) * area.width - area.left) / area.step)];
+}
+
+function openStep(step) {
+    if (step?.begins_at !== undefined) openEventsBetween("stored", {}, step.at, step.at + shownHistory.step_seconds * 1000);
 }
 
 function showValues(id, clientX) {
-    const { area, steps, values } = hovered[id];
+    const { values } = hovered[id];
     const box = byID(id).getBoundingClientRect();
-    const index = Math.floor((((clientX - box.left) / box.width) * area.width - area.left) / area.step);
-    const step = steps[index];
+    const step = stepAt(id, clientX);
     const tip = byID("values");
     tip.hidden = !step;
     if (!step) return;
@@ -169,13 +196,22 @@ function showValues(id, clientX) {
     tip.style.top = `${box.top + window.scrollY + 8}px`;
 }
 
-// The same data for users who cannot see the charts; drawn only while it is open.
+function cells(id, kinds, step, counts) {
+    const end = step.at + shownHistory.step_seconds * 1000;
+    // Refused requests are kept without their times: no cases of a step.
+    return kinds.map(([name, words]) => {
+        const count = counts[name] || 0;
+        return element("td", { class: "number" }, ["applied", "none", "rejected"].includes(name) ? countOfCases(id, name, words, count, step.at, end) : grouped.format(count));
+    });
+}
+
+// The charts as text; drawn only while it is open.
 function drawHistoryTable(steps) {
     if (!byID("minutes").open) return;
     const rows = steps.filter((step) => step.begins_at !== undefined).reverse().map((step) => [
-        dayAndTime(step.at), ...eventOutcomes.map(([name]) => step.events[name] || 0), ...answerKinds.map(([name]) => step.answers[name] || 0),
+        dayAndTime(step.at), ...cells("rate", eventOutcomes, step, step.events), ...cells("answers", answerKinds, step, step.answers),
         milliseconds(step.p50_us), milliseconds(step.p99_us)]);
-    const headings = ["From", ...eventOutcomes.map(([, words]) => words), ...answerKinds.map(([, words]) => words), "half within", "99 % within"];
+    const headings = ["Begins", ...eventOutcomes.map(([, words]) => words), ...answerKinds.map(([, words]) => words), "50 % within", "99 % within"];
     put("minutes-table", table(headings, rows, "Nothing was counted in this time."));
 }
 

@@ -7,7 +7,6 @@ const statusNames = { 400: "not valid", 401: "credential", 403: "not allowed", 4
 
 let token = sessionStorage.getItem(storageKey);
 let lastPicture = null;
-let shownVersion = null;
 let reading = null;
 // The server sends a picture every two seconds; after this long without one the connection counts as lost.
 const silenceMilliseconds = 15_000;
@@ -32,7 +31,7 @@ function drawFunnel(picture) {
 function drawRequests({ requests }) {
     list("requests", [
         ["per second", (requests.count / requests.seconds).toFixed(1)],
-        ["half within", milliseconds(requests.p50_us)],
+        ["50 % within", milliseconds(requests.p50_us)],
         ["90 % within", milliseconds(requests.p90_us)],
         ["99 % within", milliseconds(requests.p99_us)],
     ]);
@@ -56,8 +55,8 @@ function drawParts(picture) {
     const rows = [
         ["Rate limits", ...admission],
         ["Database", bytes(picture.storage.database_bytes)],
-        ["Its disk", ...(disk[ready] || ["not told", false])],
-        ["Free on it", free === undefined ? "unknown" : bytes(free), free !== undefined && free < 1e9],
+        ["Disk", ...(disk[ready] || ["not told", false])],
+        ["Free space", free === undefined ? "unknown" : bytes(free), free !== undefined && free < 1e9],
     ];
     rows.push(["Version", picture.version]);
     list("parts", rows);
@@ -86,36 +85,60 @@ function drawSettings(picture) {
     svg.append(shape("text", { x: centre, y: Math.min(below + 30, size - 4), "text-anchor": "middle" }, `anchor ${settings.chargerAnchorRadius_m} m`));
     put("rings", svg);
     list("settings", Object.entries(settings).map(([name, value]) => [name, String(value)]));
-    if (shownVersion !== picture.settings_version) {
-        ask("/ops/settings").then((answer) => answer.json()).then(drawVersions).catch(() => {});
-    }
+    drawReload(picture.settings_reload);
+    readSettingsHistory(picture);
 }
 
-function drawVersions({ settings_version: inForce, in_force_since: since, changed_by: changedBy, note, versions }) {
-    // Requested again until the version in force is among them, which it is with its first event.
-    if (versions.some((version) => version.settings_version === inForce)) shownVersion = inForce;
-    byID("in-force").textContent = [`Version ${inForce}`, since && `in force since ${dayAndTime(since)}`, changedBy && `by ${changedBy}`, note && `“${note}”`].filter(Boolean).join(", ");
-    const rows = versions.map((version, index) => {
-        const before = versions[index + 1];
-        const changes = Object.entries(version.settings).filter(([name, value]) => before && before.settings[name] !== value)
+// Asked again when something happened, until the answer has it, and once a minute for what other servers did.
+const settingsHistoryMilliseconds = 60_000;
+let shownSettings = null;
+
+function readSettingsHistory({ settings_version: version, settings_reload: reload }) {
+    const attempt = reload?.last_attempt_at;
+    if (shownSettings?.version === version && shownSettings.attempt === attempt && Date.now() - shownSettings.readAt < settingsHistoryMilliseconds) return;
+    ask("/ops/settings").then((answer) => answer.json()).then((history) => {
+        drawSettingsHistory(history);
+        const leftOut = reload && (!reload.is_good || reload.needs_restart.length > 0 || reload.unknown.length > 0);
+        const hasChange = history.changes.some((change) => change.settings_version === version);
+        const hasReload = !attempt || !leftOut || history.reloads.some((one) => one.at >= attempt);
+        if (hasChange && hasReload) shownSettings = { version, attempt, readAt: Date.now() };
+    }).catch(() => {});
+}
+
+function drawSettingsHistory({ settings_version: inForce, in_force_since: since, changed_by: changedBy, reason, changes, reloads }) {
+    list("in-force", [["Version in force", inForce], ["Since", since ? dayAndTime(since) : "not known"],
+        ["Changed by", changedBy || "not given"], ["Why", reason || "not given"]]);
+    const rows = changes.map((change, index) => {
+        const before = changes[index + 1];
+        const differences = Object.entries(change.settings).filter(([name, value]) => before && before.settings[name] !== value)
             .map(([name, value]) => `${name} ${before.settings[name]} → ${value}`);
-        return [dayAndTime(version.first_used_at), version.settings_version, changes.join(", ") || (before ? "the same" : "the first")];
+        return [dayAndTime(change.at), change.settings_version, differences.join(", ") || (before ? "the same values" : "the first shown"), change.changed_by, change.reason];
     });
-    put("versions", table(["First event", "Version", "Changed"], rows, "No event is stored yet."));
+    put("versions", table(["In force from", "Version", "Changed", "By", "Why"], rows, "None is recorded."));
+    put("reloads-table", table(["At", "Server", "Result", "Details"], reloads.map((one) => [
+        dayAndTime(one.at), one.instance, one.is_good ? "partly taken over" : element("td", { class: "rejected" }, "changed nothing"), one.details.join("; ")]), "None."));
 }
 
-// The result of the last reload of the settings, and the servers that share this database.
-function drawServers({ settings_reload: reload, instances }) {
+// How the last reload of the settings went.
+function drawReload(reload) {
+    if (!reload) return put("reload");
+    const { loaded_at: loadedAt, last_attempt_at: attempt, is_good: isGood, problems, needs_restart: needsRestart, unknown } = reload;
     const lines = [];
-    if (reload && !reload.is_good) lines.push(`The reload at ${dayAndTime(reload.last_attempt_at)} changed nothing: ${reload.problems.join(" ")}`);
-    if (reload?.needs_restart.length > 0) lines.push(`Needs a restart: ${reload.needs_restart.join(", ")}.`);
-    for (const { name, nearest } of reload?.unknown || []) lines.push(`No setting is called ${name}${nearest ? `; did you mean ${nearest}?` : "."}`);
-    put("reload", ...lines.map((line) => element("p", { class: "bad" }, line)));
-    const rows = (instances || []).map((one) => [
-        one.is_this_one ? `${one.name} (this one)` : one.name, one.version, one.settings_version, dayAndTime(one.started_at),
-        one.is_alive ? "running" : `last heard of ${age(one.heartbeat_at)} ago`, one.differences.join(", ") || "none"]);
+    if (!attempt) lines.push([`Read at the start, ${dayAndTime(loadedAt)}; not reloaded since.`, false]);
+    else if (isGood) lines.push([`Reloaded at ${dayAndTime(attempt)}.`, false]);
+    else lines.push([`The reload at ${dayAndTime(attempt)} changed nothing: ${problems.join(" ")}`, true]);
+    if (needsRestart.length > 0) lines.push([`Needs a restart: ${needsRestart.join(", ")}.`, true]);
+    for (const { name, nearest } of unknown) lines.push([`No setting is called ${name}${nearest ? `; did you mean ${nearest}?` : "."}`, true]);
+    put("reload", ...lines.map(([line, isBad]) => element("p", { class: isBad ? "bad" : "quiet" }, line)));
+}
+
+function drawServers(instances) {
+    const rows = instances.map((one) => [
+        one.is_this_one ? `${one.name} (this one)` : one.name, one.is_alive ? "running" : element("td", { class: "rejected" }, `last heard of ${age(one.heartbeat_at)} ago`),
+        one.version, one.settings_version, dayAndTime(one.started_at),
+        one.is_this_one ? "" : one.differences.length > 0 ? element("td", { class: "rejected" }, one.differences.join(", ")) : "nothing"]);
     byID("servers-section").hidden = rows.length === 0;
-    put("servers", table(["Server", "Version", "Settings", "Started", "", "Set otherwise than here"], rows, ""));
+    put("servers", table(["Server", "State", "Version", "Settings", "Started", "Set differently there"], rows, ""));
 }
 
 function draw(picture) {
@@ -129,9 +152,9 @@ function draw(picture) {
     drawParts(picture);
     drawOutbox(picture);
     drawSettings(picture);
-    drawServers(picture);
+    drawServers(picture.instances || []);
     lastPicture = picture;
-    byID("as-of").textContent = `as of ${new Date(picture.as_of).toLocaleTimeString()}`;
+    byID("as-of").textContent = `as of ${new Date(picture.as_of).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZoneName: "short" })}`;
     say("Live", false);
 }
 

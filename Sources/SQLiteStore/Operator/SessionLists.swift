@@ -80,8 +80,14 @@ extension SQLiteEventStore: OperatorListReader {
     ) async throws(StoreFailure) -> ListPage<EventCase> {
         try await read { db in
             let newest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM event") ?? 0
-            let before = min(place ?? .max, newest + 1)
-            let lowest = max(before - Self.eventRowsMax, 1)
+            let apart = Self.receiptsApartMilliseconds
+            func firstEvent(receivedFrom moment: Moment) throws -> Int64 {
+                try Self.firstEvent(receivedFrom: moment, newest: newest, db)
+            }
+            let first = try filter.since.map { try firstEvent(receivedFrom: $0.advanced(byMilliseconds: -apart)) } ?? 1
+            let end = try filter.until.map { try firstEvent(receivedFrom: $0.advanced(byMilliseconds: apart)) }
+            let before = min(place ?? .max, end ?? newest + 1)
+            let lowest = max(before - Self.eventRowsMax, first)
             let listed = EventName.listed.map { "'\($0.canonical)'" }.joined(separator: ",")
             let name =
                 switch filter.name {
@@ -94,12 +100,31 @@ extension SQLiteEventStore: OperatorListReader {
                 arguments: [
                     lowest, before, filter.since?.millisecondsSinceEpoch ?? .min, filter.transition?.code,
                     filter.reason?.code, filter.state?.code, filter.name, limit,
+                    filter.until?.millisecondsSinceEpoch ?? .max,
                 ])
             let isFull = rows.count == limit
             let next: Int64 = isFull ? rows[rows.count - 1][0] : lowest
-            return ListPage(try rows.map(Self.eventCase), next: next > 1 ? next : nil)
+            return ListPage(try rows.map(Self.eventCase), next: next > first ? next : nil)
         }
     }
+
+    /// Where the events of that time begin, within `receiptsApartMilliseconds`: a binary search, because ids and times of
+    /// receipt ascend together, except for events that are received and committed side by side.
+    private static func firstEvent(receivedFrom moment: Moment, newest: Int64, _ db: Database) throws -> Int64 {
+        let time = moment.millisecondsSinceEpoch
+        var (low, high) = (Int64(1), newest + 1)
+        while low < high {
+            let middle = low + (high - low) / 2
+            // Retention leaves gaps.
+            let row = try Row.fetchOne(
+                db, sql: "SELECT id, received_at_ms FROM event WHERE id >= ? ORDER BY id LIMIT 1", arguments: [middle])
+            if let row, (row[1] as Int64) < time { low = (row[0] as Int64) + 1 } else { high = middle }
+        }
+        return low
+    }
+
+    /// By how much an event may be older than one with a smaller id: more than a request may take.
+    private static let receiptsApartMilliseconds: Int64 = 60_000
 
     private static let eventColumnsSQL = """
         SELECT event.id, driver_id, name, (SELECT session_id FROM session WHERE session.id = event.session),
@@ -113,6 +138,7 @@ extension SQLiteEventStore: OperatorListReader {
         WHERE event.id >= ?1 AND event.id < ?2 AND event.received_at_ms >= ?3
             AND (?4 IS NULL OR event.transition = ?4) AND (?5 IS NULL OR event.reason = ?5)
             AND (?6 IS NULL OR event.after_state = ?6) AND (NAME)
+            AND event.received_at_ms < ?9
         ORDER BY event.id DESC LIMIT ?8
         """
 
