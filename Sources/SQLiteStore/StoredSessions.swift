@@ -14,7 +14,7 @@ enum StoredSessions {
         """
 
     /// Excludes a session of which retention has left only the name, where the driver's fold begins.
-    private static let isThere = """
+    static let isThere = """
         (registered_at_ms IS NOT NULL OR session.id = driver.session
         OR EXISTS (SELECT 1 FROM event WHERE event.session = session.id))
         """

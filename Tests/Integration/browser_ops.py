@@ -81,7 +81,7 @@ def enter(browser, word):
 
 def door(server, browser, report, checks):
     browser.open(f"http://127.0.0.1:{server.port}/ops")
-    browser.wait_for_text("#enter", "Operator's token")
+    browser.wait_for_text("#enter", "Operator token")
     report.check(browser.is_hidden("#content"), "the page asks for a token first")
     checks.contrast_and_width("door")
     checks.keyboard("door")

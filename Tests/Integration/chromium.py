@@ -133,7 +133,7 @@ class Chromium:
             "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()))")
         size = self.devtools("Page.getLayoutMetrics")["cssContentSize"]
         shot = self.devtools("Page.captureScreenshot", captureBeyondViewport=True, clip={
-            "x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 6000), "scale": 1})
+            "x": 0, "y": 0, "width": self.run("return window.innerWidth"), "height": min(size["height"], 6000), "scale": 1})
         self.devtools("Emulation.setScrollbarsHidden", hidden=False)
         pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
         pathlib.Path(folder, f"{name}.png").write_bytes(base64.b64decode(shot["data"]))

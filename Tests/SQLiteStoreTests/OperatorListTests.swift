@@ -111,6 +111,8 @@ import Testing
         let found = try await store.sessions(filter, before: nil, limit: 50, at: now)
         #expect(found.elements.map(\.session.sessionID) == ["s"])
         #expect(found.elements.map(\.session.chargerID) == ["here"])
+        let detail = try await store.driver(DriverID("a"), sessions: 5, events: 5)
+        #expect(detail?.sessions.map(\.chargerID) == ["here"])
         #expect(try await store.search("he", limit: 5).chargerIDs == ["here"])
         await store.close()
     }
@@ -178,6 +180,7 @@ import Testing
         SQLiteEventStore.driversSQL, SQLiteEventStore.driversByNameSQL, SQLiteEventStore.driverByPhoneSQL,
         SQLiteEventStore.sessionsByNameSQL, SQLiteEventStore.placesByNameSQL, SQLiteEventStore.sessionsSQL,
         SQLiteEventStore.eventsSQL.replacing("NAME", with: "event_kind.name = ?7"), SQLiteEventStore.driverEventsSQL,
+        SQLiteEventStore.driverSessionsSQL,
         SQLiteEventStore.historySQL, SQLiteEventStore.historyDeleteSQL,
     ]
 

@@ -84,6 +84,9 @@ const eventRow = (one) => [dayAndTime(one.occurred_at), driverName(one.driver_id
 const refusalHeadings = ["Count", "Driver", "Route", "Status", "Last", "Request id of the last"];
 const refusalRow = (one) => [one.count, driverName(one.driver_id), one.route, `${one.status} ${statusNames[one.status] || ""}`, dayAndTime(one.last_at), one.request_id];
 
+// The second column of all three, where all rows are of one driver.
+const withoutDriver = (columns) => columns.filter((_, index) => index !== 1);
+
 function openDriversIn(state) {
     openCases(`Drivers in ${state}`, () => pages("/ops/drivers", { state }, "drivers", driverRow, driverHeadings, "None among those that were looked at."));
 }
@@ -122,11 +125,11 @@ function openDriver(id) {
         return [
             element("dl", {}, ...facts.flatMap(([term, value]) => [element("dt", {}, term), element("dd", {}, value)])),
             element("h3", {}, "Sessions"),
-            element("div", { class: "scroll" }, table(sessionHeadings, one.sessions.map((each) => sessionRow({ ...each, driver_id: id })), "None.")),
+            element("div", { class: "scroll" }, table(withoutDriver(sessionHeadings), one.sessions.map((each) => withoutDriver(sessionRow(each))), "None.")),
             element("h3", {}, "Last events"),
-            element("div", { class: "scroll" }, table(eventHeadings, one.events.map(eventRow), "None.")),
+            element("div", { class: "scroll" }, table(withoutDriver(eventHeadings), one.events.map((each) => withoutDriver(eventRow(each))), "None.")),
             element("h3", {}, "Refused requests, since the server started"),
-            element("div", { class: "scroll" }, table(refusalHeadings, one.refusals.map(refusalRow), "None.")),
+            element("div", { class: "scroll" }, table(withoutDriver(refusalHeadings), one.refusals.map((each) => withoutDriver(refusalRow(each))), "None.")),
         ];
     });
 }

@@ -210,7 +210,7 @@ function drawHistoryTable(steps) {
     if (!byID("minutes").open) return;
     const rows = steps.filter((step) => step.begins_at !== undefined).reverse().map((step) => [
         dayAndTime(step.at), ...cells("rate", eventOutcomes, step, step.events), ...cells("answers", answerKinds, step, step.answers),
-        milliseconds(step.p50_us), milliseconds(step.p99_us)]);
+        ...[step.p50_us, step.p99_us].map((time) => element("td", { class: "number" }, milliseconds(time)))]);
     const headings = ["Begins", ...eventOutcomes.map(([, words]) => words), ...answerKinds.map(([, words]) => words), "50 % within", "99 % within"];
     put("minutes-table", table(headings, rows, "Nothing was counted in this time."));
 }

@@ -51,13 +51,20 @@ extension SQLiteEventStore {
             let row = try Row.fetchOne(
                 db, sql: "\(Self.driverColumnsSQL) FROM driver WHERE driver_id = ?", arguments: [driver.rawValue])
             guard let row else { return nil }
-            let page = try StoredSessions.page(of: driver, limit: sessions, after: nil, db)
+            let opened = try Row.fetchAll(db, sql: Self.driverSessionsSQL, arguments: [row[0] as Int64, sessions])
             let rows = try Row.fetchAll(db, sql: Self.driverEventsSQL, arguments: [row[0] as Int64, events])
             return DriverDetail(
-                summary: try Self.driverSummary(row), sessions: page?.sessions ?? [],
+                summary: try Self.driverSummary(row),
+                sessions: try opened.map { try Self.operatorSession($0, db).session },
                 events: try rows.map(Self.eventCase))
         }
     }
+
+    /// The last opened first.
+    static let driverSessionsSQL = """
+        \(sessionColumnsSQL) FROM session INDEXED BY session_by_driver CROSS JOIN driver ON driver.id = session.driver
+        WHERE session.driver = ?1 AND \(StoredSessions.isThere) ORDER BY session.id DESC LIMIT ?2
+        """
 
     // MARK: Search
 
