@@ -1,0 +1,122 @@
+// docs/architecture.md against the sources: the arrows of its picture against Package.swift and the imports of each module.
+
+import Foundation
+import Testing
+
+@Suite struct ArchitectureTests {
+    private static let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
+        .standardized
+
+    private static func text(_ path: String) throws -> String {
+        try String(contentsOf: root.appending(path: path), encoding: .utf8)
+    }
+
+    /// Who imports whom.
+    private typealias Arrows = [String: Set<String>]
+
+    /// What Package.swift lets each target import of this package.
+    private static func declared() throws -> Arrows {
+        var arrows: Arrows = [:]
+        let targets = try text("Package.swift").split(
+            separator: #/\.(?:target|executableTarget|systemLibrary|testTarget)\(/#)
+        for target in targets.dropFirst() {
+            guard let name = target.firstMatch(of: #/name: "(\w+)"/#)?.1 else { continue }
+            var below: Set<String> = []
+            if let list = target.replacing(#/\.product\([^)]*\)/#, with: "")
+                .firstMatch(of: #/dependencies: \[([^\]]*)\]/#)?.1
+            {
+                below = Set(list.matches(of: #/"(\w+)"/#).map { String($0.1) })
+            }
+            arrows[String(name)] = below
+        }
+        return arrows
+    }
+
+    /// The arrows of the picture: `A & B --> C & D`, dotted or not.
+    private static func drawn() throws -> Arrows {
+        let picture = try #require(try text("docs/architecture.md").split(separator: "```mermaid").dropFirst().first)
+        var arrows: Arrows = [:]
+        for line in picture.prefix(while: { $0 != "`" }).split(separator: "\n") {
+            guard let arrow = line.firstRange(of: #/-->|-\.->/#) else { continue }
+            let names = { (part: Substring) in
+                part.split(separator: "&").map { $0.trimmingCharacters(in: .whitespaces) }
+            }
+            for from in names(line[..<arrow.lowerBound]) {
+                arrows[from, default: []].formUnion(names(line[arrow.upperBound...]))
+            }
+        }
+        return arrows
+    }
+
+    private static func reachable(from module: String, _ arrows: Arrows) -> Set<String> {
+        var found: Set<String> = []
+        var waiting = [module]
+        while let next = waiting.popLast() {
+            for below in arrows[next] ?? [] where found.insert(below).inserted { waiting.append(below) }
+        }
+        return found
+    }
+
+    /// The modules of this package that the files of one import.
+    private static func imported(_ module: String, of modules: Set<String>) throws -> Set<String> {
+        var found: Set<String> = []
+        let folder = root.appending(path: "Sources/\(module)")
+        let files = try #require(FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil))
+        for case let file as URL in files where file.pathExtension == "swift" {
+            let text = try String(contentsOf: file, encoding: .utf8)
+            for match in text.matches(
+                of: #/(?m)^(?:package |internal |public |private )?import (?:struct |func )?(\w+)/#)
+            {
+                found.insert(String(match.1))
+            }
+        }
+        return found.intersection(modules)
+    }
+
+    /// Those that are part of the server, and what they share with clients.
+    private static func modules(_ declared: Arrows) throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: root.appending(path: "Sources").path)
+            .filter { declared[$0] != nil }.sorted()
+    }
+
+    @Test func `every arrow of the picture is one of Package.swift`() throws {
+        let declared = try Self.declared()
+        let drawn = try Self.drawn()
+        #expect(drawn.count > 10)
+        for (module, below) in drawn {
+            let missing = below.subtracting(declared[module] ?? [])
+            #expect(missing.isEmpty, "\(module) does not depend on \(missing.sorted())")
+        }
+    }
+
+    @Test func `the picture leads from each module to all that it imports`() throws {
+        let declared = try Self.declared()
+        let drawn = try Self.drawn()
+        // Module maps and C are left out of the picture.
+        let isSwift = { (name: String) in name.first != "C" || name.dropFirst().first?.isUppercase == false }
+        for module in try Self.modules(declared) where isSwift(module) {
+            let below = (declared[module] ?? []).filter(isSwift)
+            let missing = below.subtracting(Self.reachable(from: module, drawn))
+            #expect(missing.isEmpty, "no arrow leads from \(module) to \(missing.sorted())")
+        }
+    }
+
+    @Test func `each module imports what Package.swift lists, and all of it`() throws {
+        let declared = try Self.declared()
+        let names = Set(declared.keys)
+        let modules = try Self.modules(declared)
+        #expect(modules.count > 15)
+        for module in modules where !(declared[module] ?? []).isEmpty {
+            let imported = try Self.imported(module, of: names).subtracting([module])
+            let listed = declared[module] ?? []
+            #expect(imported == listed, "\(module): \(imported.symmetricDifference(listed).sorted())")
+        }
+    }
+
+    @Test func `no module reaches back`() throws {
+        let declared = try Self.declared()
+        for module in declared.keys {
+            #expect(!Self.reachable(from: module, declared).contains(module), "\(module) imports itself in the end")
+        }
+    }
+}
