@@ -94,13 +94,14 @@ struct Access: Sendable {
     /// The same for a response that does not suspend, if the token check does not either; nil when it does.
     func driverAtOnce(_ answer: @escaping CallerAnswer, route: String) -> @Sendable (Request) -> Response? {
         { request in
-            do throws(ProblemAnswer) {
-                guard let caller = try callerAtOnce(of: request) else { return nil }
+            switch judge(request) {
+            case .known(let caller):
                 var response = answer(request, caller)
                 response.principal = caller.driver.rawValue
                 return response
-            } catch {
-                return noted(error.response(requestID: request.id), nil, route, request)
+            case .refused(let answer):
+                return noted(answer.response(requestID: request.id), nil, route, request)
+            case .needsLookup: return nil
             }
         }
     }
@@ -136,35 +137,57 @@ struct Access: Sendable {
 
     private func hasOperatorToken(_ request: Request) -> Bool { operatorToken?.isShown(by: request) ?? false }
 
-    /// Always 401: shipped clients take 401 and 403 as "sign in again" (contract, section 3), and the client does
-    /// not learn why its token was refused.
-    private nonisolated(nonsending) func caller(of request: Request) async throws(ProblemAnswer) -> Caller {
-        if let caller = try callerAtOnce(of: request) { return caller }
-        guard let token = BearerToken.read(from: request.fields) else {
-            metrics.count(.missing)
-            throw unauthorized("A bearer token is required.", challenge: "Bearer realm=\"dwell\"")
+    /// What is known of the caller without waiting.
+    enum CallerVerdict {
+        case known(Caller)
+        case refused(ProblemAnswer)
+        case needsLookup(@Sendable () async throws(TokenRefusal) -> Caller)
+    }
+
+    /// Judges the request's token, from memory. 401 and nothing else: shipped clients take 401 and 403 as "sign in again"
+    /// (contract, section 3), and the client does not learn why its token was refused.
+    private func judge(_ request: Request) -> CallerVerdict {
+        let now = request.receivedAtMilliseconds / 1000
+        // A token that is remembered is known by all of its bytes, whose form need not be looked at again.
+        if let value = request.fields.only("Authorization") {
+            let verdict = value.withUnsafeBufferPointer { value -> TokenVerdict? in
+                BearerToken.candidate(in: UnsafeRawBufferPointer(value)).map {
+                    tokens.judge($0, atSecondsSince1970: now)
+                }
+            }
+            switch verdict {
+            case .known(let caller)?:
+                metrics.count(.accepted)
+                return .known(caller)
+            case .refused(let refusal)? where refusal != .malformed: return .refused(refused(refusal))
+            default: break
+            }
         }
-        do throws(TokenRefusal) {
-            let caller = try await tokens.verify(token, atSecondsSince1970: request.receivedAtMilliseconds / 1000)
+        guard var token = BearerToken.read(from: request.fields) else {
+            metrics.count(.missing)
+            return .refused(unauthorized("A bearer token is required.", challenge: "Bearer realm=\"dwell\""))
+        }
+        switch token.withUTF8({ tokens.judge(UnsafeRawBufferPointer($0), atSecondsSince1970: now) }) {
+        case .known(let caller):
             metrics.count(.accepted)
-            return caller
-        } catch {
-            throw refused(error)
+            return .known(caller)
+        case .refused(let refusal): return .refused(refused(refusal))
+        case .needsLookup(let lookUp): return .needsLookup(lookUp)
         }
     }
 
-    /// nil on a cache miss.
-    private func callerAtOnce(of request: Request) throws(ProblemAnswer) -> Caller? {
-        guard let value = request.fields.only("Authorization") else { return nil }
-        do throws(TokenRefusal) {
-            let caller = try value.withUnsafeBufferPointer { value throws(TokenRefusal) -> Caller? in
-                guard let token = BearerToken.candidate(in: UnsafeRawBufferPointer(value)) else { return nil }
-                return try tokens.verifyAtOnce(token, atSecondsSince1970: request.receivedAtMilliseconds / 1000)
+    private nonisolated(nonsending) func caller(of request: Request) async throws(ProblemAnswer) -> Caller {
+        switch judge(request) {
+        case .known(let caller): return caller
+        case .refused(let answer): throw answer
+        case .needsLookup(let lookUp):
+            do throws(TokenRefusal) {
+                let caller = try await lookUp()
+                metrics.count(.accepted)
+                return caller
+            } catch {
+                throw refused(error)
             }
-            if caller != nil { metrics.count(.accepted) }
-            return caller
-        } catch {
-            throw refused(error)
         }
     }
 

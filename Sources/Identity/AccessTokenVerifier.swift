@@ -8,23 +8,35 @@ import JourneyModel
 
 /// The port by which the verifier checks what may change while a token is valid.
 package protocol SignInSessions: Sendable {
-    /// Returns if a token of that caller, issued then (`iat`, seconds since 1970), may be used: its sign-in session
-    /// is live and the driver's, or it has none and the driver was not deleted since. Otherwise throws `revoked`,
-    /// or `undecided` when this cannot be determined. Called for every request, so it must answer from memory or
-    /// nearly so.
-    func admit(_ caller: Caller, issuedAt: Double) async throws(TokenRefusal)
-
-    /// The same from memory only; false on a cache miss. Does not wait.
-    func admitAtOnce(_ caller: Caller, issuedAt: Double) throws(TokenRefusal) -> Bool
+    /// Whether a token of that caller, issued then (`iat`, seconds since 1970), may be used: its sign-in session lives and
+    /// is the driver's, or it has none and the driver was not deleted since. Asked for every request, so it answers from
+    /// memory; where that is not enough, with the look-up to make.
+    func judge(_ caller: Caller, issuedAt: Double) -> SignInVerdict
 
     /// Revocation epoch, never below 0: incremented before any admitted token becomes invalid. A token admitted at
     /// this epoch need not be checked again until the epoch changes. nil: check every time.
     var revocationEpoch: Int? { get }
 }
 
+/// What is known of a sign-in session without waiting.
+package enum SignInVerdict: Sendable {
+    case admitted
+    case refused(TokenRefusal)
+    /// The closure asks the store: it throws `revoked`, or `undecided` when it cannot be found out.
+    case needsLookup(@Sendable () async throws(TokenRefusal) -> Void)
+}
+
 extension SignInSessions {
-    package func admitAtOnce(_ caller: Caller, issuedAt: Double) throws(TokenRefusal) -> Bool { false }
     package var revocationEpoch: Int? { nil }
+
+    /// Judges it and waits for the look-up where one is needed.
+    package func admit(_ caller: Caller, issuedAt: Double) async throws(TokenRefusal) {
+        switch judge(caller, issuedAt: issuedAt) {
+        case .admitted: return
+        case .refused(let refusal): throw refusal
+        case .needsLookup(let lookUp): try await lookUp()
+        }
+    }
 }
 
 /// Verifies access tokens with one key. Safe to use from every thread.
@@ -55,38 +67,40 @@ package final class AccessTokenVerifier: TokenVerifier {
         remembered = VerifiedTokenCache(countMax: rememberedMax)
     }
 
-    package func verify(_ token: String, atSecondsSince1970 now: Int64) async throws(TokenRefusal) -> Caller {
-        guard token.utf8.count <= Self.tokenBytesMax else { throw .malformed }
+    package func judge(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) -> TokenVerdict {
+        guard token.count <= Self.tokenBytesMax else { return .refused(.malformed) }
         let digest = TokenDigest(of: token)
-        if let known = try known(digest, now) { return try await admitted(known.token) }
-        let verified = try claims(of: token).verified(in: scope, atSecondsSince1970: now)
-        let admitted = try await admitted(verified)
-        remembered.remember(digest, verified)
-        return admitted
+        if let known = remembered.find(digest) { return judge(known, digest, now) }
+        let text = String(decoding: token, as: UTF8.self)
+        return .needsLookup { [self] () async throws(TokenRefusal) in
+            let verified = try claims(of: text).verified(in: scope, atSecondsSince1970: now)
+            let caller = try await admitted(verified)
+            remembered.remember(digest, verified)
+            return caller
+        }
     }
 
-    package func verifyAtOnce(
-        _ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64
-    ) throws(TokenRefusal) -> Caller? {
-        guard token.count <= Self.tokenBytesMax else { return nil }
-        guard let known = try known(TokenDigest(of: token), now) else { return nil }
-        let revocationEpoch = signInSessions?.revocationEpoch
-        if let revocationEpoch, known.wasAdmitted(at: revocationEpoch) { return known.token.caller }
-        try judgeSignInSession(of: known.token)
-        let caller = known.token.caller
-        guard let signInSessions else { return caller }
-        guard try signInSessions.admitAtOnce(caller, issuedAt: known.token.issuedAt) else { return nil }
-        if let revocationEpoch { known.isAdmitted(at: revocationEpoch) }
-        return caller
-    }
-
-    private func known(_ digest: TokenDigest, _ now: Int64) throws(TokenRefusal) -> RememberedToken? {
-        guard let known = remembered.find(digest) else { return nil }
+    /// A token whose signature was verified before: what may have changed since is asked every time.
+    private func judge(_ known: RememberedToken, _ digest: TokenDigest, _ now: Int64) -> TokenVerdict {
         guard Double(now) < known.token.expiry else {
             remembered.forget(digest)
-            throw .expired
+            return .refused(.expired)
         }
-        return known
+        let caller = known.token.caller
+        let revocationEpoch = signInSessions?.revocationEpoch
+        if let revocationEpoch, known.wasAdmitted(at: revocationEpoch) { return .known(caller) }
+        if let refusal = refusal(of: known.token) { return .refused(refusal) }
+        switch signInSessions?.judge(caller, issuedAt: known.token.issuedAt) ?? .admitted {
+        case .admitted:
+            if let revocationEpoch { known.isAdmitted(at: revocationEpoch) }
+            return .known(caller)
+        case .refused(let refusal): return .refused(refusal)
+        case .needsLookup(let lookUp):
+            return .needsLookup { () async throws(TokenRefusal) in
+                try await lookUp()
+                return caller
+            }
+        }
     }
 
     /// The same for a token that expired up to that many seconds ago, while its sign-in session is live: a client
@@ -103,16 +117,16 @@ package final class AccessTokenVerifier: TokenVerifier {
 
     /// The checks whose result may change while a token is valid, and which are therefore not cached.
     private func admitted(_ token: VerifiedToken) async throws(TokenRefusal) -> Caller {
-        try judgeSignInSession(of: token)
-        if let signInSessions { try await signInSessions.admit(token.caller, issuedAt: token.issuedAt) }
+        if let refusal = refusal(of: token) { throw refusal }
+        try await signInSessions?.admit(token.caller, issuedAt: token.issuedAt)
         return token.caller
     }
 
-    /// The checks before the status of the sign-in session is looked up.
-    private func judgeSignInSession(of token: VerifiedToken) throws(TokenRefusal) {
+    /// What there is to say before anybody is asked whether its sign-in session lives.
+    private func refusal(of token: VerifiedToken) -> TokenRefusal? {
         let isExternal = token.caller.signInSession == nil
-        guard trustsExternal || !isExternal else { throw .external }
-        guard signInSessions != nil || isExternal else { throw .revoked }
+        if !trustsExternal && isExternal { return .external }
+        return signInSessions == nil && !isExternal ? .revoked : nil
     }
 
     /// Returns the claims if form, algorithm and signature are valid, checked in that order.

@@ -14,20 +14,33 @@ package struct Caller: Hashable, Sendable {
     }
 }
 
-/// The port by which API authenticates a caller.
-package protocol TokenVerifier: Sendable {
-    /// Verifies a compact JWT at that time (whole seconds since 1970). Throws a separate error for every reason to
-    /// reject it; the reasons are for the log and the audit, the client gets the same 401 for all.
-    func verify(_ token: String, atSecondsSince1970 now: Int64) async throws(TokenRefusal) -> Caller
+/// What is known of a token without waiting.
+package enum TokenVerdict: Sendable {
+    case known(Caller)
+    /// The reasons are for the log and the audit, the client hears one 401.
+    case refused(TokenRefusal)
+    /// Memory does not decide: its signature has to be verified, or the store asked. The closure does that, and throws for
+    /// every reason there is to refuse it.
+    case needsLookup(@Sendable () async throws(TokenRefusal) -> Caller)
+}
 
-    /// The same from memory only; nil on a cache miss, whatever the bytes are. Does not wait.
-    func verifyAtOnce(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) throws(TokenRefusal) -> Caller?
+/// The port by which API asks who is calling.
+package protocol TokenVerifier: Sendable {
+    /// Judges a compact JWT at that time (whole seconds since 1970), from memory. Any bytes are fine.
+    func judge(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) -> TokenVerdict
 }
 
 extension TokenVerifier {
-    package func verifyAtOnce(
-        _ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64
-    ) throws(TokenRefusal) -> Caller? { nil }
+    /// Judges it and waits for the look-up where one is needed.
+    package func verify(_ token: String, atSecondsSince1970 now: Int64) async throws(TokenRefusal) -> Caller {
+        var token = token
+        let verdict = token.withUTF8 { judge(UnsafeRawBufferPointer($0), atSecondsSince1970: now) }
+        switch verdict {
+        case .known(let caller): return caller
+        case .refused(let refusal): throw refusal
+        case .needsLookup(let lookUp): return try await lookUp()
+        }
+    }
 }
 
 package enum TokenRefusal: Error, Hashable, Sendable {

@@ -75,12 +75,23 @@ package final class SessionStatusCache: SignInSessions {
         self.pollMilliseconds = pollMilliseconds
     }
 
-    package func admit(_ caller: Caller, issuedAt: Double) async throws(TokenRefusal) {
+    package func judge(_ caller: Caller, issuedAt: Double) -> SignInVerdict {
         let key = Key(caller)
         let (known, epoch) = state.withLock { state in
             (state.known.find(key), self.epoch.load(ordering: .relaxed))
         }
-        if let known, known.driver == caller.driver { return try Self.admit(known.standing, issuedAt: issuedAt) }
+        guard let known, known.driver == caller.driver else {
+            return .needsLookup { [self] () async throws(TokenRefusal) in
+                try await lookUp(caller, key, issuedAt: issuedAt, knownAt: epoch)
+            }
+        }
+        return Self.refusal(known.standing, issuedAt: issuedAt).map { .refused($0) } ?? .admitted
+    }
+
+    /// - Parameter epoch: before the store is asked; an answer that is older than a revocation is not remembered.
+    private func lookUp(
+        _ caller: Caller, _ key: Key, issuedAt: Double, knownAt epoch: Int
+    ) async throws(TokenRefusal) {
         let standing: SignInStanding
         do throws(AccountFailure) {
             standing =
@@ -94,26 +105,17 @@ package final class SessionStatusCache: SignInSessions {
             guard self.epoch.load(ordering: .relaxed) == epoch, state.lastRevocation != nil else { return }
             state.known.insert(Known(driver: caller.driver, standing: standing), for: key)
         }
-        try Self.admit(standing, issuedAt: issuedAt)
-    }
-
-    package func admitAtOnce(_ caller: Caller, issuedAt: Double) throws(TokenRefusal) -> Bool {
-        let key = Key(caller)
-        let known = state.withLock { $0.known.find(key) }
-        guard let known, known.driver == caller.driver else { return false }
-        try Self.admit(known.standing, issuedAt: issuedAt)
-        return true
+        if let refusal = Self.refusal(standing, issuedAt: issuedAt) { throw refusal }
     }
 
     /// Every removal increments it.
     package var revocationEpoch: Int? { epoch.load(ordering: .acquiring) }
 
-    private static func admit(_ standing: SignInStanding, issuedAt: Double) throws(TokenRefusal) {
+    private static func refusal(_ standing: SignInStanding, issuedAt: Double) -> TokenRefusal? {
         switch standing {
-        case .live: return
-        case .erased(let second):
-            guard !AccountRules.isErased(issuedAt: issuedAt, erasedAtSeconds: second) else { throw .revoked }
-        case .revoked: throw .revoked
+        case .live: nil
+        case .erased(let second): AccountRules.isErased(issuedAt: issuedAt, erasedAtSeconds: second) ? .revoked : nil
+        case .revoked: .revoked
         }
     }
 

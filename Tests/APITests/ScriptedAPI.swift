@@ -151,16 +151,12 @@ final class ScriptedTokens: TokenVerifier {
 
     func revoke() { isRevoked.withLock { $0 = true } }
 
-    func verify(_ token: String, atSecondsSince1970 now: Int64) async throws(TokenRefusal) -> Caller {
-        guard token == "good", !isRevoked.withLock({ $0 }) else { throw .revoked }
-        return Caller(driver: DriverID("driver"))
-    }
-
     /// Of a good token memory knows.
-    func verifyAtOnce(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) throws(TokenRefusal) -> Caller? {
-        guard token.elementsEqual("good".utf8) else { return nil }
-        guard !isRevoked.withLock({ $0 }) else { throw .revoked }
-        return Caller(driver: DriverID("driver"))
+    func judge(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) -> TokenVerdict {
+        guard token.elementsEqual("good".utf8) else {
+            return .needsLookup { () async throws(TokenRefusal) in throw .revoked }
+        }
+        return isRevoked.withLock { $0 } ? .refused(.revoked) : .known(Caller(driver: DriverID("driver")))
     }
 }
 

@@ -13,12 +13,14 @@ final class ScriptedSessions: SignInSessions {
     func revoke(_ sid: String) { _ = state.withLock { $0.live.remove(sid) } }
     var asked: Int { state.withLock { $0.asked } }
 
-    func admit(_ caller: Caller, issuedAt: Double) async throws(TokenRefusal) {
-        let isLive = state.withLock { state in
-            state.asked += 1
-            return caller.signInSession.map { state.live.contains($0) } ?? true
+    func judge(_ caller: Caller, issuedAt: Double) -> SignInVerdict {
+        .needsLookup { [self] () async throws(TokenRefusal) in
+            let isLive = state.withLock { state in
+                state.asked += 1
+                return caller.signInSession.map { state.live.contains($0) } ?? true
+            }
+            guard isLive else { throw .revoked }
         }
-        guard isLive else { throw .revoked }
     }
 }
 
@@ -37,9 +39,7 @@ final class AdmittedSessions: SignInSessions {
     /// After its answer was made and before it is heard.
     func endsWhileAsked() { state.withLock { $0.endsNow = true } }
 
-    func admit(_ caller: Caller, issuedAt: Double) async throws(TokenRefusal) {}
-
-    func admitAtOnce(_ caller: Caller, issuedAt: Double) throws(TokenRefusal) -> Bool {
+    func judge(_ caller: Caller, issuedAt: Double) -> SignInVerdict {
         let isLive = state.withLock { state in
             state.asked += 1
             defer {
@@ -50,7 +50,6 @@ final class AdmittedSessions: SignInSessions {
             }
             return state.isLive
         }
-        guard isLive else { throw .revoked }
-        return true
+        return isLive ? .admitted : .refused(.revoked)
     }
 }

@@ -20,6 +20,15 @@ struct SessionStatusCacheTests {
         }
     }
 
+    /// What memory alone says; nil when it is not enough.
+    private func fromMemory(_ memory: SessionStatusCache, _ caller: Caller) -> Result<Bool, TokenRefusal>? {
+        switch memory.judge(caller, issuedAt: 100) {
+        case .admitted: .success(true)
+        case .refused(let refusal): .failure(refusal)
+        case .needsLookup: nil
+        }
+    }
+
     @Test func `a session is asked about once`() async {
         let store = ScriptedStandings(live: ["s-1"])
         let memory = SessionStatusCache(store: store)
@@ -35,15 +44,15 @@ struct SessionStatusCacheTests {
         let store = ScriptedStandings(live: ["s-1"])
         let memory = SessionStatusCache(store: store)
         await memory.catchUp()
-        #expect(try !memory.admitAtOnce(caller, issuedAt: 100))
+        #expect(fromMemory(memory, caller) == nil)
         #expect(await refusal(memory, caller) == nil)
-        #expect(try memory.admitAtOnce(caller, issuedAt: 100))
-        #expect(try !memory.admitAtOnce(Caller(driver: DriverID("other"), signInSession: "s-1"), issuedAt: 100))
+        #expect(fromMemory(memory, caller) == .success(true))
+        #expect(fromMemory(memory, Caller(driver: DriverID("other"), signInSession: "s-1")) == nil)
         store.end("s-1")
         await memory.catchUp()
-        #expect(try !memory.admitAtOnce(caller, issuedAt: 100))
+        #expect(fromMemory(memory, caller) == nil)
         #expect(await refusal(memory, caller) == .revoked)
-        #expect(throws: TokenRefusal.revoked) { try memory.admitAtOnce(caller, issuedAt: 100) }
+        #expect(fromMemory(memory, caller) == .failure(.revoked))
         #expect(store.asked == 2)
     }
 

@@ -44,14 +44,14 @@ func payload(_ changes: [String: (any Sendable)?] = [:]) throws -> String {
 }
 
 /// What memory alone says of a token; nil when it is not enough.
-func atOnce(
+func fromMemory(
     _ verifier: AccessTokenVerifier, _ token: String, at time: Int64 = now
 ) -> Result<Caller, TokenRefusal>? {
     Array(token.utf8).withUnsafeBytes { bytes in
-        do throws(TokenRefusal) {
-            return try verifier.verifyAtOnce(bytes, atSecondsSince1970: time).map { .success($0) }
-        } catch {
-            return .failure(error)
+        switch verifier.judge(bytes, atSecondsSince1970: time) {
+        case .known(let caller): .success(caller)
+        case .refused(let refusal): .failure(refusal)
+        case .needsLookup: nil
         }
     }
 }
