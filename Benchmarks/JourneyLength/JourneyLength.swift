@@ -54,7 +54,7 @@ struct JourneyLength {
                 receivedAt: at, settings: settings)
         }
         for result in await store.append(requests) {
-            guard case .stored(let event) = try result.get(), event.verdict == .applied else {
+            guard case .stored(let event) = result, event.verdict == .applied else {
                 throw NotInOrder()
             }
         }

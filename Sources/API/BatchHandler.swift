@@ -25,7 +25,7 @@ struct BatchHandler: Sendable {
             let submissions = decoded.compactMap { try? $0.get() }
             let ingested = await events.ingest.ingest(
                 submissions, of: caller.driver, receivedAt: request.receivedAt)
-            let refusedCount = decoded.count - submissions.count + ingested.count(where: \.answer.isRefusal)
+            let refusedCount = decoded.count - submissions.count + ingested.count(where: \.outcome.isRefusal)
             events.refusals.charge(caller.driver, bytes: bytes, events: decoded.count, refused: refusedCount)
             return answer(decoded, ingested, of: caller.driver, request)
         }
@@ -55,9 +55,10 @@ struct BatchHandler: Sendable {
     }
 
     private func result(_ ingested: Ingested, _ request: Request) -> BatchResult {
-        switch events.outcome(of: ingested, request) {
-        case .success(let acknowledgement): .answer(EventAnswer(acknowledgement))
-        case .failure(let answer): .problem(answer.problem(requestID: request.id))
+        do throws(ProblemAnswer) {
+            return .answer(try events.eventAnswer(ingested, request))
+        } catch {
+            return .problem(error.problem(requestID: request.id))
         }
     }
 

@@ -20,7 +20,7 @@ struct EventHandlers: Sendable {
                 try EventSubmission.decode(body, route: route, headers: headers)
             }
             let ingested = await ingest.ingest(submission, of: caller.driver, receivedAt: request.receivedAt)
-            refusals.charge(caller.driver, bytes: bytes, events: 1, refused: ingested.answer.isRefusal ? 1 : 0)
+            refusals.charge(caller.driver, bytes: bytes, events: 1, refused: ingested.outcome.isRefusal ? 1 : 0)
             return answer(ingested, request)
         }
     }
@@ -57,38 +57,38 @@ struct EventHandlers: Sendable {
 
     private func answer(_ ingested: Ingested, _ request: Request) -> Response {
         var response: Response
-        switch outcome(of: ingested, request) {
-        case .success(let acknowledgement):
+        do throws(ProblemAnswer) {
+            let answer = try eventAnswer(ingested, request)
             response = Response(
-                status: .ok, fields: Fields([("Content-Type", "application/json")]),
-                body: .bytes(EventAnswer(acknowledgement).encoded()))
-            if acknowledgement.isRepeat { response.fields.append("Idempotent-Replayed", "true") }
-        case .failure(let answer):
-            response = answer.response(requestID: request.id)
+                status: .ok, fields: Fields([("Content-Type", "application/json")]), body: .bytes(answer.encoded()))
+            if answer.status == .alreadyProcessed { response.fields.append("Idempotent-Replayed", "true") }
+        } catch {
+            response = error.response(requestID: request.id)
         }
         if let standing = RateLimitFields.standing(ingested) { response.fields.append("RateLimit", standing) }
         return response
     }
 
-    /// The result for the client. Details that it must not learn are logged for the operator.
-    func outcome(of ingested: Ingested, _ request: Request) -> Result<Acknowledgement, ProblemAnswer> {
-        switch ingested.answer {
-        case .acknowledged(let acknowledgement): return .success(acknowledgement)
-        case .rateLimited: return .failure(.rateLimited(ingested.quota))
-        case .keyReused: return .failure(.keyReused)
-        case .sessionNotFound: return .failure(.sessionNotFound)
+    /// What the client is told about one event, alone or of a batch. What it may not learn goes to the log.
+    func eventAnswer(_ ingested: Ingested, _ request: Request) throws(ProblemAnswer) -> EventAnswer {
+        switch ingested.outcome {
+        case .stored(let event): return EventAnswer(event, .ok)
+        case .replayed(let event): return EventAnswer(event, .alreadyProcessed)
+        case .rateLimited: throw .rateLimited(ingested.quota)
+        case .keyReused: throw .keyReused
+        case .sessionNotFound: throw .sessionNotFound
         case .failed(let failure):
             logger.storeFailed(failure, request)
-            return .failure(ProblemAnswer(failure))
+            throw ProblemAnswer(failure)
         }
     }
 }
 
 extension EventAnswer {
-    init(_ acknowledgement: Acknowledgement) {
+    fileprivate init(_ event: StoredEvent, _ status: Status) {
         self.init(
-            status: acknowledgement.isRepeat ? .alreadyProcessed : .ok, eventID: acknowledgement.eventID,
-            state: acknowledgement.state, endedBy: acknowledgement.endedBy, verdict: acknowledgement.verdict)
+            status: status, eventID: event.eventID, state: event.journey.state, endedBy: event.journey.endedBy,
+            verdict: event.verdict)
     }
 }
 

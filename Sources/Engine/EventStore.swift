@@ -7,18 +7,18 @@ package protocol EventStore: Sendable {
     /// transaction. Appends of one driver take effect in the order of the calls.
     ///
     /// Cancelling the calling task cancels neither the wait nor the commit.
-    nonisolated(nonsending) func append(_ request: AppendRequest) async throws(StoreFailure) -> AppendOutcome
+    nonisolated(nonsending) func append(_ request: AppendRequest) async -> EventOutcome
 
     /// The same for each of many, in order, in as few transactions as the store chooses: one outcome per request.
-    nonisolated(nonsending) func append(_ requests: [AppendRequest]) async -> [Result<AppendOutcome, StoreFailure>]
+    nonisolated(nonsending) func append(_ requests: [AppendRequest]) async -> [EventOutcome]
 
-    /// The stored event under this driver's key, with the same result as `append` of a repeat (`.replayed`, or
-    /// `.keyReused` when the canonical form differs); nil when the key is new. Called for a request that the rate
-    /// limiter would refuse: a repeat is free.
-    func lookUp(_ submission: EventSubmission, of driver: DriverID) async throws(StoreFailure) -> AppendOutcome?
+    /// The stored event under this driver's key, if there is one, exactly as `append` would answer a repeat
+    /// (`.replayed`, or `.keyReused` when the canonical form differs); nil when the key is new.
+    /// Read by a request that the rate limiter would refuse: a repeat costs nothing.
+    func lookUp(_ submission: EventSubmission, of driver: DriverID) async throws(StoreFailure) -> EventOutcome?
 
     /// The same for each of many, in one read of the store.
-    func lookUp(_ submissions: [EventSubmission], of driver: DriverID) async throws(StoreFailure) -> [AppendOutcome?]
+    func lookUp(_ submissions: [EventSubmission], of driver: DriverID) async throws(StoreFailure) -> [EventOutcome?]
 
     /// Registers a session before its first event (`POST /native/sessions`).
     func register(_ registration: SessionRegistration) async throws(StoreFailure) -> RegistrationOutcome
@@ -42,30 +42,6 @@ package struct AppendRequest: Sendable {
         self.receivedAt = receivedAt
         self.settings = settings
         self.requiresRegisteredSession = requiresRegisteredSession
-    }
-}
-
-package enum AppendOutcome: Hashable, Sendable {
-    case stored(StoredEvent)
-    /// The same key with the same members was stored before; the verdict is the current one.
-    case replayed(StoredEvent)
-    /// The same key with other members: 422.
-    case keyReused
-    /// The session is another driver's, or unknown where registration is required: 404.
-    case sessionNotFound
-}
-
-package struct StoredEvent: Hashable, Sendable {
-    package var eventID: String
-    package var verdict: Verdict
-    /// The driver's journey after the last stored event in the order. Deadlines that have passed since are not
-    /// applied; `Journey.advanced(to:)` applies them.
-    package var journey: Journey
-
-    package init(eventID: String, verdict: Verdict, journey: Journey) {
-        self.eventID = eventID
-        self.verdict = verdict
-        self.journey = journey
     }
 }
 

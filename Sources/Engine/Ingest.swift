@@ -34,16 +34,17 @@ package struct Ingest: Sendable {
         let claim = Self.claim(for: submission, of: driver)
         let decision = await admission.admit(claim)
         metrics.count(claim.limitClass, decision.verdict)
-        let answer: Answer
+        var outcome: EventOutcome
         var quota = decision.quota
         if decision.verdict == .refused {
-            answer = await answerWithoutQuota(submission, of: driver, receivedAt: receivedAt)
+            outcome = await lookUp(submission, of: driver)
         } else {
-            answer = await appended(submission, of: driver, receivedAt: receivedAt)
-            if settle(claim, decision.verdict, after: answer) { quota = quota.withBack(1) }
+            outcome = await store.append(request(submission, of: driver, receivedAt: receivedAt))
+            if settle(claim, decision.verdict, after: outcome) { quota = quota.withBack(1) }
         }
-        if !driver.isSimulated { metrics.count(submission.name, answer) }
-        return Ingested(answer: answer, limitClass: claim.limitClass, quota: quota)
+        outcome = outcome.advanced(to: receivedAt)
+        if !driver.isSimulated { metrics.count(submission.name, outcome) }
+        return Ingested(outcome: outcome, limitClass: claim.limitClass, quota: quota)
     }
 
     /// The same for a batch, in order: each event is charged and answered as if it had come alone. An event that
@@ -56,16 +57,16 @@ package struct Ingest: Sendable {
         var answers = round.ingested
         // An event whose charge was refunded has its result: each round has fewer events.
         while round.gaveBack {
-            let refused = answers.indices.filter { answers[$0].answer == .rateLimited }
+            let refused = answers.indices.filter { answers[$0].outcome == .rateLimited }
             if refused.isEmpty { break }
             round = await oneRound(refused.map { submissions[$0] }, of: driver, receivedAt: receivedAt)
             for (index, ingested) in zip(refused, round.ingested) { answers[index] = ingested }
         }
-        let refused = answers.indices.filter { answers[$0].answer == .rateLimited }
-        let found = await answersWithoutQuota(refused.map { submissions[$0] }, of: driver, receivedAt: receivedAt)
-        for (index, answer) in zip(refused, found) { answers[index].answer = answer }
+        let refused = answers.indices.filter { answers[$0].outcome == .rateLimited }
+        let found = await lookUp(refused.map { submissions[$0] }, of: driver)
+        for (index, outcome) in zip(refused, found) { answers[index].outcome = outcome.advanced(to: receivedAt) }
         for (index, submission) in submissions.enumerated() {
-            if !driver.isSimulated { metrics.count(submission.name, answers[index].answer) }
+            if !driver.isSimulated { metrics.count(submission.name, answers[index].outcome) }
         }
         return answers
     }
@@ -88,15 +89,15 @@ package struct Ingest: Sendable {
         for index in submissions.indices {
             let (claim, decision) = (claims[index], decisions[index])
             metrics.count(claim.limitClass, decision.verdict)
-            var answer = Answer.rateLimited
-            if let (admittedIndex, outcome) = next, admittedIndex == index {
-                answer = Answer(outcome, at: receivedAt)
-                if settle(claim, decision.verdict, after: answer) { given[claim.limitClass, default: 0] += 1 }
+            var outcome = EventOutcome.rateLimited
+            if let (admittedIndex, appended) = next, admittedIndex == index {
+                outcome = appended.advanced(to: receivedAt)
+                if settle(claim, decision.verdict, after: outcome) { given[claim.limitClass, default: 0] += 1 }
                 next = outcomes.next()
             }
             ingested.append(
                 Ingested(
-                    answer: answer, limitClass: claim.limitClass,
+                    outcome: outcome, limitClass: claim.limitClass,
                     quota: decision.quota.withBack(given[claim.limitClass] ?? 0)))
         }
         return (ingested, !given.isEmpty)
@@ -120,39 +121,20 @@ package struct Ingest: Sendable {
             requiresRegisteredSession: requiresRegisteredSession)
     }
 
-    private nonisolated(nonsending) func appended(
-        _ submission: EventSubmission, of driver: DriverID, receivedAt: Moment
-    ) async -> Answer {
+    /// The window is full: only what is already stored can still be answered.
+    private func lookUp(_ submission: EventSubmission, of driver: DriverID) async -> EventOutcome {
         do {
-            return Answer(
-                .success(try await store.append(request(submission, of: driver, receivedAt: receivedAt))),
-                at: receivedAt)
-        } catch {
-            return .failed(error)
-        }
-    }
-
-    /// The window is full: only an event that is already stored gets a response.
-    private func answerWithoutQuota(
-        _ submission: EventSubmission, of driver: DriverID, receivedAt: Moment
-    ) async -> Answer {
-        do {
-            guard let outcome = try await store.lookUp(submission, of: driver) else { return .rateLimited }
-            return Answer(.success(outcome), at: receivedAt)
+            return try await store.lookUp(submission, of: driver) ?? .rateLimited
         } catch {
             return .failed(error)
         }
     }
 
     /// The same for many, in one read of the store.
-    private func answersWithoutQuota(
-        _ submissions: [EventSubmission], of driver: DriverID, receivedAt: Moment
-    ) async -> [Answer] {
+    private func lookUp(_ submissions: [EventSubmission], of driver: DriverID) async -> [EventOutcome] {
         if submissions.isEmpty { return [] }
         do {
-            return try await store.lookUp(submissions, of: driver).map { outcome in
-                outcome.map { Answer(.success($0), at: receivedAt) } ?? .rateLimited
-            }
+            return try await store.lookUp(submissions, of: driver).map { $0 ?? .rateLimited }
         } catch {
             return submissions.map { _ in .failed(error) }
         }
@@ -166,19 +148,23 @@ package struct Ingest: Sendable {
     ///
     /// - Returns: whether the charge was refunded.
     private func settle(
-        _ claim: AdmissionClaim, _ verdict: AdmissionDecision.Verdict, after answer: Answer
+        _ claim: AdmissionClaim, _ verdict: AdmissionDecision.Verdict, after outcome: EventOutcome
     ) -> Bool {
         let isFree =
-            switch answer {
-            case .acknowledged(let acknowledgement): acknowledgement.isRepeat
-            case .keyReused, .sessionNotFound, .failed(.unavailable), .failed(.cancelled), .failed(.driverErased): true
-            case .rateLimited, .failed(.unknown): false
+            switch outcome {
+            case .replayed, .keyReused, .sessionNotFound, .failed(.unavailable), .failed(.cancelled),
+                .failed(.driverErased):
+                true
+            case .stored, .rateLimited, .failed(.unknown): false
             }
         let givesBack = isFree && verdict == .admitted
         if givesBack { admission.refund(claim) }
-        if case .acknowledged(let acknowledgement) = answer {
-            if !acknowledgement.isRepeat, verdict == .known { admission.forceCharge(claim) }
-            admission.recordStored(claim, isRepeat: acknowledgement.isRepeat)
+        switch outcome {
+        case .stored:
+            if verdict == .known { admission.forceCharge(claim) }
+            admission.recordStored(claim, isRepeat: false)
+        case .replayed: admission.recordStored(claim, isRepeat: true)
+        case .keyReused, .sessionNotFound, .rateLimited, .failed: break
         }
         return givesBack
     }
@@ -186,60 +172,13 @@ package struct Ingest: Sendable {
 
 /// The result of one event, with the values of the `RateLimit` fields.
 package struct Ingested: Hashable, Sendable {
-    package var answer: Answer
+    package var outcome: EventOutcome
     package var limitClass: RateLimitClass
     package var quota: Quota
 
-    package init(answer: Answer, limitClass: RateLimitClass, quota: Quota) {
-        self.answer = answer
+    package init(outcome: EventOutcome, limitClass: RateLimitClass, quota: Quota) {
+        self.outcome = outcome
         self.limitClass = limitClass
         self.quota = quota
-    }
-}
-
-package enum Answer: Hashable, Sendable {
-    /// On disk.
-    case acknowledged(Acknowledgement)
-    case rateLimited
-    case keyReused
-    case sessionNotFound
-    case failed(StoreFailure)
-
-    /// Nothing was stored, because of the client.
-    package var isRefusal: Bool {
-        switch self {
-        case .rateLimited, .keyReused, .sessionNotFound: true
-        case .acknowledged, .failed: false
-        }
-    }
-
-    fileprivate init(_ outcome: Result<AppendOutcome, StoreFailure>, at now: Moment) {
-        self =
-            switch outcome {
-            case .success(.stored(let event)): .acknowledged(Acknowledgement(event, isRepeat: false, at: now))
-            case .success(.replayed(let event)): .acknowledged(Acknowledgement(event, isRepeat: true, at: now))
-            case .success(.keyReused): .keyReused
-            case .success(.sessionNotFound): .sessionNotFound
-            case .failure(let failure): .failed(failure)
-            }
-    }
-}
-
-package struct Acknowledgement: Hashable, Sendable {
-    package var eventID: String
-    package var isRepeat: Bool
-    package var verdict: Verdict
-    /// The driver's state when the request was received, with passed deadlines applied.
-    package var state: JourneyState
-    /// Why the journey ended, where `state` is SESSION_ENDED.
-    package var endedBy: Journey.Ending?
-
-    fileprivate init(_ event: StoredEvent, isRepeat: Bool, at now: Moment) {
-        eventID = event.eventID
-        self.isRepeat = isRepeat
-        verdict = event.verdict
-        let journey = event.journey.advanced(to: now)
-        state = journey.state
-        endedBy = journey.endedBy
     }
 }

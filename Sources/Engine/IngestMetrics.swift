@@ -46,11 +46,11 @@ struct IngestMetrics: Sendable {
         }
     }
 
-    /// The rank of a name is its index in the contract's list; diagnostics come after it. A read that the client
-    /// cancelled is not a failure, and is not counted.
-    func count(_ name: EventName, _ answer: Answer) {
-        if answer == .failed(.cancelled) { return }
-        events.count(Int(name.lifecycleRank) * Outcome.allCases.count + outcome(of: answer).rawValue)
+    /// The rank of a name is its place in the contract's list, and diagnostics come after it.
+    /// What a client gave up before it was read is nobody's failure, and nothing became of the event.
+    func count(_ name: EventName, _ outcome: EventOutcome) {
+        if outcome == .failed(.cancelled) { return }
+        events.count(Int(name.lifecycleRank) * Outcome.allCases.count + label(of: outcome).rawValue)
     }
 
     func count(_ limitClass: RateLimitClass, _ verdict: AdmissionDecision.Verdict) {
@@ -64,11 +64,11 @@ struct IngestMetrics: Sendable {
         admissions.count(row * Self.verdicts.count + column)
     }
 
-    private func outcome(of answer: Answer) -> Outcome {
-        switch answer {
-        case .acknowledged(let acknowledgement):
-            if acknowledgement.isRepeat { return .repeated }
-            switch acknowledgement.verdict.transition {
+    private func label(of outcome: EventOutcome) -> Outcome {
+        switch outcome {
+        case .replayed: return .repeated
+        case .stored(let event):
+            switch event.verdict.transition {
             case .applied: return .applied
             case .none: return .none
             case .rejected: return .rejected

@@ -49,7 +49,7 @@ final class EventAppending {
 
     // MARK: Events
 
-    func append(_ append: PreparedAppend) throws(SQLiteError) -> AppendOutcome {
+    func append(_ append: PreparedAppend) throws(SQLiteError) -> EventOutcome {
         let driver = try drivers.row(of: append.request.driver)
         if let driver, driver.isFoldedByOtherRules { _ = try refold(driver) }
         if let driver, let stored = try repeated(append, of: driver) { return stored }
@@ -57,7 +57,7 @@ final class EventAppending {
         return .stored(try store(append, driver: driver, session: session))
     }
 
-    private func repeated(_ append: PreparedAppend, of driver: DriverRow) throws(SQLiteError) -> AppendOutcome? {
+    private func repeated(_ append: PreparedAppend, of driver: DriverRow) throws(SQLiteError) -> EventOutcome? {
         guard let stored = try events.stored(underKeyOf: append, of: driver.id) else { return nil }
         guard stored.isRepeat else { return .keyReused }
         return .replayed(

@@ -47,16 +47,14 @@ package final class SQLiteEventStore: EventStore {
 
     // MARK: Writing
 
-    package nonisolated(nonsending) func append(_ request: AppendRequest) async throws(StoreFailure) -> AppendOutcome {
+    package nonisolated(nonsending) func append(_ request: AppendRequest) async -> EventOutcome {
         let prepared = PreparedAppend(request)
-        return try await withUnsafeContinuation { continuation in
+        return await withUnsafeContinuation { continuation in
             writer.add(.append(prepared, continuation))
-        }.get()
+        }
     }
 
-    package nonisolated(nonsending) func append(
-        _ requests: [AppendRequest]
-    ) async -> [Result<AppendOutcome, StoreFailure>] {
+    package nonisolated(nonsending) func append(_ requests: [AppendRequest]) async -> [EventOutcome] {
         guard !requests.isEmpty else { return [] }
         let prepared = requests.map(PreparedAppend.init)
         return await withUnsafeContinuation { continuation in
@@ -113,7 +111,7 @@ package final class SQLiteEventStore: EventStore {
     /// repeats does not queue with the events that it repeats.
     package func lookUp(
         _ submission: EventSubmission, of driver: DriverID
-    ) async throws(StoreFailure) -> AppendOutcome? {
+    ) async throws(StoreFailure) -> EventOutcome? {
         let digest = PreparedAppend.digest(of: submission)
         return try await read { db in
             try StoredEvents.outcome(of: submission, digest: digest, driver: driver, db)
@@ -122,7 +120,7 @@ package final class SQLiteEventStore: EventStore {
 
     package func lookUp(
         _ submissions: [EventSubmission], of driver: DriverID
-    ) async throws(StoreFailure) -> [AppendOutcome?] {
+    ) async throws(StoreFailure) -> [EventOutcome?] {
         let asked = submissions.map { (submission: $0, digest: PreparedAppend.digest(of: $0)) }
         return try await read { db in
             try asked.map { try StoredEvents.outcome(of: $0.submission, digest: $0.digest, driver: driver, db) }

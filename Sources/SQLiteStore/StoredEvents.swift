@@ -22,7 +22,7 @@ enum StoredEvents {
     /// The result for a repeat of this event; nil when its key is new to this driver.
     static func outcome(
         of submission: EventSubmission, digest: [UInt8], driver: DriverID, _ db: Database
-    ) throws -> AppendOutcome? {
+    ) throws -> EventOutcome? {
         let row = try Row.fetchOne(
             db,
             sql: """

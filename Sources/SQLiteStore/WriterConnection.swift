@@ -266,10 +266,11 @@ final class WriterConnection {
         return part
     }
 
-    private func outcome(
-        of append: PreparedAppend, isolating: Bool
-    ) throws(SQLiteError) -> Result<AppendOutcome, StoreFailure> {
-        try request(isolating: isolating) { () throws(SQLiteError) in try appending.append(append) }
+    private func outcome(of append: PreparedAppend, isolating: Bool) throws(SQLiteError) -> EventOutcome {
+        switch try request(isolating: isolating, { () throws(SQLiteError) in try appending.append(append) }) {
+        case .success(let outcome): return outcome
+        case .failure(let failure): return .failed(failure)
+        }
     }
 
     /// `sparing`: which errors roll back only this request when it is isolated.

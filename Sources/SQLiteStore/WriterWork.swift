@@ -10,11 +10,10 @@ import GRDB
 ///
 /// Large and rare cases are `indirect`, so that an append moves as two words.
 enum WriterWork: QueuedWork {
-    case append(PreparedAppend, UnsafeContinuation<Result<AppendOutcome, StoreFailure>, Never>)
-    /// `after`: the results of those before them, which were committed already.
+    case append(PreparedAppend, UnsafeContinuation<EventOutcome, Never>)
+    /// `after`: what became of those before them, which were committed already.
     indirect case appendMany(
-        [PreparedAppend], after: [Result<AppendOutcome, StoreFailure>],
-        UnsafeContinuation<[Result<AppendOutcome, StoreFailure>], Never>)
+        [PreparedAppend], after: [EventOutcome], UnsafeContinuation<[EventOutcome], Never>)
     indirect case register(SessionRegistration, CheckedContinuation<Result<RegistrationOutcome, StoreFailure>, Never>)
     indirect case expire(ExpiryRequest, CheckedContinuation<Result<StoredExpiries, StoreFailure>, Never>)
     indirect case refold(RefoldRequest, CheckedContinuation<Result<RefoldPart, StoreFailure>, Never>)
@@ -37,9 +36,9 @@ enum WriterWork: QueuedWork {
     /// Fails the waiter: nothing was stored, or the outcome is unknown.
     func fail(_ failure: StoreFailure) {
         switch self {
-        case .append(_, let waiting): waiting.resume(returning: .failure(failure))
+        case .append(_, let waiting): waiting.resume(returning: .failed(failure))
         case .appendMany(let appends, let outcomes, let waiting):
-            waiting.resume(returning: outcomes + appends.map { _ in .failure(failure) })
+            waiting.resume(returning: outcomes + appends.map { _ in .failed(failure) })
         case .register(_, let waiting): waiting.resume(returning: .failure(failure))
         case .expire(_, let waiting): waiting.resume(returning: .failure(failure))
         case .refold(_, let waiting): waiting.resume(returning: .failure(failure))
@@ -76,9 +75,8 @@ struct PendingChange: Sendable {
 
 /// A finished piece of work, whose waiter is resumed after the transaction.
 enum DoneWork {
-    case append(Result<AppendOutcome, StoreFailure>, UnsafeContinuation<Result<AppendOutcome, StoreFailure>, Never>)
-    case appendMany(
-        [Result<AppendOutcome, StoreFailure>], UnsafeContinuation<[Result<AppendOutcome, StoreFailure>], Never>)
+    case append(EventOutcome, UnsafeContinuation<EventOutcome, Never>)
+    case appendMany([EventOutcome], UnsafeContinuation<[EventOutcome], Never>)
     case register(
         Result<RegistrationOutcome, StoreFailure>,
         CheckedContinuation<Result<RegistrationOutcome, StoreFailure>, Never>)

@@ -134,7 +134,7 @@ struct EntityTagTests {
 struct RateLimitFieldsTests {
     private func ingested(_ limitClass: RateLimitClass, limit: Int, remaining: Int, reset: Int64) -> Ingested {
         Ingested(
-            answer: .rateLimited, limitClass: limitClass,
+            outcome: .rateLimited, limitClass: limitClass,
             quota: Quota(limit: limit, windowSeconds: 60, remaining: remaining, resetMilliseconds: reset))
     }
 

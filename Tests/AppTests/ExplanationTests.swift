@@ -6,6 +6,7 @@ import Engine
 import Foundation
 import JourneyModel
 import SQLiteStore
+import TestSupport
 import Testing
 
 @testable import App
@@ -67,7 +68,7 @@ import Testing
         for event in bodies + more {
             let submission = try EventSubmission.decode(
                 Array(event.body.utf8), route: .native, headers: EventHeaders(sentAt: event.sentAt))
-            let outcome = try await store.append(
+            let outcome = try await store.appended(
                 AppendRequest(
                     driver: driver, submission: submission, receivedAt: try moment(event.receivedAt),
                     settings: VersionedSettings(settings: Settings(), version: "v1")))

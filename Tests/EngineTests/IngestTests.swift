@@ -24,42 +24,33 @@ struct IngestTests {
     }
 
     @Test func aStoredEventKeepsItsChargeAndBecomesAKnownKey() async {
-        let store = ScriptedStore([.success(.stored(Self.stored))])
+        let store = ScriptedStore([.stored(Self.stored)])
         let admission = ScriptedAdmission([.admitted])
         let ingested = await ingest(store, admission).ingest(
             Self.submission("k1"), of: Self.driver, receivedAt: Self.now)
-        guard case .acknowledged(let acknowledgement) = ingested.answer else {
-            Issue.record("not acknowledged: \(ingested.answer)")
-            return
-        }
-        #expect(acknowledgement.isRepeat == false)
-        #expect(acknowledgement.state == .nearCharger)
+        #expect(ingested.outcome == .stored(Self.stored))
         #expect(ingested.limitClass == .preSessionEvents)
         #expect(admission.calls == [.admit("k1"), .recordStored("k1")])
         #expect(store.appended.first?.settings.version == "v1")
     }
 
     @Test func anEventWithASessionFallsInTheSessionWindow() async {
-        let ingested = await ingest(ScriptedStore([.success(.stored(Self.stored))]), ScriptedAdmission([.admitted]))
+        let ingested = await ingest(ScriptedStore([.stored(Self.stored)]), ScriptedAdmission([.admitted]))
             .ingest(Self.submission("k1", session: "s1"), of: Self.driver, receivedAt: Self.now)
         #expect(ingested.limitClass == .sessionEvents)
     }
 
     @Test func aRepeatThatOnlyTheStoreKnewGetsItsChargeBack() async {
         let admission = ScriptedAdmission([.admitted])
-        let ingested = await ingest(ScriptedStore([.success(.replayed(Self.stored))]), admission)
+        let ingested = await ingest(ScriptedStore([.replayed(Self.stored)]), admission)
             .ingest(Self.submission("k1"), of: Self.driver, receivedAt: Self.now)
-        guard case .acknowledged(let acknowledgement) = ingested.answer else {
-            Issue.record("not acknowledged: \(ingested.answer)")
-            return
-        }
-        #expect(acknowledgement.isRepeat)
+        #expect(ingested.outcome == .replayed(Self.stored))
         #expect(admission.calls == [.admit("k1"), .refund("k1"), .recordRepeated("k1")])
     }
 
     @Test func aRepeatThatWasNotChargedDoesNotTakeBackWhatTheFirstOnePaid() async {
         let admission = ScriptedAdmission([.known])
-        _ = await ingest(ScriptedStore([.success(.replayed(Self.stored))]), admission)
+        _ = await ingest(ScriptedStore([.replayed(Self.stored)]), admission)
             .ingest(Self.submission("k1"), of: Self.driver, receivedAt: Self.now)
         #expect(admission.calls == [.admit("k1"), .recordRepeated("k1")])
     }
@@ -67,16 +58,16 @@ struct IngestTests {
     /// The other one may be refused yet, and get its charge back.
     @Test func aNewEventThatCameInOnTheChargeOfAnotherPaysForItself() async {
         let admission = ScriptedAdmission([.known])
-        _ = await ingest(ScriptedStore([.success(.stored(Self.stored))]), admission)
+        _ = await ingest(ScriptedStore([.stored(Self.stored)]), admission)
             .ingest(Self.submission("k1"), of: Self.driver, receivedAt: Self.now)
         #expect(admission.calls == [.admit("k1"), .forceCharge("k1"), .recordStored("k1")])
     }
 
     @Test(arguments: [
-        Result<AppendOutcome, StoreFailure>.success(.keyReused), .success(.sessionNotFound),
-        .failure(.unavailable("disk full")),
+        EventOutcome.keyReused, .sessionNotFound,
+        .failed(.unavailable("disk full")),
     ])
-    func whatWasRefusedCostsNothing(_ outcome: Result<AppendOutcome, StoreFailure>) async {
+    func whatWasRefusedCostsNothing(_ outcome: EventOutcome) async {
         let admission = ScriptedAdmission([.admitted])
         _ = await ingest(ScriptedStore([outcome]), admission)
             .ingest(Self.submission("k1"), of: Self.driver, receivedAt: Self.now)
@@ -85,9 +76,9 @@ struct IngestTests {
 
     @Test func aCommitThatCannotBeKnownKeepsItsCharge() async {
         let admission = ScriptedAdmission([.admitted])
-        let ingested = await ingest(ScriptedStore([.failure(.unknown("fsync"))]), admission)
+        let ingested = await ingest(ScriptedStore([.failed(.unknown("fsync"))]), admission)
             .ingest(Self.submission("k1"), of: Self.driver, receivedAt: Self.now)
-        #expect(ingested.answer == .failed(.unknown("fsync")))
+        #expect(ingested.outcome == .failed(.unknown("fsync")))
         #expect(admission.calls == [.admit("k1")])
     }
 
@@ -95,7 +86,7 @@ struct IngestTests {
         let store = ScriptedStore()
         let ingested = await ingest(store, ScriptedAdmission([.refused]))
             .ingest(Self.submission("k1"), of: Self.driver, receivedAt: Self.now)
-        #expect(ingested.answer == .rateLimited)
+        #expect(ingested.outcome == .rateLimited)
         #expect(ingested.quota == ScriptedAdmission.quota)
         #expect(store.appended.isEmpty)
     }
@@ -104,11 +95,7 @@ struct IngestTests {
         let store = ScriptedStore(known: ["k1": .replayed(Self.stored)])
         let ingested = await ingest(store, ScriptedAdmission([.refused]))
             .ingest(Self.submission("k1"), of: Self.driver, receivedAt: Self.now)
-        guard case .acknowledged(let acknowledgement) = ingested.answer else {
-            Issue.record("not acknowledged: \(ingested.answer)")
-            return
-        }
-        #expect(acknowledgement.isRepeat)
+        #expect(ingested.outcome == .replayed(Self.stored))
         #expect(store.lookedUp == ["k1"])
     }
 
@@ -117,32 +104,28 @@ struct IngestTests {
         ended.journey = Journey(
             state: .inTransit, sessionID: "s1", graceDeadline: Self.now.advanced(byMilliseconds: -1),
             hardDeadline: Self.now.advanced(byMilliseconds: 60_000))
-        let ingested = await ingest(ScriptedStore([.success(.stored(ended))]), ScriptedAdmission([.admitted]))
+        let ingested = await ingest(ScriptedStore([.stored(ended)]), ScriptedAdmission([.admitted]))
             .ingest(Self.submission("k1", session: "s1"), of: Self.driver, receivedAt: Self.now)
-        guard case .acknowledged(let acknowledgement) = ingested.answer else {
-            Issue.record("not acknowledged: \(ingested.answer)")
+        guard case .stored(let event) = ingested.outcome else {
+            Issue.record("not stored: \(ingested.outcome)")
             return
         }
-        #expect(acknowledgement.state == .sessionEnded)
+        #expect(event.journey.state == .sessionEnded)
     }
 
     @Test func aBatchIsChargedAndAnsweredEventByEvent() async {
         let store = ScriptedStore(
-            [.success(.stored(Self.stored)), .success(.sessionNotFound)], known: ["k4": .replayed(Self.stored)])
+            [.stored(Self.stored), .sessionNotFound], known: ["k4": .replayed(Self.stored)])
         // The third gives its charge back, and those without one ask again: in vain.
         let admission = ScriptedAdmission([.admitted, .refused, .admitted, .refused, .refused, .refused])
         let answers = await ingest(store, admission).ingest(
             ["k1", "k2", "k3", "k4"].map { Self.submission($0) }, of: Self.driver, receivedAt: Self.now
-        ).map(\.answer)
+        ).map(\.outcome)
         #expect(answers.count == 4)
         #expect(store.appended.map(\.submission.idempotencyKey) == ["k1", "k3"])
         #expect(answers[1] == .rateLimited)
         #expect(answers[2] == .sessionNotFound)
-        if case .acknowledged(let fourth) = answers[3] {
-            #expect(fourth.isRepeat)
-        } else {
-            Issue.record("\(answers[3])")
-        }
+        #expect(answers[3] == .replayed(Self.stored))
     }
 
     @Test func aBatchOverTheLimitIsLookedUpInOneRead() async {
@@ -153,20 +136,20 @@ struct IngestTests {
             keys.map { Self.submission($0) }, of: Self.driver, receivedAt: Self.now)
         #expect(store.readsOfMany == 1)
         #expect(store.lookedUp == keys)
-        #expect(answers.count { $0.answer == .rateLimited } == 499)
-        if case .acknowledged(let seventh) = answers[6].answer { #expect(seventh.isRepeat) }
+        #expect(answers.count { $0.outcome == .rateLimited } == 499)
+        #expect(answers[6].outcome == .replayed(Self.stored))
     }
 
     @Test func whatOneOfABatchGaveBackIsTheNextOnes() async {
-        let store = ScriptedStore([.success(.sessionNotFound), .success(.stored(Self.stored))])
+        let store = ScriptedStore([.sessionNotFound, .stored(Self.stored)])
         let admission = ScriptedAdmission([.admitted, .refused, .refused, .admitted, .refused])
         let answers = await ingest(store, admission).ingest(
             ["k1", "k2", "k3"].map { Self.submission($0) }, of: Self.driver, receivedAt: Self.now)
         #expect(store.appended.map(\.submission.idempotencyKey) == ["k1", "k2"])
-        #expect(answers[0].answer == .sessionNotFound)
+        #expect(answers[0].outcome == .sessionNotFound)
         #expect(answers[0].quota.remaining == ScriptedAdmission.quota.remaining + 1)
-        if case .acknowledged = answers[1].answer {} else { Issue.record("\(answers[1])") }
-        #expect(answers[2].answer == .rateLimited)
+        #expect(answers[1].outcome == .stored(Self.stored))
+        #expect(answers[2].outcome == .rateLimited)
         #expect(
             admission.calls == [
                 .admit("k1"), .admit("k2"), .admit("k3"), .refund("k1"), .admit("k2"), .admit("k3"),

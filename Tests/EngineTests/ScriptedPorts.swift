@@ -7,39 +7,35 @@ import Synchronization
 
 final class ScriptedStore: EventStore {
     private struct State {
-        var outcomes: [Result<AppendOutcome, StoreFailure>] = []
-        var known: [String: AppendOutcome] = [:]
+        var outcomes: [EventOutcome] = []
+        var known: [String: EventOutcome] = [:]
         var appended: [AppendRequest] = []
         var lookedUp: [String] = []
         var readsOfMany = 0
     }
     private let state: Mutex<State>
 
-    init(_ outcomes: [Result<AppendOutcome, StoreFailure>] = [], known: [String: AppendOutcome] = [:]) {
+    init(_ outcomes: [EventOutcome] = [], known: [String: EventOutcome] = [:]) {
         state = Mutex(State(outcomes: outcomes, known: known))
     }
 
     var appended: [AppendRequest] { state.withLock { $0.appended } }
     var lookedUp: [String] { state.withLock { $0.lookedUp } }
 
-    func append(_ request: AppendRequest) async throws(StoreFailure) -> AppendOutcome {
-        let outcome = state.withLock { state in
+    func append(_ request: AppendRequest) async -> EventOutcome {
+        state.withLock { state in
             state.appended.append(request)
-            return state.outcomes.isEmpty
-                ? .failure(StoreFailure.unavailable("nothing scripted")) : state.outcomes.removeFirst()
+            return state.outcomes.isEmpty ? .failed(.unavailable("nothing scripted")) : state.outcomes.removeFirst()
         }
-        return try outcome.get()
     }
 
-    func append(_ requests: [AppendRequest]) async -> [Result<AppendOutcome, StoreFailure>] {
-        var results: [Result<AppendOutcome, StoreFailure>] = []
-        for request in requests {
-            do { results.append(.success(try await append(request))) } catch { results.append(.failure(error)) }
-        }
+    func append(_ requests: [AppendRequest]) async -> [EventOutcome] {
+        var results: [EventOutcome] = []
+        for request in requests { results.append(await append(request)) }
         return results
     }
 
-    func lookUp(_ submission: EventSubmission, of driver: DriverID) async throws(StoreFailure) -> AppendOutcome? {
+    func lookUp(_ submission: EventSubmission, of driver: DriverID) async throws(StoreFailure) -> EventOutcome? {
         state.withLock { state in
             state.lookedUp.append(submission.idempotencyKey)
             return state.known[submission.idempotencyKey]
@@ -48,7 +44,7 @@ final class ScriptedStore: EventStore {
 
     func lookUp(
         _ submissions: [EventSubmission], of driver: DriverID
-    ) async throws(StoreFailure) -> [AppendOutcome?] {
+    ) async throws(StoreFailure) -> [EventOutcome?] {
         state.withLock { state in
             state.readsOfMany += 1
             state.lookedUp += submissions.map(\.idempotencyKey)

@@ -19,7 +19,7 @@ struct ChangeIsolationTests {
                 group.addTask {
                     if number % 3 == 0 { return await failHalfWay(number, store) }
                     let event = EventSubmission.sample(.chargerTargeted, key: "k")
-                    return (try? await store.append(.sample(event, of: DriverID("d\(number)")))) != nil
+                    return (try? await store.appended(.sample(event, of: DriverID("d\(number)")))) != nil
                 }
             }
             return await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
@@ -54,7 +54,7 @@ struct ChangeIsolationTests {
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
         _ = try? await store.change { db in try db.execute(sql: "ROLLBACK") }
         let event = EventSubmission.sample(.chargerTargeted, key: "k")
-        _ = try await store.append(.sample(event, of: DriverID("d")))
+        _ = try await store.appended(.sample(event, of: DriverID("d")))
         #expect(try await store.eventCount() == 1)
         await store.close()
     }

@@ -23,7 +23,7 @@ struct ChangeTests {
     }
 
     private func append(_ submission: EventSubmission, _ store: SQLiteEventStore) async throws {
-        _ = try await store.append(.sample(submission, of: driver))
+        _ = try await store.appended(.sample(submission, of: driver))
     }
 
     private func missed(_ store: SQLiteEventStore, after id: Int64?) async throws -> [JourneyChange] {
@@ -119,7 +119,7 @@ struct ChangeTests {
         let store = try open()
         #expect(try await store.news(after: nil) == CommittedChanges(newest: 0, drivers: .any))
         try await append(events[0], store)
-        _ = try await store.append(.sample(events[0], of: DriverID("other")))
+        _ = try await store.appended(.sample(events[0], of: DriverID("other")))
         try await append(events[1], store)
         #expect(try await store.news(after: 2) == CommittedChanges(newest: 3, drivers: .these([driver])))
         #expect(try await store.news(after: 3) == CommittedChanges(newest: 3, drivers: .these([])))

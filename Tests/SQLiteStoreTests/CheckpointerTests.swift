@@ -23,7 +23,7 @@ struct CheckpointerTests {
     private func post(_ numbers: Range<Int>, to store: SQLiteEventStore) async throws {
         for number in numbers {
             let driver = DriverID("d\(number % 7)")
-            _ = try await store.append(.sample(.sample(.chargerTargeted, key: "k\(number)"), of: driver))
+            _ = try await store.appended(.sample(.sample(.chargerTargeted, key: "k\(number)"), of: driver))
         }
     }
 

@@ -43,7 +43,7 @@ struct ClockMemoryTests {
         var submission = EventSubmission.sample(
             .chargerTargeted, key: key, at: receivedAt.advanced(bySeconds: -stampedAgo))
         submission.timestamp = submission.occurredAt
-        let outcome = try await store.append(.sample(submission, of: driver, receivedAt: receivedAt))
+        let outcome = try await store.appended(.sample(submission, of: driver, receivedAt: receivedAt))
         guard case .stored = outcome else { throw Unexpected(description: "\(outcome)") }
     }
 

@@ -36,7 +36,7 @@ struct DeadlineTests {
     private func begin(_ store: SQLiteEventStore, _ driver: DriverID? = nil, count: Int = 5) async throws {
         let driver = driver ?? self.driver
         for event in journey(of: driver).prefix(count) {
-            _ = try await store.append(.sample(event, of: driver, receivedAt: clock.now))
+            _ = try await store.appended(.sample(event, of: driver, receivedAt: clock.now))
         }
     }
 
@@ -173,7 +173,7 @@ struct DeadlineTests {
         try await keeping(store).storeWhatIsDue()
 
         let merchant = journey(of: driver)[5]
-        let late = try await store.append(.sample(merchant, of: driver, receivedAt: clock.now))
+        let late = try await store.appended(.sample(merchant, of: driver, receivedAt: clock.now))
         guard case .stored(let event) = late else { throw Unexpected(description: "\(late)") }
         #expect(event.verdict == .applied)
         #expect(event.journey.state == .atMerchant)
@@ -195,7 +195,7 @@ struct DeadlineTests {
         // It had departed ten seconds earlier already: the stored departure is rejected now.
         let departed = EventSubmission.sample(
             .departedCharger, key: "earlier", session: "session-of-driver", at: .sample.advanced(bySeconds: 110))
-        _ = try await store.append(.sample(departed, of: driver, receivedAt: clock.now))
+        _ = try await store.appended(.sample(departed, of: driver, receivedAt: clock.now))
         let moved = Moment.sample.advanced(bySeconds: 1010)
         #expect(
             try await expiries(store) == [
@@ -213,7 +213,7 @@ struct DeadlineTests {
         clock.advance(bySeconds: 4000)
         let arrival = EventSubmission.sample(
             .enteredChargerIntentZone, key: "next", at: .sample.advanced(bySeconds: 2000))
-        let outcome = try await store.append(.sample(arrival, of: driver, receivedAt: clock.now))
+        let outcome = try await store.appended(.sample(arrival, of: driver, receivedAt: clock.now))
         guard case .stored(let event) = outcome else { throw Unexpected(description: "\(outcome)") }
         #expect(event.verdict == Verdict(.applied, implied: .reset))
         #expect(try await expiries(store) == [Expiry(name: .gracePeriodExpired, at: Self.grace)])
@@ -229,7 +229,7 @@ struct DeadlineTests {
             .sessionRestored, key: "later", session: "session-of-driver", at: .sample.advanced(bySeconds: 5000))
         clock.advance(bySeconds: 6000)
         for event in [events[1], events[2], restored, events[3]] {
-            _ = try await store.append(.sample(event, of: driver, receivedAt: clock.now))
+            _ = try await store.appended(.sample(event, of: driver, receivedAt: clock.now))
         }
         #expect(try await expiries(store) == [Expiry(name: .hardTimeoutExpired, at: Self.hard)])
         #expect(try await store.journey(of: driver).state == .sessionEnded)

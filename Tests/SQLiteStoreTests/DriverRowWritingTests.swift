@@ -31,7 +31,7 @@ struct DriverRowWritingTests {
             CREATE TRIGGER count_writes AFTER UPDATE ON driver BEGIN INSERT INTO written VALUES (new.state); END
             """)
         let outcomes = await store.append(requests(0..<8))
-        #expect(outcomes.allSatisfy { if case .success(.stored) = $0 { true } else { false } })
+        #expect(outcomes.allSatisfy { if case .stored = $0 { true } else { false } })
         let states = try await store.read { db in try Int64.fetchAll(db, sql: "SELECT state FROM written") }
         #expect(states == [JourneyState.sessionEnded.code])
         await store.close()
@@ -66,13 +66,13 @@ struct DriverRowWritingTests {
         #expect(try await seen == JourneyState.inTransit.code)
         #expect(try await expired.drivers == [driver])
         // The merchant's zone was entered before the deadline: the late event opens the session again.
-        guard case .success(.stored(let stored)) = await last.first else {
+        guard case .stored(let stored) = await last.first else {
             Issue.record("not stored")
             return
         }
         #expect(stored.journey.state == .atMerchant)
         let alone = try SQLiteEventStore(path: folder.file("alone"), nowMilliseconds: 0)
-        for request in requests(0..<6) { _ = try await alone.append(request) }
+        for request in requests(0..<6) { _ = try await alone.appended(request) }
         #expect(try await store.journey(of: driver) == alone.journey(of: driver))
         await store.close()
         await alone.close()
@@ -88,7 +88,7 @@ struct DriverRowWritingTests {
         let poison = EventSubmission.sample(
             .chargerTargeted, key: "poison", charger: "another", at: .sample.advanced(bySeconds: 75))
         let outcomes = await store.append(requests(0..<3) + [.sample(poison, of: driver)] + requests(3..<5))
-        let areStored = outcomes.map { if case .success(.stored) = $0 { true } else { false } }
+        let areStored = outcomes.map { if case .stored = $0 { true } else { false } }
         #expect(areStored == [true, true, true, false, true, true])
         #expect(try await store.journey(of: driver).state == .inTransit)
         #expect(try await store.journey(of: driver).targetChargerID == "charger-1")
@@ -110,7 +110,7 @@ struct DriverRowWritingTests {
             let event = EventSubmission.sample(
                 .chargerTargeted, key: "key-\(number)", eventID: "event-\(number)", charger: "charger",
                 metadata: metadata)
-            _ = try await store.append(.sample(event, of: driver))
+            _ = try await store.appended(.sample(event, of: driver))
         }
         let rows = try await store.read { db in
             try Row.fetchAll(db, sql: "SELECT idempotency_key, event_id, occurred_at, metadata FROM event ORDER BY id")
@@ -129,7 +129,7 @@ struct DriverRowWritingTests {
 
     private func appended(
         _ requests: [AppendRequest], behind waiting: Int, _ store: SQLiteEventStore
-    ) async -> [Result<AppendOutcome, StoreFailure>] {
+    ) async -> [EventOutcome] {
         await line(waiting, store)
         return await store.append(requests)
     }

@@ -15,7 +15,7 @@ struct DurabilityTests {
         let folder = try ScratchFolder()
         let pool = try DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0)
         let store = try SQLiteEventStore(pool: pool)
-        _ = try await store.append(.sample(.sample(.chargerTargeted, key: "k"), of: DriverID("d")))
+        _ = try await store.appended(.sample(.sample(.chargerTargeted, key: "k"), of: DriverID("d")))
         let found = try await pool.writeWithoutTransaction { db in
             try ["journal_mode", "synchronous", "foreign_keys"].map { pragma in
                 try String.fetchOne(db, sql: "PRAGMA \(pragma)")
@@ -53,7 +53,7 @@ struct DurabilityTests {
             for number in 0..<16 {
                 group.addTask {
                     for submission in SampleJourney.whole(prefix: "k", session: "s\(number)") {
-                        _ = try await store.append(.sample(submission, of: DriverID("d\(number)")))
+                        _ = try await store.appended(.sample(submission, of: DriverID("d\(number)")))
                     }
                 }
             }
@@ -75,13 +75,13 @@ struct DurabilityTests {
         let folder = try ScratchFolder()
         let request = AppendRequest.sample(.sample(.enteredChargerIntentZone, key: "k"), of: DriverID("d"))
         let first = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
-        guard case .stored(let event) = try await first.append(request) else {
+        guard case .stored(let event) = try await first.appended(request) else {
             Issue.record("not stored")
             return
         }
         await first.close()
         let second = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
-        #expect(try await second.append(request) == .replayed(event))
+        #expect(try await second.appended(request) == .replayed(event))
         await second.close()
     }
 
@@ -92,10 +92,10 @@ struct DurabilityTests {
             AppendRequest.sample(.sample(.chargerTargeted, key: "k\(index)"), of: DriverID("d"))
         }
         async let outcomes = store.append(requests)
-        let stored = await outcomes.filter { if case .success(.stored) = $0 { true } else { false } }
+        let stored = await outcomes.filter { if case .stored = $0 { true } else { false } }
         await store.close()
         #expect(stored.count == 200)
-        await #expect(throws: StoreFailure.self) { try await store.append(requests[0]) }
+        await #expect(throws: StoreFailure.self) { try await store.appended(requests[0]) }
         await #expect(throws: StoreFailure.self) { try await store.checkWritable() }
         await #expect(throws: StoreFailure.self) { try await store.lookUp(requests[0].submission, of: DriverID("d")) }
         await store.close()
@@ -113,7 +113,7 @@ struct DurabilityTests {
         let pool = try DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0)
         let store = try SQLiteEventStore(pool: pool)
         let events = SampleJourney.whole(prefix: "k", session: "s").reversed()
-        for submission in events { _ = try await store.append(.sample(submission, of: DriverID("d"))) }
+        for submission in events { _ = try await store.appended(.sample(submission, of: DriverID("d"))) }
         let keys = try await pool.read { db in
             try String.fetchAll(db, sql: "SELECT idempotency_key FROM event ORDER BY id")
         }

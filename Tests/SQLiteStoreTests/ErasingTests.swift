@@ -29,7 +29,7 @@ struct ErasingTests {
         for submission in SampleJourney.whole(prefix: "key-\(tag)-", session: "session-\(tag)", from: start) {
             var submission = submission
             submission.metadata = #"{"plate":"PLATE-\#(tag)"}"#
-            _ = try await fixture.store.append(.sample(submission, of: caller.driver, receivedAt: start))
+            _ = try await fixture.store.appended(.sample(submission, of: caller.driver, receivedAt: start))
         }
         let sid = try #require(caller.signInSession)
         return (
@@ -106,7 +106,7 @@ struct ErasingTests {
         events.append(
             .sample(.diagnostic(texts.diagnostic), key: "diagnostic", at: start.advanced(bySeconds: 600)))
         events[8].schemaVersion = "1.73491511"
-        for event in events { _ = try await fixture.store.append(.sample(event, of: driver, receivedAt: start)) }
+        for event in events { _ = try await fixture.store.appended(.sample(event, of: driver, receivedAt: start)) }
     }
 
     /// Of two drivers with the same texts the first one deleted leaves them, and the second takes them.
@@ -124,7 +124,7 @@ struct ErasingTests {
             shared, .sample(.diagnostic(common.diagnostic), key: "shared-2", charger: common.registered, at: start),
             .sample(.visitVerifiedByWeb, key: "shared-3", session: "shared", at: start, source: common.source),
         ] {
-            _ = try await fixture.store.append(.sample(event, of: first, receivedAt: start))
+            _ = try await fixture.store.appended(.sample(event, of: first, receivedAt: start))
         }
         let scan = ErasureScan(path: fixture.folder.file("db"))
         #expect(Set(try scan.find(own.all).map(\.identifier)).count == own.all.count, "found nothing")
@@ -144,7 +144,7 @@ struct ErasingTests {
 
         // A text that comes back is a new row: nothing remembers the old one.
         let back = DriverID("comes-back")
-        _ = try await fixture.store.append(
+        _ = try await fixture.store.appended(
             .sample(.sample(.chargerTargeted, key: "k", charger: own.place, at: start), of: back, receivedAt: start))
         #expect(try await fixture.store.journey(of: back).targetChargerID == own.place)
 
@@ -208,7 +208,7 @@ struct ErasingTests {
         let driver = DriverID("external-driver")
         var random = SeededRandom(seed: 7)
         let events = SampleJourney.random(count: 200, prefix: "key", spanSeconds: 60, from: start, using: &random)
-        for event in events { _ = try await fixture.store.append(.sample(event, of: driver, receivedAt: start)) }
+        for event in events { _ = try await fixture.store.appended(.sample(event, of: driver, receivedAt: start)) }
         let before = try await fixture.store.timeline(of: driver)
         _ = try await fixture.own.erase(Caller(driver: driver), from: .at(start))
         #expect(try await fixture.store.timeline(of: driver) == [])
@@ -252,11 +252,11 @@ struct ErasingTests {
         _ = try await fixture.own.erase(Caller(driver: driver), from: .at(start))
         let event = EventSubmission.sample(.chargerTargeted, key: "k", at: start)
         func append(_ event: EventSubmission, of driver: DriverID, at now: Moment) async -> Bool {
-            (try? await fixture.store.append(.sample(event, of: driver, receivedAt: now))) != nil
+            (try? await fixture.store.appended(.sample(event, of: driver, receivedAt: now))) != nil
         }
         let soon = start.advanced(bySeconds: 59)
         await #expect(throws: StoreFailure.driverErased) {
-            try await fixture.store.append(.sample(event, of: driver, receivedAt: soon))
+            try await fixture.store.appended(.sample(event, of: driver, receivedAt: soon))
         }
         await #expect(throws: AccountFailure.unauthorized) {
             try await fixture.own.change(ProfileChange(name: .set("x")), of: Caller(driver: driver), from: .at(soon))

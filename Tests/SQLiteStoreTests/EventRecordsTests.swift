@@ -13,7 +13,7 @@ import Testing
 
     private static func store(_ submissions: [EventSubmission], in store: SQLiteEventStore) async throws {
         for submission in submissions {
-            _ = try await store.append(.sample(submission, of: driver, receivedAt: .sample.advanced(bySeconds: 7200)))
+            _ = try await store.appended(.sample(submission, of: driver, receivedAt: .sample.advanced(bySeconds: 7200)))
         }
     }
 

@@ -24,7 +24,7 @@ struct ExportTests {
     private func store(_ fixture: AccountFixture, _ key: String, at: Moment, of caller: Caller) async throws {
         let text = String(repeating: "x", count: 8000)
         let submission = EventSubmission.sample(.chargerTargeted, key: key, at: at, metadata: #"{"text":"\#(text)"}"#)
-        _ = try await fixture.store.append(.sample(submission, of: caller.driver, receivedAt: at))
+        _ = try await fixture.store.appended(.sample(submission, of: caller.driver, receivedAt: at))
     }
 
     /// The keys of a whole document's events.

@@ -41,16 +41,16 @@ struct FaultTests {
         let folder = try ScratchFolder()
         let pool = try DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0)
         let store = try SQLiteEventStore(pool: pool)
-        _ = try await store.append(.sample(.sample(.chargerTargeted, key: "before"), of: driver))
+        _ = try await store.appended(.sample(.sample(.chargerTargeted, key: "before"), of: driver))
         try await pool.writeWithoutTransaction { db in
             let pages = try Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0
             try db.execute(sql: "PRAGMA max_page_count = \(pages)")
         }
         let large = EventSubmission.sample(
             .chargerTargeted, key: "large", metadata: "{\"a\":\"\(String(repeating: "x", count: 8000))\"}")
-        await #expect(throws: StoreFailure.self) { try await store.append(.sample(large, of: driver)) }
+        await #expect(throws: StoreFailure.self) { try await store.appended(.sample(large, of: driver)) }
         try await pool.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA max_page_count = 1000000") }
-        guard case .stored = try await store.append(.sample(large, of: driver)) else {
+        guard case .stored = try await store.appended(.sample(large, of: driver)) else {
             Issue.record("not stored after there was room")
             return
         }
@@ -73,8 +73,8 @@ struct FaultTests {
             ["a", "b", "c"].map { key in
                 .sample(.sample(.sessionRestored, key: key, session: "session-\(key)"), of: driver)
             })
-        guard case .success(.stored) = outcomes[0], case .failure(.unavailable) = outcomes[1],
-            case .success(.stored) = outcomes[2]
+        guard case .stored = outcomes[0], case .failed(.unavailable) = outcomes[1],
+            case .stored = outcomes[2]
         else {
             Issue.record("\(outcomes)")
             return
@@ -113,14 +113,14 @@ private final class Round {
         let events = SampleJourney.whole(prefix: "k", session: "session")
         let requests = events.map { AppendRequest.sample($0, of: driver) }
         script.arm(fault, after: operationsBefore, failureCount: failureCount)
-        var outcomes: [Result<AppendOutcome, StoreFailure>] = []
+        var outcomes: [EventOutcome] = []
         for group in [requests[0..<3], requests[3..<6], requests[6...]] { outcomes += await store.append(Array(group)) }
         let hasFailed = script.hasFailed
         try folder.copyDatabase("db", to: "crashed")
         script.disarm()
         try await check(outcomes, of: requests)
 
-        for request in requests { _ = try await store.append(request) }
+        for request in requests { _ = try await store.appended(request) }
         #expect(try await store.eventCount() == requests.count, "\(self) after the disk was well again")
         let states = try await store.timeline(of: driver).map(\.state)
         #expect(states.last == .sessionEnded, "\(self)")
@@ -129,16 +129,16 @@ private final class Round {
     }
 
     private func check(
-        _ outcomes: [Result<AppendOutcome, StoreFailure>], of requests: [AppendRequest]
+        _ outcomes: [EventOutcome], of requests: [AppendRequest]
     ) async throws {
         let crashed = try SQLiteEventStore(path: folder.file("crashed"), nowMilliseconds: 0)
         for (outcome, request) in zip(outcomes, requests) {
             let found = try await crashed.lookUp(request.submission, of: request.driver)
             switch outcome {
-            case .success: #expect(found != nil, "\(self): acknowledged and lost")
-            case .failure(.unavailable), .failure(.driverErased): #expect(found == nil, "\(self): refused and stored")
-            case .failure(.unknown): break
-            case .failure(.cancelled): Issue.record("\(self): an append is never cancelled")
+            case .failed(.unavailable), .failed(.driverErased): #expect(found == nil, "\(self): refused and stored")
+            case .failed(.unknown): break
+            case .failed(.cancelled): Issue.record("\(self): an append is never cancelled")
+            default: #expect(found != nil, "\(self): acknowledged and lost")
             }
             answers.insert(outcome.kind)
         }
@@ -150,14 +150,14 @@ extension Round: CustomStringConvertible {
     var description: String { "\(fault) after \(operationsBefore), \(failureCount) times" }
 }
 
-extension Result<AppendOutcome, StoreFailure> {
+extension EventOutcome {
     fileprivate var kind: String {
         switch self {
-        case .success: "acknowledged"
-        case .failure(.unavailable): "unavailable"
-        case .failure(.unknown): "unknown"
-        case .failure(.driverErased): "erased"
-        case .failure(.cancelled): "cancelled"
+        case .failed(.unavailable): "unavailable"
+        case .failed(.unknown): "unknown"
+        case .failed(.driverErased): "erased"
+        case .failed(.cancelled): "cancelled"
+        default: "acknowledged"
         }
     }
 }

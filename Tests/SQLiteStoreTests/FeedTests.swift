@@ -23,7 +23,7 @@ import Testing
             // Later events happened earlier: the order of commits is not that of the journey.
             let submission = EventSubmission.sample(
                 .chargerTargeted, key: "k\(number)", at: .sample.advanced(bySeconds: -number), metadata: "{\"a\":1}")
-            _ = try await store.append(.sample(submission, of: driver))
+            _ = try await store.appended(.sample(submission, of: driver))
         }
         let first = try await store.storedEvents(after: 0, limit: 3)
         #expect(first.map(\.eventID) == ["k1", "k2", "k3"])
@@ -36,7 +36,7 @@ import Testing
 
     @Test func aPlaceIsKeptAndNeverGoesBack() async throws {
         let store = try open()
-        _ = try await store.append(.sample(.sample(.chargerTargeted, key: "k"), of: driver))
+        _ = try await store.appended(.sample(.sample(.chargerTargeted, key: "k"), of: driver))
         #expect(try await store.place(of: "a") == FeedPlace(last: 0, newest: 1, lostCount: 0))
         try await store.move("a", to: 7, losing: 2, at: .sample)
         try await store.move("a", to: 9, losing: 1, at: .sample)

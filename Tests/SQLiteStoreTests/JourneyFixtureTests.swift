@@ -34,7 +34,7 @@ struct JourneyFixtureTests {
         for index in order {
             let event = fixture.events[index]
             let submission = try EventSubmission.decode(event.body, route: event.route, headers: event.headers)
-            let outcome = try await store.append(
+            let outcome = try await store.appended(
                 AppendRequest(
                     driver: DriverID(event.driver), submission: submission, receivedAt: fixture.now,
                     settings: inForce.read()))

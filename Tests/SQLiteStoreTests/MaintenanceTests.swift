@@ -25,7 +25,7 @@ struct MaintenanceTests {
         let store = try SQLiteEventStore(path: path, nowMilliseconds: 0)
         for name in ["a", "b"] {
             for event in SampleJourney.whole(prefix: name, session: "session-\(name)") {
-                _ = try await store.append(.sample(event, of: DriverID(name)))
+                _ = try await store.appended(.sample(event, of: DriverID(name)))
             }
         }
         await store.close()
@@ -80,9 +80,9 @@ struct MaintenanceTests {
     @Test func `check finds a missing expiry, and events out of what the floor made`() async throws {
         let store = try SQLiteEventStore(path: path, nowMilliseconds: 0)
         let events = SampleJourney.whole(prefix: "a", session: "s")
-        for event in events.prefix(4) { _ = try await store.append(.sample(event, of: DriverID("a"))) }
+        for event in events.prefix(4) { _ = try await store.appended(.sample(event, of: DriverID("a"))) }
         let late = EventSubmission.sample(.diagnostic("d"), key: "d", at: .sample.advanced(bySeconds: 9000))
-        _ = try await store.append(
+        _ = try await store.appended(
             .sample(late, of: DriverID("a"), receivedAt: .sample.advanced(bySeconds: 9000)))
         let aged = try await store.agedEvents(
             AgedEventsRequest(
@@ -109,7 +109,7 @@ struct MaintenanceTests {
                 SampleJourney.whole(prefix: "w", session: "session-\(number)", from: start)
                 + SampleJourney.random(count: 60, prefix: "r\(number)", from: start, using: &random)
             for (index, event) in events.enumerated() {
-                _ = try await fixture.store.append(
+                _ = try await fixture.store.appended(
                     .sample(event, of: driver, receivedAt: start.advanced(bySeconds: 7200 + index)))
             }
             if number < 4 { _ = try await fixture.own.erase(Caller(driver: driver), from: .at(start)) }
@@ -184,7 +184,7 @@ struct MaintenanceTests {
         try DatabaseBackup.make(of: path, to: file, replacing: false) { _ in }
         let store = try SQLiteEventStore(path: path, nowMilliseconds: 0)
         for event in SampleJourney.whole(prefix: "c", session: "session-c") {
-            _ = try await store.append(.sample(event, of: DriverID("c")))
+            _ = try await store.appended(.sample(event, of: DriverID("c")))
         }
         let elsewhere = folder.file("elsewhere")
         try FileManager.default.copyItem(atPath: path + "-wal", toPath: elsewhere + "-wal")
@@ -278,7 +278,7 @@ struct MaintenanceTests {
         #expect(try DatabaseBackup.planRestore(of: file, to: folder.file("none")).loss == nil)
         let store = try SQLiteEventStore(path: path, nowMilliseconds: 0)
         for event in SampleJourney.whole(prefix: "c", session: "session-c") {
-            _ = try await store.append(.sample(event, of: DriverID("c")))
+            _ = try await store.appended(.sample(event, of: DriverID("c")))
         }
         await store.close()
         let plan = try DatabaseBackup.planRestore(of: file, to: path)

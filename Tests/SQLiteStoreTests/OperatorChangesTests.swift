@@ -25,7 +25,7 @@ struct OperatorChangesTests {
         let caller = try await fixture.caller(pair)
         let change = ProfileChange(name: .set("Jonas"), email: .set("Jonas@Mail.example"))
         _ = try await fixture.own.change(change, of: caller, from: .at(now))
-        _ = try await fixture.store.append(.sample(.sample(.chargerTargeted, key: "k", at: now), of: caller.driver))
+        _ = try await fixture.store.appended(.sample(.sample(.chargerTargeted, key: "k", at: now), of: caller.driver))
         _ = try await fixture.signInWithApple()
         let records = try DriverRecords(path: fixture.folder.file("db"))
         let number = try #require(PhoneNumber("0049 151 123 456 78"))
@@ -60,7 +60,7 @@ struct OperatorChangesTests {
         let fixture = try await AccountFixture()
         let pair = try await fixture.signIn(phone: "+4915112345678")
         let driver = pair.user.id
-        _ = try await fixture.store.append(.sample(.sample(.chargerTargeted, key: "key-of-it", at: now), of: driver))
+        _ = try await fixture.store.appended(.sample(.sample(.chargerTargeted, key: "key-of-it", at: now), of: driver))
         let receipt = Accounts.receipt(at: now)
         let accounts = try beside(fixture)
         #expect(try await accounts.eraseByOperator(driver, receipt: receipt))
@@ -101,7 +101,8 @@ struct OperatorChangesTests {
         #expect(try scan.find([driver.rawValue]) != [])
         try await reader.writeWithoutTransaction { db in try db.execute(sql: "COMMIT") }
         try reader.close()
-        _ = try await fixture.store.append(.sample(.sample(.chargerTargeted, key: "k", at: now), of: DriverID("other")))
+        _ = try await fixture.store.appended(
+            .sample(.sample(.chargerTargeted, key: "k", at: now), of: DriverID("other")))
         #expect(await fixture.store.finishRemoval(within: .seconds(5)))
         #expect(try scan.find([driver.rawValue]) == [])
         await fixture.close()
@@ -182,7 +183,7 @@ struct OperatorChangesTests {
         #expect(recorded.map(\.receipt) == [receipt.id])
         try await fixture.store.change { db in try db.execute(sql: "DELETE FROM erased_driver") }
         let later = now.advanced(bySeconds: 3600)
-        _ = try await fixture.store.append(
+        _ = try await fixture.store.appended(
             .sample(.sample(.chargerTargeted, key: "k", at: later), of: driver, receivedAt: later))
         let missing = try await fixture.accounts.missing(recorded)
         #expect(missing.drivers.isEmpty && missing.withoutDriver == recorded)

@@ -23,7 +23,7 @@ import Testing
         _ name: EventName, of driver: String, session: String? = nil, minutesAgo: Int, in store: SQLiteEventStore
     ) async throws {
         let at = now.advanced(bySeconds: -60 * minutesAgo)
-        _ = try await store.append(
+        _ = try await store.appended(
             .sample(
                 .sample(name, key: "\(driver)\(minutesAgo)", session: session, at: at), of: DriverID(driver),
                 receivedAt: at))

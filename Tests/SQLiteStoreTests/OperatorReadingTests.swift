@@ -22,7 +22,7 @@ import Testing
         _ name: EventName, of driver: String, minutesAgo: Int, in store: SQLiteEventStore
     ) async throws {
         let at = now.advanced(bySeconds: -60 * minutesAgo)
-        _ = try await store.append(
+        _ = try await store.appended(
             .sample(.sample(name, key: "\(driver)\(minutesAgo)", at: at), of: DriverID(driver), receivedAt: at))
     }
 
@@ -59,7 +59,7 @@ import Testing
     @Test func anySessionIsFoundWithItsDriver() async throws {
         let store = try open()
         let submission = EventSubmission.sample(.exclusiveActivatedByWeb, key: "k", session: "s")
-        _ = try await store.append(.sample(submission, of: DriverID("a")))
+        _ = try await store.appended(.sample(submission, of: DriverID("a")))
         let found = try #require(try await store.operatorTimeline(of: "s", limit: 10))
         #expect(found.driver == DriverID("a"))
         #expect(found.timeline.events.map(\.eventID) == ["k"])

@@ -144,7 +144,7 @@ struct RefoldTests {
         let driver = DriverID("lost-dwell")
         let dwell = EventSubmission.sample(
             .anchorDwellComplete, key: "late", at: Moment(millisecondsSinceEpoch: 150_000), previousState: .nearCharger)
-        guard case .stored(let stored) = try await store.append(.sample(dwell, of: driver)) else {
+        guard case .stored(let stored) = try await store.appended(.sample(dwell, of: driver)) else {
             Issue.record("it is not stored")
             return
         }

@@ -22,7 +22,7 @@ struct RememberedDriverTests {
     }
 
     private func state(after submission: EventSubmission, _ store: SQLiteEventStore) async throws -> JourneyState {
-        guard case .stored(let stored) = try await store.append(.sample(submission, of: driver)) else {
+        guard case .stored(let stored) = try await store.appended(.sample(submission, of: driver)) else {
             throw Unexpected(description: "\(submission.eventID) was not stored")
         }
         return stored.journey.state
@@ -60,7 +60,7 @@ struct RememberedDriverTests {
         let store = try open()
         for id in ["K", "\u{212A}"] {
             let event = EventSubmission.sample(.chargerTargeted, key: "k", charger: id)
-            guard case .stored = try await store.append(.sample(event, of: DriverID(id))) else {
+            guard case .stored = try await store.appended(.sample(event, of: DriverID(id))) else {
                 Issue.record("\(id) is taken for another")
                 continue
             }

@@ -91,7 +91,7 @@ private final class RetentionRound {
         for (number, journey) in journeys.enumerated() {
             for index in journey.turns[turn] {
                 let event = journey.events[index]
-                let outcome = try await store.append(journey.request(index, receivedAt: Self.receivedAt(turn: turn)))
+                let outcome = try await store.appended(journey.request(index, receivedAt: Self.receivedAt(turn: turn)))
                 guard let floor = floors[journey.driver.rawValue], event.occurredAt < floor else {
                     let isNew = !counting[number].contains(event)
                     if isNew { counting[number].append(event) }

@@ -24,8 +24,8 @@ struct RetentionTests {
 
     /// Received when it happened.
     @discardableResult
-    private func post(_ submission: EventSubmission, of driver: DriverID? = nil) async throws -> AppendOutcome {
-        try await store.append(.sample(submission, of: driver ?? self.driver, receivedAt: clock.now))
+    private func post(_ submission: EventSubmission, of driver: DriverID? = nil) async throws -> EventOutcome {
+        try await store.appended(.sample(submission, of: driver ?? self.driver, receivedAt: clock.now))
     }
 
     /// Eight events, half a minute apart, with the clock at the end of them.
@@ -243,7 +243,7 @@ struct RetentionTests {
     @Test func `an event that bears a wrong time of the server's does not keep what is behind it`() async throws {
         let future = clock.now.advanced(bySeconds: 400 * Self.day)
         let ahead = EventSubmission.sample(.diagnostic("d"), key: "ahead")
-        _ = try await store.append(.sample(ahead, of: DriverID("other"), receivedAt: future))
+        _ = try await store.appended(.sample(ahead, of: DriverID("other"), receivedAt: future))
         try await drive("a")
         clock.advance(bySeconds: 8 * Self.day)
         #expect(try await keeping().round().events == 8)

@@ -50,14 +50,14 @@ struct SessionReadingTests {
     }
 
     private func append(_ submission: EventSubmission, _ store: SQLiteEventStore) async throws {
-        _ = try await store.append(.sample(submission, of: driver))
+        _ = try await store.appended(.sample(submission, of: driver))
     }
 
     @Test func `pages go from the newest session to the oldest, each session once`() async throws {
         let store = try open()
         for index in 0..<7 {
             try await append(.sample(.sessionRestored, key: "k\(index)", session: "s\(index)"), store)
-            _ = try await store.append(
+            _ = try await store.appended(
                 .sample(.sample(.sessionRestored, key: "k\(index)", session: "o\(index)"), of: DriverID("other")))
         }
         var names: [String] = []
@@ -130,7 +130,7 @@ struct SessionReadingTests {
     @Test func `another driver's session is not there, and neither is its event a cursor`() async throws {
         let store = try open()
         try await append(.sample(.sessionRestored, key: "k", session: "mine"), store)
-        _ = try await store.append(
+        _ = try await store.appended(
             .sample(.sample(.sessionRestored, key: "k", session: "theirs"), of: DriverID("other")))
         for name in ["theirs", "never", ""] {
             #expect(

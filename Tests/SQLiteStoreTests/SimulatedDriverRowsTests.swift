@@ -16,7 +16,7 @@ struct SimulatedDriverRowsTests {
     private func fill(_ store: SQLiteEventStore, _ drivers: [String]) async throws {
         for name in drivers {
             for event in SampleJourney.whole(prefix: name, session: "session-\(name)") {
-                _ = try await store.append(.sample(event, of: DriverID(name)))
+                _ = try await store.appended(.sample(event, of: DriverID(name)))
             }
         }
     }

@@ -180,9 +180,9 @@ struct DeliveryRound: Sendable {
     }
 }
 
-extension Result<AppendOutcome, StoreFailure> {
-    fileprivate var isStored: Bool { if case .success(.stored) = self { true } else { false } }
-    fileprivate var isReplayed: Bool { if case .success(.replayed) = self { true } else { false } }
+extension EventOutcome {
+    fileprivate var isStored: Bool { if case .stored = self { true } else { false } }
+    fileprivate var isReplayed: Bool { if case .replayed = self { true } else { false } }
 }
 
 /// A store that comes and goes; the file stays.

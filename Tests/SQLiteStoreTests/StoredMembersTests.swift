@@ -19,7 +19,7 @@ struct StoredMembersTests {
             merchant: "merchant", at: .sample, sentAt: .sample, sequence: 7, source: "android_native",
             metadata: #"{"a":1}"#)
         submission.spelling = "departed_charger"
-        _ = try await store.append(.sample(submission, of: DriverID("driver"), receivedAt: received))
+        _ = try await store.appended(.sample(submission, of: DriverID("driver"), receivedAt: received))
         let row = try await pool.read { db in
             try Row.fetchOne(
                 db,
@@ -55,7 +55,7 @@ struct StoredMembersTests {
         var random = SeededRandom(seed: 7)
         let received = Moment.sample.advanced(bySeconds: 7200)
         for submission in SampleJourney.random(count: 200, prefix: "k", using: &random) {
-            _ = try await store.append(.sample(submission, of: DriverID("d"), receivedAt: received))
+            _ = try await store.appended(.sample(submission, of: DriverID("d"), receivedAt: received))
         }
         let timeline = try await store.timeline(of: DriverID("d"))
         let expected = timeline.map { entry in
@@ -91,7 +91,7 @@ struct StoredMembersTests {
         let folder = try ScratchFolder()
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
         for (key, charger) in [("1", "caf\u{E9}"), ("2", "cafe\u{301}"), ("3", "caf\u{E9}")] {
-            let outcome = try await store.append(
+            let outcome = try await store.appended(
                 .sample(.sample(.chargerTargeted, key: key, charger: charger), of: DriverID("d\(key)")))
             guard case .stored(let event) = outcome else {
                 Issue.record("\(outcome)")

@@ -18,7 +18,7 @@ struct WALTruncationTests {
     }
 
     private func post(_ key: String) async throws {
-        _ = try await store.append(.sample(.sample(.chargerTargeted, key: key), of: DriverID("d")))
+        _ = try await store.appended(.sample(.sample(.chargerTargeted, key: key), of: DriverID("d")))
     }
 
     @Test func `a WAL that nobody writes to is cut to nothing, and every event is there`() async throws {

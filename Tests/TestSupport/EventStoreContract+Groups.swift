@@ -8,7 +8,8 @@ extension EventStoreContract {
     static let groups: [Clause] = [
         Clause("one refused event of a batch leaves its neighbours stored, each answered at its place") { store in
             let (driver, other) = (DriverID("batch-driver"), DriverID("batch-other"))
-            _ = try await store.append(.sample(.sample(.sessionRestored, key: "k", session: "batch-others"), of: other))
+            _ = try await store.appended(
+                .sample(.sample(.sessionRestored, key: "k", session: "batch-others"), of: other))
             let outcomes = await store.append([
                 .sample(.sample(.enteredChargerIntentZone, key: "a"), of: driver),
                 .sample(.sample(.sessionRestored, key: "b", session: "batch-others"), of: driver),
@@ -18,11 +19,12 @@ extension EventStoreContract {
             ])
             let kinds = outcomes.map { outcome in
                 switch outcome {
-                case .success(.stored(let event)): "stored \(event.journey.state)"
-                case .success(.replayed(let event)): "replayed \(event.journey.state)"
-                case .success(.keyReused): "reused"
-                case .success(.sessionNotFound): "no session"
-                case .failure(let failure): "\(failure)"
+                case .stored(let event): "stored \(event.journey.state)"
+                case .replayed(let event): "replayed \(event.journey.state)"
+                case .keyReused: "reused"
+                case .sessionNotFound: "no session"
+                case .rateLimited: "limited"
+                case .failed(let failure): "\(failure)"
                 }
             }
             let expected = ["stored nearCharger", "no session", "reused", "replayed nearCharger", "stored anchored"]
@@ -35,7 +37,7 @@ extension EventStoreContract {
             let driver = DriverID("batch-order-driver")
             let events = SampleJourney.whole(prefix: "batch-order-", session: "batch-order-session")
             let outcomes = await store.append(events.map { .sample($0, of: driver) })
-            let states = try outcomes.map { try event(try $0.get(), "append").journey.state }
+            let states = try outcomes.map { try event($0, "append").journey.state }
             let expected: [JourneyState] = [
                 .idle, .nearCharger, .anchored, .sessionActive, .inTransit, .atMerchant, .sessionEnded, .sessionEnded,
             ]
@@ -47,7 +49,7 @@ extension EventStoreContract {
                     group.addTask {
                         let events = SampleJourney.whole(prefix: "m-", session: "many-\(driver)")
                         for submission in events {
-                            let outcome = try await store.append(
+                            let outcome = try await store.appended(
                                 .sample(submission, of: DriverID("many-\(driver)")))
                             guard case .stored = outcome else {
                                 throw ContractViolation(description: "driver \(driver): \(outcome)")
@@ -61,7 +63,7 @@ extension EventStoreContract {
         Clause("cancelling the caller gives up neither the wait nor the commit") { store in
             let request = AppendRequest.sample(
                 .sample(.chargerTargeted, key: "cancelled"), of: DriverID("cancelled-driver"))
-            let task = Task { try await store.append(request) }
+            let task = Task { try await store.appended(request) }
             task.cancel()
             guard case .stored = try await task.value else {
                 throw ContractViolation(description: "a cancelled append was not stored")

@@ -12,7 +12,7 @@ extension EventStoreContract {
             ]
             let events = SampleJourney.whole(prefix: "in-order-", session: "in-order-session")
             for (submission, state) in zip(events, states) {
-                let stored = try event(try await store.append(.sample(submission, of: driver)), "append")
+                let stored = try event(try await store.appended(.sample(submission, of: driver)), "append")
                 try expect(stored.journey.state, state, "after \(submission.name)")
             }
         },
@@ -20,15 +20,15 @@ extension EventStoreContract {
             let driver = DriverID("late-driver")
             let events = SampleJourney.whole(prefix: "late-", session: "late-session")
             for (index, submission) in events.enumerated() where index != 2 {
-                _ = try await store.append(.sample(submission, of: driver))
+                _ = try await store.appended(.sample(submission, of: driver))
             }
             let activation = try await store.lookUp(events[3], of: driver).map { try event($0, "activation") }
             try expect(activation?.verdict, .rejected(.notAnchored), "activation without the anchor")
-            let late = try event(try await store.append(.sample(events[2], of: driver)), "the anchor, late")
+            let late = try event(try await store.appended(.sample(events[2], of: driver)), "the anchor, late")
             try expect(late.journey.state, .sessionEnded, "state after the late event")
             for (index, submission) in events.enumerated() {
                 let expected: Verdict = index == 0 || index == 7 ? .none : .applied
-                let replayed = try event(try await store.append(.sample(submission, of: driver)), "repeat")
+                let replayed = try event(try await store.appended(.sample(submission, of: driver)), "repeat")
                 try expect(replayed.verdict, expected, "verdict on \(submission.name)")
             }
         },
@@ -39,11 +39,11 @@ extension EventStoreContract {
             let restored = EventSubmission.sample(
                 .sessionRestored, key: "deadline-restored", session: "deadline-session", at: afterGrace)
             for submission in events[0..<5] + [restored] {
-                _ = try await store.append(.sample(submission, of: driver))
+                _ = try await store.appended(.sample(submission, of: driver))
             }
             let ended = try await store.lookUp(restored, of: driver).map { try event($0, "look-up") }
             try expect(ended?.journey.state, .sessionEnded, "900 s after departing")
-            let late = try event(try await store.append(.sample(events[5], of: driver)), "the merchant, late")
+            let late = try event(try await store.appended(.sample(events[5], of: driver)), "the merchant, late")
             try expect(late.verdict, .applied, "the late event")
             try expect(late.journey.state, .atMerchant, "after the late event")
         },
@@ -59,9 +59,9 @@ extension EventStoreContract {
                 sentAt: received.advanced(bySeconds: 7200))
             let right = EventSubmission.sample(
                 .anchorDwellComplete, key: "right", at: .sample.advanced(bySeconds: 60), sentAt: received)
-            _ = try await store.append(.sample(right, of: driver, receivedAt: received))
+            _ = try await store.appended(.sample(right, of: driver, receivedAt: received))
             let stored = try event(
-                try await store.append(.sample(ahead, of: driver, receivedAt: received)), "the clock ahead")
+                try await store.appended(.sample(ahead, of: driver, receivedAt: received)), "the clock ahead")
             try expect(stored.journey.state, .anchored, "zone entered first, then anchored")
         },
         Clause("what is known of a driver's clock decides whether a timestamp is believed") { store in
@@ -79,7 +79,7 @@ extension EventStoreContract {
                 var last: StoredEvent?
                 for submission in events {
                     let request = AppendRequest.sample(submission, of: DriverID(driver), receivedAt: received)
-                    last = try event(try await store.append(request), driver)
+                    last = try event(try await store.appended(request), driver)
                 }
                 try expect(last?.journey.state, .anchored, driver)
             }
@@ -93,7 +93,7 @@ extension EventStoreContract {
                 if name.requiresSession { submission.sessionID = "clock-behind-session" }
                 let request = AppendRequest.sample(
                     submission, of: driver, receivedAt: received.advanced(bySeconds: seconds))
-                let stored = try event(try await store.append(request), key)
+                let stored = try event(try await store.appended(request), key)
                 if key == "c" {
                     let hard = received.advanced(bySeconds: 140 + 3600)
                     try expect(stored.journey.hardDeadline, hard, "the deadline of a session that begins now")
@@ -103,10 +103,10 @@ extension EventStoreContract {
         Clause("deadlines last as long as the settings of the event that started them say") { store in
             let driver = DriverID("settings-driver")
             let events = SampleJourney.whole(prefix: "settings-", session: "settings-session")
-            for submission in events[0..<4] { _ = try await store.append(.sample(submission, of: driver)) }
+            for submission in events[0..<4] { _ = try await store.appended(.sample(submission, of: driver)) }
             let settings = Settings(gracePeriodSeconds: 60)
             let stored = try event(
-                try await store.append(.sample(events[4], of: driver, settings: settings)), "departed")
+                try await store.appended(.sample(events[4], of: driver, settings: settings)), "departed")
             let grace = events[4].occurredAt.advanced(bySeconds: 60)
             try expect(stored.journey.graceDeadline, grace, "grace deadline")
             try expect(stored.journey.hardDeadline, events[3].occurredAt.advanced(bySeconds: 3600), "hard deadline")
@@ -125,7 +125,7 @@ extension EventStoreContract {
             let mine = events.map { $0.withSession(suffix: "-\(delivery)") }
             let repeats = mine.filter { _ in Int.random(in: 0..<3, using: &random) == 0 }
             for submission in (mine + repeats).shuffled(using: &random) {
-                _ = try await store.append(.sample(submission, of: driver, receivedAt: received))
+                _ = try await store.appended(.sample(submission, of: driver, receivedAt: received))
             }
             try await compare(mine, of: driver, in: store, "seed \(seed), delivery \(delivery)")
         }

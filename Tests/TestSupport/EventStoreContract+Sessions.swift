@@ -9,10 +9,10 @@ extension EventStoreContract {
         Clause("an unknown session is opened for its driver, and does not exist for another") { store in
             let (owner, other) = (DriverID("session-owner"), DriverID("session-other"))
             let mine = EventSubmission.sample(.sessionRestored, key: "k", session: "contract-session")
-            guard case .stored = try await store.append(.sample(mine, of: owner)) else {
+            guard case .stored = try await store.appended(.sample(mine, of: owner)) else {
                 throw ContractViolation(description: "the owner's event was not stored")
             }
-            try expect(try await store.append(.sample(mine, of: other)), .sessionNotFound, "another driver's")
+            try expect(try await store.appended(.sample(mine, of: other)), .sessionNotFound, "another driver's")
             try expect(try await store.lookUp(mine, of: other), nil, "look-up after the refusal")
             try expect(
                 try await store.register(registration("contract-session", of: other)), .sessionNotFound,
@@ -22,9 +22,10 @@ extension EventStoreContract {
             let driver = DriverID("refused-driver")
             let refused = EventSubmission.sample(.sessionRestored, key: "k", session: "refused-session")
             try expect(
-                try await store.append(.sample(refused, of: driver, requiresRegisteredSession: true)),
+                try await store.appended(.sample(refused, of: driver, requiresRegisteredSession: true)),
                 .sessionNotFound, "unregistered")
-            guard case .stored = try await store.append(.sample(.sample(.chargerTargeted, key: "k"), of: driver)) else {
+            guard case .stored = try await store.appended(.sample(.sample(.chargerTargeted, key: "k"), of: driver))
+            else {
                 throw ContractViolation(description: "the key of a refused event is taken")
             }
         },
@@ -35,22 +36,22 @@ extension EventStoreContract {
             try expect(try await store.register(registration("registered", of: other)), .sessionNotFound, "other's")
             let event = EventSubmission.sample(.sessionRestored, key: "k", session: "registered")
             try expect(
-                try await store.append(.sample(event, of: other, requiresRegisteredSession: true)), .sessionNotFound,
+                try await store.appended(.sample(event, of: other, requiresRegisteredSession: true)), .sessionNotFound,
                 "the other's event")
-            guard case .stored = try await store.append(.sample(event, of: owner, requiresRegisteredSession: true))
+            guard case .stored = try await store.appended(.sample(event, of: owner, requiresRegisteredSession: true))
             else { throw ContractViolation(description: "the owner's event was not stored") }
         },
         Clause("a session that an event opened is its driver's already when it is registered") { store in
             let driver = DriverID("opened-driver")
-            _ = try await store.append(
+            _ = try await store.appended(
                 .sample(.sample(.sessionRestored, key: "k", session: "opened"), of: driver))
             try expect(try await store.register(registration("opened", of: driver)), .existed, "registration")
         },
         Clause("a repeat is replayed even where its session would be refused now") { store in
             let driver = DriverID("replay-first-driver")
             let submission = EventSubmission.sample(.sessionRestored, key: "k", session: "replay-first")
-            let stored = try event(try await store.append(.sample(submission, of: driver)), "first")
-            let outcome = try await store.append(.sample(submission, of: driver, requiresRegisteredSession: true))
+            let stored = try event(try await store.appended(.sample(submission, of: driver)), "first")
+            let outcome = try await store.appended(.sample(submission, of: driver, requiresRegisteredSession: true))
             try expect(outcome, .replayed(stored), "repeat")
         },
     ]

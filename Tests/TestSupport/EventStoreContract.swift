@@ -37,10 +37,10 @@ package enum EventStoreContract {
     }
 
     /// The event that a stored or replayed outcome carries.
-    static func event(_ outcome: AppendOutcome, _ what: String) throws -> StoredEvent {
+    static func event(_ outcome: EventOutcome, _ what: String) throws -> StoredEvent {
         switch outcome {
         case .stored(let event), .replayed(let event): return event
-        case .keyReused, .sessionNotFound:
+        case .keyReused, .sessionNotFound, .rateLimited, .failed:
             throw ContractViolation(description: "\(what): expected an event, found \(outcome)")
         }
     }

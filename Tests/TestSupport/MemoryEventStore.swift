@@ -44,18 +44,18 @@ package final class MemoryEventStore: EventStore {
         state.withLock { state in state.drivers.values.reduce(0) { $0 + $1.events.count } }
     }
 
-    package func append(_ request: AppendRequest) async throws(StoreFailure) -> AppendOutcome {
-        try state.withLock { state in Self.append(request, to: &state) }.get()
+    package func append(_ request: AppendRequest) async -> EventOutcome {
+        state.withLock { state in Self.append(request, to: &state) }
     }
 
-    package func append(_ requests: [AppendRequest]) async -> [Result<AppendOutcome, StoreFailure>] {
+    package func append(_ requests: [AppendRequest]) async -> [EventOutcome] {
         state.withLock { state in requests.map { Self.append($0, to: &state) } }
     }
 
     package func lookUp(
         _ submission: EventSubmission, of driver: DriverID
-    ) async throws(StoreFailure) -> AppendOutcome? {
-        try state.withLock { state -> Result<AppendOutcome?, StoreFailure> in
+    ) async throws(StoreFailure) -> EventOutcome? {
+        try state.withLock { state -> Result<EventOutcome?, StoreFailure> in
             if let failure = state.failure { return .failure(failure) }
             return .success(state.drivers[driver].flatMap { Self.repeated(submission, of: $0) })
         }.get()
@@ -63,8 +63,8 @@ package final class MemoryEventStore: EventStore {
 
     package func lookUp(
         _ submissions: [EventSubmission], of driver: DriverID
-    ) async throws(StoreFailure) -> [AppendOutcome?] {
-        var outcomes: [AppendOutcome?] = []
+    ) async throws(StoreFailure) -> [EventOutcome?] {
+        var outcomes: [EventOutcome?] = []
         for submission in submissions { outcomes.append(try await lookUp(submission, of: driver)) }
         return outcomes
     }
@@ -79,7 +79,7 @@ package final class MemoryEventStore: EventStore {
         }.get()
     }
 
-    private static func repeated(_ submission: EventSubmission, of driver: Driver) -> AppendOutcome? {
+    private static func repeated(_ submission: EventSubmission, of driver: Driver) -> EventOutcome? {
         guard let stored = driver.events.first(where: { $0.placed.idempotencyKey == submission.idempotencyKey })
         else { return nil }
         let (form, sent) = (stored.submission.canonicalForm, stored.submission)
@@ -91,23 +91,20 @@ package final class MemoryEventStore: EventStore {
             StoredEvent(eventID: stored.placed.eventID, verdict: stored.verdict, journey: driver.journey))
     }
 
-    private static func append(
-        _ request: AppendRequest, to state: inout State
-    ) -> Result<AppendOutcome, StoreFailure> {
-        if let failure = state.failure { return .failure(failure) }
+    private static func append(_ request: AppendRequest, to state: inout State) -> EventOutcome {
+        if let failure = state.failure { return .failed(failure) }
         let submission = request.submission
         var driver = state.drivers[request.driver] ?? Driver()
-        if let outcome = repeated(submission, of: driver) { return .success(outcome) }
+        if let outcome = repeated(submission, of: driver) { return outcome }
         if let sessionID = submission.sessionID {
             let known = state.sessions[sessionID]
-            if known == nil && request.requiresRegisteredSession { return .success(.sessionNotFound) }
-            if let known, known.driver != request.driver { return .success(.sessionNotFound) }
+            if known == nil && request.requiresRegisteredSession { return .sessionNotFound }
+            if let known, known.driver != request.driver { return .sessionNotFound }
             state.sessions[sessionID] = known ?? Session(driver: request.driver, isRegistered: false)
         }
         let verdict = driver.store(request)
         state.drivers[request.driver] = driver
-        return .success(
-            .stored(StoredEvent(eventID: submission.eventID, verdict: verdict, journey: driver.journey)))
+        return .stored(StoredEvent(eventID: submission.eventID, verdict: verdict, journey: driver.journey))
     }
 }
 

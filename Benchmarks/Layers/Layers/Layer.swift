@@ -121,7 +121,7 @@ struct Layer: Sendable {
             var left = requests[round % rounds].prefix(operations)
             while !left.isEmpty {
                 for result in await store.append(Array(left.prefix(64))) {
-                    guard case .stored = try result.get() else { throw Unexpected(what: "not stored") }
+                    guard case .stored = result else { throw Unexpected(what: "not stored") }
                 }
                 left = left.dropFirst(64)
             }

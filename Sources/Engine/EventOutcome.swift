@@ -1,0 +1,54 @@
+package import JourneyModel
+
+/// What became of one event: the same value from the store to the encoder, for a single event, a member of a batch and a
+/// repeat.
+package enum EventOutcome: Hashable, Sendable {
+    case stored(StoredEvent)
+    /// The same key with the same members was stored before; the verdict is the current one.
+    case replayed(StoredEvent)
+    /// The same key with other members: 422.
+    case keyReused
+    /// The session is another driver's, or unknown where registration is required: 404.
+    case sessionNotFound
+    /// The window is full and the key is new: 429. Never from a store.
+    case rateLimited
+    /// Not stored, or not known; the cases say which.
+    case failed(StoreFailure)
+}
+
+package struct StoredEvent: Hashable, Sendable {
+    package var eventID: String
+    package var verdict: Verdict
+    /// The driver's journey after the last stored event in the order. A store leaves the deadlines that have passed
+    /// since to `Ingest`, which takes them (`Journey.advanced(to:)`).
+    package var journey: Journey
+
+    package init(eventID: String, verdict: Verdict, journey: Journey) {
+        self.eventID = eventID
+        self.verdict = verdict
+        self.journey = journey
+    }
+}
+
+extension EventOutcome {
+    /// Nothing was stored, and the client is why.
+    package var isRefusal: Bool {
+        switch self {
+        case .rateLimited, .keyReused, .sessionNotFound: true
+        case .stored, .replayed, .failed: false
+        }
+    }
+
+    /// With the deadlines taken that passed before the request was received.
+    func advanced(to now: Moment) -> EventOutcome {
+        switch self {
+        case .stored(var event):
+            event.journey = event.journey.advanced(to: now)
+            return .stored(event)
+        case .replayed(var event):
+            event.journey = event.journey.advanced(to: now)
+            return .replayed(event)
+        case .keyReused, .sessionNotFound, .rateLimited, .failed: return self
+        }
+    }
+}
