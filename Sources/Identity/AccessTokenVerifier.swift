@@ -68,14 +68,20 @@ package final class AccessTokenVerifier: TokenVerifier {
     }
 
     package func judge(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) -> TokenVerdict {
-        guard token.count <= Self.tokenBytesMax else { return .refused(.malformed) }
+        // Never remembered: memory says nothing of it.
+        guard token.count <= Self.tokenBytesMax else {
+            return .needsLookup { () async throws(TokenRefusal) in throw .malformed }
+        }
         let digest = TokenDigest(of: token)
         if let known = remembered.find(digest) { return judge(known, digest, now) }
         let text = String(decoding: token, as: UTF8.self)
         return .needsLookup { [self] () async throws(TokenRefusal) in
             let verified = try claims(of: text).verified(in: scope, atSecondsSince1970: now)
+            // Read before it is asked whether the token may be used.
+            let revocationEpoch = signInSessions?.revocationEpoch
             let caller = try await admitted(verified)
             remembered.remember(digest, verified)
+            if let revocationEpoch { remembered.find(digest)?.isAdmitted(at: revocationEpoch) }
             return caller
         }
     }
