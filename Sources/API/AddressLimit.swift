@@ -26,9 +26,9 @@ struct AddressLimit: Sendable {
                 ? ProblemAnswer.tooManyRequests(decision.quota).response(requestID: request.id, form)
                 : await handler(request)
             if let policy { response.fields.set("RateLimit-Policy", policy) }
-            if let standing = RateLimitFields.standing([(.auth, decision.quota)]) {
+            if let rateLimit = RateLimitFields.rateLimit([(.auth, decision.quota)]) {
                 let driver = response.fields.first("RateLimit")
-                response.fields.set("RateLimit", standing + (driver.map { ", " + $0 } ?? ""))
+                response.fields.set("RateLimit", rateLimit + (driver.map { ", " + $0 } ?? ""))
             }
             if response.fields.first("Cache-Control") == nil { response.fields.append("Cache-Control", "no-store") }
             return response

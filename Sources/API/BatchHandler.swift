@@ -50,7 +50,7 @@ struct BatchHandler: Sendable {
         var response = Response(
             status: .ok, fields: Fields([("Content-Type", "application/json")]),
             body: .bytes(BatchResult.encode(results)))
-        if let standing = RateLimitFields.standing(ingested) { response.fields.append("RateLimit", standing) }
+        if let rateLimit = RateLimitFields.rateLimit(ingested) { response.fields.append("RateLimit", rateLimit) }
         return response
     }
 

@@ -9,7 +9,7 @@ import JourneyModel
 import Synchronization
 
 struct ConfigHandler: Sendable {
-    let settings: SettingsInForce
+    let settings: CurrentSettings
 
     /// The responses for the settings in force; built once, not for each request.
     private struct Prepared {

@@ -18,7 +18,7 @@ struct DriverLimit: Sendable {
             let claim = AdmissionClaim(
                 driver: caller.driver, limitClass: limitClass, idempotencyKey: AdmissionClaim.keyOfOneRequest())
             let decision = await admission.admit(claim)
-            let quota = RateLimitFields.standing([(limitClass, decision.quota)])
+            let quota = RateLimitFields.rateLimit([(limitClass, decision.quota)])
             do throws(ProblemAnswer) {
                 guard decision.verdict != .refused else { throw .tooManyRequests(decision.quota) }
                 var response = try await handler(request, caller)

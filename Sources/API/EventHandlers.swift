@@ -65,7 +65,7 @@ struct EventHandlers: Sendable {
         } catch {
             response = error.response(requestID: request.id)
         }
-        if let standing = RateLimitFields.standing(ingested) { response.fields.append("RateLimit", standing) }
+        if let rateLimit = RateLimitFields.rateLimit(ingested) { response.fields.append("RateLimit", rateLimit) }
         return response
     }
 

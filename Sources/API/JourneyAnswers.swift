@@ -6,7 +6,7 @@ import JourneyModel
 
 enum JourneyAnswers {
     /// `GET /native/session`. Deadlines before `now` have passed.
-    static func standing(_ journey: Journey, settingsVersion: String, at now: Moment) -> [UInt8] {
+    static func session(_ journey: Journey, settingsVersion: String, at now: Moment) -> [UInt8] {
         let journey = journey.advanced(to: now)
         var writer = JSONWriter(reservingBytes: 384)
         writer.beginObject()

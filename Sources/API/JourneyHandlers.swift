@@ -16,16 +16,16 @@ struct JourneyHandlers: Sendable {
     static let eventsMax = 500
 
     let journeys: any JourneyReader
-    let settings: SettingsInForce
+    let settings: CurrentSettings
     let logger: Logger
 
-    var standing: CallerHandler {
+    var current: CallerHandler {
         { request, caller throws(ProblemAnswer) in
             let journey = try await logger.reading(for: request) { () async throws(StoreFailure) in
                 try await journeys.journey(of: caller.driver)
             }
             return .unkept(
-                JourneyAnswers.standing(journey, settingsVersion: settings.read().version, at: request.receivedAt))
+                JourneyAnswers.session(journey, settingsVersion: settings.read().version, at: request.receivedAt))
         }
     }
 

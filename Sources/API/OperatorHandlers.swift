@@ -66,7 +66,7 @@ struct OperatorHandlers: Sendable {
 
     let operation: OperatorParts
     let picture: DashboardSnapshot
-    let settings: SettingsInForce
+    let settings: CurrentSettings
     let clock: @Sendable () -> Moment
     let logger: Logger
     private let access: Access
@@ -75,7 +75,7 @@ struct OperatorHandlers: Sendable {
 
     /// `isEnding`: whether streams must end.
     init(
-        _ operation: OperatorParts, settings: SettingsInForce, access: Access,
+        _ operation: OperatorParts, settings: CurrentSettings, access: Access,
         isEnding: @escaping @Sendable () -> Bool, clock: @escaping @Sendable () -> Moment, logger: Logger
     ) {
         self.access = access

@@ -17,19 +17,19 @@ enum RateLimitFields {
 
     /// The driver's quota after this response: `"session";r=59;t=60`. `t` is the seconds, rounded up, until one
     /// more fits.
-    static func standing(_ answer: Ingested) -> String? {
+    static func rateLimit(_ answer: Ingested) -> String? {
         answer.quota.limit > 0 ? member(answer.limitClass, answer.quota) : nil
     }
 
     /// The same after several responses, the last of each class.
-    static func standing(_ answers: [Ingested]) -> String? {
-        standing(
+    static func rateLimit(_ answers: [Ingested]) -> String? {
+        rateLimit(
             RateLimitClass.ofEvents.compactMap { limitClass in
                 answers.last { $0.limitClass == limitClass }.map { (limitClass, $0.quota) }
             })
     }
 
-    static func standing(_ quotas: [(limitClass: RateLimitClass, quota: Quota)]) -> String? {
+    static func rateLimit(_ quotas: [(limitClass: RateLimitClass, quota: Quota)]) -> String? {
         list(
             quotas.compactMap { limitClass, quota in
                 guard quota.limit > 0 else { return nil }

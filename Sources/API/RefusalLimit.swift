@@ -15,7 +15,7 @@ struct RefusalLimit: Sendable {
 
     /// The refusal of a driver whose window is full, before the body is read; nil while there is room.
     func answer(to driver: DriverID) -> ProblemAnswer? {
-        let quota = admission.standing(of: driver, in: .refusals)
+        let quota = admission.quota(of: driver, in: .refusals)
         return quota.limit > 0 && quota.remaining == 0 ? .tooManyRefusals(quota) : nil
     }
 

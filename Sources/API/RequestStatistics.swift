@@ -26,7 +26,7 @@ package final class RequestStatistics: RequestObserver {
         self.clock = clock
     }
 
-    package func answered(_ request: AnsweredRequest) {
+    package func answered(_ request: CompletedRequest) {
         let span = clock() / Self.bucketSeconds
         // A stream's duration is how long the client listened.
         let range = request.isStream ? nil : Self.range(microseconds: request.durationNanoseconds / 1000)
@@ -95,7 +95,7 @@ package final class RequestStatistics: RequestObserver {
     }
 }
 
-extension AnsweredRequest {
+extension CompletedRequest {
     /// By its route: only streams last as long as the client wants.
     fileprivate var isStream: Bool { routeTemplate?.hasSuffix("/stream") ?? false }
 }

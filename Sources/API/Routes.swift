@@ -29,7 +29,7 @@ package struct API: Sendable {
     /// `clock` is for data written long after the request came: the messages of a stream.
     package init(
         ingest: Ingest, store: any EventStore, journeys: any JourneyReader, streams: JourneyStreams,
-        settings: SettingsInForce, limits: RateLimits, admission: any Admission, tokens: any TokenVerifier,
+        settings: CurrentSettings, limits: RateLimits, admission: any Admission, tokens: any TokenVerifier,
         signIn: SignInServices, operation: OperatorParts, clock: @escaping @Sendable () -> Moment, logger: Logger,
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) {
@@ -75,7 +75,7 @@ package struct API: Sendable {
             write(.post, "/native/sessions", limit: .registrations, sessions.post),
             read("/native/sessions", journeys.sessions),
             read("/native/sessions/{session_id}", journeys.timeline),
-            read("/native/session", journeys.standing),
+            read("/native/session", journeys.current),
             read("/native/session/stream", stream.get),
             fromMemory("/native/config", config.get),
             write(.put, "/native/devices/{token}", limit: .devices, signIn.devices.put),
@@ -239,9 +239,9 @@ package struct API: Sendable {
                     response = error.response(requestID: request.id)
                 }
                 if response.fields.first("RateLimit") == nil,
-                    let standing = RateLimitFields.standing(ingest.standing(of: caller.driver))
+                    let rateLimit = RateLimitFields.rateLimit(ingest.quotas(of: caller.driver))
                 {
-                    response.fields.append("RateLimit", standing)
+                    response.fields.append("RateLimit", rateLimit)
                 }
                 return response
             }, route: template)

@@ -83,8 +83,8 @@ struct DriverFindCommand: AsyncParsableCommand {
         throw ExitCode.failure
     }
 
-    private var question: DriverQuestion? {
-        if let phone { return PhoneNumber(phone).map(DriverQuestion.phone) }
+    private var question: DriverQuery? {
+        if let phone { return PhoneNumber(phone).map(DriverQuery.phone) }
         if let email { return .email(email) }
         return id.map { .id(DriverID($0)) }
     }

@@ -27,17 +27,17 @@ struct ExplanationText {
             lines += self.lines(of: event, number: index + 1, session: session)
         }
         if let last = events.events.last {
-            lines += [""] + wrapped("Afterwards: \(standing(after: last, session: session))", indent: 0)
+            lines += [""] + wrapped("Afterwards: \(summary(after: last, session: session))", indent: 0)
         }
         return lines
     }
 
     /// Of the session that is explained, when the last event is the one that closed it.
-    private func standing(after event: RecordedEvent, session: String?) -> String {
+    private func summary(after event: RecordedEvent, session: String?) -> String {
         guard let closed = event.closedSession, let session, closed.id.utf8.elementsEqual(session.utf8) else {
-            return standing(event.after)
+            return summary(event.after)
         }
-        return standing(Journey(state: .sessionEnded, sessionID: session, endedBy: closed.ending))
+        return summary(Journey(state: .sessionEnded, sessionID: session, endedBy: closed.ending))
     }
 
     private func title(of events: RecordedEvents, session: String?) -> [String] {
@@ -46,7 +46,7 @@ struct ExplanationText {
         return wrapped("\(subject): \(count), in the order of the fold", indent: 0)
     }
 
-    private func standing(_ journey: Journey) -> String {
+    private func summary(_ journey: Journey) -> String {
         let deadlines = [
             journey.graceDeadline.map { "grace period until \(RFC3339.text(of: $0))" },
             journey.hardDeadline.map { "hard timeout at \(RFC3339.text(of: $0))" },

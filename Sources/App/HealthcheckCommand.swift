@@ -27,14 +27,14 @@ struct HealthcheckCommand: AsyncParsableCommand {
     @OptionGroup var settingsOptions: SettingsOptions
 
     func validate() throws {
-        if let url, HealthQuestion(url: url) == nil {
+        if let url, HealthRequest(url: url) == nil {
             throw ValidationError("--url must be http://host[:port][/path].")
         }
     }
 
     func run() async throws {
-        let question: HealthQuestion
-        if let named = url.flatMap(HealthQuestion.init(url:)) {
+        let question: HealthRequest
+        if let named = url.flatMap(HealthRequest.init(url:)) {
             question = named
         } else {
             let report = Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides))
@@ -42,7 +42,7 @@ struct HealthcheckCommand: AsyncParsableCommand {
                 for problem in report.problems { writeToStandardError("\(problem)\n") }
                 throw ExitCode.failure
             }
-            question = HealthQuestion(http: configuration.http, path: ready ? "/readyz" : "/healthz")
+            question = HealthRequest(http: configuration.http, path: ready ? "/readyz" : "/healthz")
         }
         do {
             let status = try await question.ask(within: .inSeconds(2))

@@ -20,7 +20,7 @@ struct InstanceService: Sendable {
     /// The settings that all servers on one file should share.
     let sharedSettings: [String: String]
     let startedAt: Moment
-    let settings: SettingsInForce
+    let settings: CurrentSettings
     let clock: @Sendable () -> Moment
     let logger: Logger
     private let told = Told()
@@ -40,7 +40,7 @@ struct InstanceService: Sendable {
 
     init(
         _ report: ConfigurationReport, name: String, store: SQLiteEventStore, digests: KeyedHashes,
-        settings: SettingsInForce, startedAt: Moment, clock: @escaping @Sendable () -> Moment, logger: Logger
+        settings: CurrentSettings, startedAt: Moment, clock: @escaping @Sendable () -> Moment, logger: Logger
     ) {
         self.store = store
         self.name = name

@@ -25,12 +25,12 @@ struct OperationSampling: Sendable {
         let bytes = factory.gauge(MetricFamilies.bufferBytes)
         let bytesMax = factory.gauge(MetricFamilies.bufferBytesMax)
         sampling.add {
-            let standing = server.standing
-            connections.set(Int64(standing.connectionsOpen))
-            served.sample(standing.connectionsServed)
-            turnedAway.sample(standing.connectionsTurnedAway)
-            bytes.set(Int64(standing.bytesHeld))
-            bytesMax.set(Int64(standing.bytesHeldMax))
+            let status = server.counts
+            connections.set(Int64(status.connectionsOpen))
+            served.sample(status.connectionsServed)
+            turnedAway.sample(status.connectionsTurnedAway)
+            bytes.set(Int64(status.bytesHeld))
+            bytesMax.set(Int64(status.bytesHeldMax))
         }
     }
 
@@ -72,7 +72,7 @@ struct OperationSampling: Sendable {
     }
 
     /// The version in force, as a label: one series, replaced after a reload.
-    func add(_ settings: SettingsInForce) {
+    func add(_ settings: CurrentSettings) {
         let info = SettingsInfoGauge(factory: factory)
         sampling.add { info.set(settings.read().version) }
     }
@@ -88,13 +88,13 @@ struct OperationSampling: Sendable {
         let timeouts = SampledCounter(MetricFamilies.redisFailures, [("reason", "timeout")], factory: factory)
         let errors = SampledCounter(MetricFamilies.redisFailures, [("reason", "error_reply")], factory: factory)
         sampling.add {
-            let standing = redis.standing
-            connections.set(Int64(standing.connections))
-            for (state, gauge) in states { gauge.set(Int64(state == standing.breaker ? 1 : 0)) }
-            let counts = [standing.decisionsByRedis, standing.decisionsInProcess, standing.decisionsCorrected]
+            let status = redis.status
+            connections.set(Int64(status.connections))
+            for (state, gauge) in states { gauge.set(Int64(state == status.breaker ? 1 : 0)) }
+            let counts = [status.decisionsByRedis, status.decisionsInProcess, status.decisionsCorrected]
             for (counter, count) in zip(decisions, counts) { counter.sample(count) }
-            timeouts.sample(standing.timeouts)
-            errors.sample(standing.errorReplies)
+            timeouts.sample(status.timeouts)
+            errors.sample(status.errorReplies)
         }
     }
 

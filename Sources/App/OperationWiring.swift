@@ -24,13 +24,13 @@ struct OperationWiring: Sendable {
 
     init(
         _ configuration: Configuration, metrics: PrometheusMetrics, store: SQLiteEventStore, drivers: DriverCounts,
-        settings: SettingsInForce, settingsStatus: SettingsStatus, shared: RedisRateLimiter?, guesses: OperatorGuesses,
+        settings: CurrentSettings, settingsStatus: SettingsStatus, shared: RedisRateLimiter?, guesses: OperatorGuesses,
         loops: EventLoopGroup, instance: InstanceService
     ) {
         self.metrics = metrics
         let readiness = Readiness(
             takesWrite: { (try? await store.checkWritable()) != nil },
-            redis: { shared.map { $0.standing.isConnected ? .serves : .lost } ?? .notConfigured },
+            redis: { shared.map { $0.status.isConnected ? .serves : .lost } ?? .notConfigured },
             clock: { Int64(Deadline.now.nanoseconds / 1_000_000) })
         self.readiness = readiness
         address = configuration.operation.metricsAddress.map { .ip(host: $0.host, port: $0.port) }

@@ -32,7 +32,7 @@ final class RequestLog: RequestObserver {
         limiter = Mutex(RefusalLineLimiter(limits: limits))
     }
 
-    func answered(_ request: AnsweredRequest) {
+    func answered(_ request: CompletedRequest) {
         let level = Self.level(of: request.status)
         // Builds nothing for a line that is not written.
         guard level >= leastLevel, request.status.code < 400 || admits(request) else { return }
@@ -55,7 +55,7 @@ final class RequestLog: RequestObserver {
         report(limiter.withLock { $0.end(before: .max) })
     }
 
-    private func admits(_ request: AnsweredRequest) -> Bool {
+    private func admits(_ request: CompletedRequest) -> Bool {
         let second = clock() / 1000
         let (client, kind) = client(of: request)
         let (isAdmitted, omitted) = limiter.withLock { limiter in
@@ -78,7 +78,7 @@ final class RequestLog: RequestObserver {
 
     /// A driver by its log name, so that a flood from its address does not hide it; others by address, IPv6 by its
     /// /64.
-    private func client(of request: AnsweredRequest) -> (String, RefusalLineLimiter.Kind) {
+    private func client(of request: CompletedRequest) -> (String, RefusalLineLimiter.Kind) {
         if request.status.code >= 500 { return (AddressGroup.name(of: request.remoteAddress), .failure) }
         if let principal = request.principal { return (driverName(principal), .signedIn) }
         return (AddressGroup.name(of: request.remoteAddress), .anonymous)
@@ -87,7 +87,7 @@ final class RequestLog: RequestObserver {
     /// The known methods; any other is text chosen by a client.
     private static let methods: Set<Method> = [.get, .head, .post, .put, .patch, .delete, .options]
 
-    private func metadata(of request: AnsweredRequest) -> Logger.Metadata {
+    private func metadata(of request: CompletedRequest) -> Logger.Metadata {
         var metadata: Logger.Metadata = [
             "request_id": "\(request.requestID)", "route": "\(request.routeTemplate ?? "none")",
             "status": .number(request.status.code), "duration_us": .number(request.durationNanoseconds / 1000),
@@ -123,7 +123,7 @@ final class RequestObservers: RequestObserver {
         self.observers = observers
     }
 
-    func answered(_ request: AnsweredRequest) {
+    func answered(_ request: CompletedRequest) {
         for observer in observers { observer.answered(request) }
     }
 }

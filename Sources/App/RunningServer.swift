@@ -21,7 +21,7 @@ struct RunningServer: Sendable {
 
     /// Needs the same settings as the server. Never creates a signing key: if there is none, no server has started here.
     init(_ configuration: Configuration) async throws {
-        address = HealthQuestion(http: configuration.http).address
+        address = HealthRequest(http: configuration.http).address
         if let token = configuration.operatorToken {
             self.token = token
         } else {
@@ -73,7 +73,7 @@ struct RunningServer: Sendable {
 
     private func body(of answer: [UInt8]) throws -> [UInt8] {
         let end = Array("\r\n\r\n".utf8)
-        guard let status = HealthQuestion.statusCode(of: answer),
+        guard let status = HealthRequest.statusCode(of: answer),
             let head = answer.indices.first(where: { answer[$0...].starts(with: end) })
         else { throw Unreachable(description: "the server on \(address) is not Dwell") }
         switch status {

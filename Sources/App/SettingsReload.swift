@@ -10,7 +10,7 @@ import Telemetry
 
 struct SettingsReload: Sendable {
     let input: ConfigurationInput
-    let settings: SettingsInForce
+    let settings: CurrentSettings
     let status: SettingsStatus
     let clock: @Sendable () -> Moment
     let logger: Logger

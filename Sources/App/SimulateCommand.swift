@@ -146,7 +146,7 @@ struct SimulateCommand: AsyncParsableCommand {
         guard let http = configuration?.http, !http.hosts.isEmpty else {
             throw ValidationError("The settings have no TCP port: pass --url.")
         }
-        return "http://\(HealthQuestion(http: http).address)"
+        return "http://\(HealthRequest(http: http).address)"
     }
 
     private func transport(to url: String) -> URLSessionTransport? {

@@ -26,7 +26,7 @@ struct Wiring {
     private let admission: any Admission
     /// The same admission if it is Redis's, which has connections to maintain.
     private let shared: RedisRateLimiter?
-    private let settings: SettingsInForce
+    private let settings: CurrentSettings
     private let settingsStatus: SettingsStatus
     private let instance: InstanceService
     private let streams: JourneyStreams
@@ -53,7 +53,7 @@ struct Wiring {
         let metrics = PrometheusMetrics()
         store = try Self.openStore(
             configuration.databasePath, at: startAndStop.startedAtMilliseconds, digests: digests, metrics: metrics)
-        settings = SettingsInForce(VersionedSettings(configuration.settings))
+        settings = CurrentSettings(VersionedSettings(configuration.settings))
         let startedAt = Moment(millisecondsSinceEpoch: startAndStop.startedAtMilliseconds)
         settingsStatus = SettingsStatus(report, at: startedAt)
         instance = InstanceService(
@@ -195,9 +195,9 @@ struct Wiring {
             token: configuration.operatorToken, guesses: guesses, reader: store, lists: store, drivers: drivers,
             history: history, figures: figures,
             admission: {
-                switch shared?.standing {
+                switch shared?.status {
                 case nil: "process"
-                case .some(let standing): standing.breaker == .closed ? "redis" : "redis-unreachable"
+                case .some(let status): status.breaker == .closed ? "redis" : "redis-unreachable"
                 }
             },
             freeBytes: { store.diskFreeBytes() },

@@ -11,7 +11,7 @@ package protocol Admission: Sendable {
     nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision]
 
     /// The driver's quota in one limit, as far as this process knows. Charges nothing and makes no call.
-    func standing(of driver: DriverID, in limitClass: RateLimitClass) -> Quota
+    func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota
 
     /// The event is on disk: a later claim with its key is `.known` and free, for as long as the key is remembered;
     /// after that the store finds the repeat, and the charge is refunded. Does not wait.

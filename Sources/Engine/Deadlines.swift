@@ -26,9 +26,9 @@ package struct ExpiryRequest: Sendable {
     package var settings: VersionedSettings
     package var driversMax: Int
     /// Where the previous part ended.
-    package var after: DeadlinePlace?
+    package var after: DeadlineCursor?
 
-    package init(now: Moment, settings: VersionedSettings, driversMax: Int, after: DeadlinePlace? = nil) {
+    package init(now: Moment, settings: VersionedSettings, driversMax: Int, after: DeadlineCursor? = nil) {
         self.now = now
         self.settings = settings
         self.driversMax = driversMax
@@ -37,7 +37,7 @@ package struct ExpiryRequest: Sendable {
 }
 
 /// A place in the order of running deadlines: the time, then the store's own number of the driver.
-package struct DeadlinePlace: Hashable, Sendable {
+package struct DeadlineCursor: Hashable, Sendable {
     package var deadline: Moment
     package var driver: Int64
 
@@ -53,9 +53,9 @@ package struct StoredExpiries: Hashable, Sendable {
     /// Why some of the others could not be ended; for the log.
     package var failures: [StoreFailure]
     /// Nil when nothing is left; otherwise where the next part begins.
-    package var next: DeadlinePlace?
+    package var next: DeadlineCursor?
 
-    package init(drivers: [DriverID] = [], failures: [StoreFailure] = [], next: DeadlinePlace? = nil) {
+    package init(drivers: [DriverID] = [], failures: [StoreFailure] = [], next: DeadlineCursor? = nil) {
         self.drivers = drivers
         self.failures = failures
         self.next = next
@@ -73,7 +73,7 @@ package struct ExpiryScheduler: Sendable {
     static let failureLogIntervalMilliseconds: Int64 = 60_000
 
     private let store: any DeadlineStore
-    private let settings: SettingsInForce
+    private let settings: CurrentSettings
     private let clock: @Sendable () -> Moment
     private let logger: Logger
     private let stored: any CounterHandler
@@ -82,7 +82,7 @@ package struct ExpiryScheduler: Sendable {
     private let overdue: any MeterHandler
 
     package init(
-        store: any DeadlineStore, settings: SettingsInForce, clock: @escaping @Sendable () -> Moment, logger: Logger,
+        store: any DeadlineStore, settings: CurrentSettings, clock: @escaping @Sendable () -> Moment, logger: Logger,
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) {
         self.store = store

@@ -9,14 +9,14 @@ package protocol EventFeed: Sendable {
     func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent]
 
     /// The place of the consumer of that name. One that never moved is at the beginning.
-    func place(of consumer: String) async throws(StoreFailure) -> FeedPlace
+    func place(of consumer: String) async throws(StoreFailure) -> FeedPosition
 
     /// The consumer has processed every event up to `id`; of these, `lostCount` were never delivered. A place never
     /// goes back: an instance that is behind another one changes nothing. Returns when it is on disk.
     func move(_ consumer: String, to id: Int64, losing lostCount: Int64, at now: Moment) async throws(StoreFailure)
 }
 
-package struct FeedPlace: Hashable, Sendable {
+package struct FeedPosition: Hashable, Sendable {
     /// The number of the last processed event; at the beginning the number before the first stored one.
     package var last: Int64
     /// The number of the newest stored event.

@@ -11,13 +11,13 @@ package import JourneyModel
 package struct Ingest: Sendable {
     private let store: any EventStore
     private let admission: any Admission
-    private let settings: SettingsInForce
+    private let settings: CurrentSettings
     /// `SESSION_REGISTRATION=required`.
     private let requiresRegisteredSession: Bool
     private let metrics: IngestMetrics
 
     package init(
-        store: any EventStore, admission: any Admission, settings: SettingsInForce,
+        store: any EventStore, admission: any Admission, settings: CurrentSettings,
         requiresRegisteredSession: Bool = false, metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) {
         self.store = store
@@ -104,8 +104,8 @@ package struct Ingest: Sendable {
     }
 
     /// A driver's quotas in both limits, for a request that is refused before any claim.
-    package func standing(of driver: DriverID) -> [(limitClass: RateLimitClass, quota: Quota)] {
-        RateLimitClass.ofEvents.map { ($0, admission.standing(of: driver, in: $0)) }
+    package func quotas(of driver: DriverID) -> [(limitClass: RateLimitClass, quota: Quota)] {
+        RateLimitClass.ofEvents.map { ($0, admission.quota(of: driver, in: $0)) }
     }
 
     /// The window of an event: with a session_id it is a session event.

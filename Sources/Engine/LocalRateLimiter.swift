@@ -65,10 +65,10 @@ package final class LocalRateLimiter: Admission {
         return shard(of: claim).decide(claim, at: clock())
     }
 
-    package func standing(of driver: DriverID, in limitClass: RateLimitClass) -> Quota {
+    package func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota {
         if limits.isOff(limitClass) { return limits.unlimited.quota }
         let claim = HashedClaim(AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: ""))
-        return shard(of: claim).standing(claim, at: clock())
+        return shard(of: claim).quota(claim, at: clock())
     }
 
     package func recordStored(_ claim: AdmissionClaim, isRepeat: Bool = false) {
@@ -105,8 +105,8 @@ package final class LocalRateLimiter: Admission {
     ///   so that they never leave this window later than the other one.
     package func reconcile(
         _ claim: AdmissionClaim, with decision: AdmissionDecision, askedAt: Int64
-    ) -> CountedAlong {
-        if limits.isOff(claim.limitClass) { return CountedAlong(decision: decision, chargeStands: false) }
+    ) -> ReconciledCount {
+        if limits.isOff(claim.limitClass) { return ReconciledCount(decision: decision, chargeStands: false) }
         let claim = HashedClaim(claim)
         return shard(of: claim).reconcile(claim, with: decision, askedAt: askedAt, at: clock())
     }
@@ -118,7 +118,7 @@ package final class LocalRateLimiter: Admission {
 }
 
 /// A decision of another limiter, corrected by this process.
-package struct CountedAlong: Hashable, Sendable {
+package struct ReconciledCount: Hashable, Sendable {
     package var decision: AdmissionDecision
     /// False when the other limiter charged the claim and must refund it.
     package var chargeStands: Bool

@@ -61,7 +61,7 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    func standing(_ claim: HashedClaim, at time: Int64) -> Quota {
+    func quota(_ claim: HashedClaim, at time: Int64) -> Quota {
         withWindow(of: claim, at: time) { window, _, now in quota(claim, window, at: now) }
     }
 
@@ -100,19 +100,19 @@ final class SlidingWindowShard: Sendable {
 
     func reconcile(
         _ claim: HashedClaim, with decision: AdmissionDecision, askedAt: Int64, at time: Int64
-    ) -> CountedAlong {
+    ) -> ReconciledCount {
         withWindow(of: claim, at: time) { window, isStored, now in
             switch decision.verdict {
             case .known:
-                return CountedAlong(decision: decision, chargeStands: false)
+                return ReconciledCount(decision: decision, chargeStands: false)
             case .refused:
                 let isKnown = isStored || window.contains(claim.idempotencyKey)
-                return CountedAlong(
+                return ReconciledCount(
                     decision: AdmissionDecision(verdict: isKnown ? .known : .refused, quota: decision.quota),
                     chargeStands: false)
             case .admitted where isStored:
                 let quota = tighter(decision.quota.withBack(1), claim, window, at: now)
-                return CountedAlong(decision: AdmissionDecision(verdict: .known, quota: quota), chargeStands: false)
+                return ReconciledCount(decision: AdmissionDecision(verdict: .known, quota: quota), chargeStands: false)
             case .admitted:
                 return charge(claim, decision.quota, in: &window, askedAt: askedAt, at: now)
             }
@@ -123,20 +123,20 @@ final class SlidingWindowShard: Sendable {
     /// is already in it.
     private func charge(
         _ claim: HashedClaim, _ theirs: Quota, in window: inout SlidingWindowLog, askedAt: Int64, at now: Int64
-    ) -> CountedAlong {
+    ) -> ReconciledCount {
         let limit = limits.limit(of: claim.limitClass)
         if window.contains(claim.idempotencyKey) {
             let quota = tighter(theirs, claim, window, at: now)
-            return CountedAlong(decision: AdmissionDecision(verdict: .known, quota: quota), chargeStands: true)
+            return ReconciledCount(decision: AdmissionDecision(verdict: .known, quota: quota), chargeStands: true)
         }
         if surelyCounted(window, at: now) >= limit {
             let quota = quota(claim, window, at: now)
-            return CountedAlong(decision: AdmissionDecision(verdict: .refused, quota: quota), chargeStands: false)
+            return ReconciledCount(decision: AdmissionDecision(verdict: .refused, quota: quota), chargeStands: false)
         }
         if window.count >= limit { window.removeOldest() }
         window.insert(claim.idempotencyKey, at: min(askedAt, now))
         let quota = tighter(theirs, claim, window, at: now)
-        return CountedAlong(decision: AdmissionDecision(verdict: .admitted, quota: quota), chargeStands: true)
+        return ReconciledCount(decision: AdmissionDecision(verdict: .admitted, quota: quota), chargeStands: true)
     }
 
     /// The charges that every correct count of the window must include. The clocks of two machines run up to 500

@@ -113,7 +113,7 @@ extension HTTP1ConnectionState {
         serving.metrics.answered(
             placed?.place, exchange.method, status, nanoseconds: duration, bytesIn: bytesIn, bytesOut: bytesOut)
         serving.observer.answered(
-            AnsweredRequest(
+            CompletedRequest(
                 requestID: exchange.request.id, method: exchange.method, routeTemplate: placed?.route.template,
                 status: status, durationNanoseconds: duration, bytesIn: bytesIn, bytesOut: bytesOut,
                 remoteAddress: exchange.request.remoteAddress, addressGap: exchange.addressGap,

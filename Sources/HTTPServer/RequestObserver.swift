@@ -2,7 +2,7 @@ package import HTTP1
 
 /// What is known about a request once its answer is made; for the access log and for metrics. It holds no path and
 /// no query: those can carry what must not be logged.
-package struct AnsweredRequest: Sendable {
+package struct CompletedRequest: Sendable {
     package var requestID: String
     /// nil when it was refused before its head was complete. Any token that a client sends: not a bounded set.
     package var method: Method?
@@ -50,5 +50,5 @@ package struct AnsweredRequest: Sendable {
 /// An object, so that telling it copies nothing.
 package protocol RequestObserver: AnyObject, Sendable {
     /// Called on a connection's loop, once per answered request, refused ones too. Must not block.
-    func answered(_ request: AnsweredRequest)
+    func answered(_ request: CompletedRequest)
 }

@@ -106,16 +106,16 @@ package final class Server: Sendable {
     }
 
     /// For `/metrics`: what is open and held now, and what there was since the start.
-    package var standing: ServerStanding {
+    package var counts: ServerCounts {
         let connections = census.connections
-        return ServerStanding(
+        return ServerCounts(
             connectionsOpen: connections.open, connectionsServed: connections.served,
             connectionsTurnedAway: connections.turnedAway, bytesHeld: bufferBudget.bytesHeld,
             bytesHeldMax: bufferBudget.bytesMax)
     }
 }
 
-package struct ServerStanding: Hashable, Sendable {
+package struct ServerCounts: Hashable, Sendable {
     package var connectionsOpen: Int
     /// Since the start.
     package var connectionsServed: Int

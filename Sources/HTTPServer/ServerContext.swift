@@ -25,7 +25,7 @@ struct ServerContext: ConnectionHandler {
         await HTTP1Connection(connection, self).serve()
     }
 
-    func reject(_ connection: Connection, _ reason: TurnedAway) async {
+    func reject(_ connection: Connection, _ reason: RejectedConnection) async {
         await HTTP1Connection(connection, self).reject()
     }
 }

@@ -22,23 +22,23 @@ package struct ExportPiece: Sendable {
 
 /// The drivers with an export in progress: one each at a time, since an export costs reads throughout. Counted per
 /// process.
-final class ExportPlaces: Sendable {
+final class ExportSlots: Sendable {
     /// Most exports take less.
     static let retryAfterSeconds: Int64 = 10
 
     private let drivers = Mutex<Set<DriverID>>([])
 
     /// - Throws: `exportUnderWay` when the driver has an export in progress.
-    func take(_ driver: DriverID) throws(AccountFailure) -> ExportPlace {
+    func take(_ driver: DriverID) throws(AccountFailure) -> ExportSlot {
         guard drivers.withLock({ $0.insert(driver).inserted }) else {
             throw .exportUnderWay(retryAfterSeconds: Self.retryAfterSeconds)
         }
-        return ExportPlace { [self] in _ = drivers.withLock { $0.remove(driver) } }
+        return ExportSlot { [self] in _ = drivers.withLock { $0.remove(driver) } }
     }
 }
 
 /// A driver's slot, released on deinit: a client that stops reading does not say so.
-final class ExportPlace: Sendable {
+final class ExportSlot: Sendable {
     private let giveBack: @Sendable () -> Void
 
     fileprivate init(giveBack: @escaping @Sendable () -> Void) {

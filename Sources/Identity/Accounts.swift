@@ -6,7 +6,7 @@ package import JourneyModel
 package struct Accounts: AccountService, AppleNotificationService {
     private let store: any AccountRecordStore
     private let memory: SessionStatusCache
-    private let exports = ExportPlaces()
+    private let exports = ExportSlots()
     private let forget: @Sendable (DriverID) async -> Void
 
     /// - Parameter forget: removes what other components store under the id of a deleted driver; does not fail, and

@@ -7,16 +7,16 @@ package import JourneyModel
 import Synchronization
 
 /// What the cache reads from the store.
-package protocol SignInStandings: Sendable {
-    func standing(ofSession sid: String, of driver: DriverID) async throws(AccountFailure) -> SignInStanding
+package protocol SessionStatusStore: Sendable {
+    func status(ofSession sid: String, of driver: DriverID) async throws(AccountFailure) -> SessionStatus
     /// The status of tokens without `sid`.
-    func standing(ofTokensOf driver: DriverID) async throws(AccountFailure) -> SignInStanding
+    func status(ofTokensOf driver: DriverID) async throws(AccountFailure) -> SessionStatus
 
     /// The revocations after that number; nil: starts at the present one.
     func revocations(after id: Int64?) async throws(AccountFailure) -> RecentRevocations
 }
 
-package enum SignInStanding: Hashable, Sendable {
+package enum SessionStatus: Hashable, Sendable {
     case live
     /// Live if issued after that second.
     case erased(atSeconds: Int64)
@@ -52,7 +52,7 @@ package final class SessionStatusCache: SignInSessions {
     private struct Known {
         /// The driver that the session was looked up for.
         var driver: DriverID
-        var standing: SignInStanding
+        var status: SessionStatus
     }
 
     private struct State {
@@ -61,7 +61,7 @@ package final class SessionStatusCache: SignInSessions {
         var lastRevocation: Int64?
     }
 
-    private let store: any SignInStandings
+    private let store: any SessionStatusStore
     private let pollMilliseconds: Int
     private let state: Mutex<State>
     /// Incremented with every removal, under the lock of `state`. A result read before the increment may be older
@@ -69,7 +69,7 @@ package final class SessionStatusCache: SignInSessions {
     private let epoch = Atomic<Int>(0)
 
     /// Another process's revocations are seen within `pollMilliseconds` plus the time of a read.
-    package init(store: any SignInStandings, rememberedMax: Int = 65_536, pollMilliseconds: Int = 200) {
+    package init(store: any SessionStatusStore, rememberedMax: Int = 65_536, pollMilliseconds: Int = 200) {
         self.store = store
         state = Mutex(State(known: TwoGenerationCache(countMax: rememberedMax)))
         self.pollMilliseconds = pollMilliseconds
@@ -85,34 +85,34 @@ package final class SessionStatusCache: SignInSessions {
                 try await lookUp(caller, key, issuedAt: issuedAt, knownAt: epoch)
             }
         }
-        return Self.refusal(known.standing, issuedAt: issuedAt).map { .refused($0) } ?? .admitted
+        return Self.refusal(known.status, issuedAt: issuedAt).map { .refused($0) } ?? .admitted
     }
 
     /// - Parameter epoch: before the store is asked; an answer that is older than a revocation is not remembered.
     private func lookUp(
         _ caller: Caller, _ key: Key, issuedAt: Double, knownAt epoch: Int
     ) async throws(TokenRefusal) {
-        let standing: SignInStanding
+        let status: SessionStatus
         do throws(AccountFailure) {
-            standing =
+            status =
                 if let sid = caller.signInSession {
-                    try await store.standing(ofSession: sid, of: caller.driver)
-                } else { try await store.standing(ofTokensOf: caller.driver) }
+                    try await store.status(ofSession: sid, of: caller.driver)
+                } else { try await store.status(ofTokensOf: caller.driver) }
         } catch {
             throw .undecided
         }
         state.withLock { state in
             guard self.epoch.load(ordering: .relaxed) == epoch, state.lastRevocation != nil else { return }
-            state.known.insert(Known(driver: caller.driver, standing: standing), for: key)
+            state.known.insert(Known(driver: caller.driver, status: status), for: key)
         }
-        if let refusal = Self.refusal(standing, issuedAt: issuedAt) { throw refusal }
+        if let refusal = Self.refusal(status, issuedAt: issuedAt) { throw refusal }
     }
 
     /// Every removal increments it.
     package var revocationEpoch: Int? { epoch.load(ordering: .acquiring) }
 
-    private static func refusal(_ standing: SignInStanding, issuedAt: Double) -> TokenRefusal? {
-        switch standing {
+    private static func refusal(_ status: SessionStatus, issuedAt: Double) -> TokenRefusal? {
+        switch status {
         case .live: nil
         case .erased(let second): AccountRules.isErased(issuedAt: issuedAt, erasedAtSeconds: second) ? .revoked : nil
         case .revoked: .revoked

@@ -58,7 +58,7 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
     /// person: another person's code must not put their token into this account, whose deletion would sign them
     /// out.
     private func sealed(_ body: [UInt8], of identity: AppleIdentity) -> AppleCodeExchangeOutcome {
-        guard let answer = AppleTokenAnswer(body) else { return .failed(reason: "malformed_answer") }
+        guard let answer = AppleTokenResponse(body) else { return .failed(reason: "malformed_answer") }
         guard answer.subject == identity.subject else { return .failed(reason: "other_subject") }
         guard let sealed = seal.seal(answer.refreshToken, of: Self.owner(identity.subject)) else {
             return .failed(reason: "not_sealed")
@@ -89,7 +89,7 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
         do {
             let answer = try await post(
                 form, to: revokeURL, as: revocation.clientID, timeoutMilliseconds: Self.revokeTimeoutMilliseconds)
-            switch (answer.status, AppleTokenAnswer.errorCode(answer.body)) {
+            switch (answer.status, AppleTokenResponse.errorCode(answer.body)) {
             case (200, _): return .done
             // RFC 6749, section 5.2. Any other 400 is our error, the client secret's for example.
             case (400, "invalid_grant"?), (400, "invalid_token"?): return .unknownToken
@@ -104,7 +104,7 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
 
     private func post(
         _ form: [(String, String)], to url: URL, as clientID: String, timeoutMilliseconds: Int
-    ) async throws -> OutgoingAnswer {
+    ) async throws -> OutgoingResponse {
         let secret = try await clientSecret.text(
             for: clientID, atSecondsSince1970: clock().millisecondsSinceEpoch / 1000)
         let body = FormBody.text([("client_id", clientID), ("client_secret", secret.reveal())] + form)

@@ -13,7 +13,7 @@ final class CurlTransfer {
     private let isWanted: () -> Bool
     private var headBytes = 0
     /// Filled while the response arrives; the status is set at the end.
-    private var answer = OutgoingAnswer(status: 0, body: [])
+    private var answer = OutgoingResponse(status: 0, body: [])
     private var isTooLong = false
 
     private init(bytesMax: Int, isWanted: @escaping () -> Bool) {
@@ -24,7 +24,7 @@ final class CurlTransfer {
     /// Returns after the timeout at the latest, and within about a second after `isWanted` becomes false.
     static func perform(
         _ request: OutgoingRequest, timeoutMilliseconds: Int, answerBytesMax: Int, isWanted: @escaping () -> Bool
-    ) -> Result<OutgoingAnswer, OutgoingFailure> {
+    ) -> Result<OutgoingResponse, OutgoingFailure> {
         guard isReady, let handle = curl_easy_init() else { return .failure(.unreachable) }
         defer { curl_easy_cleanup(handle) }
         let transfer = CurlTransfer(bytesMax: answerBytesMax, isWanted: isWanted)
@@ -38,7 +38,7 @@ final class CurlTransfer {
 
     private func run(
         _ handle: UnsafeMutableRawPointer, _ request: OutgoingRequest, timeoutMilliseconds: Int
-    ) -> Result<OutgoingAnswer, OutgoingFailure> {
+    ) -> Result<OutgoingResponse, OutgoingFailure> {
         // libcurl reads the list and the body until the exchange has ended, which is within this function.
         var fields: UnsafeMutablePointer<curl_slist>?
         defer { curl_slist_free_all(fields) }
@@ -134,7 +134,7 @@ final class CurlTransfer {
         }
         let text = String(decoding: line, as: UTF8.self)
         // Each interim response has its own header.
-        if text.hasPrefix("HTTP/") { answer = OutgoingAnswer(status: 0, body: []) }
+        if text.hasPrefix("HTTP/") { answer = OutgoingResponse(status: 0, body: []) }
         let parts = text.split(separator: ":", maxSplits: 1)
         guard parts.count == 2 else { return line.count }
         let value = parts[1].trimmingCharacters(in: .whitespacesAndNewlines)

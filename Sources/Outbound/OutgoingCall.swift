@@ -4,7 +4,7 @@
 import Synchronization
 
 final class OutgoingCall: Sendable {
-    typealias Result = Swift.Result<OutgoingAnswer, OutgoingFailure>
+    typealias Result = Swift.Result<OutgoingResponse, OutgoingFailure>
 
     private struct State {
         /// The call's result.

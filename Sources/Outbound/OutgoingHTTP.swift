@@ -25,7 +25,7 @@ package struct OutgoingRequest: Sendable {
     }
 }
 
-package struct OutgoingAnswer: Hashable, Sendable {
+package struct OutgoingResponse: Hashable, Sendable {
     package var status: Int
     package var cacheControl: String?
     /// `Retry-After` in seconds; nil when it is absent, or a date.
@@ -77,7 +77,7 @@ package final class OutgoingHTTP: Sendable {
     ///   - answerBytesMax: of the response's content, decoded; more ends the call while it is received.
     package func send(
         _ request: OutgoingRequest, timeoutMilliseconds: Int, answerBytesMax: Int
-    ) async throws(OutgoingFailure) -> OutgoingAnswer {
+    ) async throws(OutgoingFailure) -> OutgoingResponse {
         let call = OutgoingCall()
         try begin(call)
         // One thread each, because libcurl blocks it. It frees the call's slot only when it ends itself, so that

@@ -41,7 +41,7 @@ package struct PostHogCapture: AnalyticsCapture {
 
     /// 400, 413 and 422 are about the events, and a retry cannot succeed; a rejected credential (401, 403) is for
     /// the operator to fix, and until then the events wait.
-    static func outcome(of answer: OutgoingAnswer) -> CaptureOutcome {
+    static func outcome(of answer: OutgoingResponse) -> CaptureOutcome {
         switch answer.status {
         case 200..<300: .taken
         case 400, 413, 422: .refused(reason: "status \(answer.status)")

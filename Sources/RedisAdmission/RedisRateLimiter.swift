@@ -77,8 +77,8 @@ package final class RedisRateLimiter: Admission {
 
     /// Uses the window of the process, which mirrors the counts: a request does not wait on Redis only to be
     /// refused.
-    package func standing(of driver: DriverID, in limitClass: RateLimitClass) -> Quota {
-        fallback.standing(of: driver, in: limitClass)
+    package func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota {
+        fallback.quota(of: driver, in: limitClass)
     }
 
     /// A new event's key is in Redis already, with the charge, for as long as the window; after that this process
@@ -152,8 +152,8 @@ package final class RedisRateLimiter: Admission {
     }
 
     /// For `/readyz` and `/metrics`; counts since the start.
-    package var standing: RedisStanding {
-        RedisStanding(
+    package var status: RedisStatus {
+        RedisStatus(
             connections: health.connections, breaker: health.state,
             decisionsByRedis: health.decisionsByRedis.load(ordering: .relaxed),
             decisionsInProcess: health.decisionsInProcess.load(ordering: .relaxed),
@@ -269,7 +269,7 @@ extension RedisReply {
 }
 
 /// The state of the process's Redis connections.
-package struct RedisStanding: Hashable, Sendable {
+package struct RedisStatus: Hashable, Sendable {
     /// Connections that passed their probe; at most one per loop.
     package var connections: Int
     package var breaker: CircuitBreaker.State

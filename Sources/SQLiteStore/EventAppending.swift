@@ -13,7 +13,7 @@ final class EventAppending {
     private let sessions: SessionTable
     private let events: EventTable
     private let internTables: InternTables
-    private let uses: TextUses
+    private let uses: TextReferences
     private let erased: ErasedDrivers?
     let folding: EventFolding
     private let refolding: Refolding
@@ -24,7 +24,7 @@ final class EventAppending {
         sessions = try SessionTable(on: connection)
         events = try EventTable(on: connection)
         internTables = try InternTables(on: connection)
-        uses = try TextUses(on: connection)
+        uses = try TextReferences(on: connection)
         erased = try digests.map { (digests) throws(SQLiteError) in try ErasedDrivers(digests, on: connection) }
         folding = EventFolding(events: events, internTables: internTables)
         refolding = try Refolding(folding, events: events, on: connection)

@@ -10,7 +10,7 @@ import JourneyModel
 
 struct DueDriver {
     var id: DriverID
-    var place: DeadlinePlace
+    var place: DeadlineCursor
 }
 
 final class ExpiryStoring {
@@ -39,7 +39,7 @@ final class ExpiryStoring {
             let deadline = Moment(millisecondsSinceEpoch: row.integer(1))
             due.append(
                 DueDriver(
-                    id: DriverID(row.text(0)), place: DeadlinePlace(deadline: deadline, driver: row.integer(2))))
+                    id: DriverID(row.text(0)), place: DeadlineCursor(deadline: deadline, driver: row.integer(2))))
             return true
         }
         return due

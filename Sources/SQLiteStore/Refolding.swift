@@ -84,7 +84,7 @@ extension RefoldCounts {
 
 /// Where each session of a driver stood by the older rules, and where it stands by these: its state, or why it is over.
 private struct SessionComparison {
-    private enum Standing: Hashable {
+    private enum SessionOutcome: Hashable {
         case inProgress(JourneyState)
         /// Nil: by an event that the older release did not keep the reason of.
         case over(Journey.Ending?)
@@ -98,8 +98,8 @@ private struct SessionComparison {
     }
 
     /// By row number in `session`.
-    private var old: [Int64: Standing] = [:]
-    private var new: [Int64: Standing] = [:]
+    private var old: [Int64: SessionOutcome] = [:]
+    private var new: [Int64: SessionOutcome] = [:]
 
     mutating func note(expiry name: EventName, of journey: StoredJourney) {
         if let session = journey.session { new[session] = .over(Self.ending(by: name)) }
@@ -107,7 +107,7 @@ private struct SessionComparison {
 
     mutating func note(_ folded: Refolded) {
         if let session = folded.row.after.session { noteOld(session, folded.row) }
-        if let session = folded.after.session { new[session] = Self.standing(of: folded.after.journey) }
+        if let session = folded.after.session { new[session] = Self.outcome(of: folded.after.journey) }
         if let closed = folded.closedSession {
             new[closed] = .over(folded.after.session == nil ? .reset : .superseded)
         }
@@ -122,7 +122,7 @@ private struct SessionComparison {
             ? .over(journey.endedBy ?? Self.ending(by: row.event.name)) : .inProgress(journey.state)
     }
 
-    private static func standing(of journey: Journey) -> Standing {
+    private static func outcome(of journey: Journey) -> SessionOutcome {
         journey.state == .sessionEnded ? .over(journey.endedBy) : .inProgress(journey.state)
     }
 

@@ -11,7 +11,7 @@ extension SQLiteEventStore: EventFeed {
         }
     }
 
-    package func place(of consumer: String) async throws(StoreFailure) -> FeedPlace {
+    package func place(of consumer: String) async throws(StoreFailure) -> FeedPosition {
         try await read { db in
             let newest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM event") ?? 0
             let row = try Row.fetchOne(
@@ -19,9 +19,9 @@ extension SQLiteEventStore: EventFeed {
             guard let row else {
                 // Events deleted before the consumer was added are not counted as lost.
                 let first = try Int64.fetchOne(db, sql: "SELECT min(id) FROM event") ?? 1
-                return FeedPlace(last: first - 1, newest: newest, lostCount: 0)
+                return FeedPosition(last: first - 1, newest: newest, lostCount: 0)
             }
-            return FeedPlace(last: row[0], newest: newest, lostCount: row[1])
+            return FeedPosition(last: row[0], newest: newest, lostCount: row[1])
         }
     }
 

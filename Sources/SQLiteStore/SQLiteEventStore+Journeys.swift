@@ -36,7 +36,7 @@ extension SQLiteEventStore: DeadlineStore {
 
 extension SQLiteEventStore: JourneyReader {
     package func journey(of driver: DriverID) async throws(StoreFailure) -> Journey {
-        try await read { db in try StoredChanges.standing(of: driver, db)?.journey ?? Journey() }
+        try await read { db in try StoredChanges.storedHead(of: driver, db)?.journey ?? Journey() }
     }
 
     package func changes(of driver: DriverID, after id: Int64?) async throws(StoreFailure) -> JourneyChanges {

@@ -142,7 +142,7 @@ package final class SQLiteEventStore: EventStore {
     func read<Value: Sendable>(
         _ value: @escaping @Sendable (Database) throws -> Value
     ) async throws(StoreFailure) -> Value {
-        let wait = ReadWait<Value>()
+        let wait = ReadWaiter<Value>()
         let result = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 guard wait.begin(continuation) else { return }

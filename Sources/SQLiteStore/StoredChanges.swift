@@ -7,7 +7,7 @@ import JourneyModel
 import struct Foundation.Data
 
 enum StoredChanges {
-    struct Standing {
+    struct StoredHead {
         /// Row number in `driver`.
         var driver: Int64
         var journey: Journey
@@ -15,7 +15,7 @@ enum StoredChanges {
     }
 
     /// Nil for an unknown driver.
-    static func standing(of driver: DriverID, _ db: Database) throws -> Standing? {
+    static func storedHead(of driver: DriverID, _ db: Database) throws -> StoredHead? {
         let row = try Row.fetchOne(
             db,
             sql: """
@@ -30,37 +30,37 @@ enum StoredChanges {
         guard let row else { return nil }
         let changes: Data? = row[9]
         let recent = RecentChanges(bytes: changes.map { [UInt8]($0) } ?? [])
-        return Standing(driver: row[0], journey: try StoredEvents.journey(row, 1), recent: recent)
+        return StoredHead(driver: row[0], journey: try StoredEvents.journey(row, 1), recent: recent)
     }
 
     static func changes(of driver: DriverID, after id: Int64?, _ db: Database) throws -> JourneyChanges {
-        let standing = try self.standing(of: driver, db)
-        let recent = standing?.recent.changes ?? []
+        let storedHead = try self.storedHead(of: driver, db)
+        let recent = storedHead?.recent.changes ?? []
         let newest = recent.last?.event ?? 0
-        if let id, let missed = self.missed(after: id, newest: newest, standing) {
+        if let id, let missed = self.missed(after: id, newest: newest, storedHead) {
             return .all(
                 try missed.map { change in
                     JourneyChange(
                         id: change.event, journey: try journey(after: change, db),
-                        cause: try cause(change.event, of: standing?.driver, db))
+                        cause: try cause(change.event, of: storedHead?.driver, db))
                 })
         }
-        var head = standing?.journey ?? Journey()
+        var head = storedHead?.journey ?? Journey()
         (head.targetChargerID, head.nextTargetChargerID, head.previousSessionID) = (nil, nil, nil)
         return .newest(
-            JourneyChange(id: newest, journey: head, cause: try cause(newest, of: standing?.driver, db)))
+            JourneyChange(id: newest, journey: head, cause: try cause(newest, of: storedHead?.driver, db)))
     }
 
     /// Nil when the changes after that one are not known.
-    private static func missed(after id: Int64, newest: Int64, _ standing: Standing?) -> [RecentChanges.Change]? {
+    private static func missed(after id: Int64, newest: Int64, _ storedHead: StoredHead?) -> [RecentChanges.Change]? {
         guard id >= 0, id <= newest else { return nil }
-        guard let standing else { return [] }
-        guard let oldest = standing.recent.changes.first else {
+        guard let storedHead else { return [] }
+        guard let oldest = storedHead.recent.changes.first else {
             // A journey that moved without a change was refolded: the reader may have seen the state before.
-            return standing.journey.state == .idle ? [] : nil
+            return storedHead.journey.state == .idle ? [] : nil
         }
-        guard !standing.recent.isFull || oldest.event <= id else { return nil }
-        return standing.recent.changes.filter { $0.event > id }
+        guard !storedHead.recent.isFull || oldest.event <= id else { return nil }
+        return storedHead.recent.changes.filter { $0.event > id }
     }
 
     private static func journey(after change: RecentChanges.Change, _ db: Database) throws -> Journey {

@@ -83,7 +83,7 @@ final class WriterConnection {
         }
     }
 
-    private func tell(_ done: [DoneWork], of group: [WriterWork]) {
+    private func tell(_ done: [CompletedWork], of group: [WriterWork]) {
         if group.contains(where: \.purgesWAL) { log.truncateWithPatience() }
         for work in done { work.tell() }
     }
@@ -95,7 +95,7 @@ final class WriterConnection {
     // MARK: One transaction
 
     private enum Attempt {
-        case committed([DoneWork], rest: [WriterWork])
+        case committed([CompletedWork], rest: [WriterWork])
         case failed(SQLiteError, StoreFailure)
     }
 
@@ -105,7 +105,7 @@ final class WriterConnection {
             try begin.run()
             try forgetWhatOthersChanged()
             let turnEnds = ContinuousClock.now + turnLength
-            var done: [DoneWork] = []
+            var done: [CompletedWork] = []
             var rest: [WriterWork] = []
             for work in group {
                 if !done.isEmpty || !rest.isEmpty, .now >= turnEnds {
@@ -137,7 +137,7 @@ final class WriterConnection {
         lastDataVersion = version ?? -1
     }
 
-    private func commit(_ done: [DoneWork], rest: [WriterWork]) -> Attempt {
+    private func commit(_ done: [CompletedWork], rest: [WriterWork]) -> Attempt {
         do {
             try commit.run()
             return .committed(done, rest: rest)
@@ -180,7 +180,7 @@ final class WriterConnection {
     // MARK: One piece of work
 
     private enum Step {
-        case done(DoneWork)
+        case done(CompletedWork)
         /// A part of it is done; this is the rest.
         case goesOn(WriterWork)
     }

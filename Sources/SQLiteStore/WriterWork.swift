@@ -74,7 +74,7 @@ struct PendingChange: Sendable {
 }
 
 /// A finished piece of work, whose waiter is resumed after the transaction.
-enum DoneWork {
+enum CompletedWork {
     case append(EventOutcome, UnsafeContinuation<EventOutcome, Never>)
     case appendMany([EventOutcome], UnsafeContinuation<[EventOutcome], Never>)
     case register(

@@ -147,9 +147,9 @@ package struct SimulatedDrivers: Sendable {
     private func startingJourney(days: [DriverDay], _ courier: Courier) async throws -> Journey {
         guard case .one(let token) = tokens else { return Journey() }
         let requests = DriverRequests(token: token)
-        let standing = try await courier.carry(events: 0) { _ in requests.get("/native/session") }.response.json
+        let session = try await courier.carry(events: 0) { _ in requests.get("/native/session") }.response.json
         let page = try await courier.carry(events: 0) { _ in requests.get("/native/sessions?limit=1") }.response.json
-        guard let state = standing?["state"]?.text.flatMap(JourneyState.init(rawValue:)) else {
+        guard let state = session?["state"]?.text.flatMap(JourneyState.init(rawValue:)) else {
             throw SimulationFailure("GET /native/session does not return the driver's state")
         }
         guard state == .idle || state == .sessionEnded else {
@@ -162,8 +162,8 @@ package struct SimulatedDrivers: Sendable {
                 "the driver of the token had a session after \(RFC3339.text(of: begin)), where the drives would go")
         }
         return Journey(
-            state: state, sessionID: standing?["session_id"]?.text,
-            targetChargerID: standing?["target_charger_id"]?.text,
-            nextTargetChargerID: standing?["next_target_charger_id"]?.text)
+            state: state, sessionID: session?["session_id"]?.text,
+            targetChargerID: session?["target_charger_id"]?.text,
+            nextTargetChargerID: session?["next_target_charger_id"]?.text)
     }
 }

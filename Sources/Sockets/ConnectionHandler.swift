@@ -9,11 +9,11 @@ package protocol ConnectionHandler: Sendable {
 
     /// Called instead of `serve` for a connection over a limit, so that it can be told; it is closed when this
     /// returns, at latest after a few seconds.
-    func reject(_ connection: Connection, _ reason: TurnedAway) async
+    func reject(_ connection: Connection, _ reason: RejectedConnection) async
 }
 
 extension ConnectionHandler {
-    package func reject(_ connection: Connection, _ reason: TurnedAway) async {}
+    package func reject(_ connection: Connection, _ reason: RejectedConnection) async {}
 }
 
 /// Who deals with bytes as they come, while the connection's task waits for them (`Connection.waitReadable`): a request
@@ -29,7 +29,7 @@ package protocol ServesWhileWaiting: AnyObject {
 }
 
 /// Which limit a connection was over.
-package enum TurnedAway: Hashable, Sendable {
+package enum RejectedConnection: Hashable, Sendable {
     case connectionsMax
     case connectionsPerAddressMax
 }

@@ -27,7 +27,7 @@ package struct ConnectionCounts: Hashable, Sendable {
 package final class ConnectionLimiter: Sendable {
     enum Admission: Equatable {
         case served
-        case turnedAway(TurnedAway)
+        case turnedAway(RejectedConnection)
         /// Too many are being turned away already; nothing was counted.
         case closedAtOnce
     }
@@ -86,7 +86,7 @@ package final class ConnectionLimiter: Sendable {
         }
     }
 
-    private func objection(_ address: [UInt8]?, _ counts: Counts) -> TurnedAway? {
+    private func objection(_ address: [UInt8]?, _ counts: Counts) -> RejectedConnection? {
         if counts.served >= limits.connectionsMax { return .connectionsMax }
         guard let address else { return nil }
         let count = counts.byAddress[address, default: 0]

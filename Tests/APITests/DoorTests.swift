@@ -146,9 +146,9 @@ struct RateLimitFieldsTests {
 
     @Test func standingRoundsSecondsUp() {
         #expect(
-            RateLimitFields.standing([ingested(.sessionEvents, limit: 60, remaining: 3, reset: 1001)])
+            RateLimitFields.rateLimit([ingested(.sessionEvents, limit: 60, remaining: 3, reset: 1001)])
                 == #""session";r=3;t=2"#)
-        #expect(RateLimitFields.standing([ingested(.sessionEvents, limit: 0, remaining: 0, reset: 0)]) == nil)
+        #expect(RateLimitFields.rateLimit([ingested(.sessionEvents, limit: 0, remaining: 0, reset: 0)]) == nil)
     }
 
     @Test(arguments: [(0, 1), (1, 1), (1000, 1), (1001, 2), (59_999, 60), (9_999_999, 3600)] as [(Int64, Int)])

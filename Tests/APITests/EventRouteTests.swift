@@ -51,7 +51,7 @@ struct EventRouteTests {
         #expect(response.fields.first("RateLimit") == #""session";r=60;t=0, "presession";r=30;t=0"#)
     }
 
-    @Test func whoIsNotSignedInHasNoStanding() async {
+    @Test func whoIsNotSignedInHasNoQuota() async {
         let response = await post(Self.event, fields: [("Content-Type", "application/json")])
         #expect(response.status == .unauthorized)
         #expect(response.fields.first("RateLimit") == nil)

@@ -94,7 +94,7 @@ struct JourneyRouteTests {
         #expect(api.streams.count == 0)
     }
 
-    @Test func `the standing tells state, target, deadlines and what is left of them`() async throws {
+    @Test func `the session shows state, target, deadlines and what is left of them`() async throws {
         let api = ScriptedAPI()
         api.journeys.tell(
             Journey(

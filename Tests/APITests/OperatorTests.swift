@@ -186,7 +186,7 @@ import Testing
     @Test func fiveMinutesAreRemembered() {
         func answer(_ status: Status, milliseconds: UInt64) {
             api.figures.answered(
-                AnsweredRequest(
+                CompletedRequest(
                     requestID: "r", method: .get, routeTemplate: "/native/config", status: status,
                     durationNanoseconds: milliseconds * 1_000_000, bytesIn: 1, bytesOut: 1, remoteAddress: ""))
         }

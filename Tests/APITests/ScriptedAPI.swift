@@ -46,7 +46,7 @@ final class ScriptedAPI: Sendable {
     static let silent = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
 
     init(limits: RateLimits = RateLimits(), sendsCodes: Bool = true) {
-        let settings = SettingsInForce(VersionedSettings(settings: Settings(), version: "v1"))
+        let settings = CurrentSettings(VersionedSettings(settings: Settings(), version: "v1"))
         let store = MemoryEventStore()
         streams = JourneyStreams(journeys: journeys, logger: Self.silent)
         let admission = LocalRateLimiter(limits: limits)

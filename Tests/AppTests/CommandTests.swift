@@ -44,7 +44,7 @@ import Testing
         ("http://[::1]:1/", "[::1]:1", "/"), ("HTTP://h", "h:80", "/healthz"),
     ])
     func healthURLs(url: String, address: String, path: String) throws {
-        let question = try #require(HealthQuestion(url: url))
+        let question = try #require(HealthRequest(url: url))
         #expect("\(question.address)" == address && question.path == path)
     }
 
@@ -55,7 +55,7 @@ import Testing
     func aServerThatListensEverywhereIsAskedHere(hosts: String, address: String) throws {
         let settings = ["HTTP_HOST": hosts, "HTTP_UNIX_SOCKET": "/run/dwell.sock"]
         let http = try #require(report(settings).configuration).http
-        #expect("\(HealthQuestion(http: http).address)" == address)
+        #expect("\(HealthRequest(http: http).address)" == address)
     }
 
     @Test(arguments: [
@@ -63,7 +63,7 @@ import Testing
         ("HTTP/1.1 20x OK", nil), ("", nil), ("SSH-2.0-x", nil), ("HTTP/1.1 2000 ", nil),
     ])
     func statusLines(line: String, code: Int?) {
-        #expect(HealthQuestion.statusCode(of: Array(line.utf8)) == code)
+        #expect(HealthRequest.statusCode(of: Array(line.utf8)) == code)
     }
 
     // MARK: The binary

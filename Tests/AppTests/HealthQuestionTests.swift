@@ -15,7 +15,7 @@ import Testing
     func theStatusOfTheAnswer(answer: String, status: Int?) async throws {
         let server = try OneAnswerServer()
         async let asked = server.answerOne(Array(answer.utf8))
-        let question = try #require(HealthQuestion(url: "http://127.0.0.1:\(server.port)"))
+        let question = try #require(HealthRequest(url: "http://127.0.0.1:\(server.port)"))
         #expect(try await question.ask(within: .inSeconds(10)) == status)
         let request = await asked
         #expect(request == "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:\(server.port)\r\nConnection: close\r\n\r\n")
@@ -23,13 +23,13 @@ import Testing
 
     @Test func aServerThatSaysNothingIsGivenUpAtTheDeadline() async throws {
         let server = try OneAnswerServer()  // the kernel accepts, nobody answers
-        let question = try #require(HealthQuestion(url: "http://127.0.0.1:\(server.port)"))
+        let question = try #require(HealthRequest(url: "http://127.0.0.1:\(server.port)"))
         await #expect(throws: TransportError.timedOut) { try await question.ask(within: .inMilliseconds(100)) }
     }
 
     @Test func nobodyThere() async throws {
         let port = try OneAnswerServer().port  // free again when it is gone
-        let question = try #require(HealthQuestion(url: "http://127.0.0.1:\(port)"))
+        let question = try #require(HealthRequest(url: "http://127.0.0.1:\(port)"))
         await #expect(throws: TransportError.self) { try await question.ask(within: .inSeconds(10)) }
     }
 }

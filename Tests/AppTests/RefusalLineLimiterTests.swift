@@ -92,11 +92,11 @@ import Testing
     }
 }
 
-extension AnsweredRequest {
+extension CompletedRequest {
     fileprivate static func sample(
         status: Status, id: String, principal: String? = nil, reason: String? = nil
-    ) -> AnsweredRequest {
-        AnsweredRequest(
+    ) -> CompletedRequest {
+        CompletedRequest(
             requestID: id, method: .get, routeTemplate: nil, status: status, durationNanoseconds: 1, bytesIn: 1,
             bytesOut: 1, remoteAddress: "192.0.2.7", principal: principal, refusalReason: reason)
     }

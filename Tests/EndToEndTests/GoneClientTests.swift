@@ -100,8 +100,8 @@ private final class WaitingAdmission: Admission {
         return await process.admit(claim)
     }
 
-    func standing(of driver: DriverID, in limitClass: RateLimitClass) -> Quota {
-        process.standing(of: driver, in: limitClass)
+    func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota {
+        process.quota(of: driver, in: limitClass)
     }
 
     func recordStored(_ claim: AdmissionClaim, isRepeat: Bool) { process.recordStored(claim, isRepeat: isRepeat) }

@@ -154,15 +154,15 @@ final class Bench {
     // MARK: Agreement
 
     private func compare(at second: Int) async throws {
-        let standing = try #require(await phone.askServer(), "seed \(seed), second \(second): no answer")
+        let found = try #require(await phone.askServer(), "seed \(seed), second \(second): no answer")
         let journey = phone.engine.journey
         func agrees(_ what: String, _ server: JSONValue?, _ phone: String?) {
             #expect(server == phone.map(JSONValue.string), "seed \(seed), second \(second): \(what)")
         }
-        agrees("state", standing["state"], journey.state.rawValue)
-        agrees("session", standing["session_id"], journey.sessionID)
-        agrees("grace deadline", standing["deadlines"]?["grace"]?["at"], onServersClock(journey.graceDeadline))
-        agrees("hard deadline", standing["deadlines"]?["hard"]?["at"], onServersClock(journey.hardDeadline))
+        agrees("state", found["state"], journey.state.rawValue)
+        agrees("session", found["session_id"], journey.sessionID)
+        agrees("grace deadline", found["deadlines"]?["grace"]?["at"], onServersClock(journey.graceDeadline))
+        agrees("hard deadline", found["deadlines"]?["hard"]?["at"], onServersClock(journey.hardDeadline))
         agreements += 1
     }
 

@@ -41,7 +41,7 @@ final class ServedDwell: Sendable {
         let digests = KeyedHashes(signingKey: key)
         store = try SQLiteEventStore(
             path: "\(folder)/dwell.sqlite3", nowMilliseconds: clock.now.millisecondsSinceEpoch, digests: digests)
-        let inForce = SettingsInForce(VersionedSettings(settings: settings, version: settings.version))
+        let inForce = CurrentSettings(VersionedSettings(settings: settings, version: settings.version))
         // Limits are counted by another clock, which does not run as fast as this drive.
         let limits = RateLimits(
             sessionEvents: 0, preSessionEvents: 0, auth: 0, registrations: 0, reads: 0, windowSeconds: 60)
@@ -128,5 +128,5 @@ private struct NobodyIsSent: CodeDelivery {
 }
 
 private final class NobodyLooks: RequestObserver {
-    func answered(_ request: AnsweredRequest) {}
+    func answered(_ request: CompletedRequest) {}
 }

@@ -26,7 +26,7 @@ import Testing
         for _ in 0..<3 { #expect(await forwarding.round(&pace) == 0) }
         #expect(await forwarding.round(&pace) == AnalyticsForwarding.idleMilliseconds)
         #expect(service.taken == Array(1...450))
-        #expect(feed.place == FeedPlace(last: 450, newest: 450, lostCount: 0))
+        #expect(feed.place == FeedPosition(last: 450, newest: 450, lostCount: 0))
     }
 
     @Test func simulatedDriversArePassedOverAndNotLost() async {
@@ -37,7 +37,7 @@ import Testing
         var pace = AnalyticsForwarding.Pace()
         for _ in 0..<3 { #expect(await forwarding.round(&pace) == 0) }
         #expect(service.taken == [1, 2, 6])
-        #expect(feed.place == FeedPlace(last: 456, newest: 456, lostCount: 0))
+        #expect(feed.place == FeedPosition(last: 456, newest: 456, lostCount: 0))
     }
 
     @Test func anOutageCostsNothingButTheWait() async {
@@ -71,7 +71,7 @@ import Testing
         var pace = AnalyticsForwarding.Pace()
         for _ in 0..<60 where feed.place.waitingCount > 0 { #expect(await forwarding.round(&pace) == 0) }
         #expect(service.taken == Array(1...450).filter { $0 != 300 })
-        #expect(feed.place == FeedPlace(last: 450, newest: 450, lostCount: 1))
+        #expect(feed.place == FeedPosition(last: 450, newest: 450, lostCount: 1))
         #expect(pace.batchSize > 1)
     }
 
@@ -81,7 +81,7 @@ import Testing
         var pace = AnalyticsForwarding.Pace()
         #expect(await forwarding.round(&pace) == 0)
         #expect(service.taken == Array(21...50))
-        #expect(feed.place == FeedPlace(last: 50, newest: 50, lostCount: 20))
+        #expect(feed.place == FeedPosition(last: 50, newest: 50, lostCount: 20))
     }
 
     @Test func aStoreThatFailsIsAskedAgain() async {
@@ -98,13 +98,13 @@ import Testing
 private final class ScriptedFeed: EventFeed {
     private struct State {
         var events: [FeedEvent] = []
-        var place = FeedPlace(last: 0, newest: 0, lostCount: 0)
+        var place = FeedPosition(last: 0, newest: 0, lostCount: 0)
         var failure: StoreFailure?
     }
 
     private let state = Mutex(State())
 
-    var place: FeedPlace { state.withLock { $0.place } }
+    var place: FeedPosition { state.withLock { $0.place } }
 
     func fail(with failure: StoreFailure?) { state.withLock { $0.failure = failure } }
 
@@ -128,7 +128,7 @@ private final class ScriptedFeed: EventFeed {
         try answer { Array($0.events.filter { $0.id > id }.prefix(limit)) }
     }
 
-    func place(of consumer: String) async throws(StoreFailure) -> FeedPlace { try answer(\.place) }
+    func place(of consumer: String) async throws(StoreFailure) -> FeedPosition { try answer(\.place) }
 
     func move(_ consumer: String, to id: Int64, losing lostCount: Int64, at now: Moment) async throws(StoreFailure) {
         try answer { _ in }

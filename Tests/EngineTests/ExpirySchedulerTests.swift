@@ -43,7 +43,7 @@ private final class ScriptedDeadlines: DeadlineStore {
             let isFull = part.count == request.driversMax
             return StoredExpiries(
                 drivers: part.map { DriverID("\($0)") }, failures: state.unreadable,
-                next: isFull ? part.last.map { DeadlinePlace(deadline: $0, driver: 1) } : nil)
+                next: isFull ? part.last.map { DeadlineCursor(deadline: $0, driver: 1) } : nil)
         }
     }
 }
@@ -54,7 +54,7 @@ struct ExpirySchedulerTests {
     private func keeping(_ store: ScriptedDeadlines) -> ExpiryScheduler {
         let settings = VersionedSettings(settings: Settings(), version: "v7")
         return ExpiryScheduler(
-            store: store, settings: SettingsInForce(settings), clock: { [clock] in clock.now },
+            store: store, settings: CurrentSettings(settings), clock: { [clock] in clock.now },
             logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
     }
 

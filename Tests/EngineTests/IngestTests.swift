@@ -19,7 +19,7 @@ struct IngestTests {
     }
 
     private func ingest(_ store: ScriptedStore, _ admission: ScriptedAdmission) -> Ingest {
-        let settings = SettingsInForce(VersionedSettings(settings: Settings(), version: "v1"))
+        let settings = CurrentSettings(VersionedSettings(settings: Settings(), version: "v1"))
         return Ingest(store: store, admission: admission, settings: settings)
     }
 

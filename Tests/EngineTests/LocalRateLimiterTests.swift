@@ -37,9 +37,9 @@ struct LocalRateLimiterTests {
         let admission = LocalRateLimiter(limits: RateLimits(sessionEvents: 2), clock: { 1000 })
         let driver = DriverID("d")
         _ = await admission.admit(AdmissionClaim(driver: driver, limitClass: .sessionEvents, idempotencyKey: "k"))
-        for _ in 0..<5 { #expect(admission.standing(of: driver, in: .sessionEvents).remaining == 1) }
-        #expect(admission.standing(of: DriverID("other"), in: .sessionEvents).remaining == 2)
-        #expect(admission.standing(of: driver, in: .preSessionEvents).remaining == 30)
+        for _ in 0..<5 { #expect(admission.quota(of: driver, in: .sessionEvents).remaining == 1) }
+        #expect(admission.quota(of: DriverID("other"), in: .sessionEvents).remaining == 2)
+        #expect(admission.quota(of: driver, in: .preSessionEvents).remaining == 30)
     }
 
     @Test func sixtyPerMinuteAndTheNextOneWaitsForTheOldest() async {
@@ -66,15 +66,15 @@ struct LocalRateLimiterTests {
         #expect(await admission.admit(claim("late")).verdict == .admitted)
         admission.charge(claim("late"), times: 119)
         let driver = DriverID("ann")
-        #expect(admission.standing(of: driver, in: .sessionEvents).remaining == 0)
-        #expect(admission.standing(of: driver, in: .sessionEvents).resetMilliseconds == 60_000 + 1_000)
+        #expect(admission.quota(of: driver, in: .sessionEvents).remaining == 0)
+        #expect(admission.quota(of: driver, in: .sessionEvents).resetMilliseconds == 60_000 + 1_000)
         // The first sixty have expired; the other sixty do one a second.
         clock.advance(byMilliseconds: 60_000)
-        #expect(admission.standing(of: driver, in: .sessionEvents).remaining == 0)
+        #expect(admission.quota(of: driver, in: .sessionEvents).remaining == 0)
         clock.advance(byMilliseconds: 1_000)
         #expect(await admission.admit(claim("one")).verdict == .admitted)
         #expect(await admission.admit(claim("two")).verdict == .refused)
-        #expect(admission.standing(of: driver, in: .preSessionEvents).remaining == 30)
+        #expect(admission.quota(of: driver, in: .preSessionEvents).remaining == 30)
     }
 
     @Test func aDebtOfManyWindowsIsNotForgottenAfterASilence() async {
@@ -93,7 +93,7 @@ struct LocalRateLimiterTests {
     @Test func aDebtHasABound() async {
         let admission = admission(RateLimits(sessionEvents: 60))
         for key in 0..<3 { admission.charge(claim("late \(key)"), times: 100_000) }
-        let reset = admission.standing(of: DriverID("ann"), in: .sessionEvents).resetMilliseconds
+        let reset = admission.quota(of: DriverID("ann"), in: .sessionEvents).resetMilliseconds
         #expect(reset == Int64(RateLimits.overdraftMax + 1) * 1_000)
     }
 
@@ -249,7 +249,7 @@ struct CountingAlongTests {
     @Test func whatTheOtherOneChargedIsChargedHere() {
         let admission = admission(RateLimits(sessionEvents: 2))
         let first = admission.reconcile(claim("a"), with: elsewhere(.admitted, remaining: 1), askedAt: 0)
-        #expect(first == CountedAlong(decision: elsewhere(.admitted, remaining: 1), chargeStands: true))
+        #expect(first == ReconciledCount(decision: elsewhere(.admitted, remaining: 1), chargeStands: true))
         _ = admission.reconcile(claim("b"), with: elsewhere(.admitted, remaining: 0), askedAt: 0)
         #expect(admission.decide(claim("c")).verdict == .refused)
         #expect(admission.decide(claim("a")).verdict == .known)
@@ -304,7 +304,7 @@ struct CountingAlongTests {
         let admission = admission(RateLimits(sessionEvents: 2))
         _ = admission.decide(claim("a"))
         let again = admission.reconcile(claim("a"), with: elsewhere(.admitted, remaining: 1), askedAt: 0)
-        #expect(again == CountedAlong(decision: elsewhere(.known, remaining: 1), chargeStands: true))
+        #expect(again == ReconciledCount(decision: elsewhere(.known, remaining: 1), chargeStands: true))
     }
 
     @Test func keyStoredHereBeforeIsKnownAndTheChargeThereIsTakenBack() {

@@ -89,7 +89,7 @@ final class ScriptedAdmission: Admission {
         }
     }
 
-    func standing(of driver: DriverID, in limitClass: RateLimitClass) -> Quota { Self.quota }
+    func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota { Self.quota }
 
     func recordStored(_ claim: AdmissionClaim, isRepeat: Bool) {
         let key = claim.idempotencyKey

@@ -105,7 +105,7 @@ import Testing
             let client = try await test.connect()
             try await client.send("GET /hello HTTP/1.1\r\n")
             // The wait for the rest of the head began when it was not idle.
-            while test.server.standing.connectionsOpen < 1 { await Task.yield() }
+            while test.server.counts.connectionsOpen < 1 { await Task.yield() }
             #expect(try await client.exchange("\(host)\r\n").text == "hello")
             let start = Deadline.now
             await test.server.drain(withinSeconds: 60)

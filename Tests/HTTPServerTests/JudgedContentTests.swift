@@ -53,7 +53,7 @@ import Testing
             #expect(answer.status == 401)
             #expect(answer.text == "who?")
             #expect(answer.fields.first("Connection") == "close")
-            #expect(test.server.standing.bytesHeld == 0)
+            #expect(test.server.counts.bytesHeld == 0)
 
             let chunked = try await test.connect()
             try await chunked.send("POST /judged HTTP/1.1\r\n\(host)Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
@@ -98,9 +98,9 @@ import Testing
             let holding = try await test.connect()
             try await holding.send(head(1 << 20, "Authorization: greedy\r\n"))
             try await holding.send(body)
-            try await eventually { test.server.standing.bytesHeld > 1_000_000 }
+            try await eventually { test.server.counts.bytesHeld > 1_000_000 }
             // Not more than was announced, whatever an array that grows would like to take, beside one buffer of input.
-            #expect(test.server.standing.bytesHeld <= (1 << 20) + (256 << 10))
+            #expect(test.server.counts.bytesHeld <= (1 << 20) + (256 << 10))
 
             let second = try await test.connect()
             try await second.send(head(1 << 20, "Authorization: greedy\r\n"))
@@ -112,7 +112,7 @@ import Testing
             )
 
             #expect(try await holding.exchange("a").text == "1048576")
-            try await eventually { test.server.standing.bytesHeld == 0 }
+            try await eventually { test.server.counts.bytesHeld == 0 }
             #expect(try await holding.exchange(head(5, "Authorization: greedy\r\n") + "hello").text == "5")
         }
     }

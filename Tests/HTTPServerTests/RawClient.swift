@@ -105,10 +105,10 @@ final class RawClient {
 
 /// Keeps what was observed.
 final class Observations: RequestObserver {
-    private let requests = Mutex<[AnsweredRequest]>([])
-    var all: [AnsweredRequest] { requests.withLock { $0 } }
+    private let requests = Mutex<[CompletedRequest]>([])
+    var all: [CompletedRequest] { requests.withLock { $0 } }
 
-    func answered(_ request: AnsweredRequest) {
+    func answered(_ request: CompletedRequest) {
         requests.withLock { $0.append(request) }
     }
 }

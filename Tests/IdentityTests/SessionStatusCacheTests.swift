@@ -30,7 +30,7 @@ struct SessionStatusCacheTests {
     }
 
     @Test func `a session is asked about once`() async {
-        let store = ScriptedStandings(live: ["s-1"])
+        let store = ScriptedSessionStatusStore(live: ["s-1"])
         let memory = SessionStatusCache(store: store)
         await memory.catchUp()
         for _ in 0..<10 { #expect(await refusal(memory, caller) == nil) }
@@ -41,7 +41,7 @@ struct SessionStatusCacheTests {
     }
 
     @Test func `at once it says what it remembers, and never what ended`() async throws {
-        let store = ScriptedStandings(live: ["s-1"])
+        let store = ScriptedSessionStatusStore(live: ["s-1"])
         let memory = SessionStatusCache(store: store)
         await memory.catchUp()
         #expect(fromMemory(memory, caller) == nil)
@@ -57,7 +57,7 @@ struct SessionStatusCacheTests {
     }
 
     @Test func `what ended is refused as soon as the feed was read, by whomever it was ended`() async {
-        let store = ScriptedStandings(live: ["s-1", "s-2"])
+        let store = ScriptedSessionStatusStore(live: ["s-1", "s-2"])
         let memory = SessionStatusCache(store: store)
         await memory.catchUp()
         #expect(await refusal(memory, caller) == nil)
@@ -71,7 +71,7 @@ struct SessionStatusCacheTests {
 
     /// The read begins, the session ends and the feed is read, then the read answers what it saw.
     @Test func `an answer from before a revocation is not remembered`() async {
-        let store = ScriptedStandings(live: ["s-1"])
+        let store = ScriptedSessionStatusStore(live: ["s-1"])
         let memory = SessionStatusCache(store: store)
         await memory.catchUp()
         store.beforeAnswering {
@@ -85,7 +85,7 @@ struct SessionStatusCacheTests {
     }
 
     @Test func `an answer from before the feed was first read is not remembered either`() async {
-        let store = ScriptedStandings(live: ["s-1"])
+        let store = ScriptedSessionStatusStore(live: ["s-1"])
         let memory = SessionStatusCache(store: store)
         store.beforeAnswering {
             store.end("s-1")
@@ -93,13 +93,13 @@ struct SessionStatusCacheTests {
         }
         #expect(await refusal(memory, caller) == nil)
         #expect(await refusal(memory, caller) == .revoked)
-        let unread = SessionStatusCache(store: ScriptedStandings(live: ["s-1"]))
+        let unread = SessionStatusCache(store: ScriptedSessionStatusStore(live: ["s-1"]))
         #expect(await refusal(unread, caller) == nil)
         #expect(unread.count == 0)
     }
 
     @Test func `the count of revocationEpoch goes up with all that is forgotten, and with nothing else`() async {
-        let store = ScriptedStandings(live: ["s-1", "s-2"])
+        let store = ScriptedSessionStatusStore(live: ["s-1", "s-2"])
         let memory = SessionStatusCache(store: store)
         await memory.catchUp()
         var known = memory.revocationEpoch
@@ -122,7 +122,7 @@ struct SessionStatusCacheTests {
     }
 
     @Test func `a session of another driver is refused, also when it is remembered`() async {
-        let memory = SessionStatusCache(store: ScriptedStandings(live: ["s-1"]))
+        let memory = SessionStatusCache(store: ScriptedSessionStatusStore(live: ["s-1"]))
         await memory.catchUp()
         #expect(await refusal(memory, caller) == nil)
         #expect(await refusal(memory, Caller(driver: DriverID("other"), signInSession: "s-1")) == .revoked)
@@ -130,7 +130,7 @@ struct SessionStatusCacheTests {
     }
 
     @Test func `tokens without a session are good from a clock's lead after the deletion on`() async {
-        let store = ScriptedStandings(live: [])
+        let store = ScriptedSessionStatusStore(live: [])
         let memory = SessionStatusCache(store: store)
         await memory.catchUp()
         let external = Caller(driver: DriverID("external"))
@@ -146,7 +146,7 @@ struct SessionStatusCacheTests {
     }
 
     @Test func `a store that cannot be read decides nothing, and nothing old is believed meanwhile`() async {
-        let store = ScriptedStandings(live: ["s-1"])
+        let store = ScriptedSessionStatusStore(live: ["s-1"])
         let memory = SessionStatusCache(store: store)
         await memory.catchUp()
         #expect(await refusal(memory, caller) == nil)
@@ -159,7 +159,7 @@ struct SessionStatusCacheTests {
     }
 
     @Test func `it is bounded, and keeps what is used`() async {
-        let store = ScriptedStandings(live: Set((0..<1000).map { "s-\($0)" }))
+        let store = ScriptedSessionStatusStore(live: Set((0..<1000).map { "s-\($0)" }))
         let memory = SessionStatusCache(store: store, rememberedMax: 100)
         await memory.catchUp()
         for number in 0..<1000 {
@@ -173,7 +173,7 @@ struct SessionStatusCacheTests {
     /// Readers and a revoker at once, many times: once the revoker was answered nobody is admitted.
     @Test func `nobody is admitted after whoever revoked was answered`() async {
         for round in 0..<200 {
-            let store = ScriptedStandings(live: ["s-1"])
+            let store = ScriptedSessionStatusStore(live: ["s-1"])
             let memory = SessionStatusCache(store: store)
             await memory.catchUp()
             await withTaskGroup(of: Void.self) { group in
@@ -191,8 +191,8 @@ struct SessionStatusCacheTests {
     }
 }
 
-/// A store in memory. `beforeAnswering` runs once, between the next read of a standing and its answer.
-final class ScriptedStandings: SignInStandings {
+/// A store in memory. `beforeAnswering` runs once, between the next read of a status and its return.
+final class ScriptedSessionStatusStore: SessionStatusStore {
     private struct State {
         var live: Set<String>
         var erased: [DriverID: Int64] = [:]
@@ -231,25 +231,25 @@ final class ScriptedStandings: SignInStandings {
         }
     }
 
-    func standing(ofSession sid: String, of driver: DriverID) async throws(AccountFailure) -> SignInStanding {
+    func status(ofSession sid: String, of driver: DriverID) async throws(AccountFailure) -> SessionStatus {
         try await answer { $0.live.contains(sid) && driver == DriverID("d") ? .live : .revoked }
     }
 
-    func standing(ofTokensOf driver: DriverID) async throws(AccountFailure) -> SignInStanding {
+    func status(ofTokensOf driver: DriverID) async throws(AccountFailure) -> SessionStatus {
         try await answer { state in state.erased[driver].map { .erased(atSeconds: $0) } ?? .live }
     }
 
     private func answer(
-        _ standing: @Sendable (State) -> SignInStanding
-    ) async throws(AccountFailure) -> SignInStanding {
-        let (isReadable, standing, meanwhile) = state.withLock { state in
+        _ status: @Sendable (State) -> SessionStatus
+    ) async throws(AccountFailure) -> SessionStatus {
+        let (isReadable, status, meanwhile) = state.withLock { state in
             state.asked += 1
             defer { state.meanwhile = nil }
-            return (state.isReadable, standing(state), state.meanwhile)
+            return (state.isReadable, status(state), state.meanwhile)
         }
         await meanwhile?()
         guard isReadable else { throw .unavailable("scripted") }
-        return standing
+        return status
     }
 
     func revocations(after id: Int64?) async throws(AccountFailure) -> RecentRevocations {

@@ -10,7 +10,7 @@ import Testing
     private func outcome(
         _ http: OutgoingHTTP, _ request: OutgoingRequest, timeoutMilliseconds: Int = 20_000,
         answerBytesMax: Int = 10_000
-    ) async -> Result<OutgoingAnswer, OutgoingFailure> {
+    ) async -> Result<OutgoingResponse, OutgoingFailure> {
         do throws(OutgoingFailure) {
             return .success(
                 try await http.send(request, timeoutMilliseconds: timeoutMilliseconds, answerBytesMax: answerBytesMax))
@@ -22,8 +22,8 @@ import Testing
     /// What comes of one GET of a server that behaves like that.
     private func outcome(
         _ behaviour: Behaviour, timeoutMilliseconds: Int = 20_000
-    ) async throws -> Result<OutgoingAnswer, OutgoingFailure>? {
-        var result: Result<OutgoingAnswer, OutgoingFailure>?
+    ) async throws -> Result<OutgoingResponse, OutgoingFailure>? {
+        var result: Result<OutgoingResponse, OutgoingFailure>?
         try await LoopbackServer.with(.always(behaviour)) { _, url, http in
             result = await outcome(http, OutgoingRequest(.get, url), timeoutMilliseconds: timeoutMilliseconds)
         }
@@ -36,7 +36,7 @@ import Testing
         for status in [200, 204, 400, 404, 429, 500, 503] {
             let body = status == 204 ? "" : "{}"
             let answer = try await outcome(.answer(status, body, fields: "Cache-Control: max-age=5\r\n"))
-            let expected = OutgoingAnswer(status: status, cacheControl: "max-age=5", body: Array(body.utf8))
+            let expected = OutgoingResponse(status: status, cacheControl: "max-age=5", body: Array(body.utf8))
             #expect(answer == .success(expected))
         }
     }

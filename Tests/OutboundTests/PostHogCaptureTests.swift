@@ -56,7 +56,7 @@ import Testing
     ])
     func whatAnAnswerMeans(status: Int, meaning: String) {
         let outcome = PostHogCapture.outcome(
-            of: OutgoingAnswer(status: status, cacheControl: nil, retryAfterSeconds: 9, body: []))
+            of: OutgoingResponse(status: status, cacheControl: nil, retryAfterSeconds: 9, body: []))
         switch outcome {
         case .taken: #expect(meaning == "taken")
         case .refused: #expect(meaning == "refused")

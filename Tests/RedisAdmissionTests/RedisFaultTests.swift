@@ -90,13 +90,13 @@ extension WithRedis {
                         #expect(decision.quota.remaining == 999 - round * 20 - number)
                     }
                 }
-                #expect(admission.standing.timeouts >= 4)
-                #expect(admission.standing.decisionsByRedis >= 40)
+                #expect(admission.status.timeouts >= 4)
+                #expect(admission.status.decisionsByRedis >= 40)
             }
         }
 
         private func servesAgain(_ admission: RedisRateLimiter) async -> Bool {
-            await eventually { admission.standing.connections == 2 && admission.standing.breaker == .closed }
+            await eventually { admission.status.connections == 2 && admission.status.breaker == .closed }
         }
 
         /// Faults come and go at random while many drivers are counted. Whatever path a decision took, its verdict
@@ -125,8 +125,8 @@ extension WithRedis {
                 }
                 weather.cancel()
                 await weather.value
-                let standing = admission.standing
-                #expect(standing.decisionsByRedis > 0 && standing.decisionsInProcess > 0, "seed \(seed): \(standing)")
+                let status = admission.status
+                #expect(status.decisionsByRedis > 0 && status.decisionsInProcess > 0, "seed \(seed): \(status)")
             }
         }
 

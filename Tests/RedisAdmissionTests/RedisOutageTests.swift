@@ -18,7 +18,7 @@ extension WithRedis {
         private static let limits = RateLimits(sessionEvents: 5, windowSeconds: 600)
 
         private func servesAgain(_ admission: RedisRateLimiter) async -> Bool {
-            await eventually { admission.standing.connections == 2 && admission.standing.breaker == .closed }
+            await eventually { admission.status.connections == 2 && admission.status.breaker == .closed }
         }
 
         @Test func hungRedisCostsOneTimeoutAndThenNothing() async throws {
@@ -35,14 +35,14 @@ extension WithRedis {
                     // One timeout per connection; if each call waited it would be ten seconds.
                     #expect(ContinuousClock.now - begin < .milliseconds(5000))
                     #expect(await admission.admit(claim("b")).quota.remaining == 3)
-                    #expect(await eventually { admission.standing.breaker != .closed })
-                    #expect(!admission.standing.isConnected)
+                    #expect(await eventually { admission.status.breaker != .closed })
+                    #expect(!admission.status.isConnected)
 
                     server.signal(SIGCONT)
                     #expect(await servesAgain(admission))
-                    let before = admission.standing.decisionsByRedis
+                    let before = admission.status.decisionsByRedis
                     #expect(await admission.admit(claim("c")).quota.remaining == 2)
-                    #expect(admission.standing.decisionsByRedis == before + 1)
+                    #expect(admission.status.decisionsByRedis == before + 1)
                 }
             }
         }
@@ -57,12 +57,12 @@ extension WithRedis {
                         let waiting = (0..<8).map { number in
                             Task { await admission.admit(claim("k\(number)", of: "gone \(number)")) }
                         }
-                        #expect(await eventually { admission.standing.decisionsInProcess == 0 })
+                        #expect(await eventually { admission.status.decisionsInProcess == 0 })
                         for task in waiting { task.cancel() }
                         for task in waiting { #expect(await task.value.verdict == .admitted, "the process decides") }
-                        #expect(admission.standing.decisionsInProcess == 8)
-                        #expect(admission.standing.breaker == .closed && admission.standing.timeouts == 0)
-                        #expect(admission.standing.connections == 2)
+                        #expect(admission.status.decisionsInProcess == 8)
+                        #expect(admission.status.breaker == .closed && admission.status.timeouts == 0)
+                        #expect(admission.status.connections == 2)
                     }
                 }
             }
@@ -75,7 +75,7 @@ extension WithRedis {
                     admission.recordStored(claim("a"), isRepeat: true)
                     server.stop()
                     #expect(await admission.admit(claim("d")).quota.remaining == 1)
-                    #expect(await eventually { admission.standing.breaker != .closed })
+                    #expect(await eventually { admission.status.breaker != .closed })
 
                     try await server.start()
                     #expect(await servesAgain(admission))
@@ -86,7 +86,7 @@ extension WithRedis {
                     #expect(last.verdict == .admitted)
                     #expect(last.quota.remaining == 0)
                     #expect(await admission.admit(claim("f")).verdict == .refused)
-                    #expect(admission.standing.decisionsCorrected == 3)
+                    #expect(admission.status.decisionsCorrected == 3)
                 }
             }
         }
@@ -117,13 +117,13 @@ extension WithRedis {
                         #expect(await admission.admit(claim("r\(number)")).quota.remaining == 3 - number)
                     }
                     #expect(await admission.admit(claim("x")).verdict == .refused)
-                    #expect(await eventually { admission.standing.breaker != .closed })
-                    #expect(admission.standing.decisionsByRedis == 1)
+                    #expect(await eventually { admission.status.breaker != .closed })
+                    #expect(admission.status.decisionsByRedis == 1)
 
                     try await server.command("REPLICAOF", "NO", "ONE")
                     #expect(await servesAgain(admission))
                     #expect(await admission.admit(claim("y")).verdict == .refused, "Redis knows of one charge only")
-                    #expect(admission.standing.decisionsCorrected == 1)
+                    #expect(admission.status.decisionsCorrected == 1)
                 }
             }
         }
@@ -136,8 +136,8 @@ extension WithRedis {
                     for number in 0..<4 {
                         #expect(await admission.admit(claim("f\(number)")).quota.remaining == 3 - number)
                     }
-                    #expect(await eventually { admission.standing.breaker != .closed })
-                    #expect(admission.standing.errorReplies >= 3)
+                    #expect(await eventually { admission.status.breaker != .closed })
+                    #expect(admission.status.errorReplies >= 3)
 
                     try await server.command("CONFIG", "SET", "maxmemory", "0")
                     #expect(await servesAgain(admission))
@@ -168,7 +168,7 @@ extension WithRedis {
                     logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
                 #expect(await admission.admit(claim("before run")).quota.remaining == 4)
                 let running = Task { await admission.run() }
-                #expect(await eventually { admission.standing.breaker != .closed })
+                #expect(await eventually { admission.status.breaker != .closed })
                 let begin = ContinuousClock.now
                 for number in 0..<4 {
                     #expect(await admission.admit(claim("k\(number)")).quota.remaining == 3 - number)
@@ -188,9 +188,9 @@ extension WithRedis {
                     fallback: LocalRateLimiter(limits: Self.limits), loops: server.loops,
                     logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
                 let running = Task { await admission.run() }
-                #expect(await eventually { admission.standing.breaker != .closed })
+                #expect(await eventually { admission.status.breaker != .closed })
                 #expect(await admission.admit(claim("a")).verdict == .admitted)
-                #expect(!admission.standing.isConnected)
+                #expect(!admission.status.isConnected)
                 running.cancel()
                 await running.value
             }

@@ -24,7 +24,7 @@ func withAdmission<Answer>(
         logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
     let running = Task { await admission.run() }
     do {
-        try #require(await eventually { admission.standing.connections == server.loops.loops.count })
+        try #require(await eventually { admission.status.connections == server.loops.loops.count })
         let answer = try await body(admission)
         running.cancel()
         await running.value
@@ -48,8 +48,8 @@ extension WithRedis {
                         #expect(refused.verdict == .refused)
                         #expect((1...60_000).contains(refused.quota.resetMilliseconds))
                         #expect(await other.admit(claim("a")).verdict == .known)
-                        #expect(one.standing.decisionsByRedis == 2)
-                        #expect(one.standing.decisionsInProcess == 0)
+                        #expect(one.status.decisionsByRedis == 2)
+                        #expect(one.status.decisionsInProcess == 0)
                     }
                 }
             }
@@ -65,7 +65,7 @@ extension WithRedis {
                     // Its charge has left the window: this process knows.
                     try await server.command("DEL", RedisKeys.window(of: claim("a")))
                     #expect(await admission.admit(claim("a")).verdict == .known)
-                    #expect(admission.standing.decisionsCorrected == 1)
+                    #expect(admission.status.decisionsCorrected == 1)
                     #expect(try await server.command("EXISTS", RedisKeys.stored(claim("a"))) == .integer(0))
                 }
             }
@@ -180,7 +180,7 @@ extension WithRedis {
                             .admitted, .admitted, .known, .admitted, .refused, .admitted, .admitted,
                         ])
                     #expect(decisions.map(\.quota.remaining) == [2, 1, 1, 0, 0, 0, 2])
-                    #expect(admission.standing.decisionsByRedis == 6)
+                    #expect(admission.status.decisionsByRedis == 6)
                 }
             }
         }
@@ -217,8 +217,8 @@ extension WithRedis {
                         let decisions = await admission.admit([claim("a\(number)"), claim("b\(number)")])
                         #expect(decisions.map(\.quota.remaining) == [9 - 2 * number, 8 - 2 * number])
                     }
-                    #expect(admission.standing.decisionsByRedis == 10)
-                    #expect(admission.standing.decisionsInProcess == 0)
+                    #expect(admission.status.decisionsByRedis == 10)
+                    #expect(admission.status.decisionsInProcess == 0)
                 }
             }
         }
@@ -229,7 +229,7 @@ extension WithRedis {
                 let endpoint = try RedisEndpoint(parsing: "unix://dwell:s3cret@\(server.socketPath)?db=3")
                 try await withAdmission(server, endpoint) { admission in
                     #expect(await admission.admit(claim("a")).verdict == .admitted)
-                    #expect(admission.standing.decisionsByRedis == 1)
+                    #expect(admission.status.decisionsByRedis == 1)
                     guard case .string(let clients) = try await server.command("CLIENT", "LIST"),
                         case .string(let keyspace) = try await server.command("INFO", "keyspace")
                     else {
@@ -259,7 +259,7 @@ extension WithRedis {
                             }
                         }
                     }
-                    #expect(admission.standing.decisionsByRedis == 64 * 25)
+                    #expect(admission.status.decisionsByRedis == 64 * 25)
                 }
             }
         }

@@ -27,7 +27,7 @@ struct DeadlineTests {
     private func keeping(_ store: SQLiteEventStore, settings: Settings = Settings()) -> ExpiryScheduler {
         let versioned = VersionedSettings(settings: settings, version: settings.version)
         return ExpiryScheduler(
-            store: store, settings: SettingsInForce(versioned), clock: { [clock] in clock.now },
+            store: store, settings: CurrentSettings(versioned), clock: { [clock] in clock.now },
             logger: Logger(label: "test"))
     }
 

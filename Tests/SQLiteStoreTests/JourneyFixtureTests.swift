@@ -28,7 +28,7 @@ struct JourneyFixtureTests {
         var settings = Settings()
         settings.gracePeriodSeconds = fixture.gracePeriodSeconds
         settings.hardTimeoutSeconds = fixture.hardTimeoutSeconds
-        let inForce = SettingsInForce(VersionedSettings(settings: settings, version: settings.version))
+        let inForce = CurrentSettings(VersionedSettings(settings: settings, version: settings.version))
         let keeping = ExpiryScheduler(
             store: store, settings: inForce, clock: { fixture.now }, logger: Logger(label: "test"))
         for index in order {

@@ -1,5 +1,5 @@
 // Backup, restore and check on real files: what they refuse, and what they find. Beside a running server they are shown
-// by Tests/Integration/care.bats.
+// by Tests/Integration/maintenance.bats.
 
 import Engine
 import Foundation

@@ -113,7 +113,7 @@ private final class RetentionRound {
     private func storeWhatIsDue(at now: Moment) async throws {
         let settings = VersionedSettings(settings: Settings(), version: Settings().version)
         let keeping = ExpiryScheduler(
-            store: store, settings: SettingsInForce(settings), clock: { now }, logger: Logger(label: "test"))
+            store: store, settings: CurrentSettings(settings), clock: { now }, logger: Logger(label: "test"))
         if let failure = try await keeping.storeWhatIsDue().first { throw failure }
     }
 
@@ -154,9 +154,9 @@ private final class RetentionRound {
         let floors = try await floors()
         for (number, journey) in journeys.enumerated() {
             let expected = DeliveredJourney.expected(of: counting[number])
-            let standing = try await store.journey(of: journey.driver)
-            if standing != expected.end, atEnd || standing != expected.last {
-                differences.append("\(journey): stands at \(standing) instead of \(expected.last) or \(expected.end)")
+            let found = try await store.journey(of: journey.driver)
+            if found != expected.end, atEnd || found != expected.last {
+                differences.append("\(journey): stands at \(found) instead of \(expected.last) or \(expected.end)")
             }
             let floor = floors[journey.driver.rawValue] ?? Moment(millisecondsSinceEpoch: .min)
             let stored = try await store.timeline(of: journey.driver).map(DeliveredJourney.Point.init)

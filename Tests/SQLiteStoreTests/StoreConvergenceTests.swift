@@ -152,10 +152,10 @@ struct DeliveryRound: Sendable {
     ) async throws -> [String] {
         var differences: [String] = []
         for journey in journeys {
-            let standing = try await database.store.journey(of: journey.driver)
+            let found = try await database.store.journey(of: journey.driver)
             // Its last deadline may have passed at one of the turns already.
-            if standing != journey.expected.last, standing != journey.expected.end {
-                differences.append("\(journey): stands at \(standing) instead of \(journey.expected.last)")
+            if found != journey.expected.last, found != journey.expected.end {
+                differences.append("\(journey): stands at \(found) instead of \(journey.expected.last)")
             }
         }
         try await database.storeWhatIsDue(at: .sample.advanced(bySeconds: 10 * DeliveredJourney.spanSeconds))
@@ -218,7 +218,7 @@ private final class RestartedDatabase {
     func storeWhatIsDue(at now: Moment) async throws {
         let settings = VersionedSettings(settings: Settings(), version: Settings().version)
         let keeping = ExpiryScheduler(
-            store: store, settings: SettingsInForce(settings), clock: { now }, logger: Logger(label: "test"))
+            store: store, settings: CurrentSettings(settings), clock: { now }, logger: Logger(label: "test"))
         let failures = try await keeping.storeWhatIsDue()
         if let failure = failures.first { throw failure }
     }

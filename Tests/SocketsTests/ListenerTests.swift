@@ -39,7 +39,7 @@ extension SocketsSuite {
         @Test func `over the limit the handler is asked to turn away, and later there is room again`() async throws {
             struct Limited: ConnectionHandler {
                 func serve(_ connection: Connection) async { await Echo().serve(connection) }
-                func reject(_ connection: Connection, _ reason: TurnedAway) async {
+                func reject(_ connection: Connection, _ reason: RejectedConnection) async {
                     try? await connection.write(Array("\(reason)".utf8))
                 }
             }

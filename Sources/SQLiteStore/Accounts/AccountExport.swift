@@ -54,7 +54,7 @@ struct AccountExport: Sendable {
     /// The driver's current journey, as in GET /native/session. It outlives the events that led to it, which
     /// EVENT_RETENTION_DAYS deletes.
     private mutating func writeJourney(at now: Moment, _ db: Database) throws {
-        let journey = (try StoredChanges.standing(of: caller.driver, db)?.journey ?? Journey()).advanced(to: now)
+        let journey = (try StoredChanges.storedHead(of: caller.driver, db)?.journey ?? Journey()).advanced(to: now)
         json.name("journey")
         json.beginObject()
         json.member("state", journey.state.rawValue)

@@ -4,7 +4,7 @@ import GRDB
 package import Identity
 package import JourneyModel
 
-package enum DriverQuestion: Hashable, Sendable {
+package enum DriverQuery: Hashable, Sendable {
     case id(DriverID)
     case phone(PhoneNumber)
     /// Case-insensitive.
@@ -42,7 +42,7 @@ package struct DriverRecords: RecordsReader {
     }
 
     /// All matching drivers, by the time when they were first seen.
-    package func find(_ question: DriverQuestion) throws(RecordsUnreadable) -> [DriverRecord] {
+    package func find(_ question: DriverQuery) throws(RecordsUnreadable) -> [DriverRecord] {
         try RecordsFile.read(queue) { db in
             try Row.fetchAll(db, sql: Self.sql(question), arguments: [Self.argument(question)]).map(Self.record)
         }
@@ -55,7 +55,7 @@ package struct DriverRecords: RecordsReader {
         try RecordsFile.read(queue) { db in try DriverRows.erasedAt(driver, digests, db) }
     }
 
-    private static func argument(_ question: DriverQuestion) -> String {
+    private static func argument(_ question: DriverQuery) -> String {
         switch question {
         case .id(let driver): driver.rawValue
         case .phone(let number): number.e164
@@ -63,7 +63,7 @@ package struct DriverRecords: RecordsReader {
         }
     }
 
-    private static func sql(_ question: DriverQuestion) -> String {
+    private static func sql(_ question: DriverQuery) -> String {
         let condition =
             switch question {
             case .id: "driver.driver_id = ?1"

@@ -54,7 +54,7 @@ extension SQLiteAccounts: SignInStore {
     package func signIn(
         _ identity: AppleIdentity, profile: FirstProfile, _ new: NewSignIn
     ) async throws(AccountFailure) -> SignInOutcome {
-        try await change { db in try SigningInRows.signIn(identity, profile: profile, new, db) }
+        try await change { db in try SignInRows.signIn(identity, profile: profile, new, db) }
     }
 
     package func keep(
@@ -70,7 +70,7 @@ extension SQLiteAccounts: SignInStore {
     package func signIn(
         _ number: PhoneNumber, guess digest: [UInt8], _ new: NewSignIn
     ) async throws(AccountFailure) -> SignInOutcome {
-        try await change { [digests] db in try SigningInRows.signIn(number, guess: digest, new, digests, db) }
+        try await change { [digests] db in try SignInRows.signIn(number, guess: digest, new, digests, db) }
     }
 
     package func recordRefusal(
@@ -201,16 +201,16 @@ extension SQLiteAccounts: DeviceStore {
 
 // MARK: Status checks for every request, and reads by commands
 
-extension SQLiteAccounts: SignInStandings {
-    package func standing(
+extension SQLiteAccounts: SessionStatusStore {
+    package func status(
         ofSession sid: String, of driver: DriverID
-    ) async throws(AccountFailure) -> SignInStanding {
+    ) async throws(AccountFailure) -> SessionStatus {
         try await read { db in
             try SignInSessionRows.row(of: sid, driver: driver, db) == nil ? .revoked : .live
         }
     }
 
-    package func standing(ofTokensOf driver: DriverID) async throws(AccountFailure) -> SignInStanding {
+    package func status(ofTokensOf driver: DriverID) async throws(AccountFailure) -> SessionStatus {
         try await read { [digests] db in
             let erasedAt = try DriverRows.erasedAt(driver, digests, db)
             return erasedAt.map { .erased(atSeconds: $0.millisecondsSinceEpoch / 1000) } ?? .live

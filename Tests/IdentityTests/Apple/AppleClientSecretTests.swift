@@ -29,13 +29,13 @@ import Testing
         #expect(key.publicKey.isValidSignature(signature, for: Data("\(parts[0]).\(parts[1])".utf8)))
     }
 
-    private func answer(_ changes: [String: (any Sendable)?] = [:]) throws -> AppleTokenAnswer? {
+    private func answer(_ changes: [String: (any Sendable)?] = [:]) throws -> AppleTokenResponse? {
         var answer: [String: Any] = [
             "access_token": "a", "token_type": "Bearer", "expires_in": 3600, "refresh_token": "r.token",
             "id_token": AppleKeyPairs.first.token(claims: try appleClaims()),
         ]
         for (name, value) in changes { answer[name] = value }
-        return AppleTokenAnswer(Array(try JSONSerialization.data(withJSONObject: answer)))
+        return AppleTokenResponse(Array(try JSONSerialization.data(withJSONObject: answer)))
     }
 
     @Test func aTokenAnswer() throws {
@@ -51,13 +51,13 @@ import Testing
         for value: (any Sendable)? in [nil, "", 1, "x.y.z", "a.b", "e30.e30.e30"] {
             #expect(try answer(["id_token": value]) == nil)
         }
-        for text in ["", "{}", "[]", "<html>"] { #expect(AppleTokenAnswer(Array(text.utf8)) == nil) }
+        for text in ["", "{}", "[]", "<html>"] { #expect(AppleTokenResponse(Array(text.utf8)) == nil) }
     }
 
     @Test(arguments: [
         (#"{"error":"invalid_grant"}"#, "invalid_grant"), ("{}", nil), ("<html>", nil), (#"{"error":1}"#, nil),
     ])
     func anErrorsCode(text: String, code: String?) {
-        #expect(AppleTokenAnswer.errorCode(Array(text.utf8)) == code)
+        #expect(AppleTokenResponse.errorCode(Array(text.utf8)) == code)
     }
 }

@@ -4,7 +4,7 @@
 import Foundation
 import Sockets
 
-struct HealthQuestion: Sendable {
+struct HealthRequest: Sendable {
     let address: SocketAddress
     let path: String
 

@@ -4,7 +4,7 @@ import Foundation
 import JourneyModel
 package import Telemetry
 
-package struct AppleTokenAnswer: Sendable {
+package struct AppleTokenResponse: Sendable {
     package static let refreshTokenBytesMax = 4096
 
     package var refreshToken: Secret<String>

@@ -3,7 +3,7 @@
 import Engine
 import Synchronization
 
-final class ReadWait<Value: Sendable>: Sendable {
+final class ReadWaiter<Value: Sendable>: Sendable {
     typealias Outcome = Result<Value, StoreFailure>
 
     private enum State: Sendable {

@@ -5,7 +5,7 @@ import JourneyModel
 
 /// Writes a use once, and caches the last ones. The cache may hold uses of the current transaction, so call
 /// `forget()` after a rollback, or when the tables were changed by other means.
-final class TextUses {
+final class TextReferences {
     private struct Use: Hashable {
         var driver: Int64
         var row: Int64

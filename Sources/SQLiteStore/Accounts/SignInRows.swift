@@ -4,7 +4,7 @@ import GRDB
 import Identity
 import JourneyModel
 
-enum SigningInRows {
+enum SignInRows {
     // MARK: Apple
 
     static func signIn(

@@ -3,7 +3,7 @@ import Synchronization
 
 /// The settings that events are stored with and that `/native/config` returns, replaced as a whole when an operator
 /// reloads them: no request sees a mixture of old and new ones.
-package final class SettingsInForce: Sendable {
+package final class CurrentSettings: Sendable {
     private struct InForce: Sendable {
         var settings: VersionedSettings
         /// Encoded once, not for each request.
