@@ -1,4 +1,4 @@
-// The real parts of a server, wired as App/Wiring.swift does it, on a free loopback port and with a clock that a test
+// The real parts of a server, wired as App/Server/Wiring.swift does it, on a free loopback port and with a clock that a test
 // moves: what takes a drive an hour takes the test seconds, over real HTTP and a real database.
 
 import API
