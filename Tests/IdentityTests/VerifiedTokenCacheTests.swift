@@ -52,8 +52,19 @@ import Testing
         let verifier = await verifier(try hmacKey(), sessions: sessions)
         let token = crafted(payload: try payload(["sid": "s-1"]))
         #expect(await refusal(verifier, token) == nil)
+        // Otherwise nothing is asked: the first look-up admitted the token already.
+        sessions.somethingEnds()
         sessions.endsWhileAsked()
         #expect(fromMemory(verifier, token) == .success(sessions.caller))
+        for _ in 0..<3 { #expect(fromMemory(verifier, token) == .failure(.revoked)) }
+    }
+
+    @Test func `a session that ends during the first look-up is asked about again`() async throws {
+        let sessions = AdmittedSessions()
+        let verifier = await verifier(try hmacKey(), sessions: sessions)
+        let token = crafted(payload: try payload(["sid": "s-1"]))
+        sessions.endsWhileAsked()
+        #expect(await refusal(verifier, token) == nil)
         for _ in 0..<3 { #expect(fromMemory(verifier, token) == .failure(.revoked)) }
     }
 
