@@ -69,7 +69,7 @@ extension HTTP1ConnectionState {
         send(response, to: exchange, close: close, atMilliseconds: LoopClock.nowMilliseconds)
     }
 
-    /// A refusal that were a stream would have no content.
+    /// Streamed bodies are ignored for rejections.
     private mutating func send(
         _ response: Response, to exchange: consuming Exchange, close: Bool = false, atMilliseconds milliseconds: Int64
     ) {

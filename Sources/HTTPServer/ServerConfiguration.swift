@@ -23,9 +23,9 @@ package struct ServerConfiguration: Sendable {
     /// From the first byte of a request to the end of its head. A phone's head is one packet; nginx waits 60 s,
     /// Apache's mod_reqtimeout 20 s. Over it: 408 or 503.
     package var headTimeoutMilliseconds = 10_000
-    /// A body may take this long, and so much longer as its bytes at `bodyBytesPerSecondMin` do. Over it: 503, of GET 408.
+    /// Time for a body, in addition to the time that its bytes need at `bodyBytesPerSecondMin`. Exceeded: 503, for GET 408.
     package var bodyTimeoutMilliseconds = 20_000
-    /// No body may take longer, whatever it earns: a megabyte at 6 KB a second.
+    /// Upper limit of that sum: a megabyte at 6 KB a second.
     package var bodyTimeMaxMilliseconds = 180_000
     /// The slowest sender that is waited for; mod_reqtimeout's number.
     package var bodyBytesPerSecondMin = 500
@@ -42,9 +42,10 @@ package struct ServerConfiguration: Sendable {
     package var drainIdleMilliseconds = 1_000
     /// Answers of pipelined requests are collected up to here, then written before more is parsed.
     package var outputBytesMax = 64 << 10
-    /// Bodies, incomplete requests and answers that nobody takes, as memory that is allocated for them at once over all
-    /// connections, a sixteenth of it for one client whose credential was judged; the first 8 KiB of each connection are not counted. A request that does not fit is answered 503, a client that
-    /// does not take its answer at once while there is no room is let go. A quarter of a small server's memory.
+    /// Memory for bodies, incomplete requests and unread answers, over all connections. The first 8 KiB of each
+    /// connection are not counted. One client with a valid credential may use a sixteenth of it. A request that does
+    /// not fit gets 503; a client that does not read its answer while nothing is left is disconnected. A quarter of a
+    /// small server's memory.
     package var bufferedBytesMax = 256 << 20
 
     package init(addresses: [SocketAddress]) {

@@ -1,6 +1,6 @@
 /// A stored event as the fold sees it: its meaning, its place in the order, and the durations in force when it was
-/// stored. `<` is the contract's order (`EventOrder.swift`), except for events of one whole second, whose order
-/// depends on the journey before them (`OrderWithinSecond.swift`).
+/// stored. `<` is the contract's order (`EventOrder.swift`), except for events within the same second whose
+/// times have no fraction: their order depends on the journey before them (`OrderWithinSecond.swift`).
 public struct OrderedEvent: Hashable, Sendable {
     public enum Origin: UInt8, Hashable, Sendable {
         case client = 0

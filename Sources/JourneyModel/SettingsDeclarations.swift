@@ -1,5 +1,5 @@
-// The eight settings as data: their names on the wire and in the environment, their defaults, and their ranges
-// (contract, section 2). All code that reads, checks, documents or writes settings uses this list.
+// The eight settings as data: their names on the wire and in the environment, and their ranges (contract, section 2).
+// Their defaults are those of `Settings()` (Settings.swift). All code that reads, checks, documents or writes settings uses this list.
 
 extension Settings {
     /// One row of the contract's table.

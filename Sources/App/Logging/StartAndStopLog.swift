@@ -27,8 +27,8 @@ struct StartAndStopLog: Sendable {
             ])
     }
 
-    /// The last line. `signal`: the one that requested the shutdown. `cutConnections`: those still open when the
-    /// time was over; nil when the server never listened.
+    /// The last line. `signal`: the one that requested the shutdown. `cutConnections`: those still open when
+    /// `SHUTDOWN_TIMEOUT_SECONDS` had passed; nil when the server never listened.
     func ended(by signal: Int32?, cutConnections: Int?) {
         let uptime = max(0, millisecondsSince1970() - startedAtMilliseconds)
         var metadata: Logger.Metadata = [

@@ -23,9 +23,9 @@ extension SessionEngine {
     /// the last event does not show where the phone was after that event.
     private static let fixHoldsSeconds = 60
 
-    /// Returns the fix if it may be used. One from the future counts as taken now. One older than the last fix, or
-    /// much older than the last event, is stale, unless that fix or event lies in the future itself: then the clock
-    /// was set back, and the dwell restarts.
+    /// Returns the fix if it may be used. One from the future counts as taken now. A fix older than the last
+    /// one, or much older than the last event, is stale. If the last fix or the last event lies in the future, the
+    /// clock was set back: the fix is used, and the dwell restarts.
     private mutating func accepted(_ fix: LocationFix, at now: Moment) -> LocationFix? {
         guard fix.isUsable(by: settings) else { return nil }
         var fix = fix

@@ -2,6 +2,7 @@
 // errors, duplicate member names included, are that event's own result.
 
 public enum EventBatch {
+    /// The most events in one batch (contract, section 3). Bounds the work and the response of one request.
     public static let eventsMax = 500
 
     /// Returns one result per event, in order, 1 to 500. An event's pointers are those of the single call,

@@ -20,8 +20,8 @@ final class CounterSeries: CounterHandler {
     }
 }
 
-/// A number that goes up and down, or a count of fractions. Implements swift-metrics' meter, recorder without
-/// aggregation and floating-point counter.
+/// A number that goes up and down, or a count of fractions. Implements three kinds of swift-metrics: the
+/// meter, the floating-point counter, and the recorder that does not aggregate.
 final class GaugeSeries: MeterHandler, RecorderHandler, FloatingPointCounterHandler {
     private let bits = Atomic<UInt64>(0)
 
