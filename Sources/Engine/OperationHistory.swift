@@ -102,20 +102,23 @@ package actor OperationHistory {
     package func run() async {
         var minute = HistoryRange.floor(clock(), toSeconds: Self.stepSeconds)
         while !Task.isCancelled {
-            try? await Task.sleep(for: .seconds(Self.collectSeconds))
-            collect()
+            // At the end of each minute too: a count belongs to the minute in which it was made.
+            let end = minute.advanced(byMilliseconds: Self.stepSeconds * 1000)
+            let left = end.millisecondsSinceEpoch - clock().millisecondsSinceEpoch
+            try? await Task.sleep(for: .milliseconds(min(max(left, 0), Self.collectSeconds * 1000)))
+            collect(into: minute)
             let now = HistoryRange.floor(clock(), toSeconds: Self.stepSeconds)
             guard now != minute, !Task.isCancelled else { continue }
             minute = now
             await flush()
         }
-        collect()
+        collect(into: minute)
         await flush()
     }
 
     /// The steps of a range for the page: stored ones, and counts since then.
     package func steps(_ range: HistoryRange, at now: Moment) async throws(StoreFailure) -> [HistoryStep] {
-        collect()
+        collect(into: HistoryRange.floor(clock(), toSeconds: Self.stepSeconds))
         let start = range.start(at: now)
         var stored: [HistoryStep] = []
         var waiting: [Moment: [String: Int]] = [:]
@@ -135,10 +138,9 @@ package actor OperationHistory {
         return steps.map { HistoryStep(beginsAt: $0, counts: $1) }.sorted { $0.beginsAt < $1.beginsAt }
     }
 
-    /// Adds the growth of the counters since the last call to the current minute.
-    private func collect() {
+    /// Adds the growth of the counters since the last call to that minute.
+    private func collect(into minute: Moment) {
         let now = totals()
-        let minute = HistoryRange.floor(clock(), toSeconds: Self.stepSeconds)
         for (series, total) in now {
             let growth = total - (last[series] ?? 0)
             if growth > 0 { pending[minute, default: [:]][series, default: 0] += growth }

@@ -199,7 +199,7 @@ def _(lab):
     assert changed["request_id"] == request_id and changed["outcome"] == "done", changed
     assert changed["address"] == "127.0.0.1" and changed["driver"] == pair["user"]["id"], changed
     assert changed["sid"] == claims_of(pair["access_token"])["sid"], changed
-    text = json.dumps(lab.sql("SELECT * FROM audit"))
+    text = json.dumps(lab.sql("SELECT * FROM audit"), default=bytes.hex)
     for part in (phone, phone.lstrip("+"), "@example.org", "Ann", push):
         assert part not in text, f"{part} is in the audit"
     assert lab.dwell("audit", "--driver", pair["user"]["id"]).returncode == 0

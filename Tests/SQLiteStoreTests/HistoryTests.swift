@@ -56,6 +56,31 @@ import Testing
         await store.close()
     }
 
+    @Test func `a count belongs to the minute in which it was made`() async throws {
+        let store = try open()
+        let begin = Moment(millisecondsSinceEpoch: 1_800_000_000_000)
+        let started = ContinuousClock.now
+        // A fifth of a second before the minute is over; from then on it runs like every clock.
+        let history = OperationHistory(
+            store: store, totals: { [totals] in totals.counts.withLock { $0 } },
+            clock: {
+                let elapsed = started.duration(to: .now)
+                return begin.advanced(byMilliseconds: 59_800 + Int64(elapsed / .milliseconds(1)))
+            },
+            logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+        totals.add(3, "event.applied")
+        let running = Task { await history.run() }
+        var stored: [HistoryStep] = []
+        for _ in 0..<500 where stored.isEmpty {
+            try await Task.sleep(for: .milliseconds(10))
+            stored = try await store.history(since: begin, in: .hour)
+        }
+        running.cancel()
+        await running.value
+        #expect(stored == [HistoryStep(beginsAt: begin, counts: ["event.applied": 3])])
+        await store.close()
+    }
+
     @Test func twoProcessesOnOneDatabaseAddUp() async throws {
         let store = try open()
         let (one, other) = (history(store), history(store))
