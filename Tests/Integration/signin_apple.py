@@ -257,7 +257,7 @@ def _(lab):
     run = lab.dwell(*words, "other.pem")
     assert run.returncode == 1 and "at first, answered 401 instead of 200" in run.stderr, run
     run = lab.dwell(*words, "nothing.pem")
-    assert run.returncode == 64 and "not the file of an RSA private key" in run.stderr, run
+    assert run.returncode == 64 and "does not contain an RSA private key" in run.stderr, run
 
 
 @suite.check("attack: a nonce again, in another token, in the same one later, at once, and after kill -9")

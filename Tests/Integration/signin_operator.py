@@ -76,7 +76,7 @@ def _(lab):
 
 @suite.check("verify-erased of a name that never was says so")
 def _(lab):
-    expect(lab.dwell("verify-erased", "--driver", "drv_never_was_here"), 1, "it was never here")
+    expect(lab.dwell("verify-erased", "--driver", "drv_never_was_here"), 1, "no recorded deletion")
     expect(lab.dwell("verify-erased", "--receipt", "rcp_never"), 1, "matches no deletion")
 
 

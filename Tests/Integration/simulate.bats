@@ -66,10 +66,10 @@ start_liar() {
     curl -fsS -H "Authorization: Bearer integration-reads-figures" "$server_url/metrics" >"$BATS_TEST_TMPDIR/figures"
     [[ $(sed -n 's/^dwell_events_total{.*} //p' "$BATS_TEST_TMPDIR/figures" | awk '{ sum += $1 } END { print sum }') == 1 ]]
     simulate --clean
-    [[ $ended == 0 && $out =~ ^"20 drivers of simulations removed, with "[0-9]+" events"$ ]]
+    [[ $ended == 0 && $out =~ ^"simulated data removed: 20 drivers, "[0-9]+" events"$ ]]
     [[ $(sql "SELECT (SELECT count(*) FROM driver), (SELECT count(*) FROM event)") == "1|1" ]]
     simulate --clean
-    [[ $ended == 0 && $out == "0 drivers"* ]]
+    [[ $ended == 0 && $out == "simulated data removed: 0 drivers, "* ]]
     # The server goes on as before, also for drivers like those.
     simulate --drivers 2 --rate 1000 --seed 42
     [[ $ended == 0 ]]
@@ -110,7 +110,7 @@ start_liar() {
     grep -q '^divergence in force-quit: ' <<<"$err"
     grep -qE '^  transition is ' <<<"$err"
     local replay
-    replay=$(sed -n 's/^replay it: dwell simulate //p' <<<"$err")
+    replay=$(sed -n 's/^reproduce: dwell simulate //p' <<<"$err")
     grep -qE -- '--seed 10[0-2] --drivers 1 --scenario happy-path ' <<<"$replay"
     # shellcheck disable=SC2086
     simulate $replay

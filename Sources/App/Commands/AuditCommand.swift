@@ -1,4 +1,4 @@
-// `dwell audit`: the audit entries of a driver: what, when, from where, and with what outcome.
+// `dwell audit`: the audit records of a driver: what, when, from where, and with what outcome.
 
 import ArgumentParser
 import Identity
@@ -10,9 +10,10 @@ struct AuditCommand: AsyncParsableCommand {
         commandName: "audit",
         abstract: "Show the audit records of a driver's account.",
         discussion: """
-            Sign-ins (refused ones too), refreshes and their reuse, sign-outs, profile changes, exports, devices, Apple's \
-            notifications and deletions, by the driver or by an operator, newest first: time, address, request and \
-            outcome. Reads the database file and nothing else, so it works beside a running server and without one.
+            Lists actions by the driver and by operators, newest first, with time, address, request and outcome: \
+            sign-ins (also rejected ones), token refreshes and refresh token reuse, sign-outs, profile changes, \
+            exports, device changes, Apple's notifications and deletions. Reads only the database file, so it works \
+            with or without a running server.
 
             EXAMPLES
               dwell audit --driver drv_5bqk2r
@@ -22,7 +23,7 @@ struct AuditCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The driver's id.", valueName: "id"))
     var driver: String
 
-    @Option(help: ArgumentHelp("Number of entries, 1 to 10000.", valueName: "n"))
+    @Option(help: ArgumentHelp("Number of records, 1 to 10000.", valueName: "n"))
     var limit = 100
 
     @Flag(help: "Print JSON instead of a table.")
@@ -44,7 +45,7 @@ struct AuditCommand: AsyncParsableCommand {
         }
         if json { return print(AuditText.json(entries, of: DriverID(driver))) }
         guard !entries.isEmpty else {
-            writeToStandardError("\(path) has no entries for driver \(escaped(driver)).\n")
+            writeToStandardError("\(path) has no audit records for driver \(escaped(driver)).\n")
             throw ExitCode.failure
         }
         print(AuditText.table(entries))

@@ -8,8 +8,8 @@ struct CheckConfigCommand: ParsableCommand {
         commandName: "check-config",
         abstract: "Show every setting with its value, source and range.",
         discussion: """
-            Reads the settings as the server would, with the same options. Lists every problem and then ends with \
-            status 1. Secrets are shown as set or not set.
+            Reads the settings as the server does, with the same options. Lists every problem and exits with status \
+            1 if there is one. Secrets are shown as set or not set.
 
             EXAMPLES
               dwell check-config

@@ -69,9 +69,9 @@ extension TokenConfiguration {
         if case .madeByServer(let file) = key {
             writeToStandardError(
                 """
-                There is no signing key: \(URL(fileURLWithPath: file.path).path) does not exist. A server makes it at its \
-                first start. Run this in the server's folder, name its database with --database, or set JWT_SECRET as \
-                the server has it.
+                There is no signing key: \(URL(fileURLWithPath: file.path).path) does not exist. The server creates it \
+                at its first start. Run this command in the server's working directory, pass the server's database \
+                with --database, or set JWT_SECRET to the server's value.
 
                 """)
         }

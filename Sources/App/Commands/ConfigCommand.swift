@@ -9,20 +9,20 @@ import SQLiteStore
 struct ConfigCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "config",
-        abstract: "Show the settings of the running server, and those of the session engine over time.",
+        abstract: "Show the settings of the running server, or the history of the session settings.",
         subcommands: [ConfigHistoryCommand.self, ConfigShowCommand.self])
 }
 
 struct ConfigHistoryCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "history",
-        abstract: "Show the history of settings.",
+        abstract: "Show the history of the session settings.",
         discussion: """
-            One entry for each start or SIGHUP that changed settings, newest first; and one for each SIGHUP that \
-            failed, met settings that need a restart, or unknown names. Who changed them and why is what \
-            SETTINGS_CHANGED_BY and SETTINGS_CHANGE_REASON said at that moment. The version is the ETag of GET /native/config \
-            and stands with every event stored under it. Reads \
-            the database file and nothing else, so it works beside a running server and without one.
+            Lists, newest first, each start or SIGHUP that changed settings, and each SIGHUP that failed or found \
+            unknown names or settings that need a restart. An entry shows who made the change and why, if \
+            SETTINGS_CHANGED_BY and SETTINGS_CHANGE_REASON were set. The version is the ETag of GET /native/config \
+            and is stored with every event. Reads only the database file, so it works with or without a running \
+            server.
 
             EXAMPLES
               dwell config history

@@ -8,11 +8,11 @@ struct ConfigShowCommand: AsyncParsableCommand {
         commandName: "show",
         abstract: "Show the settings in effect on the running server.",
         discussion: """
-            GET /ops/config of the server with these settings, on the same machine, with OPS_TOKEN, or with a token \
-            of the role ops made for the purpose. Shows every setting as the server runs with it, those that were \
-            changed in the file and need a restart, unknown names, and how the last reload went. `dwell check-config` \
-            shows what a start would read instead. Ends with status 1 when no server answers, or when the last reload \
-            failed or left something without effect.
+            Sends GET /ops/config to the server on this machine that has these settings, with OPS_TOKEN or, if that \
+            is not set, a short-lived token of the role ops. Shows the value of every setting in the running server, \
+            settings that were changed in the file but need a restart, unknown names, and the result of the last \
+            reload. To see what the next start would read, use `dwell check-config`. Exits with status 1 when no \
+            server responds, or when the last reload failed or left a change without effect.
 
             EXAMPLES
               dwell config show
@@ -32,7 +32,7 @@ struct ConfigShowCommand: AsyncParsableCommand {
         do {
             body = try await RunningServer(configuration).get("/ops/config")
         } catch let exit as ExitCode {
-            // The reason is told already.
+            // The reason is printed already.
             throw exit
         } catch {
             writeToStandardError("\(error)\n")

@@ -12,8 +12,8 @@ struct DriverCommand: AsyncParsableCommand {
         commandName: "driver",
         abstract: "Find, sign out or delete a driver; repeat deletions after a restore.",
         discussion: """
-            Works on the database file, beside a running server or without one. A running server hears of a sign-out \
-            or a deletion within a second. What is done is in the audit: dwell audit --driver ID.
+            Works on the database file, with or without a running server. A running server applies a sign-out or a \
+            deletion within a second. The audit log records every change: dwell audit --driver ID.
             """,
         subcommands: [
             DriverFindCommand.self, DriverSignOutCommand.self, DriverEraseCommand.self, DriverErasuresCommand.self,
@@ -26,15 +26,15 @@ struct DriverFindCommand: AsyncParsableCommand {
         commandName: "find",
         abstract: "Find a driver by phone number, email address or id.",
         discussion: """
-            Prints who fits, with what is stored of the person and where the driver stands. Reads only. An email address \
-            is looked for in profiles and in Apple IDs; several drivers may have the same one.
+            Prints each matching driver with its account data and its journey's state. Changes nothing. An email \
+            address is compared with profiles and Apple IDs, so it can match several drivers.
 
             EXAMPLES
               dwell driver find --phone '+49 151 1234567'
               dwell driver find --email jonas@example.org --json | jq -r '.drivers[].id'
 
             EXIT STATUS
-              0 found, 1 nobody fits or the database cannot be read
+              0 found, 1 no match, or the database cannot be read
             """)
 
     @Option(help: "A phone number with its country code, in any notation.")
@@ -56,7 +56,7 @@ struct DriverFindCommand: AsyncParsableCommand {
             throw ValidationError("Give one of --phone, --email and --id.")
         }
         guard email?.isEmpty != true, id?.isEmpty != true else {
-            throw ValidationError("There is nothing to look for.")
+            throw ValidationError("--phone, --email and --id cannot be empty.")
         }
         if let phone, PhoneNumber(phone) == nil {
             throw ValidationError("--phone must be a number with its country code: + and 8 to 15 digits.")
@@ -95,8 +95,9 @@ struct DriverSignOutCommand: AsyncParsableCommand {
         commandName: "sign-out",
         abstract: "End every sign-in session of a driver.",
         discussion: """
-            For a lost phone: its access token is refused within a second, its refresh token at once. Tokens without a \
-            sign-in session (of dwell token, or of another service) stay good until they expire.
+            For example after a phone is lost. Refresh tokens are rejected at once, access tokens within a second. \
+            Tokens without a sign-in session (from dwell token or from another service) stay valid until they \
+            expire.
 
             EXAMPLES
               dwell driver sign-out --id drv_5bqk2r
@@ -126,9 +127,9 @@ struct DriverEraseCommand: AsyncParsableCommand {
         commandName: "erase",
         abstract: "Delete a driver's account and all data that identifies the person.",
         discussion: """
-            The same as DELETE /auth/me in the app, and as final: account, devices and sign-ins go, events stay without \
-            a link to anybody. Shows who it is and asks first; without a terminal it wants --yes. Prints the receipt, \
-            which dwell verify-erased takes.
+            The same as DELETE /auth/me in the app, and irreversible: deletes the account, its devices and its \
+            sign-in sessions; events stay without a link to a person. Shows the driver and asks for confirmation; \
+            without a terminal, --yes is required. Prints the receipt, which dwell verify-erased accepts.
 
             EXAMPLES
               dwell driver erase --id drv_5bqk2r
@@ -168,8 +169,8 @@ func finishRemoval(_ store: SQLiteEventStore) async {
     guard await !store.finishRemoval(within: .seconds(10)) else { return }
     writeToStandardError(
         """
-        warning: something reads an old state of the database (a backup, a shell), so deleted bytes are still in its \
-        write-ahead log. The server removes them when the reader ends.
+        warning: another process (a backup, a shell) is reading an old snapshot of the database, so deleted bytes are \
+        still in its write-ahead log. The server removes them when that process has finished.
 
         """)
 }

@@ -8,8 +8,8 @@ struct Dwell: AsyncParsableCommand {
         commandName: "dwell",
         abstract: "A server to which native apps post location-session events.",
         discussion: """
-            Settings are environment variables; ENV.example lists each with its default and range. Those that the \
-            environment does not set are taken from the file that ENV_FILE names (.env).
+            Settings are environment variables. ENV.example lists each with its default and range. Variables that \
+            are not set in the environment are read from the file that ENV_FILE names (.env).
 
             EXAMPLES
               dwell serve                    serve on 127.0.0.1:8080
@@ -18,7 +18,7 @@ struct Dwell: AsyncParsableCommand {
               dwell token --driver jonas     an access token to try it with
 
             EXIT STATUS
-              0 done (also: help was shown), 1 failed or not well, 64 wrong usage, 78 wrong settings
+              0 success, also after --help; 1 failure; 64 usage error; 78 invalid settings
             """,
         version: version,
         subcommands: [

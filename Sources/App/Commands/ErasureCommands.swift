@@ -11,9 +11,10 @@ struct DriverErasuresCommand: AsyncParsableCommand {
         commandName: "erasures",
         abstract: "List deletions, for repeating them after a restore.",
         discussion: """
-            The first line says how many follow, so that a list that was cut is refused later. Then one line each: the time, the digest of the driver's id under the signing key, and the receipt. It names \
-            nobody to a reader without the key, so it may be kept longer than any backup. Keep one elsewhere, newer \
-            than your backups: when the disk is lost, it is all that knows who was deleted since.
+            The first line has the number of entries, so that a truncated list is detected. Each further line has \
+            the time, the keyed hash of the driver's id and the receipt. Without the signing key the list identifies \
+            nobody, so it may be kept longer than the backups. Keep a copy on another machine that is newer than \
+            your backups: when the disk is lost, it is the only record of the drivers deleted since the last backup.
 
             EXAMPLES
               dwell driver erasures > /var/backups/dwell-erasures.txt
@@ -45,10 +46,10 @@ struct DriverRepeatErasuresCommand: AsyncParsableCommand {
         commandName: "repeat-erasures",
         abstract: "Repeat the deletions made after a backup was taken.",
         discussion: """
-            To be run after a restore and before the server starts. FILE is the database that the restore set aside, or a \
-            list that dwell driver erasures printed. Shows the drivers that FILE has as deleted and that are in the \
-            database again, asks, and deletes them with their old receipts. Run twice, it finds nothing. It needs the \
-            signing key with which they were deleted.
+            Run this after a restore, before the server starts. FILE is the database that the restore moved aside, \
+            or a list printed by dwell driver erasures. Shows the drivers that FILE lists as deleted but that are in \
+            the database, asks for confirmation, and deletes them with their original receipts. Running it again \
+            changes nothing. It requires the signing key in use when they were deleted.
 
             EXAMPLES
               dwell driver repeat-erasures --from dwell.sqlite3.before-restore-20261120T100000Z
@@ -56,7 +57,7 @@ struct DriverRepeatErasuresCommand: AsyncParsableCommand {
             """)
 
     @Option(
-        help: ArgumentHelp("The database that was set aside, or a list of deletions.", valueName: "file"),
+        help: ArgumentHelp("The database that a restore moved aside, or a list of deletions.", valueName: "file"),
         completion: .file())
     var from: String
 
@@ -82,7 +83,7 @@ struct DriverRepeatErasuresCommand: AsyncParsableCommand {
             print(
                 """
                 \(recorded.count) deletion\(recorded.count == 1 ? "" : "s") in \(from): \(DriverCount.text(missing.drivers.count)) deleted again, \
-                \(missing.withoutDriver.count) only recorded, because nothing is stored of them
+                \(missing.withoutDriver.count) only recorded, because no data of them is stored
                 """)
         }
     }

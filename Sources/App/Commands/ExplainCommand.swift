@@ -10,10 +10,10 @@ struct ExplainCommand: AsyncParsableCommand {
         commandName: "explain",
         abstract: "Show each event of a session, its verdict and why.",
         discussion: """
-            Every event of the journey, in the order in which the server folds them: its clocks, the verdict with its \
-            reason, the settings in force, and the state before and after. The events of the driver that led to the \
-            session are there too. Reads the database file and nothing else, so it works beside a running server and \
-            without one. Metadata can hold coordinates, so it is only shown when you say so.
+            Shows the journey's events in the order in which the server folds them, including the driver's earlier \
+            events that led to the session: times, the verdict and its reason, the settings in effect, and the state \
+            before and after. Reads only the database file, so it works with or without a running server. Metadata \
+            can contain coordinates, so it is shown only with --metadata.
 
             EXAMPLES
               dwell explain --session 6c8f1f0a

@@ -8,9 +8,9 @@ struct HealthcheckCommand: AsyncParsableCommand {
         commandName: "healthcheck",
         abstract: "Check whether a running server is alive or ready.",
         discussion: """
-            Asks GET /healthz of the server with these settings, on the same machine. Ends with status 0 when the answer is \
-            200 within two seconds, otherwise with 1 and the reason. --ready asks /readyz instead: whether the database \
-            takes writes and the server is not about to stop.
+            Sends GET /healthz to the server on this machine that has these settings. Exits with status 0 if the \
+            response is 200 within two seconds, otherwise with status 1 and the reason. With --ready, requests \
+            /readyz: whether the database accepts writes and the server is not shutting down.
 
             EXAMPLES
               dwell healthcheck
@@ -18,7 +18,7 @@ struct HealthcheckCommand: AsyncParsableCommand {
               dwell healthcheck --url http://127.0.0.1:9000/readyz
             """)
 
-    @Option(help: "URL to request instead: http://host[:port][/path]. Settings are then not read.")
+    @Option(help: "URL to request instead: http://host[:port][/path]. The settings are not read.")
     var url: String?
 
     @Flag(help: "Request /readyz instead of /healthz.")

@@ -12,11 +12,11 @@ struct BackupCommand: AsyncParsableCommand {
         commandName: "backup",
         abstract: "Back up the database to a file, also while a server runs.",
         discussion: """
-            One consistent snapshot with everything that was acknowledged before the command began. The copy is checked \
-            (integrity, foreign keys, the rows of every table) and synced before it gets its name. It holds \
-            everything that the database holds, so it is readable by its owner alone; keep it so. The key that the \
-            server made beside its database, if it did, is not in it. The database remembers when the last backup was \
-            made, for metrics and the operator's page.
+            Copies one consistent snapshot with everything that was acknowledged before the command began. The copy \
+            is checked (integrity, foreign keys, the row count of every table) and synced to disk before it gets its \
+            final name. It contains personal data, so only its owner can read it; keep it that way. A signing key \
+            that the server created beside its database is not in it. The database records the time of the backup \
+            for metrics and the operator page.
 
             EXAMPLES
               dwell backup /var/backups/dwell-$(date +%F).sqlite3
@@ -51,16 +51,15 @@ struct RestoreCommand: AsyncParsableCommand {
         commandName: "restore",
         abstract: "Replace the database with a backup.",
         discussion: """
-            Shows how many events and drivers the backup and the database have. Refuses while a server has the database \
-            open, and a file that is not a whole database of Dwell's. When the backup has fewer events or drivers, asks \
-            first; without a terminal it wants --yes.
+            Shows the number of events and drivers in the backup and in the database. Fails if a server has the \
+            database open, or if the file is not a complete Dwell database. If the backup has fewer events or \
+            drivers, asks for confirmation; without a terminal, --yes is required.
 
-            The backup is copied and checked; then it takes the database's place at once, and the old database is kept \
-            beside it. The server migrates it at its next start if it is of an older version. Limits in Redis are not \
-            restored.
+            The backup is copied and checked, then replaces the database atomically; the old database is kept beside \
+            it. The server migrates an older schema at its next start. Rate limits in Redis are not restored.
 
-            Drivers who were deleted after the backup was taken are in it again. The restore says how many they are; dwell \
-            driver repeat-erasures deletes them again.
+            Drivers who were deleted after the backup was taken are restored too. The command prints how many there \
+            are; delete them again with dwell driver repeat-erasures.
 
             EXAMPLES
               dwell restore /var/backups/dwell-2026-11-20.sqlite3
@@ -118,9 +117,9 @@ struct CheckCommand: AsyncParsableCommand {
         commandName: "check",
         abstract: "Check the database file, and every journey against its events.",
         discussion: """
-            SQLite's integrity check, foreign keys, and the fold of every driver's events, computed anew and compared \
-            with the verdicts and journeys that are stored. Reads only, beside a running server or without one. Ends \
-            with status 1 and the first divergences when something is not as it should be.
+            Runs SQLite's integrity check and foreign key check, then folds every driver's events again and compares \
+            the results with the stored verdicts and journeys. Changes nothing, and works with or without a running \
+            server. If anything differs, prints the first differences and exits with status 1.
 
             EXAMPLES
               dwell check

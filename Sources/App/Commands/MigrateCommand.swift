@@ -10,7 +10,8 @@ struct MigrateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "migrate", abstract: "Migrate the database to this version's schema.",
         discussion: """
-            The server does the same when it starts. This command does it beforehand, or shows what there is to do.
+            The server migrates at its start, too. Use this command to migrate beforehand, or to see which \
+            migrations are pending.
 
             EXAMPLES
               dwell migrate --status

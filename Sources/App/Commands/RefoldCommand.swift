@@ -13,13 +13,13 @@ struct RefoldCommand: AsyncParsableCommand {
         commandName: "refold",
         abstract: "Refold stored journeys under the rules of this version.",
         discussion: """
-            Drivers whose events were folded by an older version are folded again, each in one transaction, and what \
-            became different is counted: verdicts by what they were and are, and sessions by their state or why they are \
-            over. The server does the same when it starts, and with a driver's next event; this is for doing it before, \
-            or for looking. It may run beside a server, and be stopped and run again.
+            Folds again the events of drivers that an older version folded, each driver in one transaction, and \
+            counts what changed: verdicts by their old and new value, sessions by their state or the reason they \
+            ended. The server does the same after its start, and on a driver's next event; use this command to do it \
+            beforehand or to see the effect. It can run beside a server, and be interrupted and run again.
 
-            A dry run changes nothing, so it refuses a database that has to be migrated first: make a copy with \
-            `dwell backup`, and migrate that.
+            A dry run changes nothing, so it rejects a database that must be migrated first: make a copy with `dwell \
+            backup`, and migrate the copy.
 
             EXAMPLES
               dwell refold --dry-run

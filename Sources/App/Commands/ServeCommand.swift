@@ -10,9 +10,10 @@ struct ServeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve", abstract: "Run the server until SIGTERM or SIGINT.",
         discussion: """
-            The first SIGTERM or SIGINT drains: no new connections, open requests are answered, and the exit status \
-            is 0 within SHUTDOWN_TIMEOUT_SECONDS, also while the server still starts. A second one ends at once, with \
-            128 and the signal's number. SIGHUP reads the environment file again.
+            The first SIGTERM or SIGINT starts a graceful shutdown: the server accepts no new connections, completes \
+            open requests, and exits with status 0 within SHUTDOWN_TIMEOUT_SECONDS; this also works while the server \
+            is starting. A second signal ends the process immediately with status 128 plus the signal's number. \
+            SIGHUP reloads the environment file.
             """)
 
     /// Message of the line logged for each invalid setting.

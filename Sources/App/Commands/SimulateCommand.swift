@@ -13,18 +13,20 @@ struct SimulateCommand: AsyncParsableCommand {
         commandName: "simulate",
         abstract: "Run scripted drives against a running server and check every verdict.",
         discussion: """
-            Each new driver plays every scenario once: \(Scenario.drives.map(\.rawValue).joined(separator: ", ")). \
-            Every answer is compared with what the command computes itself; at the end every event is sent once more, \
-            and compared again. The drives lie in the past hours, so no deadline has to be waited for. The drivers' ids begin with \
-            \(DriverID.simulatedPrefix): they are in no figure of /ops or /metrics but those of requests, and go to no \
-            analytics. What was played stays on the server until --clean removes it.
+            Each new driver runs every scenario once: \(Scenario.drives.map(\.rawValue).joined(separator: ", ")). \
+            The command computes every expected response and compares it with the server's. At the end it sends \
+            every event again, and compares the responses too. The drives are in the past hours, so no deadline has \
+            to be awaited. The drivers' ids begin with \(DriverID.simulatedPrefix): they are left out of /ops, of \
+            /metrics except for request metrics, and of analytics. Their data stays on the server until you run \
+            --clean.
 
-            Tokens are signed with the key that `dwell token` would use; the driver of --token is a real one and is counted. Ends with status 0 when the server agreed \
-            about everything, else with 1, at the first divergence, with the options that play it again.
+            Tokens are signed with the key that `dwell token` uses. The driver of --token is counted like any other. \
+            Exits with status 0 if every response matches; otherwise stops at the first difference, prints the \
+            options that reproduce it, and exits with status 1.
 
-            \(Scenario.retriedSignIn.rawValue) is played once, and with --apple-key only: it signs in with Apple, \
-            sends the sign-in again, and deletes the accounts. The server trusts that key where its APPLE_JWKS_URL \
-            serves the public half, which no server in production does.
+            \(Scenario.retriedSignIn.rawValue) runs once, and only with --apple-key: it signs in with Apple, sends \
+            the sign-in again, and deletes the accounts. The server accepts that key only if its APPLE_JWKS_URL \
+            serves the public key, which never holds in production.
 
             EXAMPLES
               dwell simulate
@@ -53,11 +55,11 @@ struct SimulateCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "A file with an RSA private key (PEM) that stands in for Apple's, to play \(Scenario.retriedSignIn.rawValue).",
+            "A file with an RSA private key (PEM) used instead of Apple's, to run \(Scenario.retriedSignIn.rawValue).",
             valueName: "file"))
     var appleKey: String?
 
-    @Option(help: ArgumentHelp("The name of that key in the key set (default: key-1).", valueName: "kid"))
+    @Option(help: ArgumentHelp("The id (kid) of that key in the key set (default: key-1).", valueName: "kid"))
     var appleKeyID = "key-1"
 
     @Flag(help: "Only remove all simulated drivers from the database. A server may be running.")
@@ -78,7 +80,7 @@ struct SimulateCommand: AsyncParsableCommand {
             throw ValidationError("--clean can be combined only with --database and --env-file.")
         }
         if appleKey == nil, scenario.contains(.retriedSignIn) {
-            throw ValidationError("\(Scenario.retriedSignIn.rawValue) takes --apple-key.")
+            throw ValidationError("\(Scenario.retriedSignIn.rawValue) requires --apple-key.")
         }
         if token != nil, let drivers, drivers != 1 { throw ValidationError("--token requires --drivers 1.") }
         if let url, transport(to: url) == nil { throw ValidationError("--url must be http[s]://host[:port].") }
@@ -93,7 +95,7 @@ struct SimulateCommand: AsyncParsableCommand {
         }
         defer { transport.close() }
         let options = options
-        writeToStandardError("playing against \(url), seed \(options.seed)\n")
+        writeToStandardError("running against \(url), seed \(options.seed)\n")
         let simulated = SimulatedDrivers(
             options, transport: transport, tokens: try await tokens(configuration),
             identityToken: try identityToken(configuration))
@@ -118,7 +120,7 @@ struct SimulateCommand: AsyncParsableCommand {
                 drivers += removed.drivers
                 events += removed.events
             }
-            print("\(DriverCount.text(drivers)) of simulations removed, with \(events) events")
+            print("simulated data removed: \(DriverCount.text(drivers)), \(events) events")
         }
     }
 
@@ -168,14 +170,14 @@ struct SimulateCommand: AsyncParsableCommand {
         guard let appleKey else { return nil }
         guard let clientID = configuration?.apple.clientIDs.first else {
             throw ValidationError(
-                "--apple-key signs tokens for the first of APPLE_CLIENT_IDS: set it as the server has it.")
+                "--apple-key signs tokens for the first of APPLE_CLIENT_IDS: set it to the server's value.")
         }
         let signer: AppleTokenSigner
         do {
             let pem = try String(contentsOfFile: appleKey, encoding: .utf8)
             signer = try AppleTokenSigner(pem: pem, keyID: appleKeyID, clientID: clientID)
         } catch {
-            throw ValidationError("\(appleKey) is not the file of an RSA private key in PEM.")
+            throw ValidationError("\(appleKey) does not contain an RSA private key in PEM format.")
         }
         return { subject, nonce in
             try signer.identityToken(subject: subject, rawNonce: nonce, now: millisecondsSince1970() / 1000)
@@ -187,7 +189,7 @@ struct SimulateCommand: AsyncParsableCommand {
     private static func report(_ error: any Error, url: String) -> any Error {
         switch error {
         case let divergence as Divergence:
-            writeToStandardError("\(divergence)\nreplay it: dwell simulate --url \(url) \(divergence.replay)\n")
+            writeToStandardError("\(divergence)\nreproduce: dwell simulate --url \(url) \(divergence.replay)\n")
         case let failure as SimulationFailure:
             writeToStandardError("\(url): \(failure)\n")
         default: return error

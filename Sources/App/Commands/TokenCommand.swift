@@ -10,10 +10,11 @@ struct TokenCommand: AsyncParsableCommand {
         commandName: "token",
         abstract: "Print an access token for a driver.",
         discussion: """
-            Signed with the key that the server uses: JWT_SECRET, JWT_PRIVATE_KEY_FILE, or the one that the server made \
-            for itself beside its database. Without any of them it ends with status 78: run it in the server's folder, \
-            or with its settings. The token has no sign-in session, so it cannot be revoked: it is good until it expires, unless the server is set to \
-            JWT_TRUST_EXTERNAL=false. Standard output gets the token and nothing else.
+            Signs the token with the server's key: JWT_SECRET, JWT_PRIVATE_KEY_FILE, or the key that the server \
+            created beside its database. If none of them is found, exits with status 78: run the command in the \
+            server's working directory, or with its settings. The token has no sign-in session, so it cannot be \
+            revoked: it is valid until it expires, unless the server has JWT_TRUST_EXTERNAL=false. Prints only the \
+            token to standard output.
 
             EXAMPLES
               curl -H "Authorization: Bearer $(dwell token --driver jonas)" http://127.0.0.1:8080/native/config

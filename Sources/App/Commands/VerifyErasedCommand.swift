@@ -13,21 +13,21 @@ struct VerifyErasedCommand: AsyncParsableCommand {
         commandName: "verify-erased",
         abstract: "Search for remaining data of a deleted driver.",
         discussion: """
-            Searches every column of every table, and the bytes of the database file and its write-ahead log, for each \
-            identifier that you give; for a receipt, checks the rows of the deleted driver. \
-            With REDIS_URL, asks Redis for keys of --driver too. Changes nothing, and works beside a running server. \
-            Backups are other files: name them with --database. So are logs: name them with --file.
+            Searches every column of every table, and the bytes of the database file and its write-ahead log, for \
+            each given identifier. For a receipt, checks the rows of the deleted driver. With REDIS_URL, also \
+            searches Redis for keys of --driver. Changes nothing, and works beside a running server. Backups and \
+            logs are not searched unless you name them: backups with --database, logs with --file.
 
-            A deletion is recorded under a digest of the driver's id. So of --driver it also tells when the deletion was; \
-            an id of which neither a trace nor a deletion is there is an error, because it may be misspelt. Of phone \
-            numbers, email addresses and Apple's names no record is kept.
+            A deletion is recorded under a keyed hash of the driver's id, so for --driver the command also prints \
+            when it was deleted. An id without any data and without a recorded deletion is an error, because it may \
+            be misspelled. Phone numbers, email addresses and Apple IDs of deleted drivers are not recorded.
 
             EXAMPLES
               dwell verify-erased --driver drv_5bqk2r --phone +491511234567
               dwell verify-erased --receipt rcp_x7q2 --database backup.sqlite3
 
             EXIT STATUS
-              0 nothing was found, 1 something was found, could not be looked at, or was never there
+              0 nothing was found; 1 data was found, a file could not be read, or the id or receipt is unknown
             """)
 
     @Option(help: ArgumentHelp("The deleted driver's id.", valueName: "id"))
@@ -49,7 +49,7 @@ struct VerifyErasedCommand: AsyncParsableCommand {
     var text: [String] = []
 
     @Option(
-        help: ArgumentHelp("Another file to search for the identifiers, a proxy's log for example.", valueName: "path"))
+        help: ArgumentHelp("Another file to search for the identifiers, for example a proxy's log.", valueName: "path"))
     var file: [String] = []
 
     @OptionGroup var settingsOptions: SettingsOptions
@@ -60,7 +60,7 @@ struct VerifyErasedCommand: AsyncParsableCommand {
         }
         for (option, text) in identifiers where text.utf8.count < ErasureScan.identifierBytesMin {
             throw ValidationError(
-                "\(option) has at least \(ErasureScan.identifierBytesMin) bytes: shorter ones match by chance.")
+                "\(option) must have at least \(ErasureScan.identifierBytesMin) bytes: shorter ones match by chance.")
         }
         if let phone, PhoneNumber(phone) == nil {
             throw ValidationError("--phone must be a number with its country code: + and 8 to 15 digits.")
@@ -91,7 +91,7 @@ struct VerifyErasedCommand: AsyncParsableCommand {
     private func tellDeletion(of driver: DriverID, _ path: String, _ tokens: TokenConfiguration) throws {
         guard let key = try tokens.existingKey() else {
             return writeToStandardError(
-                "\(path): without the server's signing key, cannot tell whether --driver ever existed here.\n")
+                "\(path): cannot look up the deletion of --driver without the server's signing key.\n")
         }
         let erasedAt = try reading(path) { (records: DriverRecords) throws(RecordsUnreadable) in
             try records.erasedAt(driver, KeyedHashes(signingKey: key))
@@ -99,8 +99,8 @@ struct VerifyErasedCommand: AsyncParsableCommand {
         guard let erasedAt else {
             writeToStandardError(
                 """
-                \(path): nothing of --driver is here, and no deletion of it: it was never here. Is the id spelt \
-                correctly? A deletion that was recorded under another signing key is not found.
+                \(path): the database has no data and no recorded deletion of --driver. Is the id spelled correctly? \
+                A deletion recorded under another signing key is not found.
 
                 """)
             throw ExitCode.failure
@@ -120,7 +120,7 @@ struct VerifyErasedCommand: AsyncParsableCommand {
         guard let left = try scan.leftovers(ofReceipt: receipt) else {
             return ["--receipt matches no deletion in this database"]
         }
-        return left.map { "--receipt: \($0) is left" }
+        return left.map { "--receipt: \($0) remains" }
     }
 
     private func ofIdentifiers(_ scan: ErasureScan) throws -> [String] {

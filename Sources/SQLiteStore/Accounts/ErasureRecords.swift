@@ -1,4 +1,4 @@
-// The list of deletions: the time, and the keyed digest of the driver's id. Without the signing key it identifies
+// The list of deletions: the time, and the keyed hash of the driver's id. Without the signing key it identifies
 // no one, so it may be kept longer than any backup. Read from a database, or from a file printed by `dwell driver
 // erasures`.
 
