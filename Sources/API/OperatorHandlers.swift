@@ -1,4 +1,4 @@
-// /ops: the operator's page in a browser. The page is a public file; all data behind it requires OPS_TOKEN or a
+// /ops: the operator page in a browser. The page is a public file; all data behind it requires OPS_TOKEN or a
 // token of the role `ops`.
 
 package import Engine

@@ -1,4 +1,4 @@
-// The requests of the last minutes for the operator's page: statuses and a histogram of durations, one bucket for
+// The requests of the last minutes for the operator page: statuses and a histogram of durations, one bucket for
 // each ten seconds. Bounded whatever clients send: there are 500 statuses and 64 ranges of durations.
 
 import HTTP1

@@ -1,4 +1,4 @@
-// The data of all drivers together on the operator's page: the number of drivers in each state, and the events of
+// The data of all drivers together on the operator page: the number of drivers in each state, and the events of
 // the last hour, minute by minute. The store is queried only while the page is open, by however many viewers, and
 // only for what is new since the last query.
 

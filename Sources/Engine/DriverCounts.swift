@@ -1,4 +1,4 @@
-// The number of drivers in each state, for metrics and for the operator's page. Counting reads every driver's row,
+// The number of drivers in each state, for metrics and for the operator page. Counting reads every driver's row,
 // so the result is cached for twenty times as long as counting took: at most a twentieth of one reader's time,
 // however many ask.
 

@@ -1,4 +1,4 @@
-// Counts of events, responses and durations over time, for the operator's page: collected in memory from existing
+// Counts of events, responses and durations over time, for the operator page: collected in memory from existing
 // counters, added to the database once a minute by one task. No request waits for it or counts anything for it.
 
 package import JourneyModel

@@ -1,4 +1,4 @@
-// The individual cases behind the counts of the operator's page: drivers, sessions, events, and search results.
+// The individual cases behind the counts of the operator page: drivers, sessions, events, and search results.
 // Every list is bounded, and so are the rows examined for it; a page that ends early has a cursor to continue.
 
 package import JourneyModel

@@ -1,4 +1,4 @@
-// The delivery queues, with the last failure of each, for the operator's page.
+// The delivery queues, with the last failure of each, for the operator page.
 
 package import JourneyModel
 import Synchronization

@@ -1,5 +1,5 @@
 // The history of the settings: when which version came into force, who changed it and why, and which reloads failed or
-// left something without effect. The store writes and reads it; the operator's page and `dwell config history` show it.
+// left something without effect. The store writes and reads it; the operator page and `dwell config history` show it.
 
 package import JourneyModel
 

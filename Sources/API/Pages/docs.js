@@ -137,10 +137,10 @@ function operationView(description, { path, method, operation, id }) {
         element("h3", { id: `${id}-name` }, element("span", { class: "method" }, method.toUpperCase()), element("span", { class: "path" }, path)),
         element("p", { class: "summary" }, operation.summary || ""),
         operation.description ? prose("p", operation.description) : null,
-        element("p", { class: "quiet" }, needsToken ? "Needs a bearer token." : "Needs no token."),
+        element("p", { class: "quiet" }, needsToken ? "Requires a bearer token." : "Requires no token."),
         ...parametersView(description, operation),
         ...bodyView(description, operation),
-        element("h4", {}, "Answers"),
+        element("h4", {}, "Responses"),
         ...Object.entries(operation.responses).map(([status, response]) => responseView(description, status, response)));
 }
 
@@ -179,5 +179,5 @@ function filter(text) {
 }
 
 fetch("/openapi.json").then((response) => response.json()).then(draw).catch(() => {
-    document.getElementById("loading").textContent = "The description could not be read. Reload to try again.";
+    document.getElementById("loading").textContent = "Loading the API description failed. Reload the page to try again.";
 });

@@ -1,5 +1,5 @@
-// From a count to its cases: drivers, sessions, events, refused requests, and search results. Each opens in the
-// dialog, on top of what was open before.
+// The entries behind a count ("cases"): drivers, sessions, events, refused requests, and search results. Each view
+// opens in the dialog, on top of the previous one.
 "use strict";
 
 // Titles and loaders of the open views; the last one is shown.
@@ -15,7 +15,7 @@ async function showCases() {
     const shown = opened[opened.length - 1];
     byID("cases-title").textContent = shown.title;
     byID("cases-back").hidden = opened.length < 2;
-    put("cases-body", element("p", { class: "quiet" }, "Reading."));
+    put("cases-body", element("p", { class: "quiet" }, "Loading …"));
     if (!byID("cases").open) byID("cases").showModal();
     byID("cases-title").focus();
     try {
@@ -24,7 +24,7 @@ async function showCases() {
         put("cases-body", ...made);
         byID("cases").scrollTop = shown.scroll;
     } catch (error) {
-        put("cases-body", element("p", { class: "bad" }, `Not read: ${error.message}`));
+        put("cases-body", element("p", { class: "bad" }, `Loading failed: ${error.message}`));
     }
 }
 
@@ -55,8 +55,8 @@ async function pages(path, values, name, rowsOf, headings, empty) {
         place.replaceChildren(table(headings, rows, empty));
         more.replaceChildren();
         if (page.next_cursor === undefined) return;
-        const button = element("button", { type: "button", class: "more" }, "Look further back");
-        button.addEventListener("click", () => readPage(page.next_cursor).catch((error) => { more.textContent = `Not read: ${error.message}`; }));
+        const button = element("button", { type: "button", class: "more" }, "Load older entries");
+        button.addEventListener("click", () => readPage(page.next_cursor).catch((error) => { more.textContent = `Loading failed: ${error.message}`; }));
         more.append(button);
     };
     await readPage();
@@ -65,7 +65,7 @@ async function pages(path, values, name, rowsOf, headings, empty) {
 
 // --- lists ---
 
-const driverName = (id) => (id === undefined ? "nobody known" : opener(id, `Driver ${id}`, () => openDriver(id)));
+const driverName = (id) => (id === undefined ? "unknown" : opener(id, `Driver ${id}`, () => openDriver(id)));
 const sessionName = (id) => (id === undefined ? "" : opener(id, `Session ${id}`, () => openSession(id)));
 const chargerName = (id) => (id === undefined ? "" : opener(id, `Sessions at charger ${id}`, () => openCharger(id)));
 
@@ -81,20 +81,20 @@ const eventHeadings = ["Occurred", "Driver", "Event", "Verdict", "State after", 
 const verdict = (one) => element("td", { class: one.transition }, ...breakable(one.reason ? `${one.transition}: ${one.reason}` : one.transition));
 const eventRow = (one) => [dayAndTime(one.occurred_at), driverName(one.driver_id), one.event, verdict(one), stateOf(one), sessionName(one.session_id)];
 
-const refusalHeadings = ["Count", "Driver", "Route", "Status", "Last", "Request id of the last"];
+const refusalHeadings = ["Count", "Driver", "Route", "Status", "Last at", "Last request id"];
 const refusalRow = (one) => [one.count, driverName(one.driver_id), one.route, `${one.status} ${statusNames[one.status] || ""}`, dayAndTime(one.last_at), one.request_id];
 
-// The second column of all three, where all rows are of one driver.
+// Removes the driver, the second column in all three tables.
 const withoutDriver = (columns) => columns.filter((_, index) => index !== 1);
 
 function openDriversIn(state) {
-    openCases(`Drivers in ${state}`, () => pages("/ops/drivers", { state }, "drivers", driverRow, driverHeadings, "None among those that were looked at."));
+    openCases(`Drivers in ${state}`, () => pages("/ops/drivers", { state }, "drivers", driverRow, driverHeadings, "None found so far."));
 }
 
-// In the last hour, if the filter says nothing else.
+// Events of the last hour, unless the filter has another time.
 function openEvents(title, filter) {
     const from = new Date(Date.now() - 3_600_000).toISOString();
-    openCases(title, () => pages("/ops/events", { from, ...filter }, "events", eventRow, eventHeadings, "None among those that were looked at."));
+    openCases(title, () => pages("/ops/events", { from, ...filter }, "events", eventRow, eventHeadings, "None found so far."));
 }
 
 function openRefusals(status) {
@@ -104,17 +104,17 @@ function openRefusals(status) {
     });
 }
 
-// `matches`: of the statuses.
+// `matches` selects statuses.
 function openRefusalsWhere(words, matches) {
     openCases(`Requests ${words}, since the server started`, async () => {
         const { refusals } = await read(`/ops/refusals?${query({ limit: 200 })}`);
         const rows = refusals.filter((one) => matches(one.status)).map(refusalRow);
-        return [element("div", { class: "scroll" }, table(refusalHeadings, rows, "None since then."))];
+        return [element("div", { class: "scroll" }, table(refusalHeadings, rows, "None."))];
     });
 }
 
 function openCharger(charger) {
-    openCases(`Sessions at charger ${charger}`, () => pages("/ops/sessions", { charger }, "sessions", sessionRow, sessionHeadings, "None among those that were looked at."));
+    openCases(`Sessions at charger ${charger}`, () => pages("/ops/sessions", { charger }, "sessions", sessionRow, sessionHeadings, "None found so far."));
 }
 
 function openDriver(id) {
@@ -142,7 +142,7 @@ function openSession(id) {
         const rows = found.events.map((one) => [dayAndTime(one.occurred_at), one.event, verdict(one), stateOf(one), one.source, one.settings_version]);
         return [
             element("p", { id: "found" }, "Driver ", driverName(found.driver_id), `, ${about}`),
-            element("div", { class: "scroll", id: "timeline" }, table(["Occurred", "Event", "Verdict", "State after", "Source", "Settings"], rows, "No event names it.")),
+            element("div", { class: "scroll", id: "timeline" }, table(["Occurred", "Event", "Verdict", "State after", "Source", "Settings"], rows, "No events.")),
         ];
     });
 }
@@ -152,14 +152,14 @@ function openSession(id) {
 byID("find").addEventListener("submit", (event) => {
     event.preventDefault();
     const text = byID("query").value.trim();
-    openCases(`Found for ${text}`, async () => {
+    openCases(`Search results for ${text}`, async () => {
         const found = await read("/ops/search", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ query: text }) });
         const parts = [
             ["Drivers", found.drivers, () => table(driverHeadings, found.drivers.map(driverRow))],
             ["Sessions", found.sessions, () => table(sessionHeadings, found.sessions.map(sessionRow))],
             ["Chargers", found.charger_ids, () => element("p", {}, ...found.charger_ids.flatMap((id) => [chargerName(id), " "]))],
         ].filter(([, list]) => list.length > 0);
-        if (parts.length === 0) return [element("p", {}, "No driver, session or charger has an id that begins so, and no driver has this phone number.")];
+        if (parts.length === 0) return [element("p", {}, "No driver, session or charger has an id that begins with this text, and no driver has this phone number.")];
         return parts.flatMap(([title, , draw]) => [element("h3", {}, title), element("div", { class: "scroll" }, draw())]);
     });
 });
@@ -171,8 +171,8 @@ byID("filter").addEventListener("submit", async (event) => {
     const from = seconds > 0 ? new Date(Date.now() - 1000 * seconds).toISOString() : undefined;
     const values = { state: form.get("state"), ended: form.get("ended"), charger: form.get("charger").trim(), from };
     try {
-        put("sessions", ...(await pages("/ops/sessions", values, "sessions", sessionRow, sessionHeadings, "None among those that were looked at.")));
+        put("sessions", ...(await pages("/ops/sessions", values, "sessions", sessionRow, sessionHeadings, "None found so far.")));
     } catch (error) {
-        put("sessions", element("p", { class: "bad" }, `Not read: ${error.message}`));
+        put("sessions", element("p", { class: "bad" }, `Loading failed: ${error.message}`));
     }
 });

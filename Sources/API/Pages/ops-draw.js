@@ -1,4 +1,4 @@
-// Drawing helpers of the operator's page: elements, tables, shapes, and formats of numbers and times. Texts are
+// Drawing functions of the operator page: elements, tables, shapes, and formats of numbers and times. Texts are
 // only ever set as text.
 "use strict";
 
@@ -20,14 +20,14 @@ function shape(name, attributes, text) {
     return made;
 }
 
-// A count or a name that opens its cases.
+// A count or a name, as a button that opens its entries.
 function opener(text, label, open) {
     const button = element("button", { type: "button", class: "link", ...(label ? { "aria-label": label } : {}) }, ...breakable(text));
     button.open = open;
     return button;
 }
 
-// One listener for all of them: a picture replaces the buttons every two seconds.
+// One listener for all buttons, because each update (every two seconds) replaces them.
 document.addEventListener("click", (event) => {
     const button = event.target.closest("button.link");
     if (button?.open) button.open();
@@ -69,7 +69,7 @@ function cell(value) {
     return value.tagName === "TD" ? value : element("td", {}, value);
 }
 
-// A name of several words, which may be broken between two of them.
+// A name in camel case or with underscores, which may be wrapped between two words.
 function breakable(name) {
     return name.split(/(?<=[a-z])(?=[A-Z])|(?<=_)/).flatMap((word, index) => (index === 0 ? [word] : [element("wbr"), word]));
 }

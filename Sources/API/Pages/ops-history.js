@@ -9,8 +9,8 @@ const eventOutcomes = [
     ["applied", "applied"], ["none", "no change"], ["rejected", "rejected"], ["already_processed", "repeated"],
     ["rate_limited", "rate limited"], ["failed", "not stored"],
 ];
-const answerKinds = [["ok", "answered"], ["refused", "refused"], ["rate_limited", "rate limited"], ["failed", "failed"]];
-const latencies = [["p50_us", "50 % within"], ["p90_us", "90 % within"], ["p99_us", "99 % within"]];
+const answerKinds = [["ok", "successful"], ["refused", "refused"], ["rate_limited", "rate limited"], ["failed", "failed"]];
+const latencies = [["p50_us", "p50"], ["p90_us", "p90"], ["p99_us", "p99"]];
 
 let shownHistory = null;
 let historyReadAt = 0;
@@ -19,7 +19,7 @@ function chosenRange() {
     return document.querySelector("#ranges [aria-pressed=true]").value;
 }
 
-// At most once per interval, whoever calls; `isNow` for another range.
+// Reads at most once per interval; `isNow` reads at once, for another range.
 async function readHistory(isNow = false) {
     const range = chosenRange();
     if (!isNow && Date.now() - historyReadAt < refreshMilliseconds[range]) return;
@@ -66,10 +66,10 @@ function drawHistory() {
     const steps = allSteps(shownHistory);
     const per = { 60: "minute", 300: "five minutes", 900: "quarter of an hour", 7200: "two hours", 21600: "six hours" }[shownHistory.step_seconds];
     byID("rate-title").textContent = `Events per ${per}`;
-    byID("answers-title").textContent = `Answers per ${per}`;
+    byID("answers-title").textContent = `Responses per ${per}`;
     bars("rate", `Events per ${per}, stacked by outcome`, steps, eventOutcomes, (step) => step.events);
-    bars("answers", `Answers per ${per}, stacked`, steps, answerKinds, (step) => step.answers);
-    lines("latency", "Latency: 50 %, 90 % and 99 % of answers within", steps);
+    bars("answers", `Responses per ${per}, stacked by status`, steps, answerKinds, (step) => step.answers);
+    lines("latency", "Latency: p50, p90 and p99", steps);
     drawHistoryTable(steps);
 }
 
@@ -99,7 +99,7 @@ function frame(id, label, steps, highest, format) {
 
 function bars(id, label, steps, kinds, counts) {
     const total = (step) => kinds.reduce((sum, [name]) => sum + (counts(step)[name] || 0), 0);
-    // Even, so that the line in the middle has a whole number too.
+    // Even, so that the middle line is a whole number too.
     const highest = 2 * Math.ceil(Math.max(2, ...steps.map(total)) / 2);
     const area = frame(id, label, steps, highest, (value) => grouped.format(value));
     steps.forEach((step, index) => {
@@ -118,12 +118,12 @@ function bars(id, label, steps, kinds, counts) {
     hover(id, area, steps, (step) => kinds.filter(([name]) => counts(step)[name]).map(([name, words]) => [name, words, grouped.format(counts(step)[name])]));
 }
 
-// A count as a button where its cases are stored: events by verdict and time, refused requests since the start.
+// A count, as a button if its entries are stored: events by verdict and time, refused requests since the start.
 function countOfCases(id, name, words, count, from, to) {
     const text = grouped.format(count);
     if (count === 0) return text;
     const isRefusals = { rate_limited: (status) => status === 429, refused: (status) => status < 500 && status !== 429, failed: (status) => status >= 500 }[name];
-    if (isRefusals) return opener(text, `${count} ${words}: show whose`, () => openRefusalsWhere(words, isRefusals));
+    if (isRefusals) return opener(text, `${count} ${words}: show the drivers`, () => openRefusalsWhere(words, isRefusals));
     if (id === "rate" && ["applied", "none", "rejected"].includes(name)) return opener(text, `${count} ${words}: show them`, () => openEventsBetween(words, { transition: name }, from, to));
     return text;
 }
@@ -143,7 +143,7 @@ function lines(id, label, steps) {
             if (step[name] === undefined) { isDown = false; return; }
             const x = area.left + (index + 0.5) * area.step, y = area.base - (step[name] / highest) * area.tall;
             path += `${isDown ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`;
-            // A step alone makes no line, but a dot.
+            // A single step has no line, so it gets a dot.
             if (!isDown && steps[index + 1]?.[name] === undefined) area.svg.append(shape("circle", { cx: x, cy: y, r: 3, class: `dot ${name}` }));
             isDown = true;
         });
@@ -166,7 +166,7 @@ function hover(id, area, steps, values) {
     place.addEventListener("pointermove", (event) => showValues(id, event.clientX));
     place.addEventListener("pointerdown", (event) => showValues(id, event.clientX));
     place.addEventListener("pointerleave", () => { byID("values").hidden = true; });
-    // The same by keyboard: the counts of the table below.
+    // With a keyboard, use the counts of the table below.
     if (id === "rate") place.addEventListener("click", (event) => openStep(stepAt(id, event.clientX)));
 }
 
@@ -188,7 +188,7 @@ function showValues(id, clientX) {
     tip.hidden = !step;
     if (!step) return;
     const found = values(step);
-    tip.replaceChildren(element("strong", {}, dayAndTime(step.at)), ...(found.length ? found : [["none", "nothing", ""]]).map(([name, words, value]) =>
+    tip.replaceChildren(element("strong", {}, dayAndTime(step.at)), ...(found.length ? found : [["none", "no counts", ""]]).map(([name, words, value]) =>
         element("div", {}, element("span", { class: `key ${name}`, "aria-hidden": "true" }), `${words} ${value}`)));
     // To the left of the pointer if there is no room to its right.
     const x = clientX + 14 + tip.offsetWidth < document.documentElement.clientWidth ? clientX + 14 : clientX - 14 - tip.offsetWidth;
@@ -198,7 +198,7 @@ function showValues(id, clientX) {
 
 function cells(id, kinds, step, counts) {
     const end = step.at + shownHistory.step_seconds * 1000;
-    // Refused requests are kept without their times: no cases of a step.
+    // Refused requests are stored without their times, so a step cannot list them.
     return kinds.map(([name, words]) => {
         const count = counts[name] || 0;
         return element("td", { class: "number" }, ["applied", "none", "rejected"].includes(name) ? countOfCases(id, name, words, count, step.at, end) : grouped.format(count));
@@ -211,8 +211,8 @@ function drawHistoryTable(steps) {
     const rows = steps.filter((step) => step.begins_at !== undefined).reverse().map((step) => [
         dayAndTime(step.at), ...cells("rate", eventOutcomes, step, step.events), ...cells("answers", answerKinds, step, step.answers),
         ...[step.p50_us, step.p99_us].map((time) => element("td", { class: "number" }, milliseconds(time)))]);
-    const headings = ["Begins", ...eventOutcomes.map(([, words]) => words), ...answerKinds.map(([, words]) => words), "50 % within", "99 % within"];
-    put("minutes-table", table(headings, rows, "Nothing was counted in this time."));
+    const headings = ["Begins", ...eventOutcomes.map(([, words]) => words), ...answerKinds.map(([, words]) => words), "p50", "p99"];
+    put("minutes-table", table(headings, rows, "Nothing was counted in this period."));
 }
 
 for (const button of document.querySelectorAll("#ranges button")) {

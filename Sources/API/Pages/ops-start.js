@@ -1,4 +1,4 @@
-// Runs last, when every part of the page is loaded: resumes with the token and the range of this tab.
+// Runs last, when every part of the page is loaded: continues with the token and the time range stored in this tab.
 "use strict";
 
 const keptRange = sessionStorage.getItem(rangeKey);

@@ -1,9 +1,9 @@
-// The operator's page: signs in with a token, reads /ops/stream and draws the pictures.
+// The operator page: signs in with a token, reads /ops/stream and draws each update (a "picture").
 "use strict";
 
 const storageKey = "dwell-operator-token";
 const states = ["IDLE", "NEAR_CHARGER", "ANCHORED", "SESSION_ACTIVE", "IN_TRANSIT", "AT_MERCHANT", "SESSION_ENDED"];
-const statusNames = { 400: "not valid", 401: "credential", 403: "not allowed", 404: "not found", 405: "method", 408: "too slow", 413: "too large", 415: "media type", 422: "key reused", 429: "rate limited", 431: "fields too large", 500: "internal error", 503: "unavailable" };
+const statusNames = { 400: "invalid request", 401: "invalid credential", 403: "not allowed", 404: "not found", 405: "method not allowed", 408: "request timeout", 413: "content too large", 415: "unsupported media type", 422: "key reused", 429: "rate limited", 431: "header too large", 500: "internal error", 503: "unavailable" };
 
 let token = sessionStorage.getItem(storageKey);
 let lastPicture = null;
@@ -20,8 +20,8 @@ function drawFunnel(picture) {
         return element("li", isChanged ? { class: "changed" } : {},
             element("div", { class: "name" }, state),
             element("div", { class: "count" }, opener(grouped.format(picture.drivers[state]), `${picture.drivers[state]} drivers in ${state}: show them`, () => openDriversIn(state))),
-            element("ul", { "aria-label": `Moves to ${state} in the last hour` }, ...moves.map((move) =>
-                element("li", {}, element("span", {}, ...breakable(move.event)), element("span", {}, opener(grouped.format(move.count), `${move.count} moves to ${state} by ${move.event}: show them`,
+            element("ul", { "aria-label": `Transitions to ${state} in the last hour` }, ...moves.map((move) =>
+                element("li", {}, element("span", {}, ...breakable(move.event)), element("span", {}, opener(grouped.format(move.count), `${move.count} transitions to ${state} by ${move.event}: show them`,
                     () => openEvents(`${move.event} to ${state}, last hour`, { event: move.event, state, transition: "applied" })))))));
     });
     put("funnel", element("ol", { class: "states" }, ...items));
@@ -30,19 +30,19 @@ function drawFunnel(picture) {
 
 function drawRequests({ requests }) {
     list("requests", [
-        ["per second", (requests.count / requests.seconds).toFixed(1)],
-        ["50 % within", milliseconds(requests.p50_us)],
-        ["90 % within", milliseconds(requests.p90_us)],
-        ["99 % within", milliseconds(requests.p99_us)],
+        ["Per second", (requests.count / requests.seconds).toFixed(1)],
+        ["p50", milliseconds(requests.p50_us)],
+        ["p90", milliseconds(requests.p90_us)],
+        ["p99", milliseconds(requests.p99_us)],
     ]);
     const refused = Object.entries(requests.statuses).filter(([status]) => Number(status) >= 400);
     put("refused", table(["Count", "Status", "Reason"], refused.map(([status, count]) => [
-        opener(grouped.format(count), `${count} refused with ${status}: show whose`, () => openRefusals(status)), status, statusNames[status] || ""]), "None."));
+        opener(grouped.format(count), `${count} refused with ${status}: show the drivers`, () => openRefusals(status)), status, statusNames[status] || ""]), "None."));
 }
 
 // The database check of /readyz, requested with every picture.
 let ready = null;
-const disk = { ok: ["takes writes", false], refuses_writes: ["refuses writes: events are answered 503", true], no_answer: ["does not answer", true] };
+const disk = { ok: ["accepts writes", false], refuses_writes: ["rejects writes: events get 503", true], no_answer: ["does not respond", true] };
 
 async function askReady() {
     const answer = await fetch("/readyz", { cache: "no-store" });
@@ -50,12 +50,12 @@ async function askReady() {
 }
 
 function drawParts(picture) {
-    const admission = { process: ["in the process", false], redis: ["Redis", false], "redis-unreachable": ["Redis does not answer; the process decides", true] }[picture.admission] || [picture.admission, true];
+    const admission = { process: ["in this process", false], redis: ["Redis", false], "redis-unreachable": ["in this process, because Redis is unreachable", true] }[picture.admission] || [picture.admission, true];
     const free = picture.storage.free_bytes;
     const rows = [
         ["Rate limits", ...admission],
         ["Database", bytes(picture.storage.database_bytes)],
-        ["Disk", ...(disk[ready] || ["not told", false])],
+        ["Disk", ...(disk[ready] || ["unknown", false])],
         ["Free space", free === undefined ? "unknown" : bytes(free), free !== undefined && free < 1e9],
     ];
     rows.push(["Version", picture.version]);
@@ -63,12 +63,12 @@ function drawParts(picture) {
 }
 
 function drawOutbox({ outbox }) {
-    const titles = { analytics: "Events to analytics", codes: "One-time codes", revocations: "Revocations to Apple" };
+    const titles = { analytics: "Analytics events", codes: "One-time codes", revocations: "Apple token revocations" };
     const rows = outbox.map((one) => [
         titles[one.queue] || one.queue, one.waiting, one.oldest_at ? age(one.oldest_at) : "",
         one.lost === undefined ? "" : grouped.format(one.lost),
         one.last_error === undefined ? "none since the start" : `${one.last_error} (${age(one.last_error_at)} ago)`]);
-    put("outbox", table(["What", "Waiting", "Oldest", "Lost", "Last error"], rows, "Nothing is delivered elsewhere."));
+    put("outbox", table(["Queue", "Waiting", "Oldest", "Lost", "Last error"], rows, "No deliveries are configured."));
 }
 
 function drawSettings(picture) {
@@ -89,7 +89,8 @@ function drawSettings(picture) {
     readSettingsHistory(picture);
 }
 
-// Asked again when something happened, until the answer has it, and once a minute for what other servers did.
+// Reads the history after a change or a reload, until the response has it; and once a minute, for changes by other
+// servers.
 const settingsHistoryMilliseconds = 60_000;
 let shownSettings = null;
 
@@ -106,39 +107,39 @@ function readSettingsHistory({ settings_version: version, settings_reload: reloa
 }
 
 function drawSettingsHistory({ settings_version: inForce, in_force_since: since, changed_by: changedBy, reason, changes, reloads }) {
-    list("in-force", [["Version in force", inForce], ["Since", since ? dayAndTime(since) : "not known"],
-        ["Changed by", changedBy || "not given"], ["Why", reason || "not given"]]);
+    list("in-force", [["Version in force", inForce], ["Since", since ? dayAndTime(since) : "unknown"],
+        ["Changed by", changedBy || "not given"], ["Reason", reason || "not given"]]);
     const rows = changes.map((change, index) => {
         const before = changes[index + 1];
         const differences = Object.entries(change.settings).filter(([name, value]) => before && before.settings[name] !== value)
             .map(([name, value]) => `${name} ${before.settings[name]} → ${value}`);
-        return [dayAndTime(change.at), change.settings_version, differences.join(", ") || (before ? "the same values" : "the first shown"), change.changed_by, change.reason];
+        return [dayAndTime(change.at), change.settings_version, differences.join(", ") || (before ? "no change" : "first version shown"), change.changed_by, change.reason];
     });
-    put("versions", table(["In force from", "Version", "Changed", "By", "Why"], rows, "None is recorded."));
+    put("versions", table(["In force from", "Version", "Changed", "By", "Reason"], rows, "No versions are recorded."));
     put("reloads-table", table(["At", "Server", "Result", "Details"], reloads.map((one) => [
-        dayAndTime(one.at), one.instance, one.is_good ? "partly taken over" : element("td", { class: "rejected" }, "changed nothing"), one.details.join("; ")]), "None."));
+        dayAndTime(one.at), one.instance, one.is_good ? "partly applied" : element("td", { class: "rejected" }, "failed"), one.details.join("; ")]), "None."));
 }
 
-// How the last reload of the settings went.
+// The result of the last reload of the settings.
 function drawReload(reload) {
     if (!reload) return put("reload");
     const { loaded_at: loadedAt, last_attempt_at: attempt, is_good: isGood, problems, needs_restart: needsRestart, unknown } = reload;
     const lines = [];
     if (!attempt) lines.push([`Read at the start, ${dayAndTime(loadedAt)}; not reloaded since.`, false]);
     else if (isGood) lines.push([`Reloaded at ${dayAndTime(attempt)}.`, false]);
-    else lines.push([`The reload at ${dayAndTime(attempt)} changed nothing: ${problems.join(" ")}`, true]);
+    else lines.push([`The reload at ${dayAndTime(attempt)} failed and changed nothing: ${problems.join(" ")}`, true]);
     if (needsRestart.length > 0) lines.push([`Needs a restart: ${needsRestart.join(", ")}.`, true]);
-    for (const { name, nearest } of unknown) lines.push([`No setting is called ${name}${nearest ? `; did you mean ${nearest}?` : "."}`, true]);
+    for (const { name, nearest } of unknown) lines.push([`Unknown setting ${name}${nearest ? `; did you mean ${nearest}?` : "."}`, true]);
     put("reload", ...lines.map(([line, isBad]) => element("p", { class: isBad ? "bad" : "quiet" }, line)));
 }
 
 function drawServers(instances) {
     const rows = instances.map((one) => [
-        one.is_this_one ? `${one.name} (this one)` : one.name, one.is_alive ? "running" : element("td", { class: "rejected" }, `last heard of ${age(one.heartbeat_at)} ago`),
+        one.is_this_one ? `${one.name} (this one)` : one.name, one.is_alive ? "running" : element("td", { class: "rejected" }, `last heartbeat ${age(one.heartbeat_at)} ago`),
         one.version, one.settings_version, dayAndTime(one.started_at),
-        one.is_this_one ? "" : one.differences.length > 0 ? element("td", { class: "rejected" }, one.differences.join(", ")) : "nothing"]);
+        one.is_this_one ? "" : one.differences.length > 0 ? element("td", { class: "rejected" }, one.differences.join(", ")) : "none"]);
     byID("servers-section").hidden = rows.length === 0;
-    put("servers", table(["Server", "State", "Version", "Settings", "Started", "Set differently there"], rows, ""));
+    put("servers", table(["Server", "State", "Version", "Settings", "Started", "Different settings"], rows, ""));
 }
 
 function draw(picture) {
@@ -158,13 +159,13 @@ function draw(picture) {
     say("Live", false);
 }
 
-// Read aloud only when it changes: the time of each picture is shown next to it.
+// A screen reader reads it aloud only when it changes: the time of each update is a separate element.
 function say(text, isStale) {
     if (byID("standing").textContent !== text) byID("standing").textContent = text;
     byID("standing").classList.toggle("stale", isStale);
 }
 
-// --- asking ---
+// --- requests ---
 
 class Refused extends Error {}
 
@@ -174,7 +175,7 @@ async function ask(path, options = {}) {
     return answer;
 }
 
-// The messages of a stream of server-sent events, as far as ours use the format: one data line each.
+// The messages of a stream of server-sent events. Supports only what the server sends: one data line each.
 async function* messages(answer) {
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     let text = "";
@@ -198,7 +199,7 @@ async function look() {
         let silence = null;
         const heard = () => {
             clearTimeout(silence);
-            silence = setTimeout(() => connection.abort(new Error("no picture came for 15 seconds.")), silenceMilliseconds);
+            silence = setTimeout(() => connection.abort(new Error("no update for 15 seconds.")), silenceMilliseconds);
         };
         try {
             heard();
@@ -206,12 +207,12 @@ async function look() {
             if (!answer.ok) throw new Error((await answer.json()).detail);
             show(true);
             for await (const picture of messages(answer)) { heard(); draw(picture); pause = 1000; }
-            if (reading === mine) say("Disconnected: the server ended the connection. Trying again.", true);
+            if (reading === mine) say("Disconnected: the server ended the connection. Reconnecting.", true);
         } catch (error) {
             if (reading !== mine) return;
             if (error instanceof Refused) return leave(error.message);
             // A fetch without a server fails with a TypeError, whose text differs from browser to browser.
-            say(`Disconnected: ${error instanceof TypeError ? "the server does not answer." : error.message} Trying again.`, true);
+            say(`Disconnected: ${error instanceof TypeError ? "the server does not respond." : error.message} Reconnecting.`, true);
         } finally {
             clearTimeout(silence);
         }

@@ -77,7 +77,7 @@ enum SettingsHistoryText {
         changes.indices.prefix(limit).map { index in
             let change = changes[index]
             let differences = index + 1 < changes.count ? differences(from: changes[index + 1], to: change) : nil
-            let what = differences.map { $0.isEmpty ? "the same values" : $0.joined(separator: ", ") }
+            let what = differences.map { $0.isEmpty ? "no change" : $0.joined(separator: ", ") }
             let parts = [RFC3339.text(of: change.at), change.version, what ?? "first known version"]
             return (change.at, (parts + [text(change.note)].compactMap(\.self)).joined(separator: "  "))
         }

@@ -6,7 +6,7 @@ import Foundation
 struct ConfigShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
-        abstract: "Show the settings in effect on the running server.",
+        abstract: "Show the settings in force on the running server.",
         discussion: """
             Sends GET /ops/config to the server on this machine that has these settings, with OPS_TOKEN or, if that \
             is not set, a short-lived token of the role ops. Shows the value of every setting in the running server, \

@@ -11,7 +11,7 @@ struct ExplainCommand: AsyncParsableCommand {
         abstract: "Show each event of a session, its verdict and why.",
         discussion: """
             Shows the journey's events in the order in which the server folds them, including the driver's earlier \
-            events that led to the session: times, the verdict and its reason, the settings in effect, and the state \
+            events that led to the session: times, the verdict and its reason, the settings in force, and the state \
             before and after. Reads only the database file, so it works with or without a running server. Metadata \
             can contain coordinates, so it is shown only with --metadata.
 

@@ -1,4 +1,4 @@
-// The totals for the history on the operator's page, read from existing metrics: events by outcome, responses by
+// The totals for the history on the operator page, read from existing metrics: events by outcome, responses by
 // status, and durations of all routes except streams, whose duration is how long the client listened.
 
 import Telemetry

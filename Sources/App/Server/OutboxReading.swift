@@ -1,4 +1,4 @@
-// The delivery queues for the operator's page, from the database and from the deliveries' memory.
+// The delivery queues for the operator page, from the database and from the deliveries' memory.
 
 import Engine
 import Outbound

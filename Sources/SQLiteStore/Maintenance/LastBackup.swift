@@ -1,5 +1,5 @@
 // When `dwell backup` last succeeded. The command writes the row, also while a server runs; metrics and the
-// operator's page read it.
+// operator page read it.
 
 package import Engine
 import Foundation

@@ -1,4 +1,4 @@
-// Lists of drivers and search results, for the operator's page. Each query examines a bounded number of rows, found
+// Lists of drivers and search results, for the operator page. Each query examines a bounded number of rows, found
 // by a key or an index; OperatorListTests checks SQLite's query plan for each.
 
 package import Engine

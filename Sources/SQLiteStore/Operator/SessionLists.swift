@@ -1,4 +1,4 @@
-// Sessions and events of all drivers, filtered, for the operator's page. A filter is applied to a bounded number of
+// Sessions and events of all drivers, filtered, for the operator page. A filter is applied to a bounded number of
 // rows, newest first; a page that ends early returns where to continue.
 
 package import Engine

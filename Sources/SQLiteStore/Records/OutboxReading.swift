@@ -1,4 +1,4 @@
-// The delivery queues, for metrics and the operator's page: read-only, and each query looks up at most one row.
+// The delivery queues, for metrics and the operator page: read-only, and each query looks up at most one row.
 
 package import Engine
 import GRDB

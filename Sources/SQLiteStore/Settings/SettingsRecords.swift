@@ -1,4 +1,4 @@
-// The history of the settings, written by the server and read by `dwell config history` and the operator's page.
+// The history of the settings, written by the server and read by `dwell config history` and the operator page.
 
 package import Engine
 import GRDB

@@ -104,7 +104,7 @@ package enum MetricFamilies {
     package static let readyChecks = MetricFamily(
         "dwell_ready_check", "1 for each check of /readyz that passes, else 0; redis never causes 503.")
     package static let settingsInfo = MetricFamily(
-        "dwell_settings_info", "1, with the version of the settings in effect as a label.")
+        "dwell_settings_info", "1, with the version of the settings in force as a label.")
     package static let streams = MetricFamily("dwell_streams", "Open event streams of drivers and operators.")
 
     // MARK: Settings
@@ -112,7 +112,7 @@ package enum MetricFamilies {
     package static let settingsReloadSuccess = MetricFamily(
         "dwell_settings_reload_success", "1 if the last settings reload (or startup) succeeded, else 0.")
     package static let settingsReloadTime = MetricFamily(
-        "dwell_settings_reload_timestamp_seconds", "Load time of the settings in effect (Unix time).")
+        "dwell_settings_reload_timestamp_seconds", "Load time of the settings in force (Unix time).")
     package static let settingsNeedRestart = MetricFamily(
         "dwell_settings_restart_needed", "Changed settings that need a restart; 0 is normal.")
     package static let settingsUnknown = MetricFamily(
