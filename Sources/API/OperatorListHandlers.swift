@@ -1,4 +1,4 @@
-// The individual cases behind the counts of /ops: lists with filters, one driver, refused requests, search, and
+// The individual cases behind the counts of /ops: lists with filters, one driver, rejected requests, search, and
 // counts over time. Bounded both in what is returned and in what the store examines for it.
 
 import Engine

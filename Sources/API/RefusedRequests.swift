@@ -1,4 +1,4 @@
-// Refused requests by driver, route and status: for the operator page, where a count of refusals leads to the
+// Rejected requests by driver, route and status: for the operator page, where a count of refusals leads to the
 // drivers concerned. In memory, bounded, since the start of the process; written only when a request is refused.
 
 import HTTP1

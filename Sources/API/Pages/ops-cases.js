@@ -1,4 +1,4 @@
-// The entries behind a count ("cases"): drivers, sessions, events, refused requests, and search results. Each view
+// The entries behind a count ("cases"): drivers, sessions, events, rejected requests, and search results. Each view
 // opens in the dialog, on top of the previous one.
 "use strict";
 
@@ -98,7 +98,7 @@ function openEvents(title, filter) {
 }
 
 function openRefusals(status) {
-    openCases(`Refused with ${status}, since the server started`, async () => {
+    openCases(`Rejected with ${status}, since the server started`, async () => {
         const { refusals } = await read(`/ops/refusals?${query({ status })}`);
         return [element("div", { class: "scroll" }, table(refusalHeadings, refusals.map(refusalRow), "None."))];
     });
@@ -128,7 +128,7 @@ function openDriver(id) {
             element("div", { class: "scroll" }, table(withoutDriver(sessionHeadings), one.sessions.map((each) => withoutDriver(sessionRow(each))), "None.")),
             element("h3", {}, "Last events"),
             element("div", { class: "scroll" }, table(withoutDriver(eventHeadings), one.events.map((each) => withoutDriver(eventRow(each))), "None.")),
-            element("h3", {}, "Refused requests, since the server started"),
+            element("h3", {}, "Rejected requests, since the server started"),
             element("div", { class: "scroll" }, table(withoutDriver(refusalHeadings), one.refusals.map((each) => withoutDriver(refusalRow(each))), "None.")),
         ];
     });

@@ -9,7 +9,7 @@ const eventOutcomes = [
     ["applied", "applied"], ["none", "no change"], ["rejected", "rejected"], ["already_processed", "repeated"],
     ["rate_limited", "rate limited"], ["failed", "not stored"],
 ];
-const answerKinds = [["ok", "successful"], ["refused", "refused"], ["rate_limited", "rate limited"], ["failed", "failed"]];
+const answerKinds = [["ok", "successful"], ["refused", "rejected"], ["rate_limited", "rate limited"], ["failed", "failed"]];
 const latencies = [["p50_us", "p50"], ["p90_us", "p90"], ["p99_us", "p99"]];
 
 let shownHistory = null;
@@ -118,7 +118,7 @@ function bars(id, label, steps, kinds, counts) {
     hover(id, area, steps, (step) => kinds.filter(([name]) => counts(step)[name]).map(([name, words]) => [name, words, grouped.format(counts(step)[name])]));
 }
 
-// A count, as a button if its entries are stored: events by verdict and time, refused requests since the start.
+// A count, as a button if its entries are stored: events by verdict and time, rejected requests since the start.
 function countOfCases(id, name, words, count, from, to) {
     const text = grouped.format(count);
     if (count === 0) return text;
@@ -198,7 +198,7 @@ function showValues(id, clientX) {
 
 function cells(id, kinds, step, counts) {
     const end = step.at + shownHistory.step_seconds * 1000;
-    // Refused requests are stored without their times, so a step cannot list them.
+    // Rejected requests are stored without their times, so a step cannot list them.
     return kinds.map(([name, words]) => {
         const count = counts[name] || 0;
         return element("td", { class: "number" }, ["applied", "none", "rejected"].includes(name) ? countOfCases(id, name, words, count, step.at, end) : grouped.format(count));

@@ -37,7 +37,7 @@ function drawRequests({ requests }) {
     ]);
     const refused = Object.entries(requests.statuses).filter(([status]) => Number(status) >= 400);
     put("refused", table(["Count", "Status", "Reason"], refused.map(([status, count]) => [
-        opener(grouped.format(count), `${count} refused with ${status}: show the drivers`, () => openRefusals(status)), status, statusNames[status] || ""]), "None."));
+        opener(grouped.format(count), `${count} rejected with ${status}: show the drivers`, () => openRefusals(status)), status, statusNames[status] || ""]), "None."));
 }
 
 // The database check of /readyz, requested with every picture.

@@ -1,4 +1,4 @@
-// One log line per completed request. Successful ones are at debug level; a rejected one can be found by the
+// The access log: one line per completed request. Successful ones are at debug level; a rejected one can be found by the
 // request id that its client received, and a server error is a warning. It gets no path and no query, so it cannot
 // leak them. Lines about rejections are limited: see RefusalLineLimiter.
 
