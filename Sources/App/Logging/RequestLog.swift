@@ -1,6 +1,6 @@
-// The access log: one line per completed request. Successful ones are at debug level; a rejected one can be found by the
-// request id that its client received, and a server error is a warning. It gets no path and no query, so it cannot
-// leak them. Lines about rejections are limited: see RefusalLineLimiter.
+// The access log: one line per completed request. Successful requests are at debug level, rejected ones at info,
+// server errors are warnings. A rejected request can be found by the request id that its client received. The log gets
+// no path and no query, so it cannot leak them. Lines about rejections are limited: see RefusalLineLimiter.
 
 import HTTP1
 import HTTPServer
