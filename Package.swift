@@ -105,7 +105,7 @@ let package = Package(
         .target(
             name: "SQLiteStore",
             dependencies: [
-                "Engine", "Identity", "JourneyModel", "Telemetry", "CSQLiteVFS",
+                "Engine", "Identity", "JourneyModel", "Purchases", "Telemetry", "CSQLiteVFS",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
@@ -239,7 +239,7 @@ let package = Package(
         .testTarget(
             name: "SQLiteStoreTests",
             dependencies: [
-                "SQLiteStore", "Engine", "Identity", "JourneyModel", "Telemetry", "TestSupport",
+                "SQLiteStore", "Engine", "Identity", "JourneyModel", "Purchases", "Telemetry", "TestSupport",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),

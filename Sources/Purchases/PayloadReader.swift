@@ -13,6 +13,12 @@ package struct PayloadReader: Hashable, Sendable {
         self.json = json
     }
 
+    /// Throws `malformed` for what is no JSON object.
+    init(payload: [UInt8]) throws(PurchaseRefusal) {
+        guard let json = try? JSONValue.parse(payload), case .object = json else { throw .malformed }
+        self.json = json
+    }
+
     private subscript(name: String) -> JSONValue? {
         guard let value = json[name], value != .null else { return nil }
         return value

@@ -28,8 +28,9 @@ extension TransactionFact {
     /// Whether this replaces `other`, a fact with the same key. Two different facts of one millisecond are ordered by
     /// their bytes: which one wins is arbitrary, that it is always the same one is not.
     package func isNewer(than other: TransactionFact) -> Bool {
-        signedDate != other.signedDate
-            ? signedDate > other.signedDate : other.payload.lexicographicallyPrecedes(payload)
+        if signedDate != other.signedDate { return signedDate > other.signedDate }
+        if payload != other.payload { return other.payload.lexicographicallyPrecedes(payload) }
+        return SignatureProof.isBefore(other.proof, proof)
     }
 }
 
@@ -40,8 +41,9 @@ extension RenewalFact {
 
     /// As `TransactionFact.isNewer`.
     package func isNewer(than other: RenewalFact) -> Bool {
-        signedDate != other.signedDate
-            ? signedDate > other.signedDate : other.payload.lexicographicallyPrecedes(payload)
+        if signedDate != other.signedDate { return signedDate > other.signedDate }
+        if payload != other.payload { return other.payload.lexicographicallyPrecedes(payload) }
+        return SignatureProof.isBefore(other.proof, proof)
     }
 }
 

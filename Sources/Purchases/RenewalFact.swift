@@ -20,12 +20,22 @@ package struct RenewalFact: Hashable, Sendable {
     package var signedDate: Moment
     /// JSON, as signed.
     package var payload: [UInt8]
+    /// As `TransactionFact.proof`.
+    package var proof: SignatureProof?
 }
 
 extension RenewalFact {
     /// Throws `wrongClaims`, or `wrongEnvironment` for an unknown environment.
     package init(_ signed: SignedPayload) throws(PurchaseRefusal) {
-        let claims = signed.claims
+        try self.init(signed.claims, payload: signed.payload, proof: SignatureProof(signed.jws))
+    }
+
+    /// A fact that was verified before, as it is stored.
+    package init(payload: [UInt8], proof: SignatureProof?) throws(PurchaseRefusal) {
+        try self.init(try PayloadReader(payload: payload), payload: payload, proof: proof)
+    }
+
+    private init(_ claims: PayloadReader, payload: [UInt8], proof: SignatureProof?) throws(PurchaseRefusal) {
         environment = try claims.environment()
         originalTransactionID = try claims.text("originalTransactionId")
         productID = try claims.text("productId")
@@ -36,7 +46,8 @@ extension RenewalFact {
         isInBillingRetry = try claims.flag("isInBillingRetryPeriod")
         gracePeriodExpiresDate = try claims.optionalMoment("gracePeriodExpiresDate")
         expirationIntent = try claims.optionalInteger("expirationIntent")
-        signedDate = signed.signedDate
-        payload = signed.payload
+        signedDate = try claims.moment("signedDate")
+        self.payload = payload
+        self.proof = proof
     }
 }

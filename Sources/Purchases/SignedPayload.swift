@@ -22,11 +22,9 @@ package struct SignedPayload: Sendable {
 
     /// Parses form and payload; throws `malformed` or, without a usable `signedDate`, `wrongClaims`.
     package init(_ text: String) throws(PurchaseRefusal) {
-        guard let jws = CompactJWS(text, bytesMax: Self.bytesMax), let json = try? JSONValue.parse(jws.payload),
-            case .object = json
-        else { throw .malformed }
+        guard let jws = CompactJWS(text, bytesMax: Self.bytesMax) else { throw .malformed }
         self.jws = jws
-        claims = PayloadReader(json)
+        claims = try PayloadReader(payload: jws.payload)
         signedDate = try claims.moment("signedDate")
     }
 

@@ -16,6 +16,21 @@ package struct StoreNotification: Hashable, Sendable {
     package var signedDate: Moment
     /// JSON, as signed.
     package var payload: [UInt8]
+
+    package init(
+        notificationUUID: String, type: String, subtype: String?, environment: AppStoreEnvironment, bundleID: String,
+        transaction: TransactionFact?, renewal: RenewalFact?, signedDate: Moment, payload: [UInt8]
+    ) {
+        self.notificationUUID = notificationUUID
+        self.type = type
+        self.subtype = subtype
+        self.environment = environment
+        self.bundleID = bundleID
+        self.transaction = transaction
+        self.renewal = renewal
+        self.signedDate = signedDate
+        self.payload = payload
+    }
 }
 
 /// The members of a notification outside the signed data in it.

@@ -60,12 +60,22 @@ package struct TransactionFact: Hashable, Sendable {
     package var signedDate: Moment
     /// JSON, as signed.
     package var payload: [UInt8]
+    /// Nil when the signature is not kept: after the deletion of the driver, when the payload is no longer whole.
+    package var proof: SignatureProof?
 }
 
 extension TransactionFact {
     /// Throws `wrongClaims`, or `wrongEnvironment` for an unknown environment.
     package init(_ signed: SignedPayload) throws(PurchaseRefusal) {
-        let claims = signed.claims
+        try self.init(signed.claims, payload: signed.payload, proof: SignatureProof(signed.jws))
+    }
+
+    /// A fact that was verified before, as it is stored.
+    package init(payload: [UInt8], proof: SignatureProof?) throws(PurchaseRefusal) {
+        try self.init(try PayloadReader(payload: payload), payload: payload, proof: proof)
+    }
+
+    private init(_ claims: PayloadReader, payload: [UInt8], proof: SignatureProof?) throws(PurchaseRefusal) {
         environment = try claims.environment()
         bundleID = try claims.text("bundleId")
         transactionID = try claims.text("transactionId")
@@ -89,8 +99,9 @@ extension TransactionFact {
                 Offer(type: type, identifier: try claims.optionalIdentifier("offerIdentifier"))
             } else { nil }
         appAccountToken = try claims.optionalUUID("appAccountToken")
-        signedDate = signed.signedDate
-        payload = signed.payload
+        signedDate = try claims.moment("signedDate")
+        self.payload = payload
+        self.proof = proof
         if kind == .autoRenewable {
             guard subscriptionGroupID != nil, expiresDate != nil else { throw .wrongClaims }
         }

@@ -141,6 +141,11 @@ private struct List: Sendable {
 }
 
 extension AccountExport {
+    /// The rows of a table whose driver is that of their purchase.
+    private static func owned(_ table: String) -> String {
+        "(SELECT \(table).rowid AS rowid, driver FROM \(table) JOIN purchase ON purchase.id = purchase)"
+    }
+
     private static let lists = [
         List(
             name: "apple_identities", table: "apple_identity",
@@ -194,6 +199,21 @@ extension AccountExport {
                 WHERE event.id = ? AND driver = ?
                 """),
         List(
+            name: "app_account_tokens", table: "app_account_token",
+            sql: "SELECT token AS app_account_token FROM app_account_token WHERE rowid = ? AND driver = ?"),
+        List(
+            name: "purchase_transactions", table: owned("purchase_transaction"),
+            sql: """
+                SELECT signed_at_ms, CAST(payload AS TEXT) AS payload FROM purchase_transaction
+                WHERE rowid = ? AND purchase IN (SELECT id FROM purchase WHERE driver = ?)
+                """),
+        List(
+            name: "purchase_renewals", table: owned("purchase_renewal"),
+            sql: """
+                SELECT signed_at_ms, CAST(payload AS TEXT) AS payload FROM purchase_renewal
+                WHERE rowid = ? AND purchase IN (SELECT id FROM purchase WHERE driver = ?)
+                """),
+        List(
             name: "audit", table: "audit",
             sql: """
                 SELECT at_ms, action, outcome, reason, sid AS sign_in_session, address, request_id FROM audit
@@ -222,8 +242,8 @@ extension JSONWriter {
         case .int64(let number):
             name(column)
             if column.isTruth { bool(number != 0) } else { integer(number) }
-        case .string(let text) where ["metadata", "implied"].contains(column):
-            // Compact JSON already, as stored or as read.
+        case .string(let text) where ["metadata", "implied", "payload"].contains(column):
+            // JSON already, as stored or as read.
             name(column)
             raw(text)
         case .string(let text): member(column, text)

@@ -21,6 +21,7 @@ struct Erasing: Sendable {
         if let row {
             try endSignIns(row, db)
             try eraseIdentities(row, db)
+            try PurchaseRows.erase(row, db)
             try eraseAudit(row, db)
             try renameJourney(row, db)
             try eraseTexts(row, db)

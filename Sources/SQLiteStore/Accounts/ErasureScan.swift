@@ -53,7 +53,8 @@ package struct ErasureScan {
             guard let row = driver[0] as Int64? else { return [] }
             // A backup of an older version does not record which drivers use a text.
             let texts = try db.tableExists("place_use") ? Self.mustBeOthers : []
-            return try (Self.mustBeEmpty + texts).compactMap { name, sql in
+            let purchases = try db.tableExists("app_account_token") ? Self.mustBeNobodys : []
+            return try (Self.mustBeEmpty + texts + purchases).compactMap { name, sql in
                 try Bool.fetchOne(db, sql: "SELECT EXISTS (\(sql))", arguments: [row]) == true ? name : nil
             }
         }
@@ -117,6 +118,10 @@ package struct ErasureScan {
         ("place_use", "SELECT 1 FROM place_use WHERE driver = ?"),
         ("event_kind_use", "SELECT 1 FROM event_kind_use WHERE driver = ?"),
     ]
+
+    private static let mustBeNobodys: [(name: String, sql: String)] = ["app_account_token", "purchase"].map { table in
+        (table, "SELECT 1 FROM \(table) WHERE driver = ?")
+    }
 
     // MARK: Tables
 

@@ -1,0 +1,32 @@
+// What, beside the payload, makes a fact verifiable again: `header.base64url(payload).base64url(signature)` is the JWS as
+// Apple made it.
+
+import Identity
+
+package struct SignatureProof: Hashable, Sendable {
+    /// base64url, as sent: the algorithm and three certificates.
+    package var header: String
+    package var signature: [UInt8]
+
+    package init(header: String, signature: [UInt8]) {
+        self.header = header
+        self.signature = signature
+    }
+
+    init(_ jws: CompactJWS) {
+        header = String(decoding: jws.signingInput.prefix { $0 != UInt8(ascii: ".") }, as: UTF8.self)
+        signature = jws.signature
+    }
+
+    /// A total order, in which none comes first. ECDSA is random: the same payload signed twice has two signatures.
+    static func isBefore(_ one: SignatureProof?, _ other: SignatureProof?) -> Bool {
+        guard let one, let other else { return one == nil && other != nil }
+        return one.header != other.header
+            ? one.header < other.header : one.signature.lexicographicallyPrecedes(other.signature)
+    }
+
+    /// The compact JWS.
+    package func token(payload: [UInt8]) -> String {
+        header + "." + Base64URL.text(of: payload) + "." + Base64URL.text(of: signature)
+    }
+}

@@ -1,0 +1,36 @@
+// A deleted driver's purchases: what Apple signed stays as far as a refund, a renewal or a tax audit needs it, and leads to
+// nobody. The purchase is nobody's then, and the next who shows it owns it: the same person, with a new account.
+
+import Foundation
+import GRDB
+import JourneyModel
+import Purchases
+
+extension PurchaseRows {
+    static func erase(_ driver: Int64, _ db: Database) throws {
+        for table in ["purchase_transaction", "purchase_renewal"] {
+            let rows = try Row.fetchAll(
+                db,
+                sql: """
+                    SELECT rowid, payload FROM \(table) WHERE purchase IN (SELECT id FROM purchase WHERE driver = ?)
+                    """,
+                arguments: [driver])
+            // By position: SQLite names a row number after the primary key.
+            for row in rows {
+                let payload = PurchaseErasure.anonymous(Array(row[1] as Data))
+                try db.execute(
+                    sql: "UPDATE \(table) SET payload = ?, signer = NULL, signature = NULL WHERE rowid = ?",
+                    arguments: [payload.data, row[0] as Int64])
+            }
+        }
+        let purchases = "SELECT id FROM purchase WHERE driver = ?"
+        try db.execute(
+            sql: "UPDATE purchase_transaction SET account_token = NULL WHERE purchase IN (\(purchases))",
+            arguments: [driver])
+        try db.execute(
+            sql: "UPDATE store_notification SET payload = NULL WHERE purchase IN (\(purchases))", arguments: [driver])
+        try db.execute(
+            sql: "UPDATE purchase SET driver = NULL, moved_at_ms = NULL WHERE driver = ?", arguments: [driver])
+        try db.execute(sql: "DELETE FROM app_account_token WHERE driver = ?", arguments: [driver])
+    }
+}

@@ -1,0 +1,149 @@
+// Purchases and what Apple signed about them: the newest fact about each thing stays, whatever order they come in, and a
+// purchase has one owner.
+
+import Foundation
+import GRDB
+import Identity
+import JourneyModel
+import Purchases
+
+enum PurchaseRows {
+    static func token(of driver: Int64, _ db: Database) throws -> String? {
+        try String.fetchOne(db, sql: "SELECT token FROM app_account_token WHERE driver = ?", arguments: [driver])
+    }
+
+    /// Stores what is news, and returns the purchase's row.
+    static func put(_ transaction: TransactionFact, _ renewal: RenewalFact?, _ db: Database) throws -> Int64 {
+        let purchase = try row(of: transaction.subscription, db)
+        try put(transaction, in: purchase, db)
+        if let renewal { try put(renewal, in: purchase, db) }
+        return purchase
+    }
+
+    /// A purchase that an operator moved stays there. Otherwise the driver whose token Apple signed owns it; of several,
+    /// the one in the newest transaction. Without such a token the owner stays, and a purchase without an owner becomes
+    /// that of `driver`, who shows it.
+    static func owner(of purchase: Int64, firstShownBy driver: Int64?, _ db: Database) throws -> Int64? {
+        let known = try Row.fetchOne(
+            db, sql: "SELECT driver, moved_at_ms FROM purchase WHERE id = ?", arguments: [purchase])
+        let stored = known?["driver"] as Int64?
+        if let stored, (known?["moved_at_ms"] as Int64?) != nil { return stored }
+        let named = try Int64.fetchOne(
+            db,
+            sql: """
+                SELECT app_account_token.driver FROM purchase_transaction
+                JOIN app_account_token ON token = account_token
+                WHERE purchase = ? ORDER BY signed_at_ms DESC, transaction_id DESC LIMIT 1
+                """,
+            arguments: [purchase])
+        let owner = named ?? stored ?? driver
+        if owner != stored {
+            try db.execute(sql: "UPDATE purchase SET driver = ? WHERE id = ?", arguments: [owner, purchase])
+        }
+        return owner
+    }
+
+    static func facts(of driver: Int64, _ db: Database) throws -> PurchaseFacts {
+        var facts = PurchaseFacts()
+        let purchases = "SELECT id FROM purchase WHERE driver = ?"
+        let transactions = try Row.fetchCursor(
+            db,
+            sql: """
+                SELECT payload, header, signature FROM purchase_transaction
+                LEFT JOIN purchase_signer ON purchase_signer.id = signer WHERE purchase IN (\(purchases))
+                """,
+            arguments: [driver])
+        while let row = try transactions.next() { facts.add(try transaction(row)) }
+        let renewals = try Row.fetchCursor(
+            db,
+            sql: """
+                SELECT payload, header, signature FROM purchase_renewal
+                LEFT JOIN purchase_signer ON purchase_signer.id = signer WHERE purchase IN (\(purchases))
+                """,
+            arguments: [driver])
+        while let row = try renewals.next() { facts.add(try renewal(row)) }
+        return facts
+    }
+
+    // MARK: Rows
+
+    private static func row(of key: SubscriptionKey, _ db: Database) throws -> Int64 {
+        let arguments: StatementArguments = [key.environment.rawValue, key.originalTransactionID]
+        let sql = "SELECT id FROM purchase WHERE environment = ? AND original_transaction_id = ?"
+        if let row = try Int64.fetchOne(db, sql: sql, arguments: arguments) { return row }
+        try db.execute(
+            sql: "INSERT INTO purchase (environment, original_transaction_id) VALUES (?, ?)", arguments: arguments)
+        return db.lastInsertedRowID
+    }
+
+    private static func put(_ fact: TransactionFact, in purchase: Int64, _ db: Database) throws {
+        let known = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT payload, header, signature FROM purchase_transaction
+                LEFT JOIN purchase_signer ON purchase_signer.id = signer
+                WHERE environment = ? AND transaction_id = ?
+                """,
+            arguments: [fact.environment.rawValue, fact.transactionID])
+        if let known, !fact.isNewer(than: try transaction(known)) { return }
+        let signer = try signer(fact.proof, db)
+        try db.execute(
+            literal: """
+                INSERT INTO purchase_transaction
+                    (purchase, environment, transaction_id, account_token, signed_at_ms, payload, signer, signature)
+                VALUES (\(purchase), \(fact.environment.rawValue), \(fact.transactionID), \(fact.appAccountToken),
+                    \(fact.signedDate.millisecondsSinceEpoch), \(fact.payload.data), \(signer),
+                    \(fact.proof?.signature.data))
+                ON CONFLICT (environment, transaction_id) DO UPDATE SET purchase = excluded.purchase,
+                    account_token = excluded.account_token, signed_at_ms = excluded.signed_at_ms,
+                    payload = excluded.payload, signer = excluded.signer, signature = excluded.signature
+                """)
+    }
+
+    private static func put(_ fact: RenewalFact, in purchase: Int64, _ db: Database) throws {
+        let known = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT payload, header, signature FROM purchase_renewal
+                LEFT JOIN purchase_signer ON purchase_signer.id = signer WHERE purchase = ?
+                """,
+            arguments: [purchase])
+        if let known, !fact.isNewer(than: try renewal(known)) { return }
+        let signer = try signer(fact.proof, db)
+        try db.execute(
+            literal: """
+                INSERT INTO purchase_renewal (purchase, signed_at_ms, payload, signer, signature)
+                VALUES (\(purchase), \(fact.signedDate.millisecondsSinceEpoch), \(fact.payload.data), \(signer),
+                    \(fact.proof?.signature.data))
+                ON CONFLICT (purchase) DO UPDATE SET signed_at_ms = excluded.signed_at_ms,
+                    payload = excluded.payload, signer = excluded.signer, signature = excluded.signature
+                """)
+    }
+
+    private static func signer(_ proof: SignatureProof?, _ db: Database) throws -> Int64? {
+        guard let proof else { return nil }
+        try db.execute(
+            sql: "INSERT INTO purchase_signer (header) VALUES (?) ON CONFLICT DO NOTHING", arguments: [proof.header])
+        return try Int64.fetchOne(
+            db, sql: "SELECT id FROM purchase_signer WHERE header = ?", arguments: [proof.header])
+    }
+
+    static func transaction(_ row: Row) throws -> TransactionFact {
+        do throws(PurchaseRefusal) {
+            return try TransactionFact(payload: bytes(row), proof: proof(row))
+        } catch { throw SQLiteError.unreadable("purchase_transaction.payload") }
+    }
+
+    static func renewal(_ row: Row) throws -> RenewalFact {
+        do throws(PurchaseRefusal) {
+            return try RenewalFact(payload: bytes(row), proof: proof(row))
+        } catch { throw SQLiteError.unreadable("purchase_renewal.payload") }
+    }
+
+    private static func bytes(_ row: Row) -> [UInt8] { Array(row["payload"] as Data) }
+
+    private static func proof(_ row: Row) -> SignatureProof? {
+        guard let header = row["header"] as String?, let signature = row["signature"] as Data? else { return nil }
+        return SignatureProof(header: header, signature: Array(signature))
+    }
+}

@@ -1,0 +1,56 @@
+// Notifications of the App Store: each takes effect once, in the transaction that remembers its id.
+
+import GRDB
+import Identity
+import JourneyModel
+import Purchases
+
+enum StoreNotificationRows {
+    /// Apple sends a notification again for at most three days, and its history reaches back 180: an older id cannot come
+    /// again.
+    static let keptDays = 200
+    /// Old ones that go with each new one, so that a day of many never has to be paid for at once.
+    private static let removedAtOnce = 4
+
+    static func take(
+        _ notification: StoreNotification, at now: Moment, _ db: Database
+    ) throws -> NotificationOutcome {
+        let isKnown = try Bool.fetchOne(
+            db, sql: "SELECT EXISTS (SELECT 1 FROM store_notification WHERE uuid = ?)",
+            arguments: [notification.notificationUUID])
+        if isKnown == true { return .repeated }
+
+        var purchase: Int64?
+        var owner: Int64?
+        if let transaction = notification.transaction {
+            let row = try PurchaseRows.put(transaction, notification.renewal, db)
+            owner = try PurchaseRows.owner(of: row, firstShownBy: nil, db)
+            purchase = row
+        }
+        let isDocumented = NotificationTypes.row(type: notification.type, subtype: notification.subtype) != nil
+        try db.execute(
+            literal: """
+                INSERT INTO store_notification
+                    (uuid, type, subtype, environment, purchase, signed_at_ms, received_at_ms, payload)
+                VALUES (\(notification.notificationUUID), \(notification.type), \(notification.subtype),
+                    \(notification.environment.rawValue), \(purchase),
+                    \(notification.signedDate.millisecondsSinceEpoch), \(now.millisecondsSinceEpoch),
+                    \(isDocumented ? nil : notification.payload.data))
+                """)
+        try removeOld(at: now, db)
+        let name = try owner.flatMap { driver in
+            try String.fetchOne(db, sql: "SELECT driver_id FROM driver WHERE id = ?", arguments: [driver])
+        }
+        return .taken(owner: name.map { DriverID($0) })
+    }
+
+    private static func removeOld(at now: Moment, _ db: Database) throws {
+        let oldest = now.advanced(bySeconds: -keptDays * 86_400)
+        try db.execute(
+            sql: """
+                DELETE FROM store_notification WHERE uuid IN (
+                    SELECT uuid FROM store_notification WHERE received_at_ms < ? ORDER BY received_at_ms LIMIT ?)
+                """,
+            arguments: [oldest.millisecondsSinceEpoch, removedAtOnce])
+    }
+}

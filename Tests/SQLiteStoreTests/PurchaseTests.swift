@@ -1,0 +1,280 @@
+// Purchases on a real file: the newest fact stays in whatever order they come, a notification takes effect once, a purchase has
+// one owner, and a deletion leaves facts without a name.
+
+import Engine
+import Foundation
+import GRDB
+import Identity
+import JourneyModel
+import Purchases
+import TestSupport
+import Testing
+
+@testable import SQLiteStore
+
+struct PurchaseTests {
+    private static let day = 86_400
+    private static let start = AccountFixture.start
+
+    private static func at(_ days: Int) -> Moment { start.advanced(bySeconds: days * day) }
+
+    private static func transaction(
+        _ id: String = "1", original: String? = nil, token: String? = nil, from begin: Int = 0, to end: Int = 30,
+        signed: Int = 0, revoked: Int? = nil, environment: String = "Production"
+    ) throws -> TransactionFact {
+        var members = [
+            "transactionId": id, "originalTransactionId": original ?? id, "bundleId": "com.example.dwell",
+            "productId": "monthly", "subscriptionGroupIdentifier": "group", "type": "Auto-Renewable Subscription",
+            "environment": environment, "appTransactionId": "70000000000000001",
+        ].map { #""\#($0)":"\#($1)""# }
+        if let token { members.append(#""appAccountToken":"\#(token)""#) }
+        members += [("purchaseDate", begin), ("expiresDate", end), ("signedDate", signed)].map {
+            #""\#($0)":\#(at($1).millisecondsSinceEpoch)"#
+        }
+        if let revoked { members.append(#""revocationDate":\#(at(revoked).millisecondsSinceEpoch)"#) }
+        let payload = Array("{\(members.sorted().joined(separator: ","))}".utf8)
+        return try TransactionFact(payload: payload, proof: SignatureProof(header: "e30", signature: [UInt8(signed)]))
+    }
+
+    private static func renewal(of original: String = "1", signed: Int, autoRenews: Bool = true) throws -> RenewalFact {
+        let payload = """
+            {"autoRenewStatus":\(autoRenews ? 1 : 0),"environment":"Production","originalTransactionId":"\(original)",\
+            "productId":"monthly","signedDate":\(at(signed).millisecondsSinceEpoch)}
+            """
+        return try RenewalFact(payload: Array(payload.utf8), proof: nil)
+    }
+
+    private static func notification(
+        _ number: Int, _ transaction: TransactionFact?, _ renewal: RenewalFact? = nil, type: String = "DID_RENEW"
+    ) -> StoreNotification {
+        let digits = String(number)
+        let uuid = "00000000-0000-4000-8000-" + String(repeating: "0", count: 12 - digits.count) + digits
+        return StoreNotification(
+            notificationUUID: uuid, type: type, subtype: nil, environment: .production, bundleID: "com.example.dwell",
+            transaction: transaction, renewal: renewal, signedDate: at(number), payload: Array("{}".utf8))
+    }
+
+    private static func caller(_ name: String) -> Caller { Caller(driver: DriverID(name)) }
+
+    @Test func `a shown purchase is stored with the signature of Apple, and is there after a restart`() async throws {
+        let first = try await AccountFixture()
+        let purchases = SQLitePurchases(accounts: first.accounts)
+        let fact = try Self.transaction()
+        let shown = ShownPurchase(transaction: fact, renewal: try Self.renewal(signed: 0))
+        let outcome = try await purchases.add(shown, of: Self.caller("ada"), at: Self.start)
+        guard case .stored(let facts) = outcome else { throw Unexpected() }
+        #expect(facts.entitlements(at: Self.at(1)).map(\.status) == [.active])
+        #expect(facts.entitlements(at: Self.at(1)).map(\.autoRenews) == [true])
+        // The same again is no news.
+        #expect(try await purchases.add(shown, of: Self.caller("ada"), at: Self.start) == outcome)
+        await first.close()
+        let second = try await AccountFixture(in: first.folder)
+        let stored = try await SQLitePurchases(accounts: second.accounts).facts(of: DriverID("ada"))
+        #expect(stored == facts)
+        #expect(stored.transactions.values.first?.proof == fact.proof)
+        #expect(try await second.count("purchase_signer") == 1)
+        await second.close()
+    }
+
+    @Test func `the first who shows a purchase owns it, and the other one is told so`() async throws {
+        let fixture = try await AccountFixture()
+        let purchases = SQLitePurchases(accounts: fixture.accounts)
+        let shown = ShownPurchase(transaction: try Self.transaction())
+        _ = try await purchases.add(shown, of: Self.caller("ada"), at: Self.start)
+        #expect(try await purchases.add(shown, of: Self.caller("eve"), at: Self.start) == .ownedByAnother)
+        // Also the next period of it, which is news: the owner gets it.
+        let next = ShownPurchase(transaction: try Self.transaction("2", original: "1", from: 30, to: 60, signed: 30))
+        #expect(try await purchases.add(next, of: Self.caller("eve"), at: Self.at(30)) == .ownedByAnother)
+        #expect(try await purchases.facts(of: DriverID("eve")) == PurchaseFacts())
+        #expect(try await purchases.facts(of: DriverID("ada")).transactions.count == 2)
+        // Sandbox ids are others.
+        let sandbox = ShownPurchase(transaction: try Self.transaction(environment: "Sandbox"))
+        guard case .stored = try await purchases.add(sandbox, of: Self.caller("eve"), at: Self.start) else {
+            throw Unexpected()
+        }
+        await fixture.close()
+    }
+
+    @Test func `the token that Apple signed says whose it is, whoever shows it first`() async throws {
+        let fixture = try await AccountFixture()
+        let purchases = SQLitePurchases(accounts: fixture.accounts)
+        let token = "a1b2c3d4-0000-4000-8000-00000000000a"
+        let given = try await purchases.appAccountToken(of: Self.caller("ada"), new: token, at: Self.start)
+        #expect(given == token)
+        // It stays.
+        let other = "a1b2c3d4-0000-4000-8000-00000000000b"
+        #expect(try await purchases.appAccountToken(of: Self.caller("ada"), new: other, at: Self.start) == token)
+        let shown = ShownPurchase(transaction: try Self.transaction(token: token.uppercased()))
+        #expect(try await purchases.add(shown, of: Self.caller("eve"), at: Self.start) == .ownedByAnother)
+        #expect(try await purchases.facts(of: DriverID("ada")).transactions.count == 1)
+        // A token that is nobody's says nothing.
+        let unknown = ShownPurchase(transaction: try Self.transaction("9", token: other))
+        guard case .stored = try await purchases.add(unknown, of: Self.caller("eve"), at: Self.start) else {
+            throw Unexpected()
+        }
+        await fixture.close()
+    }
+
+    @Test func `a notification takes effect once, also across a restart, and finds the owner by the token`()
+        async throws
+    {
+        let first = try await AccountFixture()
+        let token = "a1b2c3d4-0000-4000-8000-00000000000a"
+        var purchases = SQLitePurchases(accounts: first.accounts)
+        _ = try await purchases.appAccountToken(of: Self.caller("ada"), new: token, at: Self.start)
+        let notification = Self.notification(1, try Self.transaction(token: token), try Self.renewal(signed: 0))
+        let outcomes = await withTaskGroup(of: NotificationOutcome?.self) { [purchases] group in
+            for _ in 1...20 { group.addTask { try? await purchases.take(notification, at: Self.start) } }
+            return await group.reduce(into: [NotificationOutcome?]()) { $0.append($1) }
+        }
+        #expect(outcomes.filter { $0 == .taken(owner: DriverID("ada")) }.count == 1)
+        #expect(outcomes.filter { $0 == .repeated }.count == 19)
+        await first.close()
+        let second = try await AccountFixture(in: first.folder)
+        purchases = SQLitePurchases(accounts: second.accounts)
+        #expect(try await purchases.take(notification, at: Self.at(1)) == .repeated)
+        #expect(try await purchases.facts(of: DriverID("ada")).entitlements(at: Self.at(1)).map(\.status) == [.active])
+        await second.close()
+    }
+
+    @Test func `a notification that comes before the app shows the purchase is kept for its owner`() async throws {
+        let fixture = try await AccountFixture()
+        let purchases = SQLitePurchases(accounts: fixture.accounts)
+        let refunded = Self.notification(3, try Self.transaction(signed: 3, revoked: 3), type: "REFUND")
+        #expect(try await purchases.take(refunded, at: Self.at(3)) == .taken(owner: nil))
+        let shown = ShownPurchase(transaction: try Self.transaction())
+        guard case .stored(let facts) = try await purchases.add(shown, of: Self.caller("ada"), at: Self.at(4)) else {
+            throw Unexpected()
+        }
+        #expect(facts.entitlements(at: Self.at(4)).map(\.status) == [.refunded])
+        await fixture.close()
+    }
+
+    @Test func `unknown types are kept with their payload, and ids for 200 days`() async throws {
+        let fixture = try await AccountFixture()
+        let purchases = SQLitePurchases(accounts: fixture.accounts)
+        _ = try await purchases.take(Self.notification(1, nil, type: "FROM_THE_FUTURE"), at: Self.start)
+        _ = try await purchases.take(Self.notification(2, nil, type: "TEST"), at: Self.at(1))
+        let payloads = try await fixture.store.read { db in
+            try String?.fetchAll(db, sql: "SELECT CAST(payload AS TEXT) FROM store_notification ORDER BY uuid")
+        }
+        #expect(payloads == ["{}", nil])
+        _ = try await purchases.take(Self.notification(3, nil), at: Self.at(200))
+        #expect(try await fixture.count("store_notification") == 3)
+        _ = try await purchases.take(Self.notification(4, nil), at: Self.at(202))
+        #expect(try await fixture.count("store_notification") == 2)
+        await fixture.close()
+    }
+
+    @Test func `facts in any order, doubled, from notifications and the app, with restarts: the same in the end`()
+        async throws
+    {
+        for seed in PropertyRun.seeds("DWELL_PURCHASE_STORES", unlessSet: 20) {
+            var random = SeededRandom(seed: seed)
+            let token = "a1b2c3d4-0000-4000-8000-00000000000a"
+            var signed: [(TransactionFact, RenewalFact?)] = []
+            for period in 0..<6 {
+                let id = String(period + 1)
+                let begin = period * 30
+                let named = random.chance(1, in: 2) ? token : nil
+                for (step, revoked) in [(0, nil), (3, begin + 3), (5, nil)] as [(Int, Int?)]
+                where step == 0 || random.chance(1, in: 3) {
+                    let fact = try Self.transaction(
+                        id, original: "1", token: named, from: begin, to: begin + 30, signed: begin + step,
+                        revoked: revoked)
+                    let renews = random.chance(1, in: 2)
+                    signed.append((fact, try Self.renewal(signed: begin + step, autoRenews: renews)))
+                }
+            }
+            var expected = PurchaseFacts()
+            for (fact, renewal) in signed {
+                expected.add(fact)
+                if let renewal { expected.add(renewal) }
+            }
+            var fixture = try await AccountFixture()
+            var purchases = SQLitePurchases(accounts: fixture.accounts)
+            _ = try await purchases.appAccountToken(of: Self.caller("ada"), new: token, at: Self.start)
+            let deliveries = (signed + signed.filter { _ in random.chance(1, in: 3) }).shuffled(using: &random)
+            for (number, (fact, renewal)) in deliveries.enumerated() {
+                if random.chance(1, in: 2) {
+                    let notification = Self.notification(number, fact, renewal)
+                    _ = try await purchases.take(notification, at: Self.at(200))
+                    if random.chance(1, in: 3) { _ = try await purchases.take(notification, at: Self.at(200)) }
+                } else {
+                    let shown = ShownPurchase(transaction: fact, renewal: renewal)
+                    _ = try await purchases.add(shown, of: Self.caller("ada"), at: Self.at(200))
+                }
+                if random.chance(1, in: 8) {
+                    await fixture.close()
+                    fixture = try await AccountFixture(in: fixture.folder)
+                    purchases = SQLitePurchases(accounts: fixture.accounts)
+                }
+            }
+            // The last one by the app, so that it is somebody's whatever came before.
+            let last = ShownPurchase(transaction: signed[0].0, renewal: nil)
+            _ = try await purchases.add(last, of: Self.caller("ada"), at: Self.at(200))
+            let found = try await purchases.facts(of: DriverID("ada"))
+            #expect(found == expected, "seed \(seed)")
+            await fixture.close()
+        }
+    }
+
+    @Test func `a deletion leaves facts without a name, and the purchase to the next who shows it`() async throws {
+        let fixture = try await AccountFixture()
+        let purchases = SQLitePurchases(accounts: fixture.accounts)
+        let token = "a1b2c3d4-0000-4000-8000-00000000000a"
+        let caller = Self.caller("ada")
+        _ = try await purchases.appAccountToken(of: caller, new: token, at: Self.start)
+        let fact = try Self.transaction(token: token)
+        _ = try await purchases.add(
+            ShownPurchase(transaction: fact, renewal: try Self.renewal(signed: 0)), of: caller, at: Self.start)
+        _ = try await purchases.take(Self.notification(1, fact, type: "FROM_THE_FUTURE"), at: Self.start)
+        let receipt = try await fixture.own.erase(caller, from: .at(Self.at(1)))
+        #expect(try await purchases.facts(of: DriverID("ada")) == PurchaseFacts())
+        #expect(try await fixture.count("app_account_token") == 0)
+        let rest = try await fixture.store.read { db in
+            try String.fetchAll(
+                db, sql: "SELECT CAST(payload AS TEXT) FROM purchase_transaction WHERE signature IS NULL")
+        }
+        #expect(rest.count == 1)
+        #expect(rest.allSatisfy { !$0.contains("AccountToken") && !$0.contains("appTransactionId") })
+        #expect(rest.allSatisfy { $0.contains(#""transactionId":"1""#) })
+        let scan = ErasureScan(path: fixture.folder.file("db"))
+        #expect(try scan.find([token, "70000000000000001"]).isEmpty)
+        #expect(try scan.leftovers(ofReceipt: receipt.id) == [])
+        // A refund that comes later is known, and nobody's.
+        let refund = Self.notification(5, try Self.transaction(token: token, signed: 5, revoked: 5), type: "REFUND")
+        #expect(try await purchases.take(refund, at: Self.at(5)) == .taken(owner: nil))
+        let again = ShownPurchase(transaction: fact)
+        guard case .stored(let facts) = try await purchases.add(again, of: Self.caller("bea"), at: Self.at(6)) else {
+            throw Unexpected()
+        }
+        #expect(facts.entitlements(at: Self.at(6)).map(\.status) == [.refunded])
+        await fixture.close()
+    }
+
+    @Test func `the export has what Apple signed about the driver's purchases`() async throws {
+        let fixture = try await AccountFixture()
+        let purchases = SQLitePurchases(accounts: fixture.accounts)
+        let caller = Self.caller("ada")
+        let token = "a1b2c3d4-0000-4000-8000-00000000000a"
+        _ = try await purchases.appAccountToken(of: caller, new: token, at: Self.start)
+        let shown = ShownPurchase(transaction: try Self.transaction(), renewal: try Self.renewal(signed: 0))
+        _ = try await purchases.add(shown, of: caller, at: Self.start)
+        _ = try await purchases.add(
+            ShownPurchase(transaction: try Self.transaction("8")), of: Self.caller("eve"), at: Self.start)
+        let piece = try await fixture.accounts.export(of: caller, from: .at(Self.start))
+        let json = try JSONValue.parse(piece.json)
+        guard case .array(let transactions) = json["purchase_transactions"],
+            case .array(let renewals) = json["purchase_renewals"]
+        else { throw Unexpected() }
+        #expect(transactions.count == 1)
+        #expect(transactions.first?["payload"]?["transactionId"] == .string("1"))
+        #expect(renewals.count == 1)
+        #expect(renewals.first?["payload"]?["autoRenewStatus"] == .number("1"))
+        #expect(json["app_account_tokens"] == .array([.object([JSONMember("app_account_token", .string(token))])]))
+        await fixture.close()
+    }
+
+    private struct Unexpected: Error {}
+}
