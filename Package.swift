@@ -1,5 +1,5 @@
 // swift-tools-version: 6.2
-// The structure of Dwell, one target per room. Arrows point down only; see docs/architecture.md.
+// The modules of Dwell. docs/architecture.md shows how they depend on each other.
 
 import PackageDescription
 
@@ -18,7 +18,8 @@ let package = Package(
         .library(name: "JourneyClient", targets: ["JourneyClient"]),
         .executable(name: "dwell", targets: ["App"]),
     ],
-    // Exact, so that a clean clone builds what was tested. What these bring along is pinned by a release: docs/deploy.md.
+    // Exact versions, so that a clean clone builds what was tested. A release also pins the indirect dependencies:
+    // docs/deploy.md.
     dependencies: [
         .package(url: "https://github.com/groue/GRDB.swift", exact: "7.10.0"),
         .package(url: "https://github.com/vapor/jwt-kit", exact: "5.7.1"),
@@ -32,13 +33,13 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", exact: "2.13.0"),
     ],
     targets: [
-        // Days to dates and back, for times in JSON, in HTTP fields and in log lines.
+        // Converts days to dates and back, for times in JSON, HTTP fields and log lines.
         .target(name: "GregorianCalendar", swiftSettings: settings),
 
         // The domain: no I/O, no clock. Foundation only.
         .target(name: "JourneyModel", dependencies: ["GregorianCalendar"], swiftSettings: settings),
 
-        // The phone's half of the same domain, for Swift apps: nothing of the server's.
+        // The phone's part of the domain, for Swift apps. Independent of the server.
         .target(name: "JourneyClient", dependencies: ["JourneyModel"], swiftSettings: settings),
 
         // The socket server.
@@ -55,7 +56,7 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
-        // A content coding of requests.
+        // The content coding gzip of request bodies.
         .target(name: "GzipCoding", dependencies: ["CZlib"], swiftSettings: settings),
         .target(
             name: "HTTPServer",
@@ -67,7 +68,7 @@ let package = Package(
             swiftSettings: settings
         ),
 
-        // What the server does, and the ports it needs filled.
+        // The application logic, and the ports that adapters implement.
         .target(
             name: "Engine",
             dependencies: [
@@ -88,7 +89,7 @@ let package = Package(
             swiftSettings: settings
         ),
 
-        // What Apple signed about in-app purchases, and what a driver is entitled to by it.
+        // Apple's signed data about in-app purchases, and the entitlements that result.
         .target(
             name: "Purchases",
             dependencies: [
@@ -100,7 +101,7 @@ let package = Package(
             swiftSettings: settings
         ),
 
-        // The ports, filled.
+        // The adapters that implement the ports.
         .target(name: "CSQLiteVFS"),
         .target(
             name: "SQLiteStore",
@@ -111,7 +112,7 @@ let package = Package(
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
                 .product(name: "Crypto", package: "swift-crypto"),
             ],
-            // A link to migrations/ at the top: the binary carries them and runs from any folder.
+            // A symlink to migrations/: the binary contains them, so it runs in any directory.
             resources: [.embedInCode("Migrations")],
             swiftSettings: settings
         ),
@@ -127,7 +128,7 @@ let package = Package(
             swiftSettings: settings
         ),
 
-        // Everything that the server itself asks of others over HTTP.
+        // Requests of the server to other services.
         .target(
             name: "Outbound",
             dependencies: [
@@ -138,7 +139,7 @@ let package = Package(
             swiftSettings: settings
         ),
 
-        // Bytes and the domain meet here.
+        // Routes and handlers: translates between HTTP and the domain.
         .target(
             name: "API",
             dependencies: [
@@ -147,7 +148,7 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
-            // What a browser is served; the binary carries it.
+            // The pages for browsers, contained in the binary.
             resources: [.embedInCode("Pages")],
             swiftSettings: settings
         ),
@@ -167,7 +168,7 @@ let package = Package(
             swiftSettings: settings
         ),
 
-        // What libFuzzer drives and `swift test` replays.
+        // The fuzz targets, for libFuzzer and for replaying the corpora in `swift test`.
         .target(
             name: "FuzzTargets",
             dependencies: [
@@ -177,7 +178,7 @@ let package = Package(
             path: "Fuzz/Targets",
             swiftSettings: settings),
 
-        // Tests, one folder beside each module.
+        // Tests, one directory for each module.
         .target(
             name: "TestSupport",
             dependencies: ["JourneyModel", "Engine"],
@@ -298,7 +299,7 @@ let package = Package(
     ]
 )
 
-// libFuzzer is linked only when asked for (`make fuzz`).
+// Links libFuzzer; only for `make fuzz`.
 if Context.environment["DWELL_FUZZ"] != nil {
     package.targets.append(
         .executableTarget(
@@ -306,7 +307,7 @@ if Context.environment["DWELL_FUZZ"] != nil {
             swiftSettings: settings + [.unsafeFlags(["-parse-as-library"])]))
 }
 
-// What each layer costs (`make bench-layers`, and its allocations in `make test`); a malloc that counts is in it.
+// Measures each layer (`make bench-layers`, and the allocations in `make test`); includes a malloc that counts.
 if Context.environment["DWELL_LAYERS"] != nil {
     package.targets.append(.target(name: "Allocations", path: "Benchmarks/Layers/Allocations"))
     package.targets.append(
@@ -320,7 +321,7 @@ if Context.environment["DWELL_LAYERS"] != nil {
         ))
 }
 
-// How much work each parser makes of adversarial bytes (`scripts/parser-work`, in `make test`).
+// Measures the work of each parser on adversarial bytes (`scripts/parser-work`, in `make test`).
 if Context.environment["DWELL_LAYERS"] != nil {
     package.targets.append(.target(name: "Marks", path: "Benchmarks/ParserWork/Marks"))
     package.targets.append(
@@ -334,7 +335,8 @@ if Context.environment["DWELL_LAYERS"] != nil {
         ))
 }
 
-// Benchmarks are built only when asked for (`make bench-fields`, `make bench-journeys`): what they compare with is no dependency of Dwell.
+// Only for `make bench-fields` and `make bench-journeys`: the package that they compare with is not a dependency of
+// Dwell.
 if Context.environment["DWELL_BENCHMARKS"] != nil {
     package.dependencies.append(.package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"))
     package.targets.append(
