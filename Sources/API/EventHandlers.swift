@@ -69,7 +69,7 @@ struct EventHandlers: Sendable {
         return response
     }
 
-    /// What the client is told about one event, alone or of a batch. What it may not learn goes to the log.
+    /// The result of one event for the client, alone or in a batch. Details that the client must not see are logged.
     func eventAnswer(_ ingested: Ingested, _ request: Request) throws(ProblemAnswer) -> EventAnswer {
         switch ingested.outcome {
         case .stored(let event): return EventAnswer(event, .ok)

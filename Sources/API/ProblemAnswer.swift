@@ -9,7 +9,7 @@ package struct ProblemAnswer: Error {
     var problem: Problem
     /// Fields of the response in addition to its body: `Retry-After`, `WWW-Authenticate`.
     var fields: Fields
-    /// For the access log: what the client is not told.
+    /// The reason, for the access log only.
     var reason: String?
 
     init(_ problem: Problem, fields: Fields = Fields()) {

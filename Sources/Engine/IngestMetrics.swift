@@ -47,7 +47,7 @@ struct IngestMetrics: Sendable {
     }
 
     /// The rank of a name is its place in the contract's list, and diagnostics come after it.
-    /// What a client gave up before it was read is nobody's failure, and nothing became of the event.
+    /// An event that its client cancelled before it was read is not a failure, and has no outcome.
     func count(_ name: EventName, _ outcome: EventOutcome) {
         if outcome == .failed(.cancelled) { return }
         events.count(Int(name.lifecycleRank) * Outcome.allCases.count + label(of: outcome).rawValue)

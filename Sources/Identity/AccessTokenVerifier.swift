@@ -8,9 +8,9 @@ import JourneyModel
 
 /// The port by which the verifier checks what may change while a token is valid.
 package protocol SignInSessions: Sendable {
-    /// Whether a token of that caller, issued then (`iat`, seconds since 1970), may be used: its sign-in session lives and
-    /// is the driver's, or it has none and the driver was not deleted since. Asked for every request, so it answers from
-    /// memory; where that is not enough, with the look-up to make.
+    /// Whether a token of `caller`, issued at `issuedAt` (`iat`, seconds since 1970), may be used: its sign-in session
+    /// is live and belongs to the driver; or it has none, and the driver was not deleted since. Called for every
+    /// request, so it decides from memory; on a cache miss it returns the look-up to make.
     func judge(_ caller: Caller, issuedAt: Double) -> SignInVerdict
 
     /// Revocation epoch, never below 0: incremented before any admitted token becomes invalid. A token admitted at
@@ -18,18 +18,18 @@ package protocol SignInSessions: Sendable {
     var revocationEpoch: Int? { get }
 }
 
-/// What is known of a sign-in session without waiting.
+/// The status of a token's sign-in session, as far as it is known without waiting.
 package enum SignInVerdict: Sendable {
     case admitted
     case refused(TokenRefusal)
-    /// The closure asks the store: it throws `revoked`, or `undecided` when it cannot be found out.
+    /// A cache miss. The closure reads the store; it throws `revoked`, or `undecided` when the store cannot be read.
     case needsLookup(@Sendable () async throws(TokenRefusal) -> Void)
 }
 
 extension SignInSessions {
     package var revocationEpoch: Int? { nil }
 
-    /// Judges it and waits for the look-up where one is needed.
+    /// Judges the token, and waits for the look-up on a cache miss.
     package func admit(_ caller: Caller, issuedAt: Double) async throws(TokenRefusal) {
         switch judge(caller, issuedAt: issuedAt) {
         case .admitted: return
@@ -68,7 +68,7 @@ package final class AccessTokenVerifier: TokenVerifier {
     }
 
     package func judge(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) -> TokenVerdict {
-        // Never remembered: memory says nothing of it.
+        // Never in the cache.
         guard token.count <= Self.tokenBytesMax else {
             return .needsLookup { () async throws(TokenRefusal) in throw .malformed }
         }
@@ -77,7 +77,7 @@ package final class AccessTokenVerifier: TokenVerifier {
         let text = String(decoding: token, as: UTF8.self)
         return .needsLookup { [self] () async throws(TokenRefusal) in
             let verified = try claims(of: text).verified(in: scope, atSecondsSince1970: now)
-            // Read before it is asked whether the token may be used.
+            // Read before the status is checked, so that a revocation in between is noticed.
             let revocationEpoch = signInSessions?.revocationEpoch
             let caller = try await admitted(verified)
             remembered.remember(digest, verified)
@@ -86,7 +86,7 @@ package final class AccessTokenVerifier: TokenVerifier {
         }
     }
 
-    /// A token whose signature was verified before: what may have changed since is asked every time.
+    /// Judges a token whose signature was verified before. Checks only what may have changed since.
     private func judge(_ known: RememberedToken, _ digest: TokenDigest, _ now: Int64) -> TokenVerdict {
         guard Double(now) < known.token.expiry else {
             remembered.forget(digest)
@@ -128,7 +128,7 @@ package final class AccessTokenVerifier: TokenVerifier {
         return token.caller
     }
 
-    /// What there is to say before anybody is asked whether its sign-in session lives.
+    /// The refusals that do not depend on the status of the sign-in session.
     private func refusal(of token: VerifiedToken) -> TokenRefusal? {
         let isExternal = token.caller.signInSession == nil
         if !trustsExternal && isExternal { return .external }

@@ -14,24 +14,24 @@ package struct Caller: Hashable, Sendable {
     }
 }
 
-/// What is known of a token without waiting.
+/// The result for a token, as far as it is known without waiting.
 package enum TokenVerdict: Sendable {
     case known(Caller)
-    /// The reasons are for the log and the audit, the client hears one 401.
+    /// The reason is for the log and the audit; the client gets the same 401 for all.
     case refused(TokenRefusal)
-    /// Memory does not decide: its signature has to be verified, or the store asked. The closure does that, and throws for
-    /// every reason there is to refuse it.
+    /// A cache miss: the signature must be verified, or the store read. The closure does that, and throws the reason
+    /// for a refusal.
     case needsLookup(@Sendable () async throws(TokenRefusal) -> Caller)
 }
 
-/// The port by which API asks who is calling.
+/// The port by which API identifies the caller.
 package protocol TokenVerifier: Sendable {
-    /// Judges a compact JWT at that time (whole seconds since 1970), from memory. Any bytes are fine.
+    /// Judges a compact JWT at `now` (whole seconds since 1970), from memory. Accepts any bytes.
     func judge(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) -> TokenVerdict
 }
 
 extension TokenVerifier {
-    /// Judges it and waits for the look-up where one is needed.
+    /// Judges the token, and waits for the look-up on a cache miss.
     package func verify(_ token: String, atSecondsSince1970 now: Int64) async throws(TokenRefusal) -> Caller {
         var token = token
         let verdict = token.withUTF8 { judge(UnsafeRawBufferPointer($0), atSecondsSince1970: now) }

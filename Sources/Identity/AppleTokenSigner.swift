@@ -15,7 +15,7 @@ package struct AppleTokenSigner: Sendable {
     private static let secondsToUse: Int64 = 600
 
     /// - Parameter pem: an RSA private key.
-    /// - Throws: what the library says of text that is none.
+    /// - Throws: the error of the library for text that is not a key.
     package init(pem: String, keyID: String, clientID: String) throws {
         key = try _RSA.Signing.PrivateKey(pemRepresentation: pem)
         self.keyID = keyID

@@ -88,7 +88,7 @@ package final class SessionStatusCache: SignInSessions {
         return Self.refusal(known.status, issuedAt: issuedAt).map { .refused($0) } ?? .admitted
     }
 
-    /// - Parameter epoch: before the store is asked; an answer that is older than a revocation is not remembered.
+    /// - Parameter epoch: read before the store; a status that is older than a revocation is not cached.
     private func lookUp(
         _ caller: Caller, _ key: Key, issuedAt: Double, knownAt epoch: Int
     ) async throws(TokenRefusal) {

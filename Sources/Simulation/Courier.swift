@@ -31,7 +31,7 @@ struct Courier {
     private static let clockToleranceMilliseconds: Int64 = 2_000
 
     /// - Parameters:
-    ///   - takesRefusals: 401 and 403 are answers like any other.
+    ///   - takesRefusals: returns 401 and 403 like other responses.
     ///   - request: makes the request of each attempt, given the time of sending by the server's clock.
     /// - Throws: `SimulationFailure` when no response can be obtained.
     func carry(

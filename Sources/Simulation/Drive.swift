@@ -27,17 +27,17 @@ package struct ScriptedEvent: Hashable, Sendable {
     package var isWholeSecond = false
     package var timestamp = Timestamp.ofTheEvent
 
-    /// What the body says about when it was sent.
+    /// The time of sending in the body.
     package enum Timestamp: Hashable, Sendable {
         /// The time of the event; each attempt carries `X-Sent-At`.
         case ofTheEvent
-        /// That of an attempt that many seconds before the first one that reaches the server; no attempt carries
+        /// The time of an attempt this many seconds before the first one that reaches the server; no attempt carries
         /// `X-Sent-At`, which shipped clients do not know.
         case ofAnAttempt(secondsBefore: Int64)
     }
 }
 
-/// What a phone sends at once.
+/// What a phone sends together.
 package struct Delivery: Hashable, Sendable {
     package enum Form: Hashable, Sendable {
         /// One request with one event.
@@ -48,7 +48,7 @@ package struct Delivery: Hashable, Sendable {
         case together
         /// As `alone`, in a body that the app has built again.
         case rebuilt
-        /// As `alone`, in a body that tells something else; to be refused.
+        /// As `alone`, in a body with different content, which the server must reject.
         case changed
     }
 
@@ -61,7 +61,7 @@ package struct Delivery: Hashable, Sendable {
 
 package struct Drive: Hashable, Sendable {
     package var scenario: Scenario
-    /// The session that the drive opens in the end.
+    /// The session that the drive opens last.
     package var sessionID: String
     /// In the order in which they happen.
     package var events: [ScriptedEvent]

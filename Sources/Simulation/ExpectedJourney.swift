@@ -23,7 +23,7 @@ struct ExpectedJourney {
         events.append(event)
     }
 
-    /// What a response about that event, given within `span`, must say. Nil for an event that was not added.
+    /// The expected response about that event, sent within `span`. Nil for an event that was not added.
     func answer(about idempotencyKey: String, within span: ClosedRange<Moment>) -> ExpectedAnswer? {
         let ordered = Fold.inOrder(events, from: start)
         let folded = Fold.replay(ordered, from: start)
@@ -34,8 +34,8 @@ struct ExpectedJourney {
             verdict: folded[index].verdict, states: heads.map(\.state), endings: heads.map(\.endedBy))
     }
 
-    /// Where the session stands: after its last event that left the journey in it, or closed by another journey. Nil
-    /// for one that was never activated.
+    /// The state of the session: after its last event in that session, or closed by another journey. Nil for one that
+    /// was never activated.
     func session(_ sessionID: String, at now: Moment) -> Journey? {
         let ordered = Fold.inOrder(events, from: start)
         var found: Journey?

@@ -1,5 +1,5 @@
-// The drives of shipped clients: whole seconds, the state before each event, the routes of v1. What went wrong with them
-// in the field is played here, a scenario each.
+// The drives of shipped clients: whole seconds, the state before each event, the routes of v1. Each scenario is a
+// problem seen in the field.
 
 import JourneyModel
 
@@ -31,7 +31,7 @@ extension DriveScript {
 
     // MARK: The scenarios
 
-    /// Of the events that a later one proves, the last one or two are told to nobody.
+    /// The last one or two of the events that a later one proves are not sent.
     private mutating func loseEvents(from state: JourneyState) {
         var phone = state
         var lossesLeft = Int.random(in: 1...2, using: &random)

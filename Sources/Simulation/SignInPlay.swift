@@ -28,7 +28,8 @@ struct SignInPlay {
         courier.tally.change { $0.drives[.retriedSignIn, default: 0] += 1 }
     }
 
-    /// The same body twice, then another identity token with the nonce that is used. Returns the two answers.
+    /// Sends the same body twice, then another identity token with the same, used nonce. Returns the first two
+    /// responses.
     private func signInTwice(_ route: String) async throws -> [JSONValue] {
         let subject = "\(options.runID)\(route)"
         let nonce = "\(subject)-nonce"

@@ -1,5 +1,5 @@
-// docs/http-conformance.md is written from the tables, and this test fails when it differs from them.
-// To write it anew: WRITE_DOCS=1 make test-one TEST=ConformanceDocumentTests
+// docs/http-conformance.md is generated from the tables of the tests; this test fails if it is outdated.
+// To generate it: WRITE_DOCS=1 make test-one TEST=ConformanceDocumentTests
 
 import Foundation
 import Testing
@@ -57,32 +57,34 @@ import Testing
     private static let introduction = """
         # HTTP conformance
 
-        What the server answers to which bytes, by section: `9112` is RFC 9112 (HTTP/1.1), `9110` RFC 9110 (HTTP
-        semantics), `3986` RFC 3986 (URIs), `6585` RFC 6585 (431). Each line is a test: its bytes are delivered whole,
-        cut in two at every byte, byte by byte, and glued to a next request. This page is written from those tables
-        (`Tests/HTTP1Tests/*Cases.swift`); `WRITE_DOCS=1 make test-one TEST=ConformanceDocumentTests` writes it anew.
+        The server's responses to given bytes, by section: `9112` is RFC 9112 (HTTP/1.1), `9110` RFC 9110 (HTTP
+        semantics), `3986` RFC 3986 (URIs), `6585` RFC 6585 (431). Each line is a test: its bytes are delivered in one
+        piece, split in two at every byte, byte by byte, and followed by another request.
+        `WRITE_DOCS=1 make test-one TEST=ConformanceDocumentTests` generates this page from the tables of the tests
+        (`Tests/HTTP1Tests/*Cases.swift`).
 
-        In the answers, *served* is a 200 to the request as a handler sees it - `<...>` is its content, `[...]` a
-        trailer field - with the connection left open unless it says *closed*. A bare status is a refusal: it goes out
-        once, with `Connection: close`, and no byte after it is interpreted. *Incomplete* gets no answer. When 100
-        (Continue) is sent, the limits of single routes, and what happens when an answer comes before the request is
-        complete (9110 10.1.1, 15.5.14; 9112 9.3) is shown in `ServerConnectionTests.swift`.
+        *Served* means a 200 response to the request as a handler gets it: `<...>` is its content, `[...]` a trailer
+        field. The connection stays open unless the line has *closed*. A bare status is a rejection: one response with
+        `Connection: close`, and no later byte is interpreted. *Incomplete* means that there is no response yet.
+        `ServerConnectionTests.swift` tests 100 (Continue), the limits of single routes, and responses that begin
+        before the request is complete (9110 10.1.1, 15.5.14; 9112 9.3).
 
         Choices where the RFCs leave one:
 
-        - What two servers could read differently is refused, not mended: repeated or listed Content-Length even when
-          equal (9112 6.3), Transfer-Encoding beside Content-Length (6.3), obs-fold (5.2), bare CR and LF (2.2),
-          empty elements in Transfer-Encoding.
-        - A transfer coding that is not implemented is 501 (9112 6.1) also when `chunked` is missing after it; when
-          `chunked` is there but not last, or twice, or malformed, it is 400 (6.3).
-        - Paths: `.` and `..` segments, `//`, `%2F`, `%5C`, control characters and bytes that are not UTF-8 are refused
-          with 400, plain or encoded. Everything else is percent-decoded exactly once. A `/` at the end is significant.
-        - The authority of absolute-form replaces Host (9112 3.2.2), and a Host is needed and checked all the same.
-          `https` is accepted there: TLS ends at a gateway, if anywhere.
+        - Input that two servers could read differently is rejected, not corrected: repeated or listed Content-Length
+          even when equal (9112 6.3), Transfer-Encoding together with Content-Length (6.3), obs-fold (5.2), bare CR
+          and LF (2.2), empty elements in Transfer-Encoding.
+        - An unsupported transfer coding is 501 (9112 6.1), also without `chunked` after it. If `chunked` is present
+          but not last, or twice, or malformed, it is 400 (6.3).
+        - Paths: `.` and `..` segments, `//`, `%2F`, `%5C`, control characters and bytes that are not UTF-8 are
+          rejected with 400, plain or encoded. All other bytes are percent-decoded exactly once. A trailing `/` is
+          significant.
+        - The authority of absolute-form replaces Host (9112 3.2.2), but a valid Host is still required. The scheme
+          `https` is accepted there, since a gateway may terminate TLS.
         - CONNECT is 501: there are no tunnels. Upgrade is ignored (9110 7.8). An empty Host is 400, since an http URI
           has a host (9110 4.2.1).
-        - Bytes above ASCII in field values are read as UTF-8; what is not UTF-8 becomes U+FFFD. No field that this
-          server acts on may contain them.
+        - Bytes above ASCII in field values are read as UTF-8; invalid UTF-8 becomes U+FFFD. Fields that this server
+          acts on cannot contain them.
 
         """
 

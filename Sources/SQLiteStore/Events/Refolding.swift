@@ -82,7 +82,7 @@ extension RefoldCounts {
     }
 }
 
-/// Where each session of a driver stood by the older rules, and where it stands by these: its state, or why it is over.
+/// The outcome of each session of a driver by the older rules and by the current ones: its state, or why it ended.
 private struct SessionComparison {
     private enum SessionOutcome: Hashable {
         case inProgress(JourneyState)
