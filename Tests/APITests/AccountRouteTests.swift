@@ -1,5 +1,5 @@
-// Shows the bodies and the answers of the routes of signing in: every field error at once, what is passed on to whom, how
-// each refusal looks, and the forms of shipped clients.
+// The request and response bodies of the sign-in routes: all field errors at once, which service gets which data, each
+// rejection, and the forms of shipped clients.
 
 import HTTP1
 import HTTPServer

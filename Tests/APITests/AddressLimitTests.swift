@@ -1,4 +1,4 @@
-// Shows the limit on the routes of signing in: by address, before anything else of a request is looked at.
+// The limit of the sign-in routes: per address, checked before anything else in the request.
 
 import Engine
 import HTTP1

@@ -1,5 +1,5 @@
-// Shows what the doors let through before a handler runs: content codings and their bounds, bearer tokens, entity
-// tags, and the figures of the RateLimit fields.
+// The checks before a handler runs: content codings and their limits, bearer tokens, entity tags; and the values of
+// the RateLimit fields.
 
 import Engine
 import GzipCoding

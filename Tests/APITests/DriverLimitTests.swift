@@ -1,5 +1,5 @@
-// The windows of a driver's requests, over all routes: none that changes something is without one, and each says 429 with
-// the fields of a limit when its window is full.
+// The rate limit windows of a driver, over all routes: every route that changes something has a window, and a full
+// window gets 429 with the RateLimit fields.
 
 import Engine
 import HTTP1

@@ -1,5 +1,5 @@
-// Shows what the event routes answer beside the event itself: how the driver stands on every answer, refused ones
-// included, and how long to wait inside a batch (contract, sections 3 to 5). No socket.
+// The responses of the event routes beyond the event itself: the driver's quota in every response, including
+// rejections, and the waiting time inside a batch (contract, sections 3 to 5). Without a socket.
 
 import HTTP1
 import HTTPServer

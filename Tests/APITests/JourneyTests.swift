@@ -1,4 +1,4 @@
-// Shows the reading routes without a socket: who may, what a page takes, and the answers to the byte.
+// The routes that read journeys, without a socket: authorization, page sizes, and the exact bytes of responses.
 
 import Engine
 import HTTP1

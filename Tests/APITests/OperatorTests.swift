@@ -1,4 +1,4 @@
-// Who may look at the operator's figures, and what they say.
+// Who can read the operator's data, and its content.
 
 import Engine
 import Foundation

@@ -1,4 +1,4 @@
-// openapi.json names every route and no other, and the pages say that nothing from elsewhere may be loaded.
+// openapi.json describes exactly the existing routes, and the pages forbid loading anything from another origin.
 
 import Engine
 import HTTP1

@@ -1,4 +1,4 @@
-// Shows when the server says that it is ready, that asking is cheap, and who may read the figures.
+// When the server reports that it is ready, that the check is cheap, and who can read the metrics.
 
 import Engine
 import HTTP1

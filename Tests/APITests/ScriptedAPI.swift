@@ -1,5 +1,5 @@
-// The routes over ports that answer as they are told, without a socket. The one good token is "good"; it is driver
-// "driver"'s, until it is revoked. The clock stands at the sample moment until it is moved.
+// The routes over scripted ports, without a socket. The only valid token is "good", of driver "driver", until it is
+// revoked. The clock stays at the sample moment until a test moves it.
 
 import Engine
 import HTTP1

@@ -1,5 +1,5 @@
-// The services of signing in, answering as they are told and noting what they were asked. Everything succeeds until
-// `fail(with:)`; the credential "good" is good wherever one is judged here.
+// Scripted sign-in services that record their calls. All calls succeed until `fail(with:)`; the credential "good" is
+// always valid.
 
 import Identity
 import JourneyModel

@@ -1,5 +1,4 @@
-// Shows the stream of changes without a socket: what is written, where it begins again, how it stays alive, and what
-// ends it.
+// The stream of changes without a socket: its messages, where it resumes, its keep-alive comments, and when it ends.
 
 import Engine
 import HTTP1

@@ -1,5 +1,5 @@
-// Every route with every kind of credential, generated from the list of routes: a new one has its cases without a word,
-// or, where its credential is in the body, fails until it has an example here.
+// Every route with every kind of credential, generated from the list of routes. A new route is included automatically;
+// if its credential is in the body, the test fails until it has an example here.
 
 import HTTP1
 import HTTPServer

@@ -1,4 +1,5 @@
-// docs/architecture.md against the sources: the arrows of its picture against Package.swift and the imports of each module.
+// Compares docs/architecture.md with the sources: the arrows of its diagram with Package.swift and the imports of each
+// module.
 
 import Foundation
 import Testing

@@ -1,5 +1,4 @@
-// Shows how entries of the audit look: aligned for a person, whole for a program, and with nothing in them that reaches
-// the terminal.
+// The output of `dwell audit`: an aligned table, complete JSON, and no control characters for the terminal.
 
 import Foundation
 import Identity

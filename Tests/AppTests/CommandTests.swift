@@ -1,5 +1,4 @@
-// Shows the command line: what is parsed into what, and, on the built binary, what goes to standard output, what to
-// standard error, and with which status it ends.
+// The command line: parsing, and for the built binary standard output, standard error and exit status.
 
 import ArgumentParser
 import Foundation

@@ -1,6 +1,6 @@
-// Shows how settings are read: precedence, every problem at once, the edges of every range (from the declarations, so
-// that a new variable is tested without a word), NAME_FILE, and the rules between variables. Real files in a folder of
-// the test's own; the environment is a dictionary, never this process's.
+// How settings are read: precedence, all problems at once, the ends of every range (from the declarations, so that a
+// new variable is tested automatically), NAME_FILE, and rules between variables. Uses real files in a temporary
+// directory; the environment is a dictionary, never that of this process.
 
 import Engine
 import Foundation

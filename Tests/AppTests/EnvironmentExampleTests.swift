@@ -1,5 +1,5 @@
-// Shows that ENV.example and the declarations say the same, in both directions, and that a server that is started
-// with it is one that is started with nothing.
+// ENV.example has exactly the declared variables, and a server with this file has the same settings as a server
+// without one.
 
 import Foundation
 import Testing

@@ -1,6 +1,5 @@
-// What `dwell explain` shows of a small database: a quarter of an hour that two clocks tell differently, a rejection,
-// another session in between, deadlines that start. The expected text follows from the contract's rules about these
-// events, and is what an operator reads.
+// The output of `dwell explain` for a small database: fifteen minutes with two different clocks, a rejection, another
+// session in between, and deadlines that start. The expected text follows from the rules of the contract.
 
 import Engine
 import Foundation

@@ -1,5 +1,5 @@
-// The settings of the HTTP server: their defaults, and how proxies are written down. The edges of their ranges are
-// tested with all others, from the declarations.
+// The settings of the HTTP server: defaults, and the notation of proxies. ConfigurationTests tests the ends of their
+// ranges.
 
 import Testing
 

@@ -1,5 +1,5 @@
-// Shows what `dwell healthcheck` makes of a server: one that is alive, one that is not ready, one that accepts and
-// says nothing, one that hangs up, and one that is not there. Real sockets on loopback.
+// The result of `dwell healthcheck` for a server that is alive, not ready, silent, closes the connection, or does not
+// exist. Real sockets on loopback.
 
 import Foundation
 import Sockets

@@ -1,5 +1,5 @@
-// Shows how many lines refused requests get: so many for a client and in all, the rest counted exactly, in a table that
-// does not grow with the number of clients.
+// How many log lines rejected requests get: a limit per client and in total, an exact count of the omitted ones, in a
+// table whose size does not depend on the number of clients.
 
 import HTTP1
 import HTTPServer

@@ -1,5 +1,5 @@
-// Shows that no secret comes out of the configuration: random secrets, good and bad, in every place where a secret can
-// be set, and then every text that can be made of the outcome is searched for them.
+// No text made from the configuration contains a secret. Random secrets, valid and invalid, are set wherever a secret
+// can be set; then every text is searched for them.
 
 import Foundation
 import Telemetry

@@ -1,5 +1,5 @@
-// Shows the rules of the variables of signing in: which go together, what production refuses, and which URLs the server
-// may be told to call.
+// The rules for the sign-in variables: which belong together, which values production rejects, and which URLs the
+// server may call.
 
 import Foundation
 import Identity

@@ -1,4 +1,4 @@
-// A drive second by second: where the phone is, what its receiver says of it, and when there is a network. Seeded.
+// A drive second by second: the phone's position, the fixes of its receiver, and when there is a network. Seeded.
 
 import Foundation
 import JourneyClient

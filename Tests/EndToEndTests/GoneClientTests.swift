@@ -1,5 +1,5 @@
-// A phone that is cut off while its event waits, for the rate limiter or for the disk: the wait ends, the event is
-// stored all the same and once, and the repeat finds it. A phone that listens and is cut off gives its place back.
+// A phone whose connection breaks while its event waits for the rate limiter or the disk: the wait ends, the event is
+// stored exactly once, and the repeat finds it. A phone that reads the stream and disconnects releases its slot.
 
 import Engine
 import JourneyModel

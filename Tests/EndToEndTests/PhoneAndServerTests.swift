@@ -1,6 +1,6 @@
-// A phone and a server, both real, over HTTP: a drive with noise, gaps, a lost network, lost answers, a wrong clock and
-// a killed app. Whenever the phone has told all that it knows, both ends name the same state, session and deadlines;
-// when the drive is over, they agree on every transition that there was.
+// A real phone library and a real server over HTTP: a drive with noise, gaps, a lost network, lost responses, a wrong
+// clock and a killed app. Whenever the phone has sent all its events, both have the same state, session and deadlines;
+// at the end they agree on every transition.
 
 import Foundation
 import JourneyClient

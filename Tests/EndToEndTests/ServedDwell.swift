@@ -1,5 +1,5 @@
-// The real parts of a server, wired as App/Server/Wiring.swift does it, on a free loopback port and with a clock that a test
-// moves: what takes a drive an hour takes the test seconds, over real HTTP and a real database.
+// The real parts of a server, wired as in App/Server/Wiring.swift, on a free loopback port and with a manual clock: an
+// hour of driving takes seconds, over real HTTP and with a real database.
 
 import API
 import Engine

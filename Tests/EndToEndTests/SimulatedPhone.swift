@@ -1,5 +1,5 @@
-// An app as it ships: JourneyClient's engine and queue, with a file for what has to survive, and HTTP for the rest.
-// When it is killed only the files are left.
+// An app as it ships: JourneyClient's engine and queue, with files for persistent data, and HTTP. After it is killed
+// only the files remain.
 
 import Foundation
 import JourneyClient

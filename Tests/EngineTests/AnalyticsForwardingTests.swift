@@ -1,4 +1,4 @@
-// What is forwarded, in which order, how often, and what becomes of it when the service does not want it.
+// Which events are forwarded, in which order and how often, and what happens when the service rejects them.
 
 import Engine
 import JourneyModel

@@ -1,4 +1,4 @@
-// The circuit breaker as a state machine: each test is a story of times and outcomes.
+// The circuit breaker as a state machine: each test is a sequence of times and outcomes.
 
 import Engine
 import Testing

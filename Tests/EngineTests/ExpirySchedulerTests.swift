@@ -1,5 +1,5 @@
-// When expiries are asked for: only when something is due, in parts to the end, again after a failure, and in time by
-// the clock that is told. Which they are is the store's business (SQLiteStoreTests/DeadlineTests).
+// When the scheduler asks the store for expiries: only when one is due, in parts until all are stored, again after a
+// failure, and in time by the given clock. SQLiteStoreTests/DeadlineTests tests which expiries the store creates.
 
 import JourneyModel
 import Logging

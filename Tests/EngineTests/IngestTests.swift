@@ -1,5 +1,5 @@
-// Shows what one event costs its driver and when: who is asked in which order, what is refunded, and that a
-// full window never hides an event that is already stored (contract, sections 3 and 4).
+// When an event is charged to its driver, in which order the ports are called, what is refunded, and that a full
+// window never hides a stored event (contract, sections 3 and 4).
 
 import Engine
 import JourneyModel

@@ -1,5 +1,5 @@
-// Who may listen, and who is woken: at most four streams of a driver and a thousand in all, places that come back, and
-// a wake-up that says only that there may be news.
+// Who can open a stream and who is woken: at most four streams per driver and a thousand in total, released slots, and
+// wake-ups that only mean that there may be changes.
 
 import JourneyModel
 import Logging

@@ -1,5 +1,5 @@
-// The limiter of one process against contract, section 4, and the promises of the port `Admission`. The clock
-// is set by hand. The last test compares random traces with a reference that is too simple to be wrong.
+// The limiter of one process against contract, section 4, and the doc comments of the port `Admission`. The clock is
+// manual. The last test compares random traces with a simple reference implementation.
 
 import Engine
 import JourneyModel

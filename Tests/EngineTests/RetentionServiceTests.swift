@@ -1,5 +1,5 @@
-// How retention goes about it: in small steps in the drivers' order, within its limits, to the end; what the steps do is
-// the store's business (SQLiteStoreTests/RetentionTests).
+// How retention runs: in small steps, in the order of drivers, within its limits, to the end.
+// SQLiteStoreTests/RetentionTests tests what a step deletes.
 
 import JourneyModel
 import Logging

@@ -1,5 +1,4 @@
-// Ports that answer what a test wrote down and remember what they were asked, so that a test can say in
-// which order Ingest talks to whom.
+// Scripted ports that record their calls, so that a test can check the order in which Ingest calls them.
 
 import Engine
 import JourneyModel

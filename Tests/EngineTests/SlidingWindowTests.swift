@@ -1,5 +1,5 @@
-// The sliding window log of contract, section 4, by itself: what is in a window, for how long, and how windows
-// are forgotten. Time is an argument here; nothing waits.
+// The sliding window log of contract, section 4: what a window contains, for how long, and when windows are dropped.
+// Time is an argument; nothing waits.
 
 import TestSupport
 import Testing

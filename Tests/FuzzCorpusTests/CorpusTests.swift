@@ -1,5 +1,5 @@
-// Every input of Fuzz/Corpus is run through its fuzz target, so that what a fuzzer once found, or was given to start
-// from, is tried in every run of the unit tests. A target that throws has found a broken promise; a crash ends the run.
+// Runs every input of Fuzz/Corpus through its fuzz target, so that earlier findings and seeds are tested in every run.
+// A target that throws has found a violated promise; a crash ends the run.
 
 import Foundation
 import FuzzTargets

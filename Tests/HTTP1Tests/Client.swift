@@ -1,5 +1,5 @@
-// A client and a trivial server around a ServerConnection: it delivers bytes in pieces, answers every request, and
-// keeps what was said. The answers that it expects are spelled out here, byte for byte, without the encoder.
+// A client and a trivial server around a ServerConnection: delivers bytes in pieces, responds to every request, and
+// records all output. The expected responses are written out byte by byte, without the encoder.
 
 import HTTP1
 

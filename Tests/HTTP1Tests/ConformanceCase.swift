@@ -1,5 +1,5 @@
-// One line of the conformance tables: what a client sends and what it must be answered, named by the section that
-// asks for it. The tables are data, so that the tests and docs/http-conformance.md cannot disagree.
+// One line of the conformance tables: the bytes that a client sends and the required response, with the section that
+// requires it. The tests and docs/http-conformance.md use the same tables.
 
 import Testing
 

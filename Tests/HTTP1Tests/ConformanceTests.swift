@@ -1,6 +1,6 @@
-// Every case of the tables, delivered whole, cut in two at every byte, byte by byte, and glued to a next request:
-// the events and the bytes that answer them are those of the table each time. After a request that leaves the
-// connection open the next one is served; after any other nothing more is answered.
+// Every case of the tables, delivered in one piece, split in two at every byte, byte by byte, and followed by another
+// request: events and response bytes are always those of the table. After a request that leaves the connection open
+// the next one is served; after any other there is no further response.
 
 import HTTP1
 import Testing

@@ -1,6 +1,6 @@
-// Requests broken at random, from a printed seed. For every input: however it is cut, the outcomes and the answers
-// are the same; a refusal is the last thing said; and what was accepted, written down again in its plainest form,
-// is accepted again as the same request. That last one is what a second server behind this one would see.
+// Randomly damaged requests, from a printed seed. For every input: splitting it differently changes neither outcomes
+// nor responses; nothing follows a rejection; and an accepted request, written in its plainest form, is accepted as
+// the same request, which is what a second server behind this one would see.
 
 import HTTP1
 import TestSupport

@@ -1,4 +1,4 @@
-// The state machine itself: what its owner sees between the bytes, and that what an owner gets wrong does no harm.
+// The state machine itself: what its owner gets between the bytes, and that mistakes of the owner do no harm.
 
 import HTTP1
 import Testing

@@ -1,5 +1,5 @@
-// Request smuggling and splitting, by the names under which the attacks were published (RFC 9112 section 11.2).
-// In each, a request for /smuggled hides where another server might find it; here nobody ever does.
+// Request smuggling and splitting, under the published names of the attacks (RFC 9112, section 11.2). Each contains a
+// request for /smuggled where another server might find it; this server never does.
 
 enum SmugglingCases {
     private static let hidden = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"

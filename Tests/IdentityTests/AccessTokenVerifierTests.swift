@@ -1,5 +1,5 @@
-// Shows which access tokens are believed (contract, sections 6 and 8) and that every known way to forge or misuse one
-// ends in its refusal. Attacks are named as in RFC 8725 where they have a name there.
+// Which access tokens are accepted (contract, sections 6 and 8), and that every known way to forge or misuse one is
+// rejected. Attacks have the names of RFC 8725, if it names them.
 
 import Crypto
 import Foundation

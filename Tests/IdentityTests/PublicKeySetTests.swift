@@ -1,4 +1,4 @@
-// The published key verifies our tokens for somebody who has nothing else, and is named as RFC 7638 names it.
+// The published key alone suffices to verify our tokens; its id is that of RFC 7638.
 
 import Crypto
 import Foundation

@@ -1,5 +1,5 @@
-// The memory of which tokens may be used: what it must not go on believing, whatever happens between a read and its
-// answer. The store is a script, so that every interleaving can be had.
+// The cache of usable tokens: which entries must not survive a revocation, in every interleaving with a read. The
+// store is scripted.
 
 import JourneyModel
 import Synchronization

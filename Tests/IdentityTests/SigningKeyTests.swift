@@ -1,5 +1,5 @@
-// Shows which keys are taken, that the server's own key is made once and only for its owner's eyes, and what an
-// issuer refuses to sign. Real files in a folder of the test's own.
+// Which signing keys are accepted, that the server creates its own key once, readable only by its owner, and what an
+// issuer rejects. Real files in a temporary directory.
 
 import Foundation
 import JWTKit

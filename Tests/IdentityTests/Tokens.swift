@@ -1,5 +1,5 @@
-// Tokens for the tests: real ones by the issuer, and crafted ones put together by hand with swift-crypto, so that
-// what an attacker sends does not depend on the code under test.
+// Tokens for the tests: real ones from the issuer, and handmade ones with swift-crypto, so that an attacker's tokens
+// do not depend on the code under test.
 
 import Crypto
 import Foundation

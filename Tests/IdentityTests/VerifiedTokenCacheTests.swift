@@ -1,5 +1,5 @@
-// Shows that remembering verified tokens changes nothing about who is let in: expiry holds on a hit, refusals are not
-// remembered, the memory is bounded, and tokens in use stay in it.
+// Caching verified tokens does not change who is admitted: expiry is checked on a hit, rejections are not cached, the
+// cache is bounded, and tokens in use stay in it.
 
 import JourneyModel
 import Testing

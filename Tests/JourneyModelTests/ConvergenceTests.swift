@@ -1,7 +1,8 @@
 // Convergence (contract, section 1): any permutation, duplication or delay of deliveries ends in the same state and
-// the same verdicts. Random journeys, legal and not, dense with ties and deadlines, are appended to a JourneyLog in
-// random order with repeats, while the expiry worker runs at random times; the outcome must be that of one fold in
-// order. DWELL_PROPERTY_JOURNEYS=100000 for the long run; a failure names its seed, DWELL_PROPERTY_SEED plays it.
+// the same verdicts. Random journeys, legal and illegal, with many ties and deadlines, are appended to a JourneyLog in
+// random order with repeats, while the expiry worker runs at random times; the result must be that of one fold in
+// order. DWELL_PROPERTY_JOURNEYS=100000 is the long run; a failure prints its seed, and DWELL_PROPERTY_SEED repeats
+// it.
 
 import JourneyModel
 import TestSupport

@@ -1,5 +1,5 @@
-// The contract's table of event names (section 1), written out by hand: two spellings, who needs a session, the
-// lifecycle rank, and what is an error at /event or at /session_id.
+// The contract's table of event names (section 1), written out by hand: both spellings, whether a session is required,
+// the lifecycle rank, and which errors are at /event or /session_id.
 
 import JourneyModel
 import Testing

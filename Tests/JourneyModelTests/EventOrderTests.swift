@@ -1,4 +1,4 @@
-// The contract's total order (section 1): key by key, and that it is one, also where sequences are missing.
+// The contract's total order (section 1): criterion by criterion, and that it is total, also without sequences.
 
 import JourneyModel
 import TestSupport

@@ -1,7 +1,6 @@
-// The scripted journeys of Tests/Fixtures/journeys, played without a server: decode, correct the clock, place,
-// fold, in true order, in every order that a file proposes and in random ones with repeats, a short one in every order
-// that there is. Verdicts, the state
-// after each event, the final state and the expiries that the server stores must be those of the file.
+// The scripted journeys of Tests/Fixtures/journeys without a server: decode, correct the clock, place, fold; in order,
+// in every order that a file lists, in random orders with repeats, and for short ones in every possible order.
+// Verdicts, the state after each event, the final state and the expiries must be those of the file.
 
 import Foundation
 import JourneyModel

@@ -1,4 +1,4 @@
-// What a journey remembers beside its state: the session, the targets, and when deadlines start and end.
+// The members of a journey other than its state: session, targets, and the start and end of deadlines.
 
 import JourneyModel
 import Testing

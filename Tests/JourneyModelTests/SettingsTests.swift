@@ -1,4 +1,4 @@
-// The eight settings (contract, section 2): the table by hand, the edges of each range, and what is no number.
+// The eight settings (contract, section 2): the table by hand, the ends of each range, and invalid numbers.
 
 import JourneyModel
 import Testing

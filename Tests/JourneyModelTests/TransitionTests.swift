@@ -1,9 +1,9 @@
-// The contract's table of transitions (section 1), written out by hand a second time: every state, every event,
-// with the session in progress and with another one. The table below is the expectation; it is not computed from
-// the code. Legend: a state's letter is where the event leads; "." stays, and that is as it should be; "x" is
-// no_such_transition, "na" not_anchored, "nm" not_at_merchant, "md" must_depart_first; "r+N" leads to
-// NEAR_CHARGER through an implied reset, "l+I" to IDLE through an anchor lost, "dm+E" and "m+E" to the end through a
-// departure and an arrival.
+// The contract's table of transitions (section 1), written out by hand: every state, every event, with the session in
+// progress and with another one. The table below is the expectation; it is not computed from the code. Legend: a
+// letter is the state that the event leads to; "." means no change, without a rejection; "x" is no_such_transition,
+// "na" not_anchored, "nm" not_at_merchant, "md" must_depart_first; "r+N" leads to NEAR_CHARGER with an implied reset,
+// "l+I" to IDLE with an implied loss of the anchor, "dm+E" and "m+E" to SESSION_ENDED with an implied departure and
+// arrival.
 
 import JourneyModel
 import Testing

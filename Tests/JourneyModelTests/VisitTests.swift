@@ -1,6 +1,6 @@
-// A visit that happened is a visit (contract, section 1, "What is implied"): whatever one or two events of it are lost,
-// if a later one proves them, and however the rest arrives, it ends as the whole visit does. DWELL_PROPERTY_JOURNEYS for
-// the long run; a failure names its seed, DWELL_PROPERTY_SEED plays it.
+// A visit that happened is recognized (contract, section 1, "What is implied"): if one or two of its events are lost
+// and a later one proves them, it ends as the complete visit does, in any order of arrival. DWELL_PROPERTY_JOURNEYS
+// sets the length; a failure prints its seed, and DWELL_PROPERTY_SEED repeats it.
 
 import JourneyModel
 import TestSupport

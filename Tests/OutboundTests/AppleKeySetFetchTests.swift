@@ -1,4 +1,4 @@
-// Shows what is taken for an answer with a key set.
+// Which responses are accepted as a key set.
 
 import Foundation
 import Identity

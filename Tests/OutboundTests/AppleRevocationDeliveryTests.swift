@@ -1,5 +1,5 @@
-// Shows that a revocation is delivered until Apple has it, in whatever state Apple and the queue are, and that one which
-// cannot be delivered keeps no other waiting.
+// A revocation is delivered until Apple confirms it, in any state of Apple and the queue, and one that cannot be
+// delivered does not delay the others.
 
 import Foundation
 import Identity

@@ -1,4 +1,4 @@
-// Shows what is asked of Apple's token and revoke endpoints, and what becomes of every kind of answer.
+// The requests to Apple's token and revoke endpoints, and the result of every kind of response.
 
 import Foundation
 import Identity

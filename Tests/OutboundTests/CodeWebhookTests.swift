@@ -1,4 +1,4 @@
-// Shows the webhook's call byte by byte, and what each answer to it means.
+// The exact request to the webhook, and the meaning of each response.
 
 import Foundation
 import Identity

@@ -1,5 +1,5 @@
-// A server on loopback that does to its clients what real ones do: stalls, lies, breaks off, never ends. It reads whole
-// requests and keeps them; what it answers is up to each test.
+// A server on loopback that misbehaves like real ones: stalls, sends wrong data, disconnects, never ends. It reads and
+// records whole requests; each test chooses the responses.
 
 import Foundation
 import Outbound

@@ -1,5 +1,5 @@
-// Shows what is bounded when the server calls others, against a server that stalls, lies, breaks off and never ends. No test
-// measures time: a call that its deadline did not end would wait until the test run gives up.
+// The limits of outgoing calls, against a server that stalls, sends wrong data, disconnects or never ends. No test
+// measures time: a call without an effective deadline would wait until the test run ends.
 
 import Foundation
 import Testing

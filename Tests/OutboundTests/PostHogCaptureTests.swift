@@ -1,4 +1,5 @@
-// The body that a capture endpoint is sent, and what its answers mean. Against a real server: Tests/Integration.
+// The body that is sent to a capture endpoint, and the meaning of its responses. Tests/Integration/analytics.py uses a
+// real server.
 
 import Engine
 import Foundation

@@ -1,4 +1,4 @@
-// What the tests of Apple's endpoints share: keys, a client secret, an identity, and token answers put together by hand.
+// Shared by the tests of Apple's endpoints: keys, a client secret, an identity, and handmade token responses.
 
 import Crypto
 import Foundation

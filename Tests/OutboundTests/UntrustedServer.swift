@@ -1,4 +1,4 @@
-// A TLS server whose certificate nobody vouches for, by the openssl command.
+// A TLS server with an untrusted certificate, run by the openssl command.
 
 import Foundation
 

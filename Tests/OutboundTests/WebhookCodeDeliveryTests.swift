@@ -1,5 +1,5 @@
-// Shows that codes are delivered off the request and tried again for as long as they live, how many there may be, what
-// becomes of them at the end, and that no log line tells one.
+// Codes are delivered outside the request and retried until they expire, their number is bounded, the rest is dropped
+// at shutdown, and no log line contains one.
 
 import Foundation
 import Identity

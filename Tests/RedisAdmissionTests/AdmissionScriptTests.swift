@@ -1,5 +1,5 @@
-// The script in a real Redis against the window of the process, call by call: verdict, remaining and reset must be
-// equal. The process is told the time that Redis says it used.
+// Compares the script in a real Redis with the window of the process, call by call: verdict, remaining and reset must
+// be equal. The process uses the time that Redis reports.
 
 import Engine
 import JourneyModel

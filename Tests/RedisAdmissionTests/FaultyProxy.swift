@@ -1,5 +1,5 @@
-// A proxy between the code under test and a real Redis, which can be told to stall, to cut a reply, to answer
-// something else, or to answer late. Commands always reach Redis: what fails is what the client gets to see.
+// A proxy between the code under test and a real Redis that can stall, truncate, replace or delay replies. Commands
+// always reach Redis; only the replies to the client are changed.
 
 import Sockets
 import Synchronization

@@ -1,4 +1,4 @@
-// What a `REDIS_URL` may say, and that no message about it repeats a password.
+// Valid and invalid values of `REDIS_URL`, and that no message about one contains a password.
 
 import RedisAdmission
 import Sockets

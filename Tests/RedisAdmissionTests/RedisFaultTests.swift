@@ -1,5 +1,5 @@
-// A proxy before a real Redis stalls, cuts, lies and is late. Shown: every call is answered within the timeout,
-// rightly, and a reply never reaches a call that it is not for.
+// A proxy in front of a real Redis stalls, truncates, replaces and delays replies. Every call returns a correct
+// decision within the timeout, and a reply never reaches another call.
 
 import Engine
 import JourneyModel

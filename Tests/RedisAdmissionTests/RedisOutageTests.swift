@@ -1,5 +1,5 @@
-// What happens to Redis itself: hung, killed and restarted empty, read-only, full, flushed, never there. No event
-// is lost to it, no answer is wrong, no request waits longer than the timeout, and the way back needs nobody.
+// Redis itself hangs, is killed and restarted empty, is read-only, full, flushed, or never started. No event is lost,
+// no response is wrong, no request waits longer than the timeout, and recovery is automatic.
 
 import Engine
 import JourneyModel

@@ -1,5 +1,4 @@
-// The whole way through a real Redis: what it decides, and that it shows in Redis. How it fails is in
-// `RedisFaultTests` and `RedisOutageTests`.
+// Decisions through a real Redis, and their effect in Redis. `RedisFaultTests` and `RedisOutageTests` test failures.
 
 import Engine
 import JourneyModel

@@ -1,5 +1,5 @@
-// A real redis-server of a test's own, on a Unix socket in a directory of its own, and a way to talk to it that
-// has nothing to do with the code under test but its codec.
+// A real redis-server for one test, on a Unix socket in its own directory, and a client that shares only the codec
+// with the code under test.
 
 import Foundation
 import Sockets

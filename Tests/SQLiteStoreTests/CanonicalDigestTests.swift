@@ -1,5 +1,5 @@
-// The digest of an event is stored for as long as its key is remembered, and a repeat is known by it: one that came out
-// otherwise in a newer release would turn the repeats of every stored event into 422.
+// The digest of an event is stored as long as its key, to recognize repeats. If a newer release computed another
+// digest, the repeats of all stored events would get 422.
 
 import JourneyModel
 import Testing

@@ -1,5 +1,5 @@
-// Changes of accounts share transactions with events: one that fails half-way takes nothing of its neighbours along,
-// and one that is refused keeps what counts.
+// Changes of accounts share transactions with events: one that fails halfway does not affect the others, and a
+// rejected one keeps its counts.
 
 import Engine
 import GRDB

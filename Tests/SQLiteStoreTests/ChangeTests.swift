@@ -1,5 +1,5 @@
-// What a stream reads: every change after the last one seen, or where the driver stands when that cannot be told. It
-// holds across restarts, for late events that go back, and for expiries.
+// What a stream reads: every change after the last one it has seen, or the current state if those are no longer known.
+// Also after restarts, with late events, and with expiries.
 
 import Engine
 import GRDB

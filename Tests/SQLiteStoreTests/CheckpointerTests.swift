@@ -1,5 +1,5 @@
-// The WAL is copied beside the writer: it does not grow without end, nothing of it is lost, and an operation that wants to truncate it,
-// or to close the store, does not wait until all of it is copied.
+// The WAL is checkpointed in the background: it does not grow without bound, nothing is lost, and truncating it or
+// closing the store does not wait until all of it is copied.
 
 import Engine
 import GRDB

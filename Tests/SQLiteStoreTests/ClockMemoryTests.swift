@@ -1,5 +1,5 @@
-// What is remembered of a driver's clocks is in the driver's row: it outlives the process, and an older database gets
-// it from its events.
+// The clock data of a driver is in the driver's row: it survives a restart, and a migration computes it from the
+// events.
 
 import Engine
 import GRDB

@@ -1,6 +1,6 @@
-// The server keeps time (contract, section 1): expiries are stored from what the database says, at the deadline, once,
-// whatever happened meanwhile to the process. The clock is moved by hand; the loop that asks in time is shown by
-// Tests/Integration/session.bats on the built binary.
+// Deadlines enforced by the server (contract, section 1): expiries are stored from the database, at the deadline,
+// once, also after a restart. The clock is manual; Tests/Integration/session.bats tests the scheduler in the built
+// binary.
 
 import Engine
 import GRDB

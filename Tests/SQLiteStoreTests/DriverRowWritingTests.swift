@@ -1,5 +1,4 @@
-// A driver's row is written once for each transaction. Whatever else looks at it or is taken back in between must not
-// be able to tell.
+// A driver's row is written once per transaction. Other reads and rollbacks in the transaction must not notice that.
 
 import Dispatch
 import Engine

@@ -1,5 +1,5 @@
-// That an acknowledgement means "on disk": the settings that it depends on read back, and a copy of the files taken
-// from under a running store has every acknowledged event exactly once.
+// An acknowledgement means "on disk": the required SQLite settings are in effect, and a copy of the files of a running
+// store has every acknowledged event exactly once.
 
 import Engine
 import Foundation

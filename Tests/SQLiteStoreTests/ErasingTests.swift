@@ -1,5 +1,5 @@
-// A driver deleted on a real file: nothing of theirs is in a table or among the bytes, what is kept is kept in order,
-// and their tokens are refused from that second on.
+// A deleted driver in a real file: no data of the driver is in a table or in the bytes, the remaining rows are
+// consistent, and the driver's tokens are rejected from that second on.
 
 import Engine
 import Foundation

@@ -1,5 +1,5 @@
-// Reading a database file to explain it: beside the server that writes it, after it, and where there is none; never a
-// byte is written by it. Which events make up a journey.
+// Reading a database file for `dwell explain`: beside a running server, after it, and without a database; never
+// writing. Which events belong to a journey.
 
 import Engine
 import Foundation

@@ -1,5 +1,5 @@
-// Runs the contract of the port `EventStore` against the store on SQLite, and against the one in memory that other
-// tests stand on.
+// Runs the contract of the port `EventStore` against the SQLite store, and against the one in memory that other tests
+// use.
 
 import Engine
 import SQLiteStore

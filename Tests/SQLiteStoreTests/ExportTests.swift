@@ -1,4 +1,4 @@
-// An export of much on a real file: its pieces are the document, whatever happens between two of them.
+// A large export from a real file: its pieces form a valid document, whatever changes between two pieces.
 
 import Engine
 import GRDB

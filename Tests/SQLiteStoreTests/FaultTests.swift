@@ -1,7 +1,6 @@
-// Fails the n-th write and the n-th sync, for every n that happens, and looks at what a crash would leave: what was
-// acknowledged is there, what was certainly not stored is not, and once the disk is well again so is the store
-// (contract, sections 3 and 5). The WAL is copied after a few pages, so that the copying meets the faults too, beside the
-// writer and on it.
+// Fails the n-th write and the n-th sync, for every n, and checks what a crash would leave: acknowledged events are
+// there, definitely rejected ones are not, and the store recovers with the disk (contract, sections 3 and 5).
+// Checkpoints run after a few pages, so that they encounter the faults too.
 
 import Engine
 import GRDB

@@ -1,5 +1,5 @@
-// SQLite's own file system with a script between: the n-th write or sync of a file in a chosen folder fails. Other
-// files, and other tests, do not notice (https://www.sqlite.org/vfs.html).
+// SQLite's VFS with scripted faults: the n-th write or sync of a file in a chosen directory fails. Other files and
+// tests are not affected (https://www.sqlite.org/vfs.html).
 
 import Foundation
 import GRDBSQLite

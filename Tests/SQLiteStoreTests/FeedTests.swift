@@ -1,4 +1,4 @@
-// What a consumer of the event table reads, and that its place outlives the store and never goes back.
+// What a consumer of the event table reads, and that its position is persistent and never decreases.
 
 import Engine
 import JourneyModel

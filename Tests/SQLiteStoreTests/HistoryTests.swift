@@ -1,4 +1,4 @@
-// Counts over time: what is collected in memory, added to the database, rolled up, and thrown away with age.
+// Counts over time: collected in memory, added to the database, rolled up, and deleted when they are old.
 
 import Engine
 import GRDB

@@ -1,5 +1,6 @@
-// The scripted journeys of Tests/Fixtures/journeys, told to the real store in each order that a file proposes and in
-// random ones with repeats, while the server keeps time: verdicts, states and stored expiries are those of the file.
+// The scripted journeys of Tests/Fixtures/journeys in the real store, in each order that a file lists and in random
+// orders with repeats, while the server enforces deadlines: verdicts, states and stored expiries are those of the
+// file.
 
 import Engine
 import JourneyModel

@@ -1,5 +1,5 @@
-// Backup, restore and check on real files: what they refuse, and what they find. Beside a running server they are shown
-// by Tests/Integration/maintenance.bats.
+// Backup, restore and check on real files: what they reject and what they find. Tests/Integration/maintenance.bats
+// tests them beside a running server.
 
 import Engine
 import Foundation

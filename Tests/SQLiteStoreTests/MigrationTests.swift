@@ -1,5 +1,5 @@
-// The folder `migrations/`, the binary that carries it and the database that it makes are one and the same; a database
-// that the binary does not know is refused.
+// The directory `migrations/`, the migrations in the binary and the database that they create are equal; a database
+// that the binary does not know is rejected.
 
 import Foundation
 import GRDB

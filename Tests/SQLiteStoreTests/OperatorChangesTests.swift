@@ -1,5 +1,5 @@
-// What an operator does for a driver, on the file of a running server: found, signed out, deleted, and deleted again after
-// a restore.
+// Operator commands for a driver, on the file of a running server: find, sign out, delete, and delete again after a
+// restore.
 
 import Foundation
 import GRDB

@@ -1,5 +1,5 @@
-// The lists behind the operator's counts, read from real rows, and how SQLite runs their queries: by a key or an index,
-// never through a whole table, so that nobody who looks slows down the writer.
+// The lists behind the operator's counts, read from real rows, and their query plans: by a key or an index, never a
+// full table scan, so that reading them does not slow down the writer.
 
 import Engine
 import GRDB

@@ -1,4 +1,4 @@
-// The counts of the operator page, read from real rows and kept up to date by the picture.
+// The counts of the operator page, read from real rows and updated by later events.
 
 import Engine
 import GRDB

@@ -1,5 +1,5 @@
-// A database of version 6, whose journeys were folded without evidence and without an order within a second, is migrated
-// and folded again: by itself with a driver's next event, or driver after driver.
+// A database of version 6, whose journeys were folded without evidence and without an order within a second, is
+// migrated and refolded: with a driver's next event, or driver by driver.
 
 import Engine
 import Foundation

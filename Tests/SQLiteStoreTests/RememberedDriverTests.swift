@@ -1,4 +1,4 @@
-// The writer remembers the drivers seen last; what others do to their rows must not be covered by that.
+// The writer caches recent drivers; changes that others make to their rows must not be hidden by the cache.
 
 import Engine
 import GRDB

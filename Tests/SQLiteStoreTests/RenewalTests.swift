@@ -1,4 +1,4 @@
-// Sign-in sessions on a real file: rotation and its ten seconds, reuse, ends, and who hears of them.
+// Sign-in sessions in a real file: rotation with its ten seconds, reuse, ends, and which processes see them.
 
 import Engine
 import Foundation

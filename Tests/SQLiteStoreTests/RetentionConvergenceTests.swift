@@ -1,7 +1,7 @@
-// Retention and the fold, on random journeys: events are delivered late and twice, expiries are stored, and between any
-// two of these the oldest rows are deleted, in steps of any size and broken off anywhere. What stays is what the fold in
-// order of all events says that came in at their drivers' floors or above, the deleted ones among them.
-// DWELL_RETENTION_JOURNEYS=10000 for the long run; a failure names its seed.
+// Retention and the fold, on random journeys: events arrive late and twice, expiries are stored, and in between the
+// oldest rows are deleted, in steps of any size that may be interrupted anywhere. The remaining rows are those of the
+// fold of all events that arrived at their drivers' floors or above, including the deleted ones.
+// DWELL_RETENTION_JOURNEYS=10000 is the long run; a failure prints its seed.
 
 import Engine
 import GRDB

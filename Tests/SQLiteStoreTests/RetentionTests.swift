@@ -1,5 +1,5 @@
-// What retention deletes and what it leaves, on a real file, with a clock in the test's hand. That nothing which stays is
-// changed by it is shown on random journeys (RetentionConvergenceTests).
+// What retention deletes and what it keeps, in a real file, with a manual clock. RetentionConvergenceTests shows on
+// random journeys that it does not change what it keeps.
 
 import Engine
 import GRDB

@@ -1,4 +1,4 @@
-// A folder for one test's database files, gone when the test lets go of it.
+// A temporary directory for one test's database files.
 
 import Foundation
 

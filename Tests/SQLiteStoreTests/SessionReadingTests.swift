@@ -1,5 +1,5 @@
-// Sessions and their timelines as a driver reads them: the newest session first, events in the contract's order, page
-// after page without a gap or a repeat, and nothing of anybody else's.
+// Sessions and their timelines as a driver reads them: newest session first, events in the contract's order, pages
+// without gaps or repeats, and no data of other drivers.
 
 import Dispatch
 import Engine

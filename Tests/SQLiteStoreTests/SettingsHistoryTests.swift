@@ -1,4 +1,4 @@
-// The history of the settings: a row for each change, with the note that was written for it and for no other.
+// The history of the settings: a row for each change, with the note that belongs to it.
 
 import Engine
 import JourneyModel

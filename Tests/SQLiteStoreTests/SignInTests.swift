@@ -1,4 +1,5 @@
-// Signing in on a real file: whose account it is, what is good once only, and that a restart forgets none of it.
+// Signing in, in a real file: which account a sign-in gets, what can be used only once, and that a restart forgets
+// nothing.
 
 import Foundation
 import GRDB

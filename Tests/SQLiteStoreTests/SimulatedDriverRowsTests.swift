@@ -1,4 +1,4 @@
-// The drivers of `dwell simulate`: in no figure, and removed with everything that is stored of them.
+// The drivers of `dwell simulate`: excluded from counts, and removed with all their rows.
 
 import Engine
 import GRDB

@@ -1,8 +1,8 @@
-// Convergence (contract, section 1) on the real store: random journeys, legal and not, delivered late, twice and out
-// of order to a database that many drivers share, which is closed and opened again, or lost in a crash, several times
-// in each journey's life, while expiries are stored at random moments. What is stored in the end is the fold in order.
-// DWELL_STORE_JOURNEYS=100000 for the long run. A failure names its seed; DWELL_PROPERTY_SEED=<it>
-// DWELL_STORE_JOURNEYS=1 plays that journey again, alone, with the same turns, restarts and expiries.
+// Convergence (contract, section 1) on the real store: random journeys, legal and illegal, arrive late, twice and out
+// of order in a database shared by many drivers, which is closed and reopened, or lost in a crash, several times
+// during each journey, while expiries are stored at random moments. The stored result is the fold in order.
+// DWELL_STORE_JOURNEYS=100000 is the long run. A failure prints its seed; DWELL_PROPERTY_SEED=<seed>
+// DWELL_STORE_JOURNEYS=1 repeats that journey alone, with the same steps, restarts and expiries.
 
 import Engine
 import Foundation

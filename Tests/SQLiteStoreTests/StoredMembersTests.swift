@@ -1,4 +1,5 @@
-// Every member of an event is kept (contract, section 3): what a row says, read with plain SQL, against what was sent.
+// Every member of an event is stored (contract, section 3): the row, read with plain SQL, is compared with the
+// request.
 
 import Engine
 import GRDB

@@ -1,4 +1,4 @@
-// The WAL is cut when nothing is written, not while something is, and not under a reader who needs it.
+// The WAL is truncated when nothing is written, not during writes, and not while a reader needs it.
 
 import Engine
 import GRDB

@@ -1,6 +1,5 @@
-// A commit is one write of the WAL and a sync; and holding writes back shows nowhere: not to other connections, not
-// without a sync, not when a transaction outgrows its cache or is taken back. What a failing write does is in
-// FaultTests.
+// A commit is one write to the WAL and a sync. Delaying writes is not visible to other connections, without a sync, or
+// when a transaction exceeds the cache or is rolled back. FaultTests tests failing writes.
 
 import Foundation
 import GRDB

@@ -1,4 +1,4 @@
-// The line before the writer: bounded, in order, and awake exactly while there is work.
+// The queue of the writer: bounded, in order, and awake only while there is work.
 
 import Synchronization
 import Testing

@@ -1,4 +1,4 @@
-// What a seed makes: always the same, of every kind what its name says, and nothing that a phone could not have seen.
+// The drives of a seed: always the same, each kind as its name says, and possible for a real phone.
 
 import JourneyModel
 import Simulation

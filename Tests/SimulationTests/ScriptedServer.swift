@@ -1,4 +1,4 @@
-// A server in memory with the contract's fold, which lies when a test wants it to.
+// A server in memory with the contract's fold, which returns wrong responses on request.
 
 import JourneyClient
 import JourneyModel

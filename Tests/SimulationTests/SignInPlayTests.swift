@@ -1,4 +1,4 @@
-// The scenario `retried-sign-in` against servers in memory: an honest one, and ones with a single fault.
+// The scenario `retried-sign-in` against servers in memory: a correct one, and ones with a single fault.
 
 import JourneyClient
 import JourneyModel

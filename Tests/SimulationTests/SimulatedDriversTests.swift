@@ -1,5 +1,5 @@
-// A run against a server in memory: an honest one passes whatever the network does; one that lies about a single word
-// of a single answer is caught, and the seed that is told plays the same drive again.
+// A run against a server in memory: a correct one passes whatever the network does; one with a single wrong word in a
+// response is detected, and the printed seed reproduces the drive.
 
 import JourneyClient
 import JourneyModel

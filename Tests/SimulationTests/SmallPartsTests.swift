@@ -1,4 +1,4 @@
-// The parts that have no conversation: the histogram, the server's clock, what is shown.
+// Parts that need no server: the histogram, the server's clock, the progress display.
 
 import JourneyModel
 import Simulation

@@ -1,5 +1,5 @@
-// Shows what a log line looks like, byte for byte, and that no content can break its form: RFC 8259 for the JSON
-// form (Foundation's parser is the judge), one line and no control characters for both, and the length bound.
+// The bytes of a log line, and that no content can break its format: RFC 8259 for JSON (checked with Foundation's
+// parser), one line without control characters for both formats, and the maximum length.
 
 import Foundation
 import Logging

@@ -1,5 +1,5 @@
-// Shows that logging goes out one whole line at a time, never blocks when nobody reads, and says how much is missing
-// once somebody reads again. A real pipe, as under systemd or a container runtime.
+// Log output consists of whole lines, never blocks if nothing reads it, and reports the number of dropped lines once
+// reading continues. Uses a real pipe, as under systemd or a container runtime.
 
 import Foundation
 import Logging

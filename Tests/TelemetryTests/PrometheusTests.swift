@@ -1,5 +1,5 @@
-// Shows that the text that Prometheus reads is of its form whatever the labels hold, that a histogram's numbers agree
-// with each other, and that no more series come than are allowed. The reader here follows the format's description.
+// The Prometheus text is valid for any labels, the numbers of a histogram are consistent, and the number of series is
+// bounded. The reader in this file follows the description of the format.
 
 import CoreMetrics
 import Dispatch

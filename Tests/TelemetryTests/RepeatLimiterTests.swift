@@ -1,5 +1,5 @@
-// Shows that one message is written a bounded number of times a second, that the next line says what was left out, and
-// that the table of messages is bounded.
+// A message is written a bounded number of times per second, the next line has the number of omitted ones, and the
+// table of messages is bounded.
 
 import Testing
 

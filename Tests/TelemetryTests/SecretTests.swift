@@ -1,5 +1,5 @@
-// Shows that a secret never gets out unasked: every way that Swift has of turning a value into text is tried, on the
-// secret itself, inside other values, and in log lines of both forms.
+// A secret is never printed by accident: every way in Swift to turn a value into text is tried, on the secret itself,
+// inside other values, and in log lines of both formats.
 
 import Logging
 import Telemetry

@@ -1,4 +1,4 @@
-// Times of log lines, at the ends of what RFC 3339 can write and where calendars go wrong.
+// Times of log lines, at the limits of RFC 3339 and at special dates of the calendar.
 
 import Testing
 

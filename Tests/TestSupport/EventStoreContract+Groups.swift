@@ -1,5 +1,5 @@
-// The clauses about many at once: a refusal touches nobody else, a batch is answered in order, and one driver's
-// appends take effect in the order they were called.
+// The clauses about several appends at once: a rejection affects no other, a batch is answered in order, and one
+// driver's appends take effect in the order of the calls.
 
 import Engine
 import JourneyModel

@@ -1,4 +1,4 @@
-// The clauses about the fold: the order of delivery changes nothing that remains (contract, section 1, "Convergence").
+// The clauses about the fold: the order of delivery does not change the result (contract, section 1, "Convergence").
 
 import Engine
 import JourneyModel

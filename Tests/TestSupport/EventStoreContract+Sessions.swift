@@ -1,5 +1,5 @@
-// The clauses about sessions: a session_id is one driver's, and to everybody else it does not exist (contract,
-// section 3).
+// The clauses about sessions: a session_id belongs to one driver, and does not exist for any other (contract, section
+// 3).
 
 import Engine
 import JourneyModel

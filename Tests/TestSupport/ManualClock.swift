@@ -1,4 +1,4 @@
-// A clock that moves when a test says so.
+// A clock that only a test moves.
 
 package import JourneyModel
 import Synchronization

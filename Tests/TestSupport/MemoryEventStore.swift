@@ -1,6 +1,5 @@
-// `EventStore` in memory: the port's promises with nothing clever about them. Every append sorts and folds all events
-// of its driver again. What the contract suite proves of this one, tests may lean on; what it finds different in
-// another store, that store has wrong.
+// A simple `EventStore` in memory: every append sorts and folds all events of its driver again. It passes the contract
+// suite; another store that behaves differently is wrong.
 
 package import Engine
 package import JourneyModel

@@ -1,5 +1,5 @@
-// What a shipped phone sends of its visits: every transition of its own machine with the state before it as evidence,
-// in whole seconds and without a sequence. The fold has to find the same visits in any part of it that proves the rest.
+// The events of shipped phones' visits: every transition of the phone, with the previous state as evidence, in whole
+// seconds and without a sequence. The fold must find the same visits in any part of the events that proves the rest.
 
 package import JourneyModel
 

@@ -1,5 +1,5 @@
-// What the property tests of the fold are fed with, in memory and on disk: a drive that mostly does the next likely
-// thing, sometimes anything, with many ties and near misses in time.
+// Random events for the property tests of the fold, in memory and on disk: a drive that mostly takes the next likely
+// step, sometimes any step, with many ties and near misses in time.
 
 import Foundation
 package import JourneyModel

@@ -1,4 +1,4 @@
-// Submissions for tests, with as little said as a test needs to say.
+// Submissions for tests, with defaults for all members that a test does not set.
 
 package import Engine
 package import JourneyModel

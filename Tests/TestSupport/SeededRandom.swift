@@ -1,4 +1,4 @@
-// Randomness that can be had again: a test prints its seed when it fails.
+// Reproducible random numbers: a test prints its seed when it fails.
 
 /// SplitMix64 (Steele, Lea, Flood 2014): any seed is good, 0 too.
 package struct SeededRandom: RandomNumberGenerator, Sendable {

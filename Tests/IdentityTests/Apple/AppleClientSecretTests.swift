@@ -1,4 +1,4 @@
-// Shows the client secret as Apple documents it, and what is read from a token answer.
+// The client secret as Apple documents it, and what is read from a token response.
 
 import Crypto
 import Foundation

@@ -1,5 +1,5 @@
-// Shows when Apple's key set is read: once, again when it is stale, once a minute for names that it does not have; and that
-// sign-ins with known keys go on whatever becomes of Apple.
+// When Apple's key set is read: once, again when it is stale, and once a minute for unknown key ids; and that sign-ins
+// with known keys work while Apple is unavailable.
 
 import JourneyModel
 import TestSupport

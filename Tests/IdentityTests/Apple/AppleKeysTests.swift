@@ -1,4 +1,4 @@
-// Shows which keys of a key set are taken, and that everything else in one is passed over.
+// Which keys of a key set are used, and that all others are ignored.
 
 import Foundation
 import Testing

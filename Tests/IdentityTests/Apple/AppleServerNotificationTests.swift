@@ -1,4 +1,4 @@
-// Shows which notices of Apple's server are believed, and what is read from one.
+// Which notifications of Apple's server are accepted, and what is read from one.
 
 import Foundation
 import Testing

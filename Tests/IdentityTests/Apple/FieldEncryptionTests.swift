@@ -1,4 +1,4 @@
-// Shows that what is sealed can be read again by its key for its owner alone.
+// An encrypted field can be decrypted only with its key and for its owner.
 
 import Telemetry
 import Testing

@@ -1,5 +1,5 @@
-// An Apple for the tests: keys, a key set that can be read, slow or away, and tokens put together by hand, so that what an
-// attacker sends does not depend on the code under test.
+// A scripted Apple: keys, a key set that is readable, slow or unavailable, and handmade tokens, so that an attacker's
+// tokens do not depend on the code under test.
 
 import Crypto
 import CryptoExtras

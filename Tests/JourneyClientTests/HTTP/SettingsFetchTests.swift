@@ -1,4 +1,4 @@
-// The phone's copy of the settings: fetched, confirmed by ETag, and never replaced by something unusable.
+// The phone's copy of the settings: fetched, confirmed by ETag, and never replaced by an unusable one.
 
 import JourneyClient
 import JourneyModel

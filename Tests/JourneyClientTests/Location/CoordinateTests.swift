@@ -1,4 +1,4 @@
-// Distances on the Earth against lengths that follow from its radius, and what is no place on it.
+// Distances on the Earth against lengths that follow from its radius, and invalid coordinates.
 
 import JourneyClient
 import Testing

@@ -1,5 +1,5 @@
-// The queue against scripted answers, by the rules of docs/client.md: what is kept, what is dropped, when it is sent
-// again, and that the bytes stay the same.
+// The queue against scripted responses, by the rules of docs/client.md: which events are kept or dropped, when they
+// are sent again, and that their bytes do not change.
 
 import JourneyClient
 import JourneyModel

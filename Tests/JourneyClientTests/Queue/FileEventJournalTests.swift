@@ -1,5 +1,5 @@
-// The journal's file: what is appended survives, torn and damaged lines do not hurt their neighbours, and the file
-// does not grow for ever. A crash is played by cutting the file at every byte.
+// The file of the journal: appended records survive, torn and damaged lines do not affect others, and the file does
+// not grow without bound. Cutting the file at every byte simulates a crash.
 
 import Foundation
 import JourneyClient

@@ -1,5 +1,5 @@
-// Deadlines on the phone: timers that come late, early or never; fixes that were taken before a deadline and
-// delivered after it; and a clock that is set back.
+// Deadlines on the phone: timers that fire late, early or never; fixes taken before a deadline but delivered after it;
+// and a clock that is set back.
 
 import JourneyClient
 import JourneyModel

@@ -1,6 +1,6 @@
-// The promise behind the whole library: fold the events that the engine sends, in the contract's order, and the
-// journey after each is the one that the engine shows. Over random drives with noise, gaps, commands out of place,
-// clocks that jump, late deliveries, and an app that is killed at any moment.
+// The main promise of the library: folding the events that the engine sends, in the contract's order, gives after each
+// event the journey that the engine shows. Random drives with noise, gaps, misplaced commands, clock jumps, late
+// deliveries, and an app that is killed at any moment.
 
 import Foundation
 import JourneyClient

@@ -1,5 +1,5 @@
-// What is watched in each state, and what a crossing means there. The operating system may report late, twice, and
-// about places that are not watched any more.
+// Which geofences are watched in each state, and what a crossing means there. The operating system may report
+// crossings late, twice, and for places that are no longer watched.
 
 import JourneyClient
 import JourneyModel

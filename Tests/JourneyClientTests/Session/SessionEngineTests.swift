@@ -1,4 +1,4 @@
-// The engine walked through every state by what a phone sees, and refused where the contract's table refuses.
+// The engine in every state with the inputs of a phone; it rejects what the contract's table rejects.
 
 import JourneyClient
 import JourneyModel

@@ -1,5 +1,5 @@
 // A whole drive as a receiver reports it, second by second, with seeded noise, gaps and an app that is killed and
-// started again on the way: it ends as the driver's day did, whatever the receiver made of it.
+// restarted: it always ends in the same state.
 
 import Foundation
 import JourneyClient

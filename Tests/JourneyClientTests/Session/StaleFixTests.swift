@@ -1,4 +1,4 @@
-// Fixes that come late, come from the future, or tell nothing.
+// Fixes that arrive late, are in the future, or are unusable.
 
 import JourneyClient
 import JourneyModel

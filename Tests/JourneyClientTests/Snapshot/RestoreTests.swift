@@ -1,5 +1,4 @@
-// The app is killed and started again: deadlines that passed, a phone that moved meanwhile, and stored bytes that
-// are not what was written.
+// The app is killed and restarted: deadlines passed, the phone moved, or the stored bytes are damaged.
 
 import JourneyClient
 import JourneyModel

@@ -1,4 +1,4 @@
-/// Answers the same number for ever. With 1 every choice from a range is its least; 0 would be drawn again for ever,
+/// Returns the same number every time. With 1, each choice from a range is its smallest value; 0 would repeat forever,
 /// since the standard library rejects it for most ranges.
 struct ConstantRandom: RandomNumberGenerator {
     var bits: UInt64

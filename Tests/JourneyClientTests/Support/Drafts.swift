@@ -1,4 +1,4 @@
-// Drafts and answers for the tests of the queue.
+// Drafts and responses for the tests of the queue.
 
 import JourneyClient
 import JourneyModel

@@ -1,4 +1,4 @@
-// An app around the engine, as small as can be: it remembers what the engine told it, and tells time in seconds.
+// A minimal app around the engine: records the engine's outputs, and has a clock in seconds.
 
 import JourneyClient
 import JourneyModel

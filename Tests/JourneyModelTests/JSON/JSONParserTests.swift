@@ -1,5 +1,5 @@
-// The JSON door, in the order of RFC 8259: what is JSON, what is not, what is and is refused all the same, where
-// the error lies, and that neither mutation nor malice makes it crash, hang or guess.
+// The JSON parser, in the order of RFC 8259: what is valid, what is not, what is valid but rejected, the position of
+// errors, and that no mutated or malicious input makes it crash, hang or guess.
 
 import JourneyModel
 import TestSupport

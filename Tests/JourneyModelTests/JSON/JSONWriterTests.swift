@@ -1,4 +1,4 @@
-// Compact JSON: commas where they belong, every escape of RFC 8259, section 7, and nothing escaped without need.
+// Compact JSON: correct commas, every escape of RFC 8259, section 7, and no unnecessary escapes.
 
 import JourneyModel
 import Testing

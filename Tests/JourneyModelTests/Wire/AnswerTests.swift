@@ -1,4 +1,4 @@
-// The bytes of answers (contract, sections 3 and 5), letter by letter.
+// The exact bytes of responses (contract, sections 3 and 5).
 
 import JourneyModel
 import Testing

@@ -1,5 +1,5 @@
-// The envelope of a batch (contract, section 3): 1 to 500 events, one result each, and one bad event never sinks its
-// neighbours.
+// The envelope of a batch (contract, section 3): 1 to 500 events, one result each, and an invalid event does not
+// affect the others.
 
 import JourneyModel
 import Testing

@@ -1,4 +1,4 @@
-// What is the same event under one key, and what is another (contract, section 3, "A repeat is a repeat").
+// Which events are the same under one key, and which are not (contract, section 3, "A repeat is a repeat").
 
 import JourneyModel
 import Testing

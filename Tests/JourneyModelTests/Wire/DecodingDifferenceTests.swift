@@ -1,4 +1,4 @@
-// The decoder that reads an event in one walk against the plain one, on bodies that nobody thought of.
+// Compares the decoder, which reads an event in one pass, with the plain one, on generated bodies.
 
 import JourneyModel
 import TestSupport

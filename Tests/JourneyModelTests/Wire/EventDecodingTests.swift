@@ -1,5 +1,5 @@
-// One event at the door (contract, section 3): the table of fields, the defaults, what is 400 and with which
-// pointers, all at once.
+// Decoding one event (contract, section 3): the table of fields, the defaults, and all errors at once with their
+// pointers.
 
 import JourneyModel
 import Testing

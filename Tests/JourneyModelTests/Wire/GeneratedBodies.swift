@@ -1,5 +1,5 @@
-// Bodies of events as phones send them and as nobody should: members left out, doubled, wrong, in any order and
-// notation, unknown ones between them, and bytes changed.
+// Generated bodies of events, valid and invalid: members missing, duplicated or wrong, in any order and notation, with
+// unknown members and changed bytes.
 
 import TestSupport
 

@@ -1,5 +1,5 @@
-// An event decoded as plainly as can be: the whole body as a JSONValue, each member looked for by its name, the
-// canonical form from Strings. What the decoder of Sources does in one walk has to come out the same.
+// A second, plain decoder of an event: parses the whole body as a JSONValue, looks up each member by name, and makes
+// the canonical form from Strings. The decoder in Sources must give the same result.
 
 @testable import JourneyModel
 

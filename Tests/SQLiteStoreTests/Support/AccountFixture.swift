@@ -1,4 +1,4 @@
-// The services of accounts on a real file, as Wiring puts them together, with a clock in the test's hand.
+// The account services on a real file, wired as in Wiring, with a manual clock.
 
 import Crypto
 import Foundation

@@ -1,5 +1,5 @@
-// One random journey of the property test on the store: its events, when each is delivered, and what the fold in order
-// makes of it. All of it follows from the seed.
+// One random journey of the property test of the store: its events, when each is delivered, and the result of the fold
+// in order. The seed determines all of it.
 
 import Engine
 import JourneyModel

@@ -1,4 +1,4 @@
-/// An answer of another kind than the test goes on with.
+/// A response of another kind than the test expects.
 struct Unexpected: Error {
     var description: String
 }
