@@ -48,7 +48,7 @@ import Testing
         let api = ScriptedAPI(limits: Self.limits(of: row))
         let endpoint = try #require(
             api.surface.first { SurfaceTests.Row(endpoint: $0).testDescription == row.testDescription })
-        // A token that is refused charges nobody, and is told the policy.
+        // A rejected token charges no driver, and the response has the policy.
         let stranger = await SurfaceTests.ask(endpoint, fields: [("Authorization", "Bearer bad")])
         #expect(stranger.status == .unauthorized && stranger.fields.first("RateLimit") == nil)
         #expect(stranger.fields.first("RateLimit-Policy") == "\"\(limitClass.rawValue)\";q=1;w=60")
@@ -62,7 +62,7 @@ import Testing
         #expect(second.fields.first("RateLimit")?.hasPrefix("\"\(limitClass.rawValue)\";r=0;t=") == true)
         #expect(second.fields.first("RateLimit-Policy") == "\"\(limitClass.rawValue)\";q=1;w=60")
         #expect(second.fields.first("Cache-Control") == "no-store")
-        // Nothing behind the door was asked.
+        // No service was called.
         #expect(api.signIn.asked == asked)
     }
 

@@ -11,7 +11,7 @@ import Testing
 @testable import API
 
 @Suite struct ReadinessTests {
-    /// A database that answers as it is told, and a clock that stands until it is moved.
+    /// A scripted database, and a manual clock.
     final class Scripted: Sendable {
         let takes = Mutex(true)
         let asked = Atomic<Int>(0)

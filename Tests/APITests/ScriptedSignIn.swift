@@ -31,7 +31,7 @@ final class ScriptedSignIn: SignInService, SignInSessionService, AccountService,
             sendsCodes: sendsCodes, publicKeySet: Array(#"{"keys":[]}"#.utf8))
     }
 
-    /// What the services were asked, without what is secret, in order.
+    /// The recorded calls, in order, without secrets.
     var asked: [String] { state.withLock { $0.asked } }
 
     func fail(with failure: AccountFailure?) { state.withLock { $0.failure = failure } }
@@ -92,7 +92,7 @@ final class ScriptedSignIn: SignInService, SignInSessionService, AccountService,
 
     // MARK: Apple
 
-    /// "good" is a token of "subject"; "unknown" one for which Apple would have to be asked.
+    /// "good" is a token of "subject"; "unknown" is one whose key is not in the cached key set.
     func identity(
         of token: String, rawNonce: String, atSecondsSince1970 now: Int64
     ) async throws(AppleTokenRefusal) -> AppleIdentity {

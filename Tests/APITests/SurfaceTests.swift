@@ -84,7 +84,7 @@ import Testing
         #expect(Set(tested) == Set(Credential.allCases))
     }
 
-    /// What a token says is nothing to a route that wants none: no garbage keeps anybody from signing in.
+    /// A route without a bearer token ignores one: an invalid header must not prevent signing in.
     @Test(arguments: surface.filter { ![.accessToken, .operatorToken, .singleToken].contains($0.endpoint.credential) })
     func aBearerTokenIsNotLookedAt(row: Row) async throws {
         let body = Self.bodies[row.endpoint.route.template]?.good ?? #"{"phone":"+491511234567"}"#
@@ -116,7 +116,7 @@ import Testing
         #expect(Set(names).count == names.count)
     }
 
-    /// No cache on the way keeps what somebody may do or know.
+    /// No shared cache may store a response to an authenticated request.
     @Test(arguments: surface.filter { $0.endpoint.credential != .none }) func nothingOfADriversIsKept(row: Row) async {
         let body = Self.bodies[row.endpoint.route.template]?.good ?? ""
         let answer = await Self.ask(row.endpoint, fields: [("Authorization", "Bearer good")], body: body)
@@ -125,7 +125,7 @@ import Testing
         #expect(isEvent || control == "no-store" || control.hasPrefix("private"), "\(control)")
     }
 
-    /// The same answer, whichever way it was asked for; with `good` and with no credential.
+    /// The same response for every way of requesting it, with `good` and without a credential.
     @Test(arguments: surface.filter { $0.endpoint.route.atOnce != nil })
     func anAnswerAtOnceIsTheHandlers(row: Row) async {
         for fields in [[("Authorization", "Bearer good")], []] {

@@ -150,7 +150,7 @@ import Testing
             process.arguments = arguments
             process.environment = environment
             process.currentDirectoryURL = URL(filePath: folder)
-            // Files, not pipes: nobody has to read while it runs.
+            // Files, not pipes, so that no reader is needed while it runs.
             let files = try ["out", "err"].map { name in
                 let path = folder + "/" + name
                 #expect(FileManager.default.createFile(atPath: path, contents: nil))

@@ -266,7 +266,7 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
         #expect(report(["APP_ENV": "production"]).problems.map(\.variable) == ["JWT_SECRET"])
         #expect(report(["APP_ENV": "production", "JWT_SECRET": ""]).problems.map(\.variable) == ["JWT_SECRET"])
         #expect(report(["APP_ENV": "production", "JWT_SECRET": Self.secret]).problems.isEmpty)
-        // One thing wrong is told once.
+        // Each problem is reported once.
         #expect(report(["APP_ENV": "production", "JWT_SECRET": "short"]).problems.count == 1)
     }
 

@@ -13,7 +13,7 @@ import Testing
 @Suite struct ExplanationTests {
     private static let driver = DriverID("jonas")
 
-    /// The driver's earlier journey (not to be shown), then the one of session s1, told by a phone two hours ahead.
+    /// The driver's earlier journey (not shown), then that of session s1, from a phone whose clock is two hours ahead.
     private typealias Body = (receivedAt: String, sentAt: String?, body: String)
 
     private static let bodies: [Body] = [

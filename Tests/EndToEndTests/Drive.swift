@@ -14,7 +14,7 @@ struct Drive {
     static let seconds = 1500
 
     private var random: SeededRandom
-    /// Seconds without a network, and among the others those in which answers get lost.
+    /// The seconds without a network; among the others, those in which responses are lost.
     private var outages: [Range<Int>] = []
 
     init(seed: UInt64) {
@@ -25,7 +25,7 @@ struct Drive {
     }
 
     mutating func network(at second: Int) -> SimulatedPhone.Network {
-        // The last minutes have one, so that all gets told in the end.
+        // The last minutes have a network, so that all events are sent in the end.
         guard second < Self.seconds - 120 else { return .up }
         if outages.contains(where: { $0.contains(second) }) { return .down }
         return Int.random(in: 0..<10, using: &random) == 0 ? .losesAnswer : .up

@@ -29,7 +29,7 @@ import Testing
         await admission.wasAsked()
         client.close()
 
-        // Everything that was ever asked for is stored before this is: the writer takes one after the other.
+        // Everything requested earlier is stored before this, because the writer works in order.
         let again = try await Connection.connect(to: server.address, on: clients.next(), until: .inSeconds(10))
         admission.waits.store(false, ordering: .relaxed)
         try await again.write(request)

@@ -11,7 +11,7 @@ import TestSupport
 import Testing
 
 @Suite struct PhoneAndServerTests {
-    /// The clock that tells no difference, and one that is two hours behind.
+    /// A correct clock, and one that is two hours behind.
     private static let clockErrors: [Int64] = [0, -7_200_000]
 
     @Test("the whole day: both ends agree after every step", arguments: [1, 2, 3] as [UInt64], clockErrors)
@@ -29,7 +29,7 @@ import Testing
     func restartsOnTheWay(seed: Int) async throws {
         try await Bench.with(UInt64(seed)) { bench in
             try await bench.drive(through: 0..<700)
-            // The phone was in a pocket, the app dead; the server hears nothing.
+            // The app is not running, so the server gets no event.
             bench.pass(seconds: 120)
             try await bench.restart(at: 820)
             try await bench.drive(through: 820..<Drive.seconds)

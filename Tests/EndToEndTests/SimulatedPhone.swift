@@ -87,7 +87,7 @@ struct SimulatedPhone {
         return dropped
     }
 
-    /// Where the server says that the driver stands; nil when it does not say.
+    /// The driver's state on the server; nil when there is no response.
     func askServer() async -> JSONValue? {
         let fields = [HTTPExchange.Field("Authorization", "Bearer \(token)")]
         let request = HTTPExchange.Request(method: "GET", path: "/native/session", fields: fields, body: [])

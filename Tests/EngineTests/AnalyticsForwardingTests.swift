@@ -64,7 +64,7 @@ import Testing
         #expect(await forwarding.round(&pace) == 120_000)
     }
 
-    /// One event that the service never takes is found, given up and counted; its neighbours arrive.
+    /// An event that the service always rejects is isolated, dropped and counted; the others arrive.
     @Test func oneBadEventNeverSinksItsNeighbours() async {
         feed.add(count: 450)
         service.answer { events in events.contains { $0.id == 300 } ? .refused(reason: "400") : .taken }

@@ -196,8 +196,8 @@ struct LocalRateLimiterTests {
         #expect(decision.quota.resetMilliseconds == 60_000)
     }
 
-    /// Thousands of drivers through room for a few: nobody is refused who was not charged to the limit, and one
-    /// who comes all the time is never forgotten.
+    /// Thousands of drivers with room for a few: no driver is rejected below the limit, and one that sends constantly
+    /// is never dropped.
     @Test func evictionErrsTowardsTheDriver() async {
         var capacity = LocalRateLimiter.Capacity()
         capacity.windowsMax = 80

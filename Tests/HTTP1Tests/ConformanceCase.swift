@@ -22,9 +22,9 @@ struct ConformanceCase: Sendable, CustomTestStringConvertible {
 
 /// What becomes of one request. Served requests are written as `describe` writes them.
 enum Outcome: Hashable, Sendable {
-    /// Answered 200, and the connection goes on.
+    /// Gets 200, and the connection stays open.
     case served(String)
-    /// The same to HTTP/1.0, which is told so.
+    /// The same for HTTP/1.0, with `Connection: keep-alive` in the response.
     case servedAndKept(String)
     /// Answered 200 with `Connection: close`; nothing after it is read.
     case servedLast(String)

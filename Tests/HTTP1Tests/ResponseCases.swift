@@ -6,7 +6,7 @@ import Testing
 struct ResponseCase: Sendable, CustomTestStringConvertible {
     var section: String
     var name: String
-    /// What the client asked, whole.
+    /// The complete request.
     var request: String
     var response: Answer
     /// All that the client gets.

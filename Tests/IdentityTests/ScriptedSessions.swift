@@ -33,7 +33,7 @@ final class AdmittedSessions: SignInSessions {
     var asked: Int { state.withLock { $0.asked } }
     var revocationEpoch: Int? { state.withLock { $0.revocationEpoch } }
 
-    /// Another session than those that are asked about.
+    /// A session other than the requested ones.
     func somethingEnds() { state.withLock { $0.revocationEpoch += 1 } }
 
     /// After its answer was made and before it is heard.

@@ -69,7 +69,7 @@ struct SessionStatusCacheTests {
         #expect(store.asked == 3)
     }
 
-    /// The read begins, the session ends and the feed is read, then the read answers what it saw.
+    /// The read begins, the session ends and the feed is read, then the read returns the old status.
     @Test func `an answer from before a revocation is not remembered`() async {
         let store = ScriptedSessionStatusStore(live: ["s-1"])
         let memory = SessionStatusCache(store: store)
@@ -170,7 +170,7 @@ struct SessionStatusCacheTests {
         #expect(store.asked == 1000)
     }
 
-    /// Readers and a revoker at once, many times: once the revoker was answered nobody is admitted.
+    /// Concurrent readers and a revocation, many times: after the revocation returns, no token is admitted.
     @Test func `nobody is admitted after whoever revoked was answered`() async {
         for round in 0..<200 {
             let store = ScriptedSessionStatusStore(live: ["s-1"])

@@ -52,7 +52,7 @@ import Testing
         let verifier = await verifier(try hmacKey(), sessions: sessions)
         let token = crafted(payload: try payload(["sid": "s-1"]))
         #expect(await refusal(verifier, token) == nil)
-        // Otherwise nothing is asked: the first look-up admitted the token already.
+        // Otherwise there is no look-up: the first one admitted the token already.
         sessions.somethingEnds()
         sessions.endsWhileAsked()
         #expect(fromMemory(verifier, token) == .success(sessions.caller))

@@ -1,4 +1,5 @@
-"""Every stored event reaches the capture endpoint, through outages, restarts and kill -9; and no request waits for it."""
+"""Every stored event reaches the capture endpoint, through outages, restarts and kill -9; and no request waits for
+it."""
 
 import gzip
 import http.server

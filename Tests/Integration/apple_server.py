@@ -1,6 +1,6 @@
-"""Apple on loopback, as Sign in with Apple's documents describe it: a key set, a token endpoint and a revoke endpoint. It
-can rotate its keys, be slow, lie, answer nonsense and go away; and it signs whatever a test wants signed. Knows nothing of
-the server under test."""
+"""Apple on loopback, as the documents of Sign in with Apple describe it: a key set, a token endpoint and a revoke
+endpoint. It can rotate its keys, be slow, return wrong data, stop, and sign anything a test needs. Knows nothing
+about the server under test."""
 
 import base64
 import datetime

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Who may call: every route refuses every credential that is not good, in the same form (contract, sections 3, 5, 6).
+# Authorization: every route rejects every invalid credential, in the same form (contract, sections 3, 5, 6).
 
 load lib
 

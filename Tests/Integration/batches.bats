@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Many events in one request: each is answered as if it had come alone (contract, section 3).
+# Batches: each event gets the same result as if it were sent alone (contract, section 3).
 
 load lib
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Bodies before they are JSON: media types, codings and sizes (contract, section 3).
+# Bodies before they are parsed: media types, content codings and sizes (contract, section 3).
 
 load lib
 

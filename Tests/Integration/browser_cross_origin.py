@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A web page of another origin in a Chromium, with fetch: it posts events, reads answers, problems and their fields, and
-follows the stream, when CORS_ALLOWED_ORIGINS has its origin. A page whose origin is not there reads nothing."""
+"""A web page of another origin in Chromium, with fetch: if CORS_ALLOWED_ORIGINS has its origin, it can post events,
+read responses, problems and header fields, and follow the stream. Otherwise it can read nothing."""
 
 import contextlib
 import http.server

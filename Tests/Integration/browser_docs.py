@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""/docs in a Chromium: whether it shows every operation of openapi.json, with nothing from elsewhere, and can be used with
-a keyboard, a screen reader, a phone, in the dark. Pictures go to $DWELL_SCREENSHOTS, if that is set."""
+"""/docs in Chromium: it shows every operation of openapi.json, loads nothing from other hosts, and can be used with a
+keyboard, a screen reader, a phone, and in dark mode. Screenshots go to $DWELL_SCREENSHOTS, if it is set."""
 
 import json
 

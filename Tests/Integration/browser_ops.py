@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The operator page in a Chromium, against a server with drivers in every state: whether it shows what was posted, goes
-on by itself, says when it is cut off, and can be used with a keyboard, a screen reader, a phone, in the dark. Pictures go
-to $DWELL_SCREENSHOTS, if that is set."""
+"""The operator page in Chromium, against a server with drivers in every state: it shows the posted data, updates
+itself, shows when it is disconnected, and can be used with a keyboard, a screen reader, a phone, and in dark mode.
+Screenshots go to $DWELL_SCREENSHOTS, if it is set."""
 
 import collections
 import json

@@ -1,5 +1,5 @@
-"""A headless Chromium for one check: steered over WebDriver, asked about media, accessibility and the network over the
-DevTools protocol. It can reach nothing but 127.0.0.1. Knows nothing of what the pages are about."""
+"""A headless Chromium for one check: controlled over WebDriver; media, accessibility and network over the DevTools
+protocol. It can reach only 127.0.0.1. Knows nothing about the content of the pages."""
 
 import base64
 import json

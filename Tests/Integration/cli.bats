@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The command: what it prints, how it ends, and when it refuses to start.
+# The command line: output, exit statuses, and when the server does not start.
 
 load lib
 

@@ -1,4 +1,4 @@
-"""One keep-alive connection to a server, access tokens, and an HTTP client that keeps every answer whole."""
+"""One keep-alive connection to a server, access tokens, and an HTTP client that records complete responses."""
 
 import base64
 import collections

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Three times are kept of each event, and a wrong clock is put right (contract, section 3).
+# Each event is stored with three times, and a wrong clock is corrected (contract, section 3).
 
 load lib
 

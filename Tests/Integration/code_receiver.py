@@ -1,5 +1,5 @@
-"""The other end of OTP_DELIVERY=webhook: takes one-time codes, checks the signature of each call as the contract writes it
-(section 6), and can refuse, stall or go away. Knows nothing of the server under test but its secret."""
+"""The receiver of OTP_DELIVERY=webhook: takes one-time codes, checks the signature of each request (contract, section
+6), and can reject, stall or stop. Knows only the secret of the server under test."""
 
 import hashlib
 import hmac

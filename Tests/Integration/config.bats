@@ -1,6 +1,5 @@
 #!/usr/bin/env bats
-# The eight settings of the session engine: what is answered, from where it is read, and what is refused (contract,
-# section 2).
+# The eight settings of the session engine: the response, their sources, and invalid values (contract, section 2).
 
 load lib
 

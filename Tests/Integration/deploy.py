@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Replaces a running server under a thousand requests a second, the listening socket handed from one process to the
-next as systemd does it: no request may fail, and each acknowledged event is stored once. docs/deploy.md."""
+"""Replaces a running server under a thousand requests a second; the listening socket is passed from one process to
+the next, as systemd does. No request may fail, and each acknowledged event is stored once. docs/deploy.md."""
 
 import json
 import socket

@@ -1,4 +1,5 @@
-"""Holds openapi.json against the server: every answer of the integration run, and what Schemathesis makes up."""
+"""Compares openapi.json with the server: every response of the integration run, and the requests that Schemathesis
+generates."""
 
 import email.parser
 import http

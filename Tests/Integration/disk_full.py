@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Fills the disk under a running server: events are answered 503 with Retry-After, reads go on, and once there is room
-again events are stored without a restart; each acknowledged one is there. /readyz tells both. The disk is a tmpfs in a
-mount namespace."""
+"""Fills the disk under a running server: events get 503 with Retry-After, reads continue, and when there is space
+again, events are stored without a restart; every acknowledged one is there. /readyz shows both states. The disk is a
+tmpfs in a mount namespace."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# What a deletion leaves: nothing that only the deleted driver's client wrote, in the database and in Redis (contract,
+# A deletion removes all data that only the deleted driver's client wrote, from the database and from Redis (contract,
 # section 6, DELETE /auth/me).
 
 load lib

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Posting events: what is stored, and what verdict and state the answer tells (contract, sections 1 and 3).
+# Posting events: what is stored, and the verdict and state in the response (contract, sections 1 and 3).
 
 load lib
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# dwell explain: what became of a session's events, read from the file beside a running server and without one.
+# dwell explain: the events of a session and their verdicts, read from the file with and without a running server.
 
 load lib
 

@@ -1,4 +1,4 @@
-"""exposition.py FILE: complains where a text is not Prometheus's exposition format 0.0.4, as promtool would."""
+"""exposition.py FILE: reports where a text violates the Prometheus exposition format 0.0.4, as promtool would."""
 
 import re
 import sys

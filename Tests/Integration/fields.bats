@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Field errors: 400, all of them at once, each with a pointer (contract, sections 3 and 5).
+# Field errors: one 400 with all of them, each with a pointer (contract, sections 3 and 5).
 
 load lib
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Clients that two generators make of openapi.json: each has every operation, and posts events, one by one, on the routes
-of v1 and as a batch, whose answers are read into its types. The description is the server's own, as it serves it."""
+"""Clients that two generators make from openapi.json, as the server serves it: each has every operation, posts single
+events, events on the v1 routes and a batch, and reads the responses into its types."""
 
 import contextlib
 import datetime

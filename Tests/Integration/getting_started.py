@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Does what docs/getting-started.md says: runs its `sh` blocks in order, in one shell beside a server as `make run` starts
-it, and compares what each prints with the `text` block below it, in which `...` stands for anything."""
+"""Follows docs/getting-started.md: runs its `sh` blocks in order, in one shell beside a server that is started as by
+`make run`, and compares the output of each with the `text` block below it, in which `...` matches anything."""
 
 import os
 import pathlib

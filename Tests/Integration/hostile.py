@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Clients that mean harm, or behave as if: thousands that are idle or send a byte a second, one that pipelines and
-never reads, more than there are descriptors. What a healthy client notices, what they cost in memory, when they are
-gone."""
+"""Hostile or misbehaving clients: thousands that are idle or send a byte a second, one that pipelines and never
+reads, more than there are descriptors. Checks how they affect a normal client, their memory, and when they are
+disconnected."""
 
 import multiprocessing
 import os

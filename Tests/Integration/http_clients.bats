@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Real clients, each as people use it: curl, Python's http.client, Node's fetch, wrk, and nginx as a reverse proxy that
+# Real clients in typical use: curl, Python's http.client, Node's fetch, wrk, and nginx as a reverse proxy that
 # keeps its connections. (Swift's URLSession is in Tests/HTTPServerTests/URLSessionTests.swift.)
 
 load lib

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# What a client may take from the server: time, connections, memory. Each limit is set low, met, and what the client is
-# told is looked at. Thousands of clients at once are in hostile.py.
+# Limits on what a client can use: time, connections, memory. Each limit is set low and reached, and the response is
+# checked. hostile.py tests thousands of clients at once.
 
 load lib
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# What makes two requests one event: keys, repeats, copies in flight, and keys used again (contract, section 3).
+# When two requests are the same event: keys, repeats, concurrent copies, and reused keys (contract, section 3).
 
 load lib
 

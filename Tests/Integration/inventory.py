@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Compares docs/inventory.md with the source: every table of the database, every family of Redis keys, every log line and
-every collection that the server holds in memory has a row there, which says what makes it grow, its bound and who sees
-it. `inventory.py --write` adds rows for what is new, to be filled in, and takes out what is gone."""
+"""Compares docs/inventory.md with the source: every database table, Redis key family, log line and in-memory
+collection of the server must have a row with its cause of growth, its bound and where it is visible. `inventory.py
+--write` adds rows for new ones, to be filled in, and removes rows of those that no longer exist."""
 
 import pathlib
 import re

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Kills the server with SIGKILL under load, round after round. After each restart every acknowledged event is there
-exactly once; the events without an answer are sent again and are then there exactly once too."""
+"""Kills the server with SIGKILL under load, repeatedly. After each restart every acknowledged event is there exactly
+once; events without a response are sent again, and are then there exactly once too."""
 
 import os
 import random

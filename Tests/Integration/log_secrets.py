@@ -1,5 +1,5 @@
-"""Looks through the logs of every server of the integration run for what must not be there: tokens, codes, numbers,
-coordinates. What the tests used is searched word for word, and beside it whatever looks like one of these."""
+"""Searches the logs of every server of the integration run for tokens, codes, phone numbers and coordinates: the
+values that the tests used, and any text that looks like one."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A server on this machine for Dwell to call, which can go away and come back on the same port."""
+"""A server on this machine that Dwell calls, which can stop and restart on the same port."""
 
 import http.server
 import threading

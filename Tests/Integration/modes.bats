@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# What Dwell makes is its owner's alone, whatever umask it was started with.
+# Only the owner can access the files that Dwell creates, whatever the umask.
 
 load lib
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# What operators look at (contract, section 7): /readyz, /metrics, and the trace in the log.
+# Monitoring (contract, section 7): /readyz, /metrics, and the trace in the log.
 
 load lib.bash
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The operator page and the figures behind it (contract, section 7).
+# The operator page and its data (contract, section 7).
 
 load lib
 

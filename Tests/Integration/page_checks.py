@@ -1,5 +1,5 @@
-"""What holds for every page, whatever it shows: contrast, width, keyboard, names for a screen reader, nothing from
-elsewhere. WCAG 2.2 has the rules; the criterion's number is beside each check."""
+"""Requirements for every page: contrast, width, keyboard, names for a screen reader, nothing from other hosts. The
+number of the criterion of WCAG 2.2 is beside each check."""
 
 from chromium import PHONE, TAB, WIDE
 

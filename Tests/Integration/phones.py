@@ -1,5 +1,5 @@
-"""A load of many phones: each one driver on one keep-alive connection, with at most one event in flight. Every answer
-is kept, and so is every event that was not answered."""
+"""The load of many phones: each is one driver on one keep-alive connection, with at most one event in flight. Records
+every response, and every event without one."""
 
 import collections
 import heapq

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Plays the scripted journeys of Tests/Fixtures/journeys against a server: in the spelling of the file, with canonical
-names, with the names and routes of shipped v1 clients, and as batches; in the order of the file, in its `deliveries`,
-and in random orders with repeats, short journeys as they are in the file in every order. Whatever the delivery, each event's verdict and the state that remains are those of
-the file. What is not compared: `server_events`, for no route tells them."""
+"""Plays the scripted journeys of Tests/Fixtures/journeys against a server: in the spelling of the file, with
+canonical names, with the names and routes of shipped v1 clients, and as batches; in the order of the file, in its
+`deliveries`, and in random orders with repeats; short journeys in every order. For every delivery, the verdict of
+each event and the final state must be those of the file. `server_events` are not compared, because no route returns
+them."""
 
 import datetime
 import itertools

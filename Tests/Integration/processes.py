@@ -1,5 +1,5 @@
-"""A server and a Redis as processes that can be killed, paused and started again, each with a folder of its own. Knows
-the columns that say what is stored."""
+"""A server and a Redis as processes that can be killed, paused and restarted, each with its own directory. Knows the
+columns that store events."""
 
 import argparse
 import collections

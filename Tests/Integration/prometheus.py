@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""config/prometheus and config/grafana in a real Prometheus: promtool accepts and tests the rules, Prometheus loads them
-and scrapes a server under load, and every query of a rule, of the dashboard and of docs/operations.md finds series."""
+"""config/prometheus and config/grafana in a real Prometheus: promtool accepts and tests the rules, Prometheus loads
+them and scrapes a server under load, and every query of a rule, of the dashboard and of docs/operations.md returns
+series."""
 
 import json
 import os

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The two proxies of config/ as they are, with TLS, in front of a server: requests and streams pass, the server knows who
-the client is, bodies have the server's own limit, its inner routes are not outside, and a server that is gone is told in
-the form of all refusals. Only ports, names and paths are changed. docs/deploy.md."""
+"""The two proxy configurations of config/, with TLS, in front of a server: requests and streams pass, the server
+knows the client, the server's own limit on bodies applies, its internal routes are not reachable, and an unreachable
+server is reported in the error format of the contract. Only ports, names and paths are changed. docs/deploy.md."""
 
 import contextlib
 import datetime

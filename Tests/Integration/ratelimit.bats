@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Rate limits: what counts, what does not, and what is said about it (contract, section 4).
+# Rate limits: what is charged, what is not, and how the response reports it (contract, section 4).
 
 load lib
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Takes Redis away in every way there is, under load: killed, back and empty, hung, slow, read-only, full, flushed.
-Every event is stored and answered rightly all the while, nobody waits noticeably longer, and a driver who is over the
-limit stays over it. Starts a Redis of its own, whatever --redis-url says.
+"""Makes Redis unavailable in every way, under load: killed, restarted empty, hung, slow, read-only, full, flushed.
+Every event is stored and answered correctly, no request waits noticeably longer, and a driver over the limit stays
+over it. Starts its own Redis, whatever --redis-url says.
 
-Waits are measured with the database in memory, since a disk that others use too takes its time whenever it likes. A
-phase in which somebody waited too long is played again with a fresh server and Redis: the machine's hiccups do not come
-back in the same place three times, and waiting for Redis would."""
+Waits are measured with the database in memory, because other users of the disk affect its speed. A phase in which a
+request waited too long is repeated with a fresh server and Redis: delays of the machine do not occur in the same
+place three times, but waiting for Redis does."""
 
 import os
 import pathlib

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What a reload says about itself: one that failed, met settings that need a restart, or a misspelt name shows in the
-log, /metrics, /ops, `dwell config history` and `dwell config show`. And two servers on one database that differ."""
+"""How a reload is reported: one that failed, needs a restart, or has a misspelled name is visible in the log,
+/metrics, /ops, `dwell config history` and `dwell config show`. Also two servers on one database with different
+settings."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""How a check says what it found: TAP, with the numbers as comments. Knows nothing of what is checked."""
+"""How a check reports its results: TAP, with figures as comments. Knows nothing about the subject of the check."""
 
 import sys
 import traceback

@@ -1,5 +1,5 @@
-# Requests with their answers kept whole, and assertions that print the whole answer when they fail. It knows the
-# forms of the contract. Sourced by lib.bash.
+# Requests that record complete responses, and assertions that print the whole response when they fail. Knows the formats
+# of the contract. Sourced by lib.bash.
 
 # request METHOD PATH [curl option ...]: sends with $token, if there is one. Sets status, body, and the file
 # $answer_head. A connection that breaks fails the test.

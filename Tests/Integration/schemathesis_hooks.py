@@ -1,5 +1,5 @@
-"""What Schemathesis cannot know from the description, or gets wrong, mended before a request is sent. No check is touched:
-what was made up to be refused stays so."""
+"""Corrects what Schemathesis cannot know from the description, or gets wrong, before a request is sent. Changes no
+check: requests that are generated to be rejected stay invalid."""
 
 import re
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Session truth: the server keeps time by itself, over restarts and beside another instance, and drivers read their own
-# journeys, at rest and as a stream (contract, sections 1 and 3).
+# Session state: the server enforces deadlines, across restarts and beside another instance, and drivers read their own
+# journeys, as documents and as a stream (contract, sections 1 and 3).
 
 load lib
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Whose session it is, and registering one (contract, section 3).
+# Ownership and registration of sessions (contract, section 3).
 
 load lib
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# How the server stops: SIGTERM lets requests finish, a second one does not, and nothing is lost (contract, section 7).
+# Shutdown: after SIGTERM requests are completed, after a second one they are not, and nothing is lost (contract, section 7).
 
 load lib
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Signals at any time of a start: SIGHUP never ends the server, SIGTERM and SIGINT end it with 0, and what was stored
-before is there. The only time without that is before the dynamic linker is done, when no code of the server has run yet:
-whether it is over is read from the kernel (SigCgt in /proc/PID/status) before the signal is sent."""
+"""Signals at any time during a start: SIGHUP never ends the server, SIGTERM and SIGINT end it with 0, and earlier
+events are stored. The only exception is the time before the dynamic linker is done, when no code of the server has
+run yet: the test waits for its end (SigCgt in /proc/PID/status) before it sends the signal."""
 
 import pathlib
 import signal

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The account (contract, section 6): profile, export, devices, the audit, and erasure: in one transaction, at once, and
-so that nothing identifying is left in the files."""
+"""The account (contract, section 6): profile, export, devices, the audit, and erasure: in one transaction, immediate,
+and without identifying data left in the files."""
 
 import contextlib
 import hashlib

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Sign in with Apple (contract, section 6) against a key set, a token endpoint and a revoke endpoint on loopback that are
-slow, lie and go away; and the attacks on identity tokens, each of which must be refused."""
+"""Sign in with Apple (contract, section 6) against a key set, a token endpoint and a revoke endpoint on loopback that
+are slow, return wrong data or stop; and attacks on identity tokens, each of which must be rejected."""
 
 import pathlib
 import re

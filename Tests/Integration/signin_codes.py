@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""One-time codes (contract, section 6): sent by a signed webhook to a receiver that refuses, stalls and goes away; guessed
-by attackers one at a time and a thousand at once; limited per number, per address and in all."""
+"""One-time codes (contract, section 6): sent by a signed webhook to a receiver that rejects, stalls and stops;
+guessed by attackers one at a time and a thousand at once; limited per number, per address and in total."""
 
 import collections
 import hashlib

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The export of a driver of whom much is stored (contract, section 6): whole, each event once, in memory that does not
-grow with it, at the pace of whoever reads; and what breaks it off."""
+"""The export of a driver with much data (contract, section 6): complete, each event once, in constant memory, at the
+speed of the reader; and how it is interrupted."""
 
 import http.client
 import json

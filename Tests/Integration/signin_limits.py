@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Limits on the routes of signing in (contract, sections 4 and 8): RATE_LIMIT_AUTH requests per address and window over all
-of them, told in the fields, never failing open, and apart from the limits on events."""
+"""Limits of the sign-in routes (contract, sections 4 and 8): RATE_LIMIT_AUTH requests per address and window over all
+of them, reported in the RateLimit fields, never failing open, and independent of the limits on events."""
 
 import time
 

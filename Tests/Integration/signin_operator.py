@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What an operator does for a driver who calls, beside a running server and without one: find, sign out, delete, and
-delete again after a restore."""
+"""Operator commands for a driver, with and without a running server: find, sign out, delete, and delete again after a
+restore."""
 
 import json
 import time

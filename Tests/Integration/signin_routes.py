@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every route that openapi.json names, with every credential that is not good, and with a good one for what is another
-driver's. (That openapi.json names every route is a unit test of API.) A route without a case here fails."""
+"""Every route of openapi.json with every invalid credential, and with a valid one for another driver's data.
+(PageTests checks that openapi.json has every route.) A route without a case here fails."""
 
 import dataclasses
 import json

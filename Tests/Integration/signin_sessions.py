@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Sign-in sessions (contract, section 6): refresh and its ten seconds, signing out, the list, single tokens of shipped
-clients, published keys; across kill -9, in races, and with a second server on the same database."""
+"""Sign-in sessions (contract, section 6): refresh and its ten seconds, signing out, the list, single tokens of
+shipped clients, published keys; across kill -9, in races, and with a second server on the same database."""
 
 import datetime
 import hashlib

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The requests of apps that have shipped, in their order and with their members: the driver app with one token, and the v1
-web app whose native half posts events with the token that it was handed (contract, sections 3 and 6)."""
+"""The requests of shipped apps, in their order and with their members: the driver app with one token, and the v1 web
+app whose native part posts events with the token of its web view (contract, sections 3 and 6)."""
 
 import secrets
 import time

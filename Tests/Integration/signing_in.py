@@ -1,5 +1,5 @@
-"""What the checks of signing in stand on: a server with Apple and a code receiver on loopback, the routes as functions,
-and what an answer must look like (contract, sections 5 and 6). Knows the forms of the contract, nothing of the code."""
+"""Shared by the sign-in checks: a server with Apple and a code receiver on loopback, the routes as functions, and the
+required form of responses (contract, sections 5 and 6). Knows the contract, not the code."""
 
 import argparse
 import base64

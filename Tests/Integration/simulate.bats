@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# dwell simulate: an honest server passes, also one with tight limits and one that is killed on the way; a server that
-# lies once does not, and the seed that is printed catches it again.
+# dwell simulate: a correct server passes, also one with low limits and one that is killed in between; a server with one
+# wrong response fails, and the printed seed reproduces the failure.
 
 load lib
 

@@ -118,7 +118,7 @@ struct ClockCorrectionTests {
         #expect(stale.correctionMilliseconds == 0)
         #expect(stale.skewMilliseconds == 320_000)
         #expect(driver.live(at: 900_000, ago: 400).rule == .rightClock)
-        // And one that tells a later attempt than its event.
+        // And one whose timestamp is later than its event.
         #expect(driver.event(at: 950_000, occurredAgo: hour, timestampAgo: 500_000).correctionMilliseconds == 0)
     }
 

@@ -19,7 +19,7 @@ import Testing
         }
     }
 
-    /// What comes of one GET of a server that behaves like that.
+    /// The result of one GET from a server with this behavior.
     private func outcome(
         _ behaviour: Behaviour, timeoutMilliseconds: Int = 20_000
     ) async throws -> Result<OutgoingResponse, OutgoingFailure>? {
@@ -76,7 +76,7 @@ import Testing
         #expect(try await outcome(behaviour, timeoutMilliseconds: 300) == .failure(.timedOut))
     }
 
-    /// 192.0.2.0/24 is for documentation (RFC 5737): nobody answers there, or the system knows no way.
+    /// 192.0.2.0/24 is for documentation (RFC 5737): there is no response, or no route.
     @Test func aConnectionThatIsNotMade() async throws {
         let http = OutgoingHTTP()
         defer { http.close() }
@@ -126,7 +126,7 @@ import Testing
         #expect(try await outcome(.stall(after: lie)) == .failure(.answerTooLong))
     }
 
-    /// Compressed content was not asked for and is not unfolded.
+    /// Compressed content was not requested and is not decompressed.
     @Test func contentIsTakenAsItCame() async throws {
         let head = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n"
         try await LoopbackServer.with(.always(.bytes(Array(head.utf8) + [0x1F, 0x8B, 8, 0]))) { server, url, http in

@@ -11,7 +11,7 @@ final class FaultyProxy: ConnectionHandler, Sendable {
         case none
         /// Swallows replies and keeps the connection.
         case stall
-        /// Lets so many bytes of the next reply through, then closes.
+        /// Forwards this many bytes of the next reply, then closes.
         case cut(afterBytes: Int)
         /// These bytes in the place of the next reply.
         case answer(String)
@@ -25,7 +25,7 @@ final class FaultyProxy: ConnectionHandler, Sendable {
         self.server = server
     }
 
-    /// Runs the body behind a proxy that listens meanwhile.
+    /// Runs the body while the proxy listens.
     static func with(_ server: RedisServer, _ body: (FaultyProxy) async throws -> Void) async throws {
         let proxy = FaultyProxy(server)
         let group = try await ListenerGroup.listen(on: .unix(path: proxy.path), loops: server.loops, handler: proxy)

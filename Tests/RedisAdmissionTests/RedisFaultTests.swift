@@ -72,7 +72,7 @@ extension WithRedis {
             "*5\r\n:1\r\n:2\r\n:60000\r\n:1\r\n:0\r\n",
         ]) func otherReplies(text: String) async throws { try await expectRightAnswer(during: .answer(text)) }
 
-        /// Answers of one driver come after the deadline, when other drivers are asked about over new connections.
+        /// Replies for one driver arrive after the deadline, while other drivers are checked over new connections.
         @Test func lateRepliesReachNobody() async throws {
             try await withProxy(RateLimits(sessionEvents: 1000)) { proxy, admission in
                 for round in 0..<4 {

@@ -61,7 +61,7 @@ final class RedisServer: Sendable {
         guard await eventually({ await self.answersPing() }) else { throw DidNotStart() }
     }
 
-    /// With a password set it answers too, if only that one is needed.
+    /// A reply that a password is required also counts.
     private func answersPing() async -> Bool {
         switch try? await command("PING") {
         case .status("PONG"): true

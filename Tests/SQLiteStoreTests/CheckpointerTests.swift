@@ -46,7 +46,7 @@ struct CheckpointerTests {
     func `a WAL that is written without a break is copied and begun anew`(_ step: Int32, restMax: Int) async throws {
         let store = try store(Checkpointer.Pace(pagesMin: 40, restMax: restMax, passesMax: 3, step: step, pause: 0))
         try await post(0..<600, to: store)
-        // Never begun anew, it would have more than three thousand.
+        // Without a restart of the WAL it would have more than three thousand.
         #expect(try #require(store.logBytes()) < bytes(ofPages: 1500))
         try folder.copyDatabase("db", to: "crashed")
         try await expectWhole("crashed", events: 600)
@@ -81,7 +81,7 @@ struct CheckpointerTests {
         try await expectWhole("db", events: 800)
     }
 
-    /// Some 20 pages, one at a time, with pauses of a multiple of a sync: seconds, if nobody stopped it.
+    /// About 20 pages, one at a time, with pauses of a multiple of a sync: seconds, unless it is stopped.
     private static let slow = Checkpointer.Pace(pagesMin: 40, step: 1, pause: 500)
 
     @Test(.timeLimit(.minutes(1)))

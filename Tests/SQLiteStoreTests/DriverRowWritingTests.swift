@@ -36,7 +36,7 @@ struct DriverRowWritingTests {
         await store.close()
     }
 
-    /// A change and an expiry stand between two appends of the same driver.
+    /// A change and an expiry are between two appends of the same driver.
     @Test func `others in the same transaction see the row as it stands`() async throws {
         let store = try SQLiteEventStore(path: folder.file("db"), nowMilliseconds: 0)
         _ = await store.append(requests(0..<1))
@@ -51,7 +51,7 @@ struct DriverRowWritingTests {
                 continuation.resume()
             }
         }
-        // All that follows stands in line now, in this order.
+        // The following requests are now queued, in this order.
         async let first = appended(requests(1..<5), behind: 0, store)
         async let seen = changed(behind: 4, store) { db in
             try Int64.fetchOne(db, sql: "SELECT state FROM driver WHERE driver_id = 'driver'")

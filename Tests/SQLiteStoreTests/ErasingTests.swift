@@ -142,7 +142,7 @@ struct ErasingTests {
         #expect(after.map(\.verdict) == before.map(\.verdict))
         #expect(after.map(\.state) == before.map(\.state))
 
-        // A text that comes back is a new row: nothing remembers the old one.
+        // A text that is used again gets a new row: nothing refers to the old one.
         let back = DriverID("comes-back")
         _ = try await fixture.store.appended(
             .sample(.sample(.chargerTargeted, key: "k", charger: own.place, at: start), of: back, receivedAt: start))
@@ -181,7 +181,7 @@ struct ErasingTests {
         await fixture.close()
     }
 
-    /// The first code goes to a number that nobody has yet; so does a wrong guess.
+    /// The first code, and a wrong guess, are for a number without an account.
     @Test func `the lines of the audit about a number lose their address with the account`() async throws {
         let fixture = try await AccountFixture()
         let phone = "+4915155555555"
@@ -217,7 +217,7 @@ struct ErasingTests {
         #expect(before.count > 100)
         #expect(after.map(\.verdict) == before.map(\.verdict))
         #expect(after.map(\.state) == before.map(\.state))
-        // A diagnostic name is the client's own text, and nobody else sent this one.
+        // A diagnostic name is text of the client, and no other driver sent this one.
         let names = before.map { entry in
             if case .diagnostic = entry.name { EventName.diagnostic("erased_diagnostic") } else { entry.name }
         }
@@ -299,7 +299,7 @@ struct ErasingTests {
         let slow = try await AccountFixture(
             in: fixture.folder,
             exchange: ScriptedExchange(meanwhile: {
-                // The account is deleted while Apple is asked.
+                // The account is deleted during the request to Apple.
                 let receipt = ErasureReceipt(id: "r", deletedAt: AccountFixture.start)
                 let id = try? await fixtureDriver(in: fixture.folder)
                 guard let id, let second = try? await AccountFixture(in: fixture.folder) else { return }

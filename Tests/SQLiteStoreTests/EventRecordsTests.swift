@@ -34,7 +34,7 @@ import Testing
         let records = try EventRecords(path: folder.file("a"))
         defer { records.close() }
         let events = try #require(try records.events(ofSession: "s2")).events
-        // a7 was told after the first journey's end, so it is in the second: as are b0 to b7, in the order of the fold.
+        // a7 is after the end of the first journey, so it belongs to the second, like b0 to b7 in the fold's order.
         #expect(events.map(\.eventID) == ["a7", "b0", "b1", "b2", "b3", "stray", "b4", "b5", "b6", "b7"])
         #expect(events.map(\.before) == [events[0].before] + events.dropLast().map(\.after))
         #expect(events[0].before.state == .sessionEnded)

@@ -12,7 +12,7 @@ import Testing
 struct ExportTests {
     private let start = AccountFixture.start
 
-    /// A driver with so many events of 8 KiB each.
+    /// A driver with this many events of 8 KiB each.
     private func driver(_ fixture: AccountFixture, _ tag: String, events: Int) async throws -> Caller {
         let caller = try await fixture.caller(fixture.signInWithApple("001.\(tag)"))
         for number in 0..<events {

@@ -13,7 +13,7 @@ import Testing
 struct FaultTests {
     private let driver = DriverID("driver")
 
-    /// The same disk error once, and for as long as anybody tries.
+    /// The same disk error once, and every time.
     @Test(arguments: FaultScript.Fault.allCases, [1, .max])
     func `every failing operation keeps the promise of its answer`(
         _ fault: FaultScript.Fault, failureCount: Int

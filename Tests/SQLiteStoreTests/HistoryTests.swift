@@ -115,7 +115,7 @@ import Testing
         await store.close()
     }
 
-    /// Refuses what is added while it is told to.
+    /// Rejects additions on request.
     private final class FailingStore: HistoryStore {
         let store: SQLiteEventStore
         let isFailing = Mutex(true)

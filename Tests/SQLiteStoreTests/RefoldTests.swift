@@ -101,7 +101,7 @@ struct RefoldTests {
         let store = try SQLiteEventStore(path: try version6(scratch), nowMilliseconds: 0)
         let (visit, second) = (DriverID("lost-dwell"), DriverID("one-second"))
         #expect(try await store.driversAwaitingRefold(among: [visit, second, DriverID("nobody")]) == [visit, second])
-        // Neither has a change that is remembered: a stream has told the state with the id 0.
+        // Neither has a stored change: a stream has sent the state with the id 0.
         #expect(
             try await store.changes(of: visit, after: nil)
                 == .newest(JourneyChange(id: 0, journey: Journey(state: .nearCharger), cause: nil)))

@@ -176,7 +176,7 @@ struct RenewalTests {
                 await refresh(fixture, token, afterMilliseconds: 91 * days + Int64(number) * 1000)
             ).refreshToken
         }
-        // Two of the old ones with each that comes.
+        // Each new one ends two of the old ones.
         #expect(
             try await fixture.audit() == ["sign_in_apple done new_account"] + Array(repeating: "refresh done", count: 4)
         )
@@ -224,7 +224,7 @@ struct RenewalTests {
         #expect(await fixture.refusal(of: pairs[0].accessToken) == .revoked)
         #expect(await refresh(fixture, pairs[0].refreshToken, afterMilliseconds: 0) == nil)
         #expect(await fixture.refusal(of: pairs[1].accessToken) == nil)
-        // Another driver's refresh token is none of this one's.
+        // Another driver's refresh token is not one of this driver.
         try await fixture.sessions.signOut(
             fixture.caller(pairs[1]), refreshToken: pairs[3].refreshToken, from: .at(start))
         #expect(await fixture.refusal(of: pairs[3].accessToken) == nil)
@@ -270,7 +270,7 @@ struct RenewalTests {
         await fixture.close()
     }
 
-    /// A second process on the same file: it hears of it by polling.
+    /// A second process on the same file learns of it by polling.
     @Test func `another store on the same file refuses what was ended here`() async throws {
         let here = try await AccountFixture()
         let there = try await AccountFixture(in: here.folder)
@@ -280,7 +280,7 @@ struct RenewalTests {
         try await here.sessions.signOut(here.caller(pair), refreshToken: nil, from: .at(start))
         #expect(await here.refusal(of: pair.accessToken) == .revoked)
         var isRefused = false
-        // A poll is due every fifth of a second; a busy machine may take longer, for ever it may not.
+        // The process polls every 200 ms; a busy machine may take longer, but must not take forever.
         for _ in 0..<200 where !isRefused {
             isRefused = await there.refusal(of: pair.accessToken) == .revoked
             if !isRefused { try await Task.sleep(for: .milliseconds(50)) }

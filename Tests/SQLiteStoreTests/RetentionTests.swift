@@ -61,7 +61,7 @@ struct RetentionTests {
         try await drive("b")
         #expect(try await keeping().round() == RetentionService.Deleted())
         clock.advance(bySeconds: 3 * Self.day)
-        // The fold begins in session-a, so its name stays; nobody is told of it.
+        // The fold begins in session-a, so its name is kept, but no response has it.
         #expect(try await keeping().round() == RetentionService.Deleted(events: 8))
         #expect(try await keys() == (0..<8).map { "b\($0)" })
         let sessions = try await store.sessions(of: driver, limit: 10, after: nil)

@@ -28,7 +28,7 @@ final class ScratchFolder: Sendable {
     func file(_ name: String) -> String { "\(path)/\(name)" }
 
     /// What a crash at this instant would leave: the database and its WAL as they are. The shared-memory file is left
-    /// out; recovery makes it anew, as after a loss of power.
+    /// out; recovery creates it again, as after a power failure.
     func copyDatabase(_ name: String, to copy: String) throws {
         for suffix in ["", "-wal"] where FileManager.default.fileExists(atPath: file(name) + suffix) {
             try FileManager.default.copyItem(atPath: file(name) + suffix, toPath: file(copy) + suffix)

@@ -25,7 +25,7 @@ struct SessionReadingTests {
     func `a reader that is cancelled is let go at once, and the store goes on`() async throws {
         let store = try open()
         try await append(.sample(.sessionRestored, key: "k", session: "s"), store)
-        // A read that runs until it is told to end.
+        // A read that runs until the test ends it.
         let gate = DispatchSemaphore(value: 0)
         let (started, starts) = AsyncStream<Void>.makeStream()
         let driver = driver

@@ -270,7 +270,7 @@ struct SignInTests {
         for _ in 0..<10 { #expect(await !guess(fixture, "no", from: "198.51.100.1")) }
         #expect(await guess(fixture, right))
         let audit = try await fixture.audit()
-        // Of strangers 30, of the one who asked 5; everything else was not looked at.
+        // 30 guesses of others and 5 of the owner were checked, and no other.
         #expect(audit.filter { $0 == "sign_in_otp refused wrong" }.count == GuessRule.strangersMax + GuessRule.ownMax)
         await fixture.close()
     }
@@ -381,7 +381,7 @@ struct SignInTests {
                 to: "+44\(70_000_000 + number * 1_000_000)", from: .at(later, address: "198.51.\(number).1"))
         }
         #expect(fixture.phones.count == 1 + 7)
-        // The known number's code goes out, until all are used up; then all are told.
+        // The known number gets a code until the limit is used up; then all numbers are rejected.
         for number in 0..<3 {
             try await fixture.signIns.sendCode(to: Self.phone, from: .at(later, address: "203.0.\(number).1"))
         }

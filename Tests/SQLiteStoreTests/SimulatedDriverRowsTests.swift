@@ -39,7 +39,7 @@ struct SimulatedDriverRowsTests {
         let path = folder.file("db")
         let server = try SQLiteEventStore(path: path, nowMilliseconds: 0)
         try await fill(server, ["a", "simulated-1", "simulated-2", "z"])
-        // Whoever follows the events has come as far as the first simulated driver's.
+        // The consumer of the events has reached those of the first simulated driver.
         try await server.move("analytics", to: 10, losing: 0, at: .sample)
         let command = try SQLiteEventStore(existing: path, digests: nil)
         #expect(
@@ -47,7 +47,7 @@ struct SimulatedDriverRowsTests {
         #expect(try await command.removeSimulatedDrivers() == SimulatedDriversRemoved(drivers: 1, events: 8))
         #expect(try await command.removeSimulatedDrivers() == SimulatedDriversRemoved(drivers: 0, events: 0))
         await command.close()
-        // The running server remembers no row of theirs: one of the same name begins anew.
+        // The running server caches none of their rows: a driver of the same name starts over.
         try await fill(server, ["simulated-2"])
         #expect(try await server.eventCount() == 24)
         // 14 events went between the consumer's place and the next event: none of them is lost.

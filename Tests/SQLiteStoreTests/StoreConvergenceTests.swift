@@ -62,7 +62,7 @@ struct DeliveryRound: Sendable {
         enum Restart: Sendable {
             case none
             case clean
-            /// The files as they lie there, without a close, and without the answers to the last batch.
+            /// The files as they are, without a close, and without the responses to the last batch.
             case crash
         }
 

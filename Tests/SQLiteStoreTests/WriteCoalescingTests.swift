@@ -28,7 +28,7 @@ struct WriteCoalescingTests {
         for _ in 0..<count { try db.execute(sql: Self.insert) }
     }
 
-    /// On a connection that nothing stands before.
+    /// On a connection without anything pending.
     private func elsewhere<Value>(_ body: (Database) throws -> Value) throws -> Value {
         let queue = try DatabaseQueue(path: folder.file("db"))
         defer { try? queue.close() }
@@ -86,7 +86,7 @@ struct WriteCoalescingTests {
         try pool.close()
     }
 
-    /// Its frames stand where the next one's will: of another connection, then of this one.
+    /// Its frames are where those of the next commit will be: one of another connection, then one of this connection.
     @Test func `a large transaction that was taken back harms nobody`() throws {
         try pool.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA cache_size = 5") }
         for round in 1...5 {

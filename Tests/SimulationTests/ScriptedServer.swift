@@ -7,9 +7,9 @@ import Synchronization
 
 /// Takes what real clients send through the module that the real server decodes with, and answers in its form.
 final class ScriptedServer: Transport {
-    /// What it does to the answers of events; by their number, from 1 on, as they arrive.
+    /// Changes responses to events, by their number in order of arrival, from 1.
     typealias Lie = @Sendable (_ number: Int, inout EventAnswer) -> Void
-    /// What it answers instead, before it looks at the event; nil to be honest.
+    /// Returns this response instead, without reading the event; nil: the correct one.
     typealias Refusal = @Sendable (_ requestNumber: Int) -> HTTPExchange.Outcome?
 
     fileprivate struct Driver {

@@ -25,7 +25,7 @@ struct SimulatedDriversTests {
         let now = Moment(millisecondsSinceEpoch: 1_794_859_200_000)
         let servers = (0..<2).map { _ in ScriptedServer(clock: { now }) }
         for server in servers {
-            // Without copies at the same moment, whose answers may come in any order.
+            // Without concurrent copies, whose responses may arrive in any order.
             _ = try await simulate(server, seed: 5, scenarios: [.happyPath, .shuffledDelivery], clock: { now })
         }
         #expect(servers[0].bodies == servers[1].bodies)

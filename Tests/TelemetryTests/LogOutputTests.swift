@@ -45,7 +45,7 @@ import Testing
         let value = String(repeating: "v", count: 1000)
         let lines = 500  // about 500 KB into a pipe of 64 KiB
         for index in 0..<lines { logger.info("line", metadata: ["index": "\(index)", "v": "\(value)"]) }
-        // Getting here at all is the point: nobody has read.
+        // The test is that this line is reached, although nothing was read.
         let first = reader.availableData
         logger.info("after")
         try pipe.fileHandleForWriting.close()

@@ -6,7 +6,7 @@ import Synchronization
 package final class ManualClock: Sendable {
     private let moment: Mutex<Moment>
 
-    /// Starts at 2026-11-16T20:00:00Z unless told otherwise.
+    /// Starts at 2026-11-16T20:00:00Z by default.
     package init(at start: Moment = .sample) {
         moment = Mutex(start)
     }

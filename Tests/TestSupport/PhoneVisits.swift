@@ -6,7 +6,7 @@ package import JourneyModel
 package struct PhoneVisits: Sendable {
     /// In the order in which things happened.
     package private(set) var events: [OrderedEvent] = []
-    /// Places in `events` of those that end a journey. They are the visits, and nothing else tells of them.
+    /// Indexes in `events` of those that end a journey. Only these events show a visit.
     package private(set) var ends: [Int] = []
 
     private let start: Moment

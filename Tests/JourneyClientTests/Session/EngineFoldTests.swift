@@ -61,7 +61,7 @@ private struct RandomDrive {
     var phone: Phone
     private(set) var placed: [OrderedEvent] = []
     private(set) var folded = Journey()
-    /// Where the last step led, by the fold of what was sent and by what the engine told the app.
+    /// The result of the last step, by the fold of the sent events and by the engine's outputs to the app.
     private(set) var taken: [JourneyState] = []
     private(set) var announced: [JourneyState] = []
     private var seconds = 0.0

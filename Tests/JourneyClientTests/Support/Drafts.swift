@@ -18,7 +18,7 @@ extension HTTPExchange.Outcome {
         .response(HTTPExchange.Response(status: status, fields: fields, body: Array(body.utf8)))
     }
 
-    /// As the server answers an event that it stored.
+    /// The server's response to a stored event.
     static func stored(_ eventID: String) -> HTTPExchange.Outcome {
         .response(HTTPExchange.Response(status: 200, body: EventAnswer.stored(eventID).encoded()))
     }

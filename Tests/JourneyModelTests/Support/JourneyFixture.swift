@@ -18,7 +18,7 @@ struct JourneyFixture: CustomTestStringConvertible, Sendable {
     var hardTimeoutSeconds: Int
     var events: [Event]
     var final: [String: String]
-    /// Why each session is over in the end, for those that the file tells of.
+    /// Why each session ended, for the sessions that the file lists.
     var sessions: [String: String]
     var serverEvents: [[String: String]]
     var deliveries: [[Int]]

@@ -68,7 +68,7 @@ private struct PlainEventReader {
         let rule = "must be 1 to 128 printable ASCII characters"
         let eventID = members.text("event_id", rule, where: Self.isKey)
         let inBody = members.text("idempotency_key", rule, where: Self.isKey)
-        // Quotes may be the header's own notation or part of the key: the body tells, where it has one.
+        // Quotes may be notation of the header or part of the key: the key in the body decides, if there is one.
         let inHeader = headers.idempotencyKey.map { $0 == inBody ? $0 : Self.unquoted($0) }
         if let inHeader {
             if !Self.isKey(inHeader) {

@@ -137,7 +137,7 @@ final class ScriptedExchange: AppleCodeExchange {
     private let outcome: AppleCodeExchangeOutcome
     private let meanwhile: @Sendable () async -> Void
 
-    /// `meanwhile`: what happens elsewhere while Apple is asked.
+    /// `meanwhile` runs during the request to Apple.
     init(
         _ outcome: AppleCodeExchangeOutcome = .sealed(Array("sealed apple refresh token".utf8)),
         meanwhile: @escaping @Sendable () async -> Void = {}
