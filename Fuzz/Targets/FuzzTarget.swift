@@ -8,7 +8,7 @@ internal import Synchronization
 package struct FuzzTarget: Sendable {
     /// Also the name of its folder in Fuzz/Corpus.
     package let name: String
-    /// Blocks its thread while the code under test is asynchronous: for libFuzzer, whose thread is none of Swift's pool.
+    /// Blocks its thread while the code under test is asynchronous: for libFuzzer, whose thread is not in Swift's pool.
     package let run: @Sendable ([UInt8]) throws(Finding) -> Void
     /// The same for a task.
     package let replay: @Sendable ([UInt8]) async throws(Finding) -> Void

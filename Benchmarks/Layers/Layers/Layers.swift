@@ -40,7 +40,7 @@ struct Layers {
         var allocations = Double.infinity
     }
 
-    /// The best of the rounds, after one that warms up: what is over it comes from elsewhere on the machine.
+    /// The best of the rounds, after a warm-up: longer times are caused by other work on the machine.
     static func measured(_ layer: Layer, rounds: Int) async throws -> Cost {
         var best = Cost()
         let clock = ContinuousClock()

@@ -34,7 +34,7 @@ enum Sample {
     static let answer = EventAnswer(
         status: .ok, eventID: "7f3c9a52-1d2e-4b6f-8f52-6d6ab91f0c11", state: .atMerchant, verdict: .applied)
 
-    /// From IDLE to SESSION_ENDED; begun anew it implies the reset.
+    /// From IDLE to SESSION_ENDED; starting again implies the reset.
     static let names: [(name: EventName, hasSession: Bool)] = [
         (.chargerTargeted, false), (.enteredChargerIntentZone, false), (.anchorDwellComplete, false),
         (.exclusiveActivatedByWeb, true), (.departedCharger, true), (.enteredMerchantZone, true),

@@ -9,7 +9,7 @@ import JourneyModel
 
 struct AdversarialInput: Sendable {
     var name: String
-    /// About so many bytes.
+    /// About this many bytes.
     var bytes: @Sendable (Int) -> [UInt8]
     var parse: @Sendable ([UInt8]) -> Void
 
