@@ -1,6 +1,6 @@
-// What header fields cost: our own `Fields` against swift-http-types' `HTTPFields`, for the head of one event
-// post. Both are filled from the same parsed names and values, then asked for what the server asks for on its
-// hot path. Run with `make bench-fields`; docs/decisions/own-header-fields.md says what was decided from it.
+// Compares the cost of our `Fields` with swift-http-types' `HTTPFields`, for the head of one event post. Both are
+// filled from the same parsed names and values, then queried as on the server's hot path. Run with `make bench-fields`;
+// the decision is in docs/decisions/own-header-fields.md.
 
 import HTTP1
 import HTTPTypes

@@ -1,5 +1,5 @@
-// Whether an event in order costs more in a long journey than in a short one: batches of in-order events for drivers
-// with 10 and with 10,000 events, in turn, on a real database with synchronous=FULL. Run with `make bench-journeys`.
+// Compares the cost of an event in order in a long and in a short journey: batches of events for drivers with 10 and
+// with 10,000 events, alternating, on a real database with synchronous=FULL. Run with `make bench-journeys`.
 
 import Engine
 import Foundation

@@ -1,6 +1,6 @@
-// The load that `make bench` puts on a contestant: events, batches, settings or a mix, over keep-alive connections or a
-// fresh one for each request, as fast as the answers come or at a fixed rate. Checks every answer and counts what was
-// acknowledged; prints one line of JSON. It knows the contract's words and nothing of who answers.
+// The load of `make bench`: events, batches, settings or a mix, over keep-alive connections or a new one for each
+// request, as fast as possible or at a fixed rate. Checks every response and counts acknowledged events; prints one
+// line of JSON. Knows the contract, not the server.
 //
 // At a fixed rate a request is timed from the moment at which it was due, not from when a connection was free for it:
 // a contestant that stalls is charged for the requests that had to wait (no coordinated omission).

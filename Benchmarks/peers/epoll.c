@@ -1,5 +1,5 @@
-// The physical limit: a program that does nothing but read HTTP requests and answer each with the same bytes. No token,
-// no JSON, no disk. Keep-alive, pipelining, requests in pieces; no error answers.
+// The limit of the machine: a program that only reads HTTP requests and sends the same response to each. No token, no
+// JSON, no disk. Supports keep-alive, pipelining and split requests; no error responses.
 //
 // cc -O2 -pthread -o epoll epoll.c; epoll PORT [THREADS]
 

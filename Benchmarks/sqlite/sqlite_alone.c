@@ -1,5 +1,5 @@
-// SQLite and nothing else: how many rows of Dwell's event table one thread can make durable, so many to a transaction.
-// The database is one that `dwell migrate` made. It knows neither HTTP nor the fold.
+// SQLite alone: how many rows of Dwell's event table one thread can store durably, with a given number of rows per
+// transaction. `dwell migrate` creates the database. Knows neither HTTP nor the fold.
 //
 //   sqlite_alone rate DATABASE BATCH SECONDS   rows a second and microseconds a transaction, as one line of JSON
 //   sqlite_alone fill DATABASE ROWS            a database of that many events, quickly, for what needs a large one

@@ -1,5 +1,5 @@
-// libFuzzer's way in. The one executable holds all targets; FUZZ_TARGET names the one to run. It is built only with
-// DWELL_FUZZ set, by scripts/fuzz, which is also the place to read how to run it.
+// The entry point for libFuzzer. One executable has all targets; FUZZ_TARGET selects one. Built only if DWELL_FUZZ is
+// set, by scripts/fuzz, which also shows how to run it.
 
 import Foundation
 import FuzzTargets

@@ -1,6 +1,6 @@
-// What a fuzz target is: a function from any bytes at all to nothing, which throws when a promise of the code under
-// test was broken. libFuzzer calls it in Fuzz/Entry, `swift test` calls it with every file of its corpus. A target
-// judges from the outside: by the RFC, by a doc comment, or by a second, simpler implementation.
+// A fuzz target is a function of arbitrary bytes that throws if the code under test violates a promise. libFuzzer calls
+// it in Fuzz/Entry; `swift test` calls it with every file of its corpus. A target judges from outside: by the RFC, by a
+// doc comment, or by a second, simpler implementation.
 
 import Dispatch
 internal import Synchronization

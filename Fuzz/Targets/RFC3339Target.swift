@@ -1,5 +1,5 @@
-// Any bytes as a time, and any 64-bit number as a moment. The reference reads fields at fixed places and counts days
-// by the Julian day number, where JourneyModel scans and counts in eras.
+// Arbitrary bytes as a time, and any 64-bit number as a moment. The reference reads fields at fixed positions and
+// counts days by the Julian day number; JourneyModel scans and counts in eras.
 //
 // Input: the text; its first eight bytes are also the number.
 

@@ -1,5 +1,5 @@
-// The C library's allocator, counted. A program's own definition of malloc goes before the library's (ISO C leaves that
-// open, glibc's manual allows it, "Replacing malloc"); elsewhere than on glibc nothing is counted.
+// Counts the allocations of the C library. A program's own definition of malloc takes precedence over the library's
+// (ISO C does not define this; glibc's manual allows it, "Replacing malloc"). Without glibc nothing is counted.
 
 #include "Allocations.h"
 #include <errno.h>

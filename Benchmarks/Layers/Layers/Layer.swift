@@ -1,4 +1,4 @@
-// The layers that a posted event goes through, each by itself, with what a phone really sends.
+// The layers that a posted event passes, each alone, with real input of a phone.
 
 import Engine
 import Foundation

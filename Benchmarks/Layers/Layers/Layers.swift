@@ -1,5 +1,5 @@
-// What one operation of each layer costs: time by Swift's clock, and allocations, which are the same on every machine
-// and every day. `make bench-layers` adds system calls; `make test` compares the allocations with allocations.txt.
+// Measures one operation of each layer: its time, and its allocations, which are the same on every machine. `make
+// bench-layers` adds system calls; `make test` compares the allocations with allocations.txt.
 //
 //   Layers [--only parse,fold] [--rounds 5]          a line for each layer
 //   Layers --check allocations.txt                   status 1 when one allocates more than it may

@@ -1,4 +1,4 @@
-// The inputs. Each is made of one piece, repeated, between a beginning and an end.
+// The inputs. Each is one piece, repeated, between a prefix and a suffix.
 
 import API
 import GzipCoding

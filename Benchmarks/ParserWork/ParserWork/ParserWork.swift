@@ -1,6 +1,6 @@
-// Every parser that a client's bytes reach, with the inputs that are dearest for it, at two lengths. The program only
-// runs them; scripts/parser-work has callgrind count the instructions of each run and compares: so many per byte, and
-// twice the bytes at most twice the work. Without tasks: valgrind 3.19 does not survive Swift's threads.
+// Runs every parser that reads client bytes on its most expensive inputs, at two lengths. scripts/parser-work counts
+// the instructions of each run with callgrind and compares them: a maximum per byte, and at most twice the work for
+// twice the bytes. Without tasks, because valgrind 3.19 does not support Swift's threads.
 //
 //   ParserWork     a line for each run, in the order of the counts: name and bytes
 

@@ -1,4 +1,4 @@
-// Any bytes as chunked content, read by ServerConnection and by ChunkedReference. Both must hand out the same
+// Arbitrary bytes as chunked content, read by ServerConnection and by ChunkedReference. Both must return the same
 // content, end in the same way and leave the same bytes for the next request.
 //
 // Input: one byte for the Plan (limits alone), then the content in its coding.

@@ -1,5 +1,5 @@
-// Chunked coding read in the plainest way, all bytes at hand (RFC 9112 section 7.1): what ChunkedContentTarget
-// compares with. It stops where the trailer section begins.
+// A simple decoder of chunked coding, with all bytes at hand (RFC 9112 section 7.1), for ChunkedContentTarget. It stops
+// where the trailer section begins.
 
 import HTTP1
 

@@ -1,6 +1,6 @@
-// A ServerConnection and the server around it, both played through to the end of the bytes: every request is
-// answered as the plan says, and after every step the promises of ServerConnection are checked. What was said is
-// kept in a form that does not depend on how the bytes were cut.
+// A ServerConnection and a server around it, run to the end of the bytes: every request gets the response in the plan,
+// and after every step the promises of ServerConnection are checked. The output is recorded in a form that does not
+// depend on how the bytes were split.
 
 import HTTP1
 

@@ -1,5 +1,5 @@
-// gzip (RFC 1952) and deflate (RFC 1951) read bit by bit, one rule after the other: a second implementation to hold
-// zlib's use against. Slow and plain.
+// gzip (RFC 1952) and deflate (RFC 1951), read bit by bit: a second implementation to compare with zlib. Slow and
+// simple.
 
 struct GzipReference {
     enum End { case whole, malformed, tooLong }

@@ -1,5 +1,5 @@
-// Any bytes as a gzip body, inflated by zlib as the server asks it to and by GzipReference; and any bytes as content,
-// compressed by zlib in one or two members, whole, cut and over the limit.
+// Arbitrary bytes as a gzip body, decompressed by zlib as in the server and by GzipReference; and arbitrary bytes as
+// content, compressed by zlib in one or two members, complete, truncated and over the limit.
 //
 // Input: two bytes for the limit and the level of compression, then the body.
 

@@ -1,5 +1,5 @@
-// What RequestHead promises to its users, judged from the head alone. Framing is derived a second time from
-// the field values, because two readings of it are what request smuggling is made of (RFC 9112 section 11.2).
+// The promises of RequestHead, checked from the head alone. Framing is derived a second time from the field values,
+// because request smuggling consists of two different readings (RFC 9112 section 11.2).
 
 import HTTP1
 

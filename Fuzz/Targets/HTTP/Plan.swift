@@ -1,5 +1,5 @@
-// What a fuzzed server does with the requests it is handed, from the first byte of an input: its lower six bits, so
-// that a corpus file can begin with a printable character and "@" is the plain case.
+// How the fuzzed server handles its requests, from the first byte of an input: its lower six bits, so that a corpus
+// file can begin with a printable character; "@" is the plain case.
 
 import HTTP1
 

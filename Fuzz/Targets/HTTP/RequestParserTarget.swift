@@ -1,5 +1,5 @@
-// Any bytes as what a client sends: a Conversation to its end, its answers as a client reads them, and every served
-// request written down again in its plainest form, as a proxy would send it on.
+// Arbitrary bytes as the input of a client: a Conversation to its end, its responses as a client reads them, and every
+// served request, written again in its plainest form as a proxy would forward it.
 //
 // Input: one byte for the Plan, then the client's bytes.
 

@@ -1,6 +1,6 @@
-// Any bytes as a request target. In origin-form a second decoder, which splits first and decodes each segment by
-// itself, has to agree on what is refused and on every byte of the path. Whatever was accepted, encoded again, is
-// the same target: a path arrives in one form only (RequestTarget).
+// Arbitrary bytes as a request target. For origin-form, a second decoder, which splits first and decodes each segment,
+// must reject the same targets and return the same path. An accepted target, encoded again, must be the same target: a
+// path has only one form (RequestTarget).
 //
 // Input: one byte for the method, then the target.
 

@@ -1,5 +1,5 @@
-// The client's side of a Conversation: what a handler answers, and a strict reader of the bytes that came of it
-// (RFC 9112 sections 4 to 7). Nothing that a request or a handler says may turn into another response.
+// The client's side of a Conversation: the responses of the handlers, and a strict reader of the resulting bytes (RFC
+// 9112 sections 4 to 7). No request or handler content may become another response.
 
 import HTTP1
 

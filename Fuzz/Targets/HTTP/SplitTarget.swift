@@ -1,6 +1,6 @@
-// "The same bytes give the same events however they were cut" (ServerConnection): a stream in one piece and the same
-// stream in small ones, compared in what was said and in every byte that was answered. And nothing stays of a request
-// that was answered: the bytes behind the first one say the same on a connection of their own.
+// "The same bytes give the same events however they were cut" (ServerConnection): compares a stream in one piece with
+// the same stream in small pieces, in events and in response bytes. A completed request must leave no state: the bytes
+// after the first one have the same result on a new connection.
 //
 // Input: one byte for the Plan, four for the lengths of the pieces, used in turn, then the client's bytes.
 

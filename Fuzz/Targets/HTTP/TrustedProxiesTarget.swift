@@ -1,5 +1,6 @@
-// Any list of trusted proxies, any peer and any lines of Forwarded and X-Forwarded-For, each of them as the field that is
-// believed: who the client is, found by the server and by a second reading that splits texts where the server scans bytes.
+// Any list of trusted proxies, any peer and any lines of Forwarded and X-Forwarded-For, with each of the two as the
+// trusted field: compares the client address of the server with that of a second implementation, which splits texts
+// where the server scans bytes.
 //
 // Input: lines. The list, the peer's address, then fields: `F` or `X` and a value.
 

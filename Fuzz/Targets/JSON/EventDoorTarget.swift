@@ -1,6 +1,6 @@
-// Any bytes as the body of every route that takes JSON: one event by each route, a batch, a session. What is
-// accepted keeps the promises of EventSubmission; what is refused can be told to the client; and an event says the
-// same alone, between others in a batch, and written in another way.
+// Arbitrary bytes as the body of every route that takes JSON: one event for each route, a batch, a session. An accepted
+// event keeps the promises of EventSubmission; a rejection can be reported to the client; and an event gives the same
+// result alone, in a batch with others, and in another notation.
 //
 // Input: a line for Idempotency-Key, a line for X-Sent-At (both absent when empty), then the body.
 

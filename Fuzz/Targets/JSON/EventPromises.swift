@@ -1,4 +1,4 @@
-// What EventSubmission and BodyRefusal promise, judged from their values alone (contract, section 3).
+// The promises of EventSubmission and BodyRefusal, checked from their values alone (contract, section 3).
 
 import JourneyModel
 

@@ -1,5 +1,5 @@
-// RFC 8259 as a machine that looks at one byte after the other and builds nothing: what JSONTextTarget compares the
-// parser with. It knows the grammar alone; UTF-8, repeated names and surrogates are judged elsewhere.
+// RFC 8259 as a state machine that reads byte by byte and builds nothing, for JSONTextTarget. It knows only the
+// grammar; UTF-8, repeated names and surrogates are checked elsewhere.
 
 struct JSONGrammar {
     private enum State: Equatable {

@@ -1,5 +1,5 @@
-// Any bytes as a JSON text. What is JSON is decided a second time, by JSONGrammar; what is accepted survives being
-// written and read; and Foundation has to accept it too and find the same in it.
+// Arbitrary bytes as a JSON text. JSONGrammar must agree on what is valid; an accepted text must not change when it is
+// written and parsed again; and Foundation must accept it and find the same values.
 //
 // Input: the text.
 

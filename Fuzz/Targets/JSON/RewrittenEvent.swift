@@ -1,5 +1,5 @@
-// One event in other words. Everything is changed that EventSubmission.canonicalForm promises to look through, and
-// the canonical form has to stay; then one thing is changed that it has to see.
+// One event in another notation. First everything is changed that EventSubmission.canonicalForm ignores, and the
+// canonical form must stay the same; then one thing is changed that it must not ignore.
 
 import JourneyModel
 

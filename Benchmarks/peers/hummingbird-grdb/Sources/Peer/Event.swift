@@ -1,5 +1,5 @@
-// What a phone posts, what it is answered, and what an event does to a journey (in the order of arrival: this service
-// does not fold late events into their place, as Dwell does).
+// The event, its response, and its effect on a journey (in order of arrival: unlike Dwell, this service does not fold
+// late events).
 
 import Foundation
 import Hummingbird

@@ -1,5 +1,5 @@
-// The same two routes as anybody would write them with Hummingbird, GRDB and JWTKit. Where there was a choice, the
-// quicker one: verified tokens are remembered, statements cached, the settings encoded once, logging off.
+// The same two routes, as one would usually write them with Hummingbird, GRDB and JWTKit. Where there is a choice, the
+// faster one: verified tokens are cached, statements are cached, the settings are encoded once, logging is off.
 
 import Foundation
 import GRDB

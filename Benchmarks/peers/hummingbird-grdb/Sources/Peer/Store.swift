@@ -1,4 +1,4 @@
-// SQLite through GRDB: one transaction per event, on disk before it is answered.
+// SQLite through GRDB: one transaction per event, on disk before the response.
 
 import Foundation
 import GRDB

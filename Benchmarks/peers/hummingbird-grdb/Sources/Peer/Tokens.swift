@@ -1,4 +1,4 @@
-// Access tokens by JWTKit. A token that was verified once is believed until it expires.
+// Access tokens with JWTKit. A verified token is cached until it expires.
 
 import Foundation
 import JWTKit
