@@ -18,7 +18,7 @@ enum RedisFailure: Error, Hashable, Sendable, CustomStringConvertible {
     var description: String {
         switch self {
         case .connection: "no connection"
-        case .timedOut: "no answer in time"
+        case .timedOut: "no reply in time"
         case .unexpectedReply: "unexpected reply"
         case .errorReply(let word): word
         }

@@ -11,7 +11,7 @@ struct Comparison {
     /// The differences, one sentence each; empty when there are none.
     func differences(from answer: Answer) -> [String] {
         guard answer.statusCode == 200 else {
-            return ["answered \(answer.statusCode)\(answer.code.map { " \($0)" } ?? "") instead of 200"]
+            return ["got \(answer.statusCode)\(answer.code.map { " \($0)" } ?? "") instead of 200"]
         }
         let reason = expected.verdict.reason?.rawValue
         let implied = expected.verdict.implied.isEmpty ? nil : expected.verdict.implied.names.joined(separator: ", ")

@@ -43,7 +43,7 @@ struct Courier {
             let (outcome, span) = await attempt(request)
             guard case .response(let response) = outcome else {
                 (failures, mayBeRepeat) = (failures + 1, true)
-                try await pause(after: failures, "does not answer")
+                try await pause(after: failures, "does not respond")
                 continue
             }
             switch response.status {
@@ -58,9 +58,9 @@ struct Courier {
                 failures += 1
                 mayBeRepeat = mayBeRepeat || response.status != 503
                 try await pause(
-                    after: failures, "answers \(response.status)", atLeastSeconds: response.retryAfterSeconds ?? 0)
+                    after: failures, "returns \(response.status)", atLeastSeconds: response.retryAfterSeconds ?? 0)
             case 401 where !takesRefusals, 403 where !takesRefusals:
-                throw SimulationFailure("the server does not accept the token: it answers \(response.status)")
+                throw SimulationFailure("the server rejects the token with \(response.status)")
             default: return Carried(response: response, span: span, mayBeRepeat: mayBeRepeat)
             }
         }

@@ -54,7 +54,7 @@ struct DriverPlay {
         case .together: try await deliverTogether(messages, of: drive)
         case .rebuilt:
             for message in messages {
-                try await deliverAlone(message.rebuilt(at: courier.clock.now), of: drive, "in a body built again")
+                try await deliverAlone(message.rebuilt(at: courier.clock.now), of: drive, "with a rebuilt body")
             }
         case .changed:
             for message in messages { try await deliverChanged(message.changed(), of: drive) }
@@ -80,8 +80,8 @@ struct DriverPlay {
         guard answer.statusCode == code.status, answer.code == code.rawValue else {
             let found = "\(answer.statusCode)\(answer.code.map { " \($0)" } ?? "")"
             throw divergence(
-                message, of: drive, "with another time under its key",
-                ["answered \(found) instead of \(code.status) \(code.rawValue)"])
+                message, of: drive, "with another time under the same key",
+                ["got \(found) instead of \(code.status) \(code.rawValue)"])
         }
     }
 
@@ -98,7 +98,7 @@ struct DriverPlay {
             let answers = Answer.all(inBatch: carried.response.json, count: messages.count)
         else {
             throw SimulationFailure(
-                "a batch of \(messages.count) is answered \(carried.response.status), and not with so many results")
+                "a batch of \(messages.count) got \(carried.response.status), without a result for each event")
         }
         var left: [EventMessage] = []
         for (message, answer) in zip(messages, answers) {
@@ -112,7 +112,7 @@ struct DriverPlay {
             courier.tally.change { $0.limited += 1 }
             try await courier.sleep(.seconds(seconds))
         }
-        for message in left { try await deliverAlone(message, of: drive, "left over from a batch") }
+        for message in left { try await deliverAlone(message, of: drive, "deferred from a batch") }
     }
 
     /// Copies of one event at the same moment: stored once, whichever arrives first (contract, section 3).
@@ -127,7 +127,7 @@ struct DriverPlay {
             }
             return try await tasks.reduce(into: [Carried]()) { $0.append($1) }
         }
-        let how = "\(messages.count) copies at once"
+        let how = "\(messages.count) concurrent copies"
         let answers = all.map { Answer(statusCode: $0.response.status, json: $0.response.json) }
         if answers.contains(where: \.isSessionUnknown), try await register(message) {
             return try await deliverTogether(messages, of: drive)
@@ -135,7 +135,7 @@ struct DriverPlay {
         let firsts = answers.filter { $0.status == EventAnswer.Status.ok.rawValue }.count
         let mayBeLost = all.contains(where: \.mayBeRepeat)
         if firsts > (wasNew ? 1 : 0) || (firsts == 0 && wasNew && !mayBeLost && answers.allSatisfy(\.isOK)) {
-            throw divergence(message, of: drive, how, ["\(firsts) of them are answered as the first"])
+            throw divergence(message, of: drive, how, ["\(firsts) of them got a response as the first one"])
         }
         for (answer, carried) in zip(answers, all) {
             let statuses: [EventAnswer.Status] = wasNew ? [.ok, .alreadyProcessed] : [.alreadyProcessed]
@@ -150,7 +150,7 @@ struct DriverPlay {
         guard let sessionID = message.placed.sessionID, registered.insert(sessionID).inserted else { return false }
         let carried = try await courier.carry(events: 0) { _ in requests.register(sessionID) }
         guard (200...201).contains(carried.response.status) else {
-            throw SimulationFailure("registering a session is answered \(carried.response.status)")
+            throw SimulationFailure("registering a session got \(carried.response.status)")
         }
         return true
     }
@@ -166,14 +166,14 @@ struct DriverPlay {
                 requests.get("/native/sessions/\(sessionID)?limit=1")
             }
             let (status, json) = (carried.response.status, carried.response.json)
-            guard status == 200 else { throw SimulationFailure("GET of a session is answered \(status)") }
+            guard status == 200 else { throw SimulationFailure("GET of a session got \(status)") }
             let session = expected.session(sessionID, at: carried.span.upperBound)
             let differences = [
                 Comparison.difference("state", [session?.state.rawValue], json?["state"]?.text),
                 Comparison.difference("ended_by", [session?.endedBy?.rawValue], json?["ended_by"]?.text),
             ].compactMap(\.self)
             guard differences.isEmpty else {
-                throw divergence(message, of: drive, "its session as GET /native/sessions shows it", differences)
+                throw divergence(message, of: drive, "its session in GET /native/sessions", differences)
             }
         }
     }

@@ -35,15 +35,15 @@ struct SignInPlay {
         let nonce = "\(subject)-nonce"
         let body = Self.body(try await identityToken(subject, nonce), nonce)
         var answers: [JSONValue] = []
-        for attempt in ["at first", "sent again"] {
+        for attempt in ["sent first", "sent again"] {
             let response = try await post(route, body)
-            try expect(response.status == 200, route, "\(attempt), answered \(response.status) instead of 200")
+            try expect(response.status == 200, route, "\(attempt), got \(response.status) instead of 200")
             answers.append(response.json ?? .null)
         }
         let people = answers.map { $0["user"]?["id"]?.text }
         try expect(people[0] != nil && people[0] == people[1], route, "another user")
         let other = try await post(route, Self.body(try await identityToken(subject, nonce), nonce))
-        try expect(other.status == 401, route, "with a used nonce in another token, answered \(other.status)")
+        try expect(other.status == 401, route, "with a used nonce in another token, got \(other.status)")
         return answers
     }
 
@@ -61,7 +61,7 @@ struct SignInPlay {
             if !body.isEmpty { fields.append(HTTPExchange.Field("Content-Type", "application/json")) }
             return HTTPExchange.Request(method: "DELETE", path: path, fields: fields, body: body)
         }.response
-        try expect(response.status == 200, path, "DELETE is answered \(response.status) instead of 200")
+        try expect(response.status == 200, path, "DELETE got \(response.status) instead of 200")
     }
 
     private static func body(_ identityToken: String, _ nonce: String) -> [UInt8] {

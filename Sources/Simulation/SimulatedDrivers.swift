@@ -129,12 +129,12 @@ package struct SimulatedDrivers: Sendable {
     private func serverSettings() async throws -> (settings: Settings, clock: ServerClock) {
         let request = DriverRequests(token: try await token(of: driverID(0))).get("/native/config")
         guard case .response(let response) = await transport.send(request) else {
-            throw SimulationFailure("the server does not answer")
+            throw SimulationFailure("the server does not respond")
         }
         guard response.status == 200 else {
             let isToken = response.status == 401 || response.status == 403
             throw SimulationFailure(
-                "GET /native/config is answered \(response.status)\(isToken ? ": the token is not accepted" : "")")
+                "GET /native/config got \(response.status)\(isToken ? ": the token is not accepted" : "")")
         }
         guard let settings = response.json.flatMap(Settings.init(configJSON:)) else {
             throw SimulationFailure("GET /native/config does not return the eight settings")
@@ -153,13 +153,13 @@ package struct SimulatedDrivers: Sendable {
             throw SimulationFailure("GET /native/session does not return the driver's state")
         }
         guard state == .idle || state == .sessionEnded else {
-            throw SimulationFailure("the driver of the token is in the middle of a journey: \(state.rawValue)")
+            throw SimulationFailure("the driver of the token has a journey in progress: \(state.rawValue)")
         }
         let begin = courier.clock.now.advanced(byMilliseconds: -(days.first?.durationMilliseconds ?? 0))
         let opened = page?["sessions"]?.elements?.first?["opened_at"]?.text.flatMap(RFC3339.moment(from:))
         if let opened, opened >= begin {
             throw SimulationFailure(
-                "the driver of the token had a session after \(RFC3339.text(of: begin)), where the drives would go")
+                "the driver of the token had a session after \(RFC3339.text(of: begin)), in the time of the drives")
         }
         return Journey(
             state: state, sessionID: session?["session_id"]?.text,

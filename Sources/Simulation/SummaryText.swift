@@ -6,7 +6,7 @@ extension Summary {
         let played = Scenario.allCases.compactMap { scenario in drives[scenario].map { "\(scenario.rawValue) \($0)" } }
         var lines = [
             ("drives", played.joined(separator: ", ")),
-            ("events", "\(events) stored, \(duplicates) duplicates recognised"),
+            ("events", "\(events) stored, \(duplicates) duplicates recognized"),
             ("requests", "\(requests) in \(Self.decimal(seconds)) s"),
             (
                 "latency",
@@ -16,7 +16,7 @@ extension Summary {
             ("divergences", "0"),
         ]
         if limited > 0 {
-            lines.insert(("put off", "\(limited) request\(limited == 1 ? "" : "s") by the rate limiter"), at: 3)
+            lines.insert(("deferred", "\(limited) request\(limited == 1 ? "" : "s") by the rate limiter"), at: 3)
         }
         if repeatedRequests > 0 {
             lines.insert(("sent again", "\(repeatedRequests) request\(repeatedRequests == 1 ? "" : "s")"), at: 3)

@@ -152,7 +152,7 @@ PYTHON
     stop_server
     changed "UPDATE event SET transition = 2, reason = 3 WHERE idempotency_key = 'k1'"
     run ! dwell check
-    [[ $output == *"the fold says applied"* ]]
+    [[ $output == *"the fold gives applied"* ]]
     changed "UPDATE event SET transition = 1, reason = NULL WHERE idempotency_key = 'k1'"
     dwell check
     changed "UPDATE driver SET state = 4"

@@ -255,7 +255,7 @@ def _(lab):
     assert run.returncode == 0 and re.search(r"^drives +retried-sign-in 1$", run.stdout, re.M), run
     assert lab.sql("SELECT count(*) FROM apple_identity") == before
     run = lab.dwell(*words, "other.pem")
-    assert run.returncode == 1 and "at first, answered 401 instead of 200" in run.stderr, run
+    assert run.returncode == 1 and "sent first, got 401 instead of 200" in run.stderr, run
     run = lab.dwell(*words, "nothing.pem")
     assert run.returncode == 64 and "does not contain an RSA private key" in run.stderr, run
 

@@ -83,7 +83,7 @@ start_liar() {
         SESSION_REGISTRATION=required
     simulate --drivers 2 --rate 1000 --seed 7
     [[ $ended == 0 ]]
-    grep -qE '^put off +[1-9][0-9]* requests by the rate limiter$' <<<"$out"
+    grep -qE '^deferred +[1-9][0-9]* requests by the rate limiter$' <<<"$out"
 }
 
 @test "a server that is killed and started again loses nothing" {
@@ -133,7 +133,7 @@ start_liar() {
     simulate --token nonsense
     [[ $ended == 1 && $err == *"the token is not accepted"* ]]
     simulate --url "http://127.0.0.1:$(free_port)"
-    [[ $ended == 1 && $err == *"does not answer"* ]]
+    [[ $ended == 1 && $err == *"does not respond"* ]]
 }
 
 @test "wrong usage is 64" {

@@ -60,7 +60,7 @@ struct MaintenanceTests {
 
     @Test(arguments: [
         ("UPDATE event SET after_state = 2 WHERE idempotency_key = 'a4'", "is stored with anchored after it"),
-        ("UPDATE event SET transition = 0 WHERE idempotency_key = 'a1'", "is stored as none, the fold says applied"),
+        ("UPDATE event SET transition = 0 WHERE idempotency_key = 'a1'", "is stored as none, the fold gives applied"),
         ("UPDATE event SET transition = 2, reason = 1 WHERE idempotency_key = 'b5'", "rejected (not_at_merchant)"),
         ("UPDATE event SET after_hard_deadline_ms = 7 WHERE idempotency_key = 'a3'", "or other deadlines"),
         ("UPDATE driver SET state = 0 WHERE driver_id = 'b'", "its row differs from the fold of its events"),
@@ -92,7 +92,7 @@ struct MaintenanceTests {
         await store.close()
         #expect(try problems() == [])
         try doctor("UPDATE journey_base SET state = 0")
-        #expect(try problems().contains { $0.contains("is stored as applied, the fold says rejected") })
+        #expect(try problems().contains { $0.contains("is stored as applied, the fold gives rejected") })
         try doctor("UPDATE journey_base SET state = 1")
         #expect(try problems() == [])
         try doctor("DELETE FROM event WHERE idempotency_key LIKE '\u{A7}%'")

@@ -76,9 +76,9 @@ struct SignInPlayTests {
     @Test(
         "each fault is caught",
         arguments: [
-            (ScriptedSignIn.Fault.refusesRepeat, "sent again, answered 401 instead of 200"),
+            (ScriptedSignIn.Fault.refusesRepeat, "sent again, got 401 instead of 200"),
             (.opensAnotherSession, "another sign-in session"), (.makesAnotherUser, "another user"),
-            (.takesAnotherToken, "with a used nonce in another token, answered 200"),
+            (.takesAnotherToken, "with a used nonce in another token, got 200"),
         ])
     func catchesFaults(fault: ScriptedSignIn.Fault, difference: String) async throws {
         let error = await #expect(throws: Divergence.self) { try await play(ScriptedSignIn(fault)) }

@@ -104,7 +104,7 @@ struct SimulatedDriversTests {
             status: 422, body: Problem(.idempotencyKeyReused, detail: "why").encoded())
         let server = ScriptedServer(refusal: { $0 == 3 ? .response(problem) : nil })
         let divergence = try await divergence(of: server, seed: 1, scenarios: [.happyPath])
-        #expect(divergence.differences == ["answered 422 idempotency_key_reused instead of 200"])
+        #expect(divergence.differences == ["got 422 idempotency_key_reused instead of 200"])
     }
 
     @Test("a server that takes another event under a used key is caught")
@@ -113,22 +113,22 @@ struct SimulatedDriversTests {
         // The first body that differs is refused with 422 by an honest server.
         let server = ScriptedServer(reusesKeys: answer)
         let divergence = try await divergence(of: server, seed: 1, scenarios: [.rebuiltBody])
-        #expect(divergence.delivery == "with another time under its key")
-        #expect(divergence.differences == ["answered 200 instead of 422 idempotency_key_reused"])
+        #expect(divergence.delivery == "with another time under the same key")
+        #expect(divergence.differences == ["got 200 instead of 422 idempotency_key_reused"])
     }
 
     @Test("a server that shows a session as ended for another reason is caught")
     func catchesEndings() async throws {
         let server = ScriptedServer(showsEnding: .grace)
         let divergence = try await divergence(of: server, seed: 1, scenarios: [.targetSetAgain])
-        #expect(divergence.delivery == "its session as GET /native/sessions shows it")
+        #expect(divergence.delivery == "its session in GET /native/sessions")
         #expect(divergence.differences == ["ended_by is grace instead of superseded"])
     }
 
     @Test("a server that never answers is a failure, not a divergence, after a bounded number of attempts")
     func givesUp() async {
         let server = ScriptedServer(refusal: { _ in .noResponse })
-        await #expect(throws: SimulationFailure("the server does not answer, 8 times in a row")) {
+        await #expect(throws: SimulationFailure("the server does not respond, 8 times in a row")) {
             try await simulate(server, scenarios: [.happyPath])
         }
     }

@@ -60,7 +60,7 @@ struct SmallPartsTests {
         #expect(
             summary.text(seed: 7, seconds: 1.26) == """
                 drives       duplicates 2
-                events       10 stored, 20 duplicates recognised
+                events       10 stored, 20 duplicates recognized
                 requests     30 in 1.3 s
                 latency      p50 1.5 ms, p99 1.5 ms, max 1.5 ms
                 seed         7

@@ -119,7 +119,7 @@ struct CheckCommand: AsyncParsableCommand {
         discussion: """
             Runs SQLite's integrity check and foreign key check, then folds every driver's events again and compares \
             the results with the stored verdicts and journeys. Changes nothing, and works with or without a running \
-            server. If anything differs, prints the first differences and exits with status 1.
+            server. If anything differs, prints the first divergences and exits with status 1.
 
             EXAMPLES
               dwell check

@@ -21,7 +21,7 @@ struct SimulateCommand: AsyncParsableCommand {
             --clean.
 
             Tokens are signed with the key that `dwell token` uses. The driver of --token is counted like any other. \
-            Exits with status 0 if every response matches; otherwise stops at the first difference, prints the \
+            Exits with status 0 if every response matches; otherwise stops at the first divergence, prints the \
             options that reproduce it, and exits with status 1.
 
             \(Scenario.retriedSignIn.rawValue) runs once, and only with --apple-key: it signs in with Apple, sends \

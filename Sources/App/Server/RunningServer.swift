@@ -81,7 +81,7 @@ struct RunningServer: Sendable {
         case 401, 403:
             throw Unreachable(
                 description: "the server on \(address) rejects the token: set OPS_TOKEN to the server's value")
-        default: throw Unreachable(description: "the server on \(address) answers \(status)")
+        default: throw Unreachable(description: "the server on \(address) returns \(status)")
         }
     }
 }

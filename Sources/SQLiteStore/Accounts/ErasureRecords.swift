@@ -68,7 +68,7 @@ package enum ErasureRecords {
             throw RecordsUnreadable("neither a database nor a list of deletions")
         }
         // An empty list has its heading: a file without a line is one that could not be written.
-        guard !text.isEmpty else { throw RecordsUnreadable("it is empty, not even a list without deletions") }
+        guard !text.isEmpty else { throw RecordsUnreadable("the file is empty, without even the first line of a list") }
         var announced = 0
         var erasures: [RecordedErasure] = []
         for (index, line) in text.split(whereSeparator: \.isNewline).enumerated() {
@@ -77,12 +77,12 @@ package enum ErasureRecords {
             } else if let erasure = RecordedErasure(line: line) {
                 erasures.append(erasure)
             } else {
-                throw RecordsUnreadable("line \(index + 1) is not one of a list that dwell driver erasures printed")
+                throw RecordsUnreadable("line \(index + 1) is not from a list printed by dwell driver erasures")
             }
         }
         // More are good: lists of older versions, which have no heading, may be joined with newer ones.
         guard erasures.count >= announced else {
-            throw RecordsUnreadable("it was cut: it has \(erasures.count) of \(announced) deletions")
+            throw RecordsUnreadable("the list is truncated: it has \(erasures.count) of \(announced) deletions")
         }
         return erasures
     }

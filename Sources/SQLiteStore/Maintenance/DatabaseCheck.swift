@@ -127,10 +127,10 @@ private struct CheckedFold {
         }
         let verdict = journey.apply(event)
         let stored = try StoredEvents.verdict(row, 12)
-        if verdict != stored { note(id, "is stored as \(Self.text(stored)), the fold says \(Self.text(verdict))") }
+        if verdict != stored { note(id, "is stored as \(Self.text(stored)), the fold gives \(Self.text(verdict))") }
         let after = try StoredEvents.journey(row, 15)
         if journey != after {
-            note(id, "is stored with \(after.state) after it, the fold says \(journey.state) or other deadlines")
+            note(id, "is stored with \(after.state) after it, the fold gives \(journey.state) or other deadlines")
             // Continues from what is stored, so that one divergence is not reported again with every event.
             journey = after
         }
