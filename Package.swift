@@ -143,7 +143,7 @@ let package = Package(
         .target(
             name: "API",
             dependencies: [
-                "HTTPServer", "HTTP1", "Engine", "Identity", "JourneyModel", "Telemetry", "GzipCoding",
+                "HTTPServer", "HTTP1", "Engine", "Identity", "JourneyModel", "Purchases", "Telemetry", "GzipCoding",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -157,7 +157,7 @@ let package = Package(
         .executableTarget(
             name: "App",
             dependencies: [
-                "API", "HTTPServer", "HTTP1", "Sockets", "Engine", "Identity", "SQLiteStore",
+                "API", "HTTPServer", "HTTP1", "Sockets", "Engine", "Identity", "Purchases", "SQLiteStore",
                 "RedisAdmission", "Outbound", "JourneyModel", "Simulation", "Telemetry", "CSignals",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
@@ -268,7 +268,8 @@ let package = Package(
         .testTarget(
             name: "APITests",
             dependencies: [
-                "API", "GzipCoding", "HTTPServer", "HTTP1", "Engine", "Identity", "JourneyModel", "Telemetry",
+                "API", "GzipCoding", "HTTPServer", "HTTP1", "Engine", "Identity", "JourneyModel", "Purchases",
+                "Telemetry",
                 "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],

@@ -22,8 +22,12 @@ enum AccountAnswers {
         }
     }
 
-    static func user(_ user: User) -> Response {
-        json { members(of: user, phone: "phone", &$0) }
+    /// `appAccountToken`: for StoreKit, when the server accepts purchases.
+    static func user(_ user: User, appAccountToken: String? = nil) -> Response {
+        json { writer in
+            members(of: user, phone: "phone", &writer)
+            writer.member("app_account_token", appAccountToken)
+        }
     }
 
     static let codeSent = json { writer in

@@ -12,7 +12,7 @@ enum AccountBody {
 
     /// Reads the members of a JSON body; throws all errors that `read` recorded.
     static func decode<Body>(
-        _ request: Request, _ read: (inout MemberReader) -> Body?
+        _ request: Request, bytesMax: Int = bytesMax, _ read: (inout MemberReader) -> Body?
     ) throws(ProblemAnswer) -> Body {
         let bytes = try BodyDecoding.json(request, bytesMax: bytesMax)
         let value: JSONValue

@@ -5,13 +5,23 @@ import HTTP1
 import HTTPServer
 import Identity
 import JourneyModel
+import Purchases
 
 struct AccountHandlers: Sendable {
     let accounts: any AccountService
+    /// Nil when the server accepts no purchases.
+    let purchases: (any PurchaseService)?
     let failures: AccountFailures
 
     var show: CallerHandler {
-        { request, caller throws(ProblemAnswer) in AccountAnswers.user(try await user(of: caller, request)) }
+        { request, caller throws(ProblemAnswer) in
+            let user = try await user(of: caller, request)
+            guard let purchases else { return AccountAnswers.user(user) }
+            do throws(AccountFailure) {
+                let token = try await purchases.appAccountToken(of: caller, at: request.receivedAt)
+                return AccountAnswers.user(user, appAccountToken: token)
+            } catch { throw failures.problem(error, request) }
+        }
     }
 
     var change: CallerHandler {

@@ -19,7 +19,8 @@ extension Endpoint {
                 takesEvents ? refusals.answer(to: driver) : nil
             }
         case .operatorToken: judge = access.operatorJudge
-        case .none, .singleToken, .refreshToken, .identityToken, .oneTimeCode, .appleNotice: return self
+        case .none, .singleToken, .refreshToken, .identityToken, .oneTimeCode, .appleNotice, .storeNotification:
+            return self
         }
         var endpoint = self
         endpoint.route.judge = { request in

@@ -23,6 +23,8 @@ package enum Credential: String, Hashable, Sendable, CaseIterable {
     case oneTimeCode
     /// A notification signed by Apple, in the body.
     case appleNotice
+    /// A notification signed by the App Store, in the body.
+    case storeNotification
 }
 
 package struct Endpoint: Sendable {

@@ -8,6 +8,7 @@ package import HTTPServer
 package import Identity
 package import JourneyModel
 package import Logging
+package import Purchases
 
 /// Everything the routes need, filled in by the wiring.
 package struct API: Sendable {
@@ -22,15 +23,18 @@ package struct API: Sendable {
     private let config: ConfigHandler
     private let backgroundPing: BackgroundPingHandler
     private let signIn: SignInHandlers
+    private let purchases: PurchaseHandlers
     private let operation: OperatorHandlers
     private let lists: OperatorListHandlers
     private let limits: RateLimits
 
-    /// `clock` is for data written long after the request came: the messages of a stream.
+    /// `clock` is for data written long after the request came: the messages of a stream. `purchases`: nil when the
+    /// server accepts none.
     package init(
         ingest: Ingest, store: any EventStore, journeys: any JourneyReader, streams: JourneyStreams,
         settings: CurrentSettings, limits: RateLimits, admission: any Admission, tokens: any TokenVerifier,
-        signIn: SignInServices, operation: OperatorParts, clock: @escaping @Sendable () -> Moment, logger: Logger,
+        signIn: SignInServices, purchases: (any PurchaseService)? = nil, operation: OperatorParts,
+        clock: @escaping @Sendable () -> Moment, logger: Logger,
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) {
         access = Access(
@@ -45,7 +49,10 @@ package struct API: Sendable {
         stream = StreamHandler(journeys: journeys, streams: streams, tokens: tokens, clock: clock, logger: logger)
         config = ConfigHandler(settings: settings)
         backgroundPing = BackgroundPingHandler(metrics)
-        self.signIn = SignInHandlers(signIn, logger: logger)
+        self.signIn = SignInHandlers(signIn, purchases: purchases, logger: logger)
+        self.purchases = PurchaseHandlers(
+            purchases: purchases, forgeries: ForgeryLimit(admission: admission),
+            failures: AccountFailures(logger: logger), metrics: PurchaseMetrics(metrics))
         self.operation = OperatorHandlers(
             operation, settings: settings, access: access, isEnding: { streams.isClosed }, clock: clock, logger: logger)
         lists = OperatorListHandlers(operation: operation, clock: clock, logger: logger)
@@ -80,6 +87,8 @@ package struct API: Sendable {
             fromMemory("/native/config", config.get),
             write(.put, "/native/devices/{token}", limit: .devices, signIn.devices.put),
             write(.delete, "/native/devices/{token}", limit: .devices, signIn.devices.delete),
+            write(.post, "/native/purchases", limit: .purchases, purchases.post),
+            read("/native/entitlements", purchases.entitlements),
 
             // Shipped v1 clients: the same handlers under the old names.
             event("/v1/native/session-events", events.post(.v1Session)),
@@ -106,6 +115,7 @@ package struct API: Sendable {
             account(.get, "/auth/me/export", limit: .account, signIn.accounts.export),
 
             signingIn("/apple/notifications", wants: .appleNotice, signIn.apple.takeNotice),
+            storeNotification("/apple/store-notifications", purchases.takeNotification),
 
             // Shipped v1 clients: their access token lives longer.
             signingIn("/v1/auth/otp/start", wants: .none, signIn.codes.start),
@@ -210,6 +220,13 @@ package struct API: Sendable {
         limited(
             .post, template, access.anyone(handler, route: template, form: form), form, wants: credential,
             driverClass: nil)
+    }
+
+    /// Called by Apple, from a few addresses: only what Apple did not sign is charged to the address.
+    private func storeNotification(_ template: String, _ handler: @escaping OpenHandler) -> Endpoint {
+        let handler = access.anyone(handler, route: template)
+        let route = Route(.post, template, bodyBytesMax: RequestLimits.storeNotificationBytesMax, handler: handler)
+        return Endpoint(route: route, credential: .storeNotification, limits: [.notifications])
     }
 
     private func limited(

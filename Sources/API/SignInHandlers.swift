@@ -5,6 +5,7 @@ import HTTPServer
 package import Identity
 import JourneyModel
 import Logging
+import Purchases
 
 package struct SignInServices: Sendable {
     package var signIns: any SignInService
@@ -43,14 +44,14 @@ struct SignInHandlers: Sendable {
     /// Public, and constant until the next start.
     let keySet: Response
 
-    init(_ services: SignInServices, logger: Logger) {
+    init(_ services: SignInServices, purchases: (any PurchaseService)?, logger: Logger) {
         let failures = AccountFailures(logger: logger)
         apple = AppleHandlers(
             tokens: services.appleTokens, signIns: services.signIns, notices: services.appleNotices,
             failures: failures)
         codes = CodeHandlers(signIns: services.signIns, areSent: services.sendsCodes, failures: failures)
         sessions = SignInSessionHandlers(sessions: services.sessions, failures: failures)
-        accounts = AccountHandlers(accounts: services.accounts, failures: failures)
+        accounts = AccountHandlers(accounts: services.accounts, purchases: purchases, failures: failures)
         devices = DeviceHandlers(devices: services.devices, failures: failures)
         keySet = Response(
             status: .ok,

@@ -64,6 +64,10 @@ package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     case reads
     /// Background pings: counted, nothing stored.
     case pings
+    /// Purchases sent by the app.
+    case purchases
+    /// App Store notifications that Apple did not sign, with the client's address in place of the driver.
+    case notifications
     /// Wrong tokens on the operator's routes, with the client's address in place of the driver.
     case operatorGuesses = "operator"
     /// Refused events, and bytes in excess of events (API/RefusalLimit.swift).
@@ -73,7 +77,9 @@ package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     package static let ofEvents: [RateLimitClass] = [.sessionEvents, .preSessionEvents]
 
     /// The classes whose windows are stored under a driver's id.
-    package static let ofDrivers = allCases.filter { $0 != .auth && $0 != .operatorGuesses }
+    package static let ofDrivers = allCases.filter {
+        $0 != .auth && $0 != .operatorGuesses && $0 != .notifications
+    }
 }
 
 package struct AdmissionClaim: Hashable, Sendable {
@@ -145,8 +151,8 @@ package struct Quota: Hashable, Sendable {
 }
 
 /// `RATE_LIMIT_SESSION_EVENTS`, `RATE_LIMIT_PRESESSION_EVENTS`, `RATE_LIMIT_AUTH`, `RATE_LIMIT_REGISTRATIONS`,
-/// `RATE_LIMIT_DEVICES`, `RATE_LIMIT_ACCOUNT`, `RATE_LIMIT_READS`, `RATE_LIMIT_PINGS`, `RATE_LIMIT_OPERATOR`,
-/// `RATE_LIMIT_WINDOW_SECONDS`; a limit of 0 is off.
+/// `RATE_LIMIT_DEVICES`, `RATE_LIMIT_ACCOUNT`, `RATE_LIMIT_READS`, `RATE_LIMIT_PINGS`, `RATE_LIMIT_PURCHASES`,
+/// `RATE_LIMIT_NOTIFICATIONS`, `RATE_LIMIT_OPERATOR`, `RATE_LIMIT_WINDOW_SECONDS`; a limit of 0 is off.
 package struct RateLimits: Hashable, Sendable {
     /// Maximum charges of a window beyond its limit: bounds its memory and the time until it has room again.
     package static let overdraftMax = 10_000
@@ -159,13 +165,15 @@ package struct RateLimits: Hashable, Sendable {
     package var account: Int
     package var reads: Int
     package var pings: Int
+    package var purchases: Int
+    package var notifications: Int
     package var operatorGuesses: Int
     package var windowSeconds: Int
 
     package init(
         sessionEvents: Int = 60, preSessionEvents: Int = 30, auth: Int = 30, registrations: Int = 20,
-        devices: Int = 10, account: Int = 20, reads: Int = 600, pings: Int = 60, operatorGuesses: Int = 10,
-        windowSeconds: Int = 60
+        devices: Int = 10, account: Int = 20, reads: Int = 600, pings: Int = 60, purchases: Int = 30,
+        notifications: Int = 30, operatorGuesses: Int = 10, windowSeconds: Int = 60
     ) {
         self.sessionEvents = sessionEvents
         self.preSessionEvents = preSessionEvents
@@ -175,6 +183,8 @@ package struct RateLimits: Hashable, Sendable {
         self.account = account
         self.reads = reads
         self.pings = pings
+        self.purchases = purchases
+        self.notifications = notifications
         self.operatorGuesses = operatorGuesses
         self.windowSeconds = windowSeconds
     }
@@ -189,6 +199,8 @@ package struct RateLimits: Hashable, Sendable {
         case .account: account
         case .reads: reads
         case .pings: pings
+        case .purchases: purchases
+        case .notifications: notifications
         case .operatorGuesses: operatorGuesses
         // Ten times the session events, so that a queue of 500 events sent at once fits; off when they are off.
         case .refusals: sessionEvents > 0 ? max(600, 10 * sessionEvents) : 0

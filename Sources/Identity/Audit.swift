@@ -22,6 +22,8 @@ package enum AuditAction: String, CaseIterable, Hashable, Sendable {
     /// `dwell driver sign-out` and `dwell driver erase`: done by the operator, at a driver's request.
     case operatorSignOut = "operator_sign_out"
     case operatorErasure = "operator_erasure"
+    /// `dwell purchases move`, in the audit of the driver who had the purchase and of the one who has it now.
+    case operatorPurchaseMove = "operator_purchase_move"
     /// A wrong OPS_TOKEN or METRICS_TOKEN; the reason names which.
     case operatorRefused = "operator_refused"
 }

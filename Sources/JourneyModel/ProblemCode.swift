@@ -12,6 +12,8 @@ public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
     case sessionNotFound = "session_not_found"
     case methodNotAllowed = "method_not_allowed"
     case requestTimeout = "request_timeout"
+    /// The purchase belongs to another account.
+    case purchaseOwnedByAnother = "purchase_owned_by_another"
     case contentTooLarge = "content_too_large"
     case uriTooLong = "uri_too_long"
     case unsupportedMediaType = "unsupported_media_type"
@@ -59,6 +61,7 @@ public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
         case .sessionNotFound: (404, "Session not found")
         case .methodNotAllowed: (405, "Method not allowed")
         case .requestTimeout: (408, "The request took too long to arrive")
+        case .purchaseOwnedByAnother: (409, "The purchase belongs to another account")
         case .contentTooLarge: (413, "The body is too large")
         case .uriTooLong: (414, "The request target is too long")
         case .unsupportedMediaType: (415, "Unsupported media type or content coding")

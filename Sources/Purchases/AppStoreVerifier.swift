@@ -12,12 +12,15 @@ package struct AppStoreVerifier: Sendable {
     private let environments: Set<AppStoreEnvironment>
     private let chain: CertificateChain
 
-    /// Without apps everything is rejected. `acceptsXcode` accepts purchases from StoreKit testing in Xcode,
-    /// **whose signature proves nothing**: only for development.
-    package init(apps: [AppStoreApp], acceptsXcode: Bool = false, chain: CertificateChain = CertificateChain()) {
+    /// Without apps everything is rejected. `.xcode` and `.localTesting` accept purchases from StoreKit testing in
+    /// Xcode, **whose signature proves nothing**: only for development.
+    package init(
+        apps: [AppStoreApp], environments: Set<AppStoreEnvironment> = [.production, .sandbox],
+        chain: CertificateChain = CertificateChain()
+    ) {
         self.apps = apps
+        self.environments = environments
         self.chain = chain
-        environments = acceptsXcode ? Set(AppStoreEnvironment.allCases) : [.production, .sandbox]
     }
 
     /// `signedTransactionInfo`, or `jwsRepresentation` of a StoreKit 2 transaction.
@@ -47,7 +50,9 @@ package struct AppStoreVerifier: Sendable {
         // Xcode sends none.
         try await verify(signed, now: now, allowsXcode: false)
         let envelope = try NotificationEnvelope(signed.claims)
-        guard envelope.environment.isSignedByApple else { throw .wrongEnvironment }
+        guard envelope.environment.isSignedByApple, environments.contains(envelope.environment) else {
+            throw .wrongEnvironment
+        }
         let appsOfBundle = apps.filter { $0.bundleID == envelope.bundleID }
         guard let app = appsOfBundle.first else { throw .wrongBundle }
         if envelope.environment == .production {
@@ -75,8 +80,8 @@ package struct AppStoreVerifier: Sendable {
 
     /// Payloads from Xcode are accepted unverified, if that is allowed; all others must be signed by Apple.
     private func verify(_ signed: SignedPayload, now: Moment, allowsXcode: Bool) async throws(PurchaseRefusal) {
-        if allowsXcode, environments.contains(.xcode),
-            let environment = try? signed.claims.environment(), !environment.isSignedByApple
+        if allowsXcode, let environment = try? signed.claims.environment(), !environment.isSignedByApple,
+            environments.contains(environment)
         {
             return
         }

@@ -2,11 +2,22 @@
 // compared with these bytes: a certificate with the same name, or even the same key, does not match.
 
 import Foundation
+import SwiftASN1
+import X509
 
 package enum AppleRootCertificate {
     /// DER, 583 bytes, valid until 2039-04-30. SHA-256
     /// 63343abfb89a6a03ebb57e9b3f5fa7be7c4f5c756f3017b3a8c488c3653e9179, as Apple publishes it.
     package static let g3 = Array(Data(base64Encoded: base64, options: .ignoreUnknownCharacters) ?? Data())
+
+    /// The DER bytes of a certificate file, in PEM or DER; nil for anything else.
+    package static func der(of file: [UInt8]) -> [UInt8]? {
+        if (try? Certificate(derEncoded: file)) != nil { return file }
+        guard let document = try? PEMDocument(pemString: String(decoding: file, as: UTF8.self)),
+            (try? Certificate(pemDocument: document)) != nil
+        else { return nil }
+        return document.derBytes
+    }
 
     private static let base64 = """
         MIICQzCCAcmgAwIBAgIILcX8iNLFS5UwCgYIKoZIzj0EAwMwZzEbMBkGA1UEAwwSQXBwbGUgUm9v

@@ -16,6 +16,11 @@ package struct TransactionKey: Hashable, Sendable, Comparable {
 package struct SubscriptionKey: Hashable, Sendable {
     package var environment: AppStoreEnvironment
     package var originalTransactionID: String
+
+    package init(environment: AppStoreEnvironment, originalTransactionID: String) {
+        self.environment = environment
+        self.originalTransactionID = originalTransactionID
+    }
 }
 
 extension TransactionFact {

@@ -28,4 +28,14 @@ package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
     case wrongEnvironment = "wrong_environment"
     /// Renewal information about a subscription other than the transaction's.
     case otherSubscription = "other_subscription"
+
+    /// Whether Apple did not sign this. False: Apple did, but for another app, server or time.
+    package var isForgery: Bool {
+        switch self {
+        case .malformed, .wrongAlgorithm, .wrongChain, .untrustedRoot, .missingMarker, .wrongCertificate,
+            .expiredCertificate, .wrongSignature:
+            true
+        case .signedInFuture, .wrongClaims, .wrongBundle, .wrongApp, .wrongEnvironment, .otherSubscription: false
+        }
+    }
 }

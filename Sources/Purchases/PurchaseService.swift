@@ -1,4 +1,5 @@
-// The service behind the routes of purchases: verifies what was sent, stores it, and says what follows. It does not know HTTP.
+// The service behind the routes of purchases: verifies what was sent, stores it, and returns the entitlements that
+// follow. Does not know HTTP.
 
 package import Identity
 package import JourneyModel
@@ -11,7 +12,33 @@ package enum PurchaseFailure: Error, Hashable, Sendable {
     case store(AccountFailure)
 }
 
-package struct PurchaseService: Sendable {
+package protocol PurchaseService: Sendable {
+    /// POST /native/purchases: what the driver is entitled to, with this purchase, once it is on disk.
+    func add(
+        signedTransaction: String, signedRenewal: String?, of caller: Caller, at now: Moment
+    ) async throws(PurchaseFailure) -> [Entitlement]
+
+    /// GET /native/entitlements.
+    func entitlements(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> [Entitlement]
+
+    /// POST /apple/store-notifications: stores the notification with its effect, once.
+    func take(signedPayload: String, at now: Moment) async throws(PurchaseFailure) -> TakenNotification
+
+    /// `app_account_token` of GET /auth/me: what the app passes to StoreKit with a purchase.
+    func appAccountToken(of caller: Caller, at now: Moment) async throws(AccountFailure) -> String
+}
+
+package struct TakenNotification: Hashable, Sendable {
+    package var notification: StoreNotification
+    package var outcome: NotificationOutcome
+
+    package init(notification: StoreNotification, outcome: NotificationOutcome) {
+        self.notification = notification
+        self.outcome = outcome
+    }
+}
+
+package struct AppStorePurchases: PurchaseService {
     private let verifier: AppStoreVerifier
     private let store: any PurchaseStore
     private let newToken: @Sendable () -> String
@@ -25,7 +52,6 @@ package struct PurchaseService: Sendable {
         self.newToken = newToken
     }
 
-    /// POST /native/purchases: what the driver is entitled to, with this purchase, once it is on disk.
     package func add(
         signedTransaction: String, signedRenewal: String?, of caller: Caller, at now: Moment
     ) async throws(PurchaseFailure) -> [Entitlement] {
@@ -47,25 +73,23 @@ package struct PurchaseService: Sendable {
         throw .ownedByAnother
     }
 
-    /// GET /native/entitlements.
     package func entitlements(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> [Entitlement] {
         try await store.facts(of: driver).entitlements(at: now)
     }
 
-    /// POST /apple/store-notifications: the notification, and whether it was news, once it is on disk.
     package func take(
         signedPayload: String, at now: Moment
-    ) async throws(PurchaseFailure) -> (notification: StoreNotification, outcome: NotificationOutcome) {
+    ) async throws(PurchaseFailure) -> TakenNotification {
         let notification: StoreNotification
         do throws(PurchaseRefusal) {
             notification = try await verifier.notification(signedPayload, now: now)
         } catch { throw .refused(error) }
         do throws(AccountFailure) {
-            return (notification, try await store.take(notification, at: now))
+            return TakenNotification(
+                notification: notification, outcome: try await store.take(notification, at: now))
         } catch { throw .store(error) }
     }
 
-    /// `app_account_token` of GET /auth/me: what the app passes to StoreKit with a purchase.
     package func appAccountToken(of caller: Caller, at now: Moment) async throws(AccountFailure) -> String {
         try await store.appAccountToken(of: caller, new: newToken(), at: now)
     }

@@ -22,7 +22,7 @@ import Testing
         return RateLimits(
             sessionEvents: limit(.sessionEvents), preSessionEvents: limit(.preSessionEvents), auth: 0,
             registrations: limit(.registrations), devices: limit(.devices), account: limit(.account),
-            reads: limit(.reads), pings: limit(.pings))
+            reads: limit(.reads), pings: limit(.pings), purchases: limit(.purchases), notifications: 0)
     }
 
     @Test(arguments: surface.filter { !reading.contains($0.endpoint.route.method) })

@@ -43,7 +43,7 @@ import class Foundation.JSONSerialization
                 switch endpoint.credential {
                 case .accessToken, .singleToken: ["bearer"]
                 case .operatorToken: ["operator"]
-                case .none, .refreshToken, .identityToken, .oneTimeCode, .appleNotice: []
+                case .none, .refreshToken, .identityToken, .oneTimeCode, .appleNotice, .storeNotification: []
                 }
             #expect(security.flatMap(\.keys) == schemes, "\(method) \(endpoint.route.template)")
         }

@@ -19,6 +19,7 @@ final class ScriptedAPI: Sendable {
     let clock = ManualClock()
     let streams: JourneyStreams
     let signIn = ScriptedSignIn()
+    let purchases = ScriptedPurchases()
     let operators = ScriptedOperatorReader()
     let figures: RequestStatistics
     let metrics = PrometheusMetrics()
@@ -45,7 +46,7 @@ final class ScriptedAPI: Sendable {
     ]
     static let silent = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
 
-    init(limits: RateLimits = RateLimits(), sendsCodes: Bool = true) {
+    init(limits: RateLimits = RateLimits(), sendsCodes: Bool = true, takesPurchases: Bool = true) {
         let settings = CurrentSettings(VersionedSettings(settings: Settings(), version: "v1"))
         let store = MemoryEventStore()
         streams = JourneyStreams(journeys: journeys, logger: Self.silent)
@@ -67,7 +68,8 @@ final class ScriptedAPI: Sendable {
             API(
                 ingest: ingest, store: store, journeys: journeys, streams: streams, settings: settings, limits: limits,
                 admission: admission, tokens: tokens, signIn: signIn.services(sendsCodes: sendsCodes),
-                operation: operation, clock: { [clock] in clock.now }, logger: Self.silent, metrics: metrics
+                purchases: takesPurchases ? purchases : nil, operation: operation, clock: { [clock] in clock.now },
+                logger: Self.silent, metrics: metrics
             ).surface
     }
 
@@ -136,7 +138,7 @@ final class Guessed: Sendable {
 extension RateLimits {
     static let off = RateLimits(
         sessionEvents: 0, preSessionEvents: 0, auth: 0, registrations: 0, devices: 0, account: 0, reads: 0,
-        pings: 0, operatorGuesses: 0)
+        pings: 0, purchases: 0, notifications: 0, operatorGuesses: 0)
 }
 
 extension Response {

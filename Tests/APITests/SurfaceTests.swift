@@ -21,6 +21,7 @@ import Testing
         "/auth/apple": (#"{"identity_token":"good","nonce":"n"}"#, #"{"identity_token":"bad","nonce":"n"}"#),
         "/api/auth/apple": (#"{"identity_token":"good","nonce":"n"}"#, #"{"identity_token":"bad","nonce":"n"}"#),
         "/apple/notifications": (#"{"payload":"good"}"#, #"{"payload":"bad"}"#),
+        "/apple/store-notifications": (#"{"signedPayload":"good"}"#, #"{"signedPayload":"bad"}"#),
         "/auth/otp/verify": (
             #"{"phone":"+491511234567","code":"123456"}"#, #"{"phone":"+491511234567","code":"654321"}"#
         ),
@@ -95,7 +96,9 @@ import Testing
         }
     }
 
-    private static let inTheBody: [Credential] = [.identityToken, .oneTimeCode, .refreshToken, .appleNotice]
+    private static let inTheBody: [Credential] = [
+        .identityToken, .oneTimeCode, .refreshToken, .appleNotice, .storeNotification,
+    ]
 
     @Test(arguments: surface.filter { inTheBody.contains($0.endpoint.credential) })
     func aCredentialInTheBodyIsJudged(row: Row) async throws {

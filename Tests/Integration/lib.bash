@@ -32,7 +32,8 @@ start_server() {
 # What servers are started with; a test may empty either. Only ratelimit.bats wants to meet limits.
 signing=(JWT_SECRET=integration-tests-sign-with-this-secret)
 limits=(RATE_LIMIT_SESSION_EVENTS=0 RATE_LIMIT_PRESESSION_EVENTS=0 RATE_LIMIT_REGISTRATIONS=0 RATE_LIMIT_DEVICES=0
-    RATE_LIMIT_ACCOUNT=0 RATE_LIMIT_READS=0 RATE_LIMIT_PINGS=0 RATE_LIMIT_OPERATOR=0)
+    RATE_LIMIT_ACCOUNT=0 RATE_LIMIT_READS=0 RATE_LIMIT_PINGS=0 RATE_LIMIT_PURCHASES=0
+    RATE_LIMIT_NOTIFICATIONS=0 RATE_LIMIT_OPERATOR=0)
 
 # prepare_server [NAME=value ...]: a folder, a port and an environment, without a server in them yet.
 prepare_server() {

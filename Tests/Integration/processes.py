@@ -18,7 +18,8 @@ from client import SECRET, Client
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 # Limits are off unless a test sets them.
 UNLIMITED = {f"RATE_LIMIT_{name}": "0" for name in (
-    "SESSION_EVENTS", "PRESESSION_EVENTS", "REGISTRATIONS", "DEVICES", "ACCOUNT", "READS", "PINGS", "OPERATOR")}
+    "SESSION_EVENTS", "PRESESSION_EVENTS", "REGISTRATIONS", "DEVICES", "ACCOUNT", "READS", "PINGS",
+    "PURCHASES", "NOTIFICATIONS", "OPERATOR")}
 
 
 def arguments(description):

@@ -60,6 +60,8 @@ CASES = {
     "POST /v1/charging-sessions/background-ping": Case(ping),
     "PUT /native/devices/{token}": Case(lambda driver: {"platform": "ios", "environment": "sandbox", "app_version": "1"}),
     "DELETE /native/devices/{token}": Case(others=204),
+    "POST /native/purchases": Case(lambda driver: {"signed_transaction": driver["purchase"]}, others=409),
+    "GET /native/entitlements": Case(),
 
     "POST /auth/apple": Case(lambda driver: {"identity_token": "x", "nonce": "n"}, driver=False),
     "POST /auth/otp/start": Case(lambda driver: {"phone": "+4915112345678"}, driver=False),
@@ -74,6 +76,7 @@ CASES = {
     "DELETE /auth/me": Case(lambda driver: {"confirm": True}),
     "GET /auth/me/export": Case(),
     "POST /apple/notifications": Case(lambda driver: {"payload": "x"}, driver=False),
+    "POST /apple/store-notifications": Case(lambda driver: {"signedPayload": "x"}, driver=False),
     "GET /.well-known/jwks.json": ANYONE,
 
     "POST /v1/auth/otp/start": Case(lambda driver: {"phone": "+4915112345679"}, driver=False),
@@ -123,9 +126,10 @@ def somebody(lab):
     """Signed in, with a session, a device and a name."""
     driver = lab.apple_driver(name=f"Name {secrets.token_hex(6)}")
     driver |= {"sid": claims_of(driver["access_token"])["sid"], "session": f"session-{secrets.token_hex(6)}",
-               "push": f"push-{secrets.token_hex(6)}"}
+               "push": f"push-{secrets.token_hex(6)}", "purchase": lab.store.transaction()}
     token = driver["access_token"]
     lab.call("POST", "/native/sessions", {"session_id": driver["session"]}, token).expect(201)
+    lab.call("POST", "/native/purchases", {"signed_transaction": driver["purchase"]}, token).expect(200)
     lab.call("PUT", f"/native/devices/{driver['push']}",
              {"platform": "ios", "environment": "sandbox", "app_version": "1"}, token)
     return driver

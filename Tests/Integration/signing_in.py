@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 
+from app_store import AppStore
 from apple_server import KEY_ID, TEAM_ID, AppleServer, base64url, claims_of, es256_key_file
 from client import SECRET, Client
 from code_receiver import CodeReceiver
@@ -84,7 +85,7 @@ class Answer:
 
 
 def expect_user(user, why=""):
-    assert set(user) <= {"id", "name", "email", "phone", "role"} and isinstance(user.get("id"), str), why
+    assert set(user) <= {"id", "name", "email", "phone", "role", "app_account_token"} and isinstance(user.get("id"), str), why
 
 
 def keep_exchange(answer):
@@ -126,7 +127,8 @@ class Lab:
         key = es256_key_file(self.folder / "apple.p8") if self.exchanging else None
         self.apple = self.stack.enter_context(AppleServer(key))
         self.receiver = self.stack.enter_context(CodeReceiver())
-        environment = {**self.apple.environment(), **self.receiver.environment()}
+        self.store = AppStore()
+        environment = {**self.apple.environment(), **self.receiver.environment(), **self.store.environment(self.folder)}
         if self.exchanging:
             environment |= {"APPLE_TEAM_ID": TEAM_ID, "APPLE_KEY_ID": KEY_ID,
                             "APPLE_PRIVATE_KEY_FILE": str(self.folder / "apple.p8"),

@@ -68,8 +68,8 @@ import Testing
         authority = try TestAuthority()
     }
 
-    private func service(_ store: MemoryStore) -> PurchaseService {
-        PurchaseService(
+    private func service(_ store: MemoryStore) -> AppStorePurchases {
+        AppStorePurchases(
             verifier: authority.verifier(), store: store, newToken: { "a1b2c3d4-0000-4000-8000-00000000000a" })
     }
 

@@ -129,7 +129,9 @@ struct TestAuthority: Sendable {
     func verifier(
         apps: [AppStoreApp] = [AppStoreApp(bundleID: appleBundleID, appleID: appleID)], acceptsXcode: Bool = false
     ) -> AppStoreVerifier {
-        AppStoreVerifier(apps: apps, acceptsXcode: acceptsXcode, chain: CertificateChain(roots: [root]))
+        AppStoreVerifier(
+            apps: apps, environments: acceptsXcode ? Set(AppStoreEnvironment.allCases) : [.production, .sandbox],
+            chain: CertificateChain(roots: [root]))
     }
 }
 

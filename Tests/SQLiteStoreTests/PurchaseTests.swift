@@ -253,6 +253,41 @@ struct PurchaseTests {
         await fixture.close()
     }
 
+    @Test func `an operator's move beats the account token, is audited for both, and ends with the driver`()
+        async throws
+    {
+        let fixture = try await AccountFixture()
+        let purchases = SQLitePurchases(accounts: fixture.accounts)
+        let token = "a1b2c3d4-0000-4000-8000-00000000000a"
+        let (ada, bea) = (Self.caller("ada"), Self.caller("bea"))
+        _ = try await purchases.appAccountToken(of: ada, new: token, at: Self.start)
+        let fact = try Self.transaction(token: token)
+        _ = try await purchases.add(ShownPurchase(transaction: fact), of: ada, at: Self.start)
+        #expect(try await !purchases.move(fact.subscription, to: DriverID("nobody"), at: Self.at(1)))
+        _ = try await purchases.appAccountToken(
+            of: bea, new: "b1b2c3d4-0000-4000-8000-00000000000b", at: Self.start)
+        var unknown = fact.subscription
+        unknown.environment = .sandbox
+        #expect(try await !purchases.move(unknown, to: DriverID("bea"), at: Self.at(1)))
+        #expect(try await purchases.move(fact.subscription, to: DriverID("bea"), at: Self.at(1)))
+        let renewed = try Self.transaction("2", original: "1", token: token, from: 30, to: 60, signed: 30)
+        #expect(
+            try await purchases.take(Self.notification(1, renewed), at: Self.at(30)) == .taken(owner: DriverID("bea")))
+        #expect(try await purchases.add(ShownPurchase(transaction: fact), of: ada, at: Self.at(31)) == .ownedByAnother)
+        #expect(try await purchases.facts(of: DriverID("bea")).transactions.count == 2)
+        let records = try PurchaseRecords(path: fixture.folder.file("db"))
+        let found = try records.purchases(of: DriverID("bea"))
+        #expect(found?.records.map(\.movedAt) == [Self.at(1)])
+        #expect(try records.purchases(of: DriverID("ada"))?.records == [])
+        #expect(try records.purchases(of: DriverID("nobody")) == nil)
+        records.close()
+        #expect(try await fixture.audit().count { $0.hasPrefix("operator_purchase_move") } == 2)
+        _ = try await fixture.own.erase(bea, from: .at(Self.at(32)))
+        // Nobody's again; the account token decides as before.
+        #expect(try await fixture.count("purchase WHERE moved_at_ms IS NOT NULL OR driver IS NOT NULL") == 0)
+        await fixture.close()
+    }
+
     @Test func `the export has what Apple signed about the driver's purchases`() async throws {
         let fixture = try await AccountFixture()
         let purchases = SQLitePurchases(accounts: fixture.accounts)

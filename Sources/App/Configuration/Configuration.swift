@@ -244,7 +244,7 @@ enum Variables {
 
     static let rateLimitAuth = Variable<Int>.integer(
         "RATE_LIMIT_AUTH", .limits, default: 30, in: 0...100_000,
-        "Requests to /auth, /v1/auth, /api and /apple per address (IPv6: per /64) and window; 0 is no limit. "
+        "Requests to /auth, /v1/auth, /api and /apple/notifications per address (IPv6: per /64) and window; 0 is no limit. "
             + "Behind a proxy, set TRUSTED_PROXIES.")
 
     static let rateLimitRegistrations = Variable<Int>.integer(
@@ -267,6 +267,15 @@ enum Variables {
     static let rateLimitPings = Variable<Int>.integer(
         "RATE_LIMIT_PINGS", .limits, default: 60, in: 0...100_000,
         "Background pings (POST .../background-ping) per driver and window; 0 is no limit.")
+
+    static let rateLimitPurchases = Variable<Int>.integer(
+        "RATE_LIMIT_PURCHASES", .limits, default: 30, in: 0...100_000,
+        "Purchases (POST /native/purchases) per driver and window; 0 is no limit.")
+
+    static let rateLimitNotifications = Variable<Int>.integer(
+        "RATE_LIMIT_NOTIFICATIONS", .limits, default: 30, in: 0...100_000,
+        "App Store notifications that Apple did not sign per address (IPv6: per /64) and window; 0 is no limit. "
+            + "Signed ones are not counted.")
 
     static let rateLimitOperator = Variable<Int>.integer(
         "RATE_LIMIT_OPERATOR", .limits, default: 10, in: 0...100_000,
@@ -292,10 +301,10 @@ enum Variables {
             databasePath, eventRetentionDays, auditRetentionDays, redis, redisTimeoutMilliseconds,
             jwtSecret, jwtPrivateKeyFile, jwtIssuer, jwtAudience, jwtTrustExternal, accessTokenTTLSeconds,
             v1AccessTokenTTLSeconds, refreshTokenTTLDays, legacyTokenTTLDays, dataKey,
-        ] + signIn + [
+        ] + signIn + purchases + [
             rateLimitSessionEvents, rateLimitPreSessionEvents, rateLimitAuth, rateLimitRegistrations,
-            rateLimitDevices, rateLimitAccount, rateLimitReads, rateLimitPings, rateLimitOperator,
-            rateLimitWindowSeconds,
+            rateLimitDevices, rateLimitAccount, rateLimitReads, rateLimitPings, rateLimitPurchases,
+            rateLimitNotifications, rateLimitOperator, rateLimitWindowSeconds,
             sessionRegistration,
         ] + operation + [settingsChangedBy, settingsChangeReason] + Settings.declarations.map(EngineVariable.init)
 }

@@ -79,6 +79,7 @@ extension Configuration {
         tokens = TokenConfiguration(&reading, environment: environment, databasePath: databasePath)
         apple = AppleConfiguration(&reading, hasDataKey: tokens.dataKey != nil)
         codes = CodeConfiguration(&reading, environment: environment)
+        purchases = PurchaseConfiguration(&reading, environment: environment)
         rateLimits = RateLimits(
             sessionEvents: reading.value(of: Variables.rateLimitSessionEvents),
             preSessionEvents: reading.value(of: Variables.rateLimitPreSessionEvents),
@@ -88,6 +89,8 @@ extension Configuration {
             account: reading.value(of: Variables.rateLimitAccount),
             reads: reading.value(of: Variables.rateLimitReads),
             pings: reading.value(of: Variables.rateLimitPings),
+            purchases: reading.value(of: Variables.rateLimitPurchases),
+            notifications: reading.value(of: Variables.rateLimitNotifications),
             operatorGuesses: reading.value(of: Variables.rateLimitOperator),
             windowSeconds: reading.value(of: Variables.rateLimitWindowSeconds))
         sessionRegistration = reading.value(of: Variables.sessionRegistration)

@@ -89,6 +89,8 @@ struct Configuration: Sendable {
     var tokens: TokenConfiguration
     var apple: AppleConfiguration
     var codes: CodeConfiguration
+    /// Nil: purchases are not accepted.
+    var purchases: PurchaseConfiguration?
     var rateLimits: RateLimits
     var sessionRegistration: SessionRegistrationRule
     var operatorToken: Secret<String>?

@@ -31,6 +31,7 @@ struct Wiring {
     private let instance: InstanceService
     private let streams: JourneyStreams
     private let signIn: SignInWiring
+    private let purchases: PurchaseWiring?
     private let watching: OperationWiring
     private let server: Server
     private let requestLog: RequestLog
@@ -82,6 +83,7 @@ struct Wiring {
             configuration, key: key, digests: digests, store: store, admission: admission, http: outgoing,
             clock: Self.now,
             logger: logger)
+        purchases = PurchaseWiring(configuration, accounts: SQLiteAccounts(store: store, digests: digests))
         streams = JourneyStreams(journeys: store, logger: logger)
         let figures = RequestStatistics { millisecondsSince1970() / 1000 }
         operationHistory = OperationHistory(
@@ -95,7 +97,8 @@ struct Wiring {
         let api = API(
             ingest: ingest, store: store, journeys: store, streams: streams, settings: settings,
             limits: configuration.rateLimits, admission: admission, tokens: signIn.verifier,
-            signIn: signIn.services, operation: operation, clock: Self.now, logger: logger, metrics: metrics)
+            signIn: signIn.services, purchases: purchases?.service, operation: operation, clock: Self.now,
+            logger: logger, metrics: metrics)
         requestLog = RequestLog(
             logger: logger, limits: configuration.log.refusals, driverName: { digests.logName($0) })
         server = Server(

@@ -55,4 +55,28 @@ package struct SQLitePurchases: PurchaseStore {
             try DriverRows.row(of: driver, db).map { try PurchaseRows.facts(of: $0, db) } ?? PurchaseFacts()
         }
     }
+
+    /// Gives a purchase to a driver, whatever account token Apple signed into it. Returns false, without a change, for an
+    /// unknown purchase or driver. Audited for both drivers.
+    package func move(
+        _ key: SubscriptionKey, to driver: DriverID, at now: Moment
+    ) async throws(AccountFailure) -> Bool {
+        try await accounts.change { db in
+            guard let row = try DriverRows.row(of: driver, db) else { return false }
+            let purchase = try Row.fetchOne(
+                db,
+                sql: """
+                    SELECT id, driver FROM purchase WHERE environment = ? AND original_transaction_id = ?
+                    """,
+                arguments: [key.environment.rawValue, key.originalTransactionID])
+            guard let purchase else { return false }
+            try db.execute(
+                sql: "UPDATE purchase SET driver = ?, moved_at_ms = ? WHERE id = ?",
+                arguments: [row, now.millisecondsSinceEpoch, purchase[0] as Int64])
+            for driver in Set([purchase[1] as Int64?, row].compactMap { $0 }).sorted() {
+                try AuditRows.add(.operatorPurchaseMove, .done, ofOperatorTo: driver, at: now, db)
+            }
+            return true
+        }
+    }
 }

@@ -135,6 +135,13 @@ package enum MetricFamilies {
     package static let signIns = MetricFamily(
         "dwell_auth_total", "Sign-in and account actions, by audit action and outcome.")
 
+    // MARK: Purchases
+
+    package static let purchases = MetricFamily(
+        "dwell_purchases_total", "Purchases sent by apps, by outcome.")
+    package static let storeNotifications = MetricFamily(
+        "dwell_store_notifications_total", "App Store Server Notifications, by type and outcome.")
+
     // MARK: The process
 
     package static let residentBytes = MetricFamily("process_resident_memory_bytes", "Resident memory.")
@@ -154,8 +161,8 @@ package enum MetricFamilies {
         codeSendsUsed, ready,
         readyChecks, settingsInfo,
         settingsReloadSuccess, settingsReloadTime, settingsNeedRestart, settingsUnknown, instances,
-        instancesDiffering, streams, tokens, signIns, backgroundPings, residentBytes, virtualBytes, cpuSeconds,
-        descriptors, descriptorsMax, startTime, build,
+        instancesDiffering, streams, tokens, signIns, backgroundPings, purchases, storeNotifications,
+        residentBytes, virtualBytes, cpuSeconds, descriptors, descriptorsMax, startTime, build,
     ]
 
     /// From 250 µs, the time of a read, to 10 s, which nothing should take.

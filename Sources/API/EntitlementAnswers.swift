@@ -1,0 +1,94 @@
+// The response of GET /native/entitlements and POST /native/purchases (contract, section 9), with a strong ETag: the
+// same entitlements are the same bytes.
+
+import Crypto
+import HTTP1
+import HTTPServer
+import JourneyModel
+import Purchases
+
+enum EntitlementAnswers {
+    static func whole(_ entitlements: [Entitlement]) -> Response {
+        answer(entitlements, unlessKnown: [])
+    }
+
+    /// 304 when `known`, the values of If-None-Match, name the current entity tag.
+    static func answer(_ entitlements: [Entitlement], unlessKnown known: [String]) -> Response {
+        let json = json(entitlements)
+        let etag = etag(of: json)
+        // A driver's own: no cache may answer with it without asking.
+        var fields = Fields([("ETag", etag), ("Cache-Control", "private, no-cache")])
+        if EntityTag.matches(known, etag) { return Response(status: .notModified, fields: fields) }
+        fields.append("Content-Type", "application/json")
+        return Response(status: .ok, fields: fields, body: .bytes(json))
+    }
+
+    /// `{"entitlements":[...]}`, in the order of `PurchaseFacts.entitlements(at:)`.
+    static func json(_ entitlements: [Entitlement]) -> [UInt8] {
+        var writer = JSONWriter(reservingBytes: 64 + 512 * entitlements.count)
+        writer.beginObject()
+        writer.name("entitlements")
+        writer.beginArray()
+        for entitlement in entitlements { write(entitlement, &writer) }
+        writer.endArray()
+        writer.endObject()
+        return writer.bytes
+    }
+
+    private static func write(_ entitlement: Entitlement, _ writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.member("product_id", entitlement.productID)
+        writer.member("subscription_group_id", entitlement.subscriptionGroupID)
+        writer.member("kind", entitlement.kind.wireName)
+        writer.member("status", entitlement.status.rawValue)
+        writer.name("gives_access")
+        writer.bool(entitlement.status.givesAccess)
+        writer.member("access_ends_at", entitlement.accessEnds)
+        writer.member("purchased_at", entitlement.purchaseDate)
+        if let autoRenews = entitlement.autoRenews {
+            writer.name("auto_renews")
+            writer.bool(autoRenews)
+        }
+        writer.member("renews_to_product_id", entitlement.renewsToProductID)
+        writer.member("ownership", entitlement.ownership == .familyShared ? "family_shared" : "purchased")
+        if let offer = entitlement.offer {
+            writer.name("offer_type")
+            writer.integer(offer.type)
+            writer.member("offer_id", offer.identifier)
+        }
+        writer.name("quantity")
+        writer.integer(entitlement.quantity)
+        writer.member("environment", entitlement.environment.wireName)
+        writer.member("bundle_id", entitlement.bundleID)
+        writer.member("transaction_id", entitlement.transactionID)
+        writer.member("original_transaction_id", entitlement.originalTransactionID)
+        writer.endObject()
+    }
+
+    private static func etag(of json: [UInt8]) -> String {
+        let digest = SHA256.hash(data: json).prefix(16)
+        return "\"" + digest.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() + "\""
+    }
+}
+
+extension AppStoreEnvironment {
+    fileprivate var wireName: String {
+        switch self {
+        case .production: "production"
+        case .sandbox: "sandbox"
+        case .xcode: "xcode"
+        case .localTesting: "local_testing"
+        }
+    }
+}
+
+extension TransactionFact.Kind {
+    fileprivate var wireName: String {
+        switch self {
+        case .autoRenewable: "auto_renewable"
+        case .nonRenewing: "non_renewing"
+        case .nonConsumable: "non_consumable"
+        case .consumable: "consumable"
+        }
+    }
+}

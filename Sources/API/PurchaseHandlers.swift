@@ -1,0 +1,127 @@
+// POST /native/purchases, GET /native/entitlements, and POST /apple/store-notifications, which Apple's server calls.
+// Only what Apple signed is believed; the app's own statements are not.
+
+import Engine
+import HTTP1
+import HTTPServer
+import Identity
+import JourneyModel
+import Logging
+import Purchases
+
+struct PurchaseHandlers: Sendable {
+    /// Nil when no app is configured.
+    let purchases: (any PurchaseService)?
+    let forgeries: ForgeryLimit
+    let failures: AccountFailures
+    let metrics: PurchaseMetrics
+
+    /// Temporary trouble with signed data: one of two clocks is wrong.
+    private static let clockRetryAfterSeconds = 60
+
+    var post: CallerHandler {
+        { request, caller throws(ProblemAnswer) in
+            guard let purchases else { throw .takesNoPurchases }
+            let body = try PurchaseBody.decode(request)
+            do throws(PurchaseFailure) {
+                let entitlements = try await purchases.add(
+                    signedTransaction: body.signedTransaction, signedRenewal: body.signedRenewal, of: caller,
+                    at: request.receivedAt)
+                metrics.count(purchase: .stored)
+                return EntitlementAnswers.whole(entitlements)
+            } catch {
+                metrics.count(purchase: PurchaseMetrics.Purchase(error))
+                throw problem(error, request)
+            }
+        }
+    }
+
+    var entitlements: CallerHandler {
+        { request, caller throws(ProblemAnswer) in
+            guard let purchases else { throw .takesNoPurchases }
+            do throws(AccountFailure) {
+                let entitlements = try await purchases.entitlements(of: caller.driver, at: request.receivedAt)
+                return EntitlementAnswers.answer(
+                    entitlements, unlessKnown: request.fields.values("If-None-Match"))
+            } catch { throw failures.problem(reading: error, request) }
+        }
+    }
+
+    var takeNotification: OpenHandler {
+        { request throws(ProblemAnswer) in
+            guard let purchases else { throw .takesNoPurchases }
+            try forgeries.check(request)
+            let payload = try StoreNotificationBody.decode(request)
+            do throws(PurchaseFailure) {
+                let taken = try await purchases.take(signedPayload: payload, at: request.receivedAt)
+                metrics.count(taken)
+                return AccountAnswers.noticeTaken
+            } catch {
+                metrics.count(refusedNotification: error)
+                if case .refused(let refusal) = error, refusal.isForgery { forgeries.charge(request) }
+                throw problem(error, request)
+            }
+        }
+    }
+
+    /// One 401 for everything that Apple did not sign for this server; the reason is in the access log. What may
+    /// succeed later is 503, because Apple repeats a notification after that.
+    private func problem(_ failure: PurchaseFailure, _ request: Request) -> ProblemAnswer {
+        switch failure {
+        case .refused(.signedInFuture):
+            var answer = ProblemAnswer(
+                .serviceUnavailable, "The signature is dated in the future. Try again later.",
+                retryAfterSeconds: Self.clockRetryAfterSeconds)
+            answer.reason = PurchaseRefusal.signedInFuture.rawValue
+            return answer
+        case .refused(let refusal):
+            var answer: ProblemAnswer =
+                request.path.hasPrefix("/apple/") ? .refusedCredential : .refusedPurchase
+            answer.reason = refusal.rawValue
+            return answer
+        case .ownedByAnother: return .purchaseOwnedByAnother
+        case .store(.unknown(let text)):
+            failures.log(.unknown(text), request)
+            // Repeating is safe: a fact is stored once.
+            return .accountsUnreadable
+        case .store(let failure): return failures.problem(failure, request)
+        }
+    }
+}
+
+extension ProblemAnswer {
+    static let takesNoPurchases = ProblemAnswer(.notFound, "This server accepts no purchases.")
+
+    /// Not a 401: shipped clients would sign the driver out.
+    static let refusedPurchase = ProblemAnswer(
+        .invalid(
+            InvalidFields([
+                FieldError(
+                    pointer: "/signed_transaction",
+                    detail: "this, or signed_renewal_info, is not signed by Apple for an app of this server")
+            ])))
+
+    static let purchaseOwnedByAnother = ProblemAnswer(
+        .purchaseOwnedByAnother, "The purchase belongs to another account. Sign in to that account.")
+}
+
+/// Notifications that Apple did not sign, by client address: beyond the limit nothing of that address is verified.
+/// Signed ones charge nothing, however many come from Apple's few addresses.
+struct ForgeryLimit: Sendable {
+    let admission: any Admission
+
+    func check(_ request: Request) throws(ProblemAnswer) {
+        let quota = admission.quota(of: Self.claim(of: request).driver, in: .notifications)
+        guard quota.limit == 0 || quota.remaining > 0 else { throw .tooManyRequests(quota) }
+    }
+
+    func charge(_ request: Request) {
+        admission.charge(Self.claim(of: request), times: 1)
+    }
+
+    private static func claim(of request: Request) -> AdmissionClaim {
+        AdmissionClaim(
+            driver: DriverID("address:" + AddressGroup.name(of: request.remoteAddress)), limitClass: .notifications,
+            idempotencyKey: AdmissionClaim.keyOfOneRequest())
+    }
+}

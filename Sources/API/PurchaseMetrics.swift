@@ -1,0 +1,52 @@
+// Counts of purchases sent by apps, and of App Store notifications by documented type.
+
+import CoreMetrics
+import Purchases
+import Telemetry
+
+struct PurchaseMetrics: Sendable {
+    enum Purchase: String, CaseIterable {
+        case stored, refused
+        case ownedByAnother = "owned_by_another"
+        case failed
+
+        init(_ failure: PurchaseFailure) {
+            switch failure {
+            case .refused: self = .refused
+            case .ownedByAnother: self = .ownedByAnother
+            case .store: self = .failed
+            }
+        }
+    }
+
+    private let purchases: [Purchase: any CounterHandler]
+    private let factory: any MetricsFactory
+
+    init(_ factory: any MetricsFactory) {
+        self.factory = factory
+        purchases = Dictionary(
+            uniqueKeysWithValues: Purchase.allCases.map { outcome in
+                (outcome, factory.counter(MetricFamilies.purchases, [("outcome", outcome.rawValue)]))
+            })
+    }
+
+    func count(purchase outcome: Purchase) {
+        purchases[outcome]?.increment(by: 1)
+    }
+
+    /// A type unknown to this release counts as `other`: labels come from a fixed set.
+    func count(_ taken: TakenNotification) {
+        let notification = taken.notification
+        let isKnown = NotificationTypes.rows.contains { $0.type == notification.type }
+        let outcome = taken.outcome == .repeated ? "repeated" : "stored"
+        count(isKnown ? notification.type : "other", outcome)
+    }
+
+    func count(refusedNotification failure: PurchaseFailure) {
+        if case .refused = failure { count("unknown", "refused") } else { count("unknown", "failed") }
+    }
+
+    private func count(_ type: String, _ outcome: String) {
+        factory.counter(MetricFamilies.storeNotifications, [("type", type), ("outcome", outcome)]).increment(by: 1)
+    }
+}

@@ -1,0 +1,116 @@
+// The variables of purchases in the App Store (contract, sections 8 and 9). Part of the table in Configuration.swift.
+
+import Foundation
+import Purchases
+
+extension Variables {
+    static let purchaseApps = Variable<[AppStoreApp]>(
+        name: "PURCHASE_APPS", section: .purchases, defaultText: "", defaultValue: [],
+        allowed: .text(
+            "1 to 32 bundle ids, comma-separated, each with the app's Apple ID after a colon: "
+                + "com.example.app:1234567890; the Apple ID is required for production"),
+        isSecret: false,
+        sentence: "Apps whose purchases are accepted: bundle id and Apple ID, a number that App Store Connect shows. "
+            + "Default: none; the routes of purchases return 404.",
+        parse: purchaseApps(in:),
+        show: { apps in
+            apps.isEmpty
+                ? "not set"
+                : apps.map { app in app.bundleID + (app.appleID.map { ":\($0)" } ?? "") }.joined(separator: ",")
+        })
+
+    static let purchaseEnvironments = Variable<Set<AppStoreEnvironment>>(
+        name: "PURCHASE_ENVIRONMENTS", section: .purchases, defaultText: "production,sandbox",
+        defaultValue: [.production, .sandbox],
+        allowed: .text("one or more of production, sandbox, xcode, comma-separated"), isSecret: false,
+        sentence: "Where a purchase may come from. Apple's reviewers buy in the sandbox from the released server. "
+            + "xcode accepts unsigned purchases of StoreKit testing; only with APP_ENV=development.",
+        parse: { text in
+            let words = text.split(separator: ",", omittingEmptySubsequences: false)
+                .map { $0.trimmingCharacters(in: .whitespaces) }
+            let known: [String: [AppStoreEnvironment]] = [
+                "production": [.production], "sandbox": [.sandbox], "xcode": [.xcode, .localTesting],
+            ]
+            let sets = words.compactMap { known[$0] }
+            return sets.count == words.count ? Set(sets.joined()) : nil
+        },
+        show: { environments in
+            [("production", .production), ("sandbox", .sandbox), ("xcode", AppStoreEnvironment.xcode)]
+                .filter { environments.contains($0.1) }.map(\.0).joined(separator: ",")
+        })
+
+    static let purchaseRootFile = Variable<String?>.text(
+        "PURCHASE_ROOT_CERTIFICATE_FILE", .purchases, allowed: "the path of a certificate in PEM or DER format",
+        "Replaces Apple Root CA - G3, for tests with an authority of their own; not with APP_ENV=production."
+    ) { isPath($0) }
+
+    static let purchases: [any Declaration] = [purchaseApps, purchaseEnvironments, purchaseRootFile]
+
+    private static func purchaseApps(in text: String) -> [AppStoreApp]? {
+        let apps = text.split(separator: ",", omittingEmptySubsequences: false).compactMap { item -> AppStoreApp? in
+            let parts = item.trimmingCharacters(in: .whitespaces)
+                .split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+            let bundle = String(parts[0])
+            let isBundle = bundle.utf8.allSatisfy { byte in
+                (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
+                    || byte == UInt8(ascii: ".") || byte == UInt8(ascii: "-")
+            }
+            guard (1...155).contains(bundle.utf8.count), isBundle else { return nil }
+            guard parts.count == 2 else { return AppStoreApp(bundleID: bundle, appleID: nil) }
+            guard let number = wholeNumber(String(parts[1]), in: 1...Int.max) else { return nil }
+            return AppStoreApp(bundleID: bundle, appleID: Int64(number))
+        }
+        let isUnambiguous = Set(apps.map(\.bundleID)).count == apps.count
+        let count = text.split(separator: ",", omittingEmptySubsequences: false).count
+        return (1...32).contains(count) && apps.count == count && isUnambiguous ? apps : nil
+    }
+}
+
+/// Which purchases are accepted.
+struct PurchaseConfiguration: Sendable {
+    var apps: [AppStoreApp]
+    var environments: Set<AppStoreEnvironment>
+    /// DER.
+    var root: [UInt8]
+
+    /// Nil when no app is named.
+    init?(_ reading: inout ConfigurationReading, environment: AppEnvironment) {
+        let apps = reading.value(of: Variables.purchaseApps)
+        environments = reading.value(of: Variables.purchaseEnvironments)
+        let rootFile = reading.value(of: Variables.purchaseRootFile)
+        root = AppleRootCertificate.g3
+        self.apps = apps
+        if environment == .production {
+            if environments.contains(.xcode) {
+                reading.note(
+                    Variables.purchaseEnvironments.name,
+                    " with xcode is not allowed with APP_ENV=production: those purchases are not signed by Apple")
+            }
+            if rootFile != nil {
+                reading.note(
+                    Variables.purchaseRootFile.name,
+                    " is not allowed with APP_ENV=production: only Apple's own root certificate is trusted there")
+            }
+            if environments.contains(.production), let app = apps.first(where: { $0.appleID == nil }) {
+                reading.note(
+                    Variables.purchaseApps.name,
+                    " lacks the Apple ID of \(app.bundleID); without it its notifications cannot be verified. Allowed is "
+                        + "\(app.bundleID):NUMBER, or PURCHASE_ENVIRONMENTS=sandbox")
+            }
+        } else if let rootFile {
+            root = Self.certificate(rootFile, &reading) ?? root
+        }
+        if apps.isEmpty { return nil }
+    }
+
+    private static func certificate(_ path: String, _ reading: inout ConfigurationReading) -> [UInt8]? {
+        let variable = Variables.purchaseRootFile
+        guard let data = FileManager.default.contents(atPath: path), data.count <= 65_536 else {
+            reading.note(variable.name, "=\(escaped(path)) is not allowed: it cannot be read")
+            return nil
+        }
+        if let certificate = AppleRootCertificate.der(of: Array(data)) { return certificate }
+        reading.note(variable.name, "=\(escaped(path)) is not allowed; allowed is \(variable.allowed)")
+        return nil
+    }
+}

@@ -1,0 +1,97 @@
+// The purchases of a driver in a database file, for `dwell purchases`. Each call is one snapshot.
+
+import GRDB
+package import JourneyModel
+package import Purchases
+
+/// A purchase, or a subscription through all of its renewals, with its owner.
+package struct PurchaseRecord: Hashable, Sendable {
+    package var key: SubscriptionKey
+    /// Nil: nobody has sent it, or its driver was deleted.
+    package var driver: DriverID?
+    /// When an operator gave it to its driver.
+    package var movedAt: Moment?
+    /// Whether Apple signed the driver's account token into one of its transactions.
+    package var isNamed: Bool
+    /// Newest first.
+    package var notifications: [Notification]
+
+    package struct Notification: Hashable, Sendable {
+        package var uuid: String
+        package var type: String
+        package var subtype: String?
+        package var signedAt: Moment
+        package var receivedAt: Moment
+    }
+}
+
+package struct PurchaseRecords: RecordsReader {
+    /// The notifications listed for one purchase.
+    package static let notificationsMax = 50
+
+    private let queue: DatabaseQueue
+
+    /// Opens the file read-only.
+    package init(path: String) throws(RecordsUnreadable) {
+        queue = try RecordsFile.open(path)
+    }
+
+    package func close() {
+        try? queue.close()
+    }
+
+    /// Nil for an unknown driver.
+    package func purchases(
+        of driver: DriverID
+    ) throws(RecordsUnreadable) -> (records: [PurchaseRecord], facts: PurchaseFacts)? {
+        try RecordsFile.read(queue) { db in
+            guard let row = try DriverRows.row(of: driver, db) else { return nil }
+            return (try Self.records("purchase.driver = ?", [row], db), try PurchaseRows.facts(of: row, db))
+        }
+    }
+
+    /// Every purchase with this original transaction id: one per environment at most.
+    package func purchases(original id: String) throws(RecordsUnreadable) -> [PurchaseRecord] {
+        try RecordsFile.read(queue) { db in try Self.records("original_transaction_id = ?", [id], db) }
+    }
+
+    private static func records(
+        _ condition: String, _ arguments: StatementArguments, _ db: Database
+    ) throws -> [PurchaseRecord] {
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT purchase.id, environment, original_transaction_id, driver_id, moved_at_ms, EXISTS (
+                    SELECT 1 FROM purchase_transaction JOIN app_account_token ON token = account_token
+                    WHERE purchase = purchase.id AND app_account_token.driver = purchase.driver)
+                FROM purchase LEFT JOIN driver ON driver.id = purchase.driver
+                WHERE \(condition) ORDER BY purchase.id
+                """,
+            arguments: arguments)
+        return try rows.map { row in
+            guard let environment = AppStoreEnvironment(rawValue: row[1]) else {
+                throw SQLiteError.unreadable("purchase.environment")
+            }
+            return PurchaseRecord(
+                key: SubscriptionKey(environment: environment, originalTransactionID: row[2]),
+                driver: (row[3] as String?).map { DriverID($0) },
+                movedAt: (row[4] as Int64?).map(Moment.init(millisecondsSinceEpoch:)), isNamed: row[5],
+                notifications: try notifications(of: row[0], db))
+        }
+    }
+
+    private static func notifications(of purchase: Int64, _ db: Database) throws -> [PurchaseRecord.Notification] {
+        try Row.fetchAll(
+            db,
+            sql: """
+                SELECT uuid, type, subtype, signed_at_ms, received_at_ms FROM store_notification
+                WHERE purchase = ? ORDER BY signed_at_ms DESC, uuid LIMIT ?
+                """,
+            arguments: [purchase, notificationsMax]
+        ).map { row in
+            PurchaseRecord.Notification(
+                uuid: row[0], type: row[1], subtype: row[2], signedAt: Moment(millisecondsSinceEpoch: row[3]),
+                receivedAt: Moment(millisecondsSinceEpoch: row[4]))
+        }
+    }
+}

@@ -1,0 +1,150 @@
+// POST /native/purchases, GET /native/entitlements, POST /apple/store-notifications and the account token of
+// GET /auth/me, over a scripted service.
+
+import Engine
+import HTTP1
+import HTTPServer
+import Identity
+import JourneyModel
+import Testing
+
+@testable import API
+@testable import Purchases
+
+@Suite struct PurchaseRouteTests {
+    private static let monthly = Entitlement(
+        environment: .sandbox, bundleID: "com.example.dwell", subscriptionGroupID: "21000001",
+        productID: "com.example.dwell.monthly", kind: .autoRenewable, status: .grace,
+        accessEnds: Moment(millisecondsSinceEpoch: 1_800_000_000_000),
+        purchaseDate: Moment(millisecondsSinceEpoch: 1_790_000_000_000), autoRenews: true,
+        renewsToProductID: "com.example.dwell.yearly", ownership: .purchased,
+        offer: TransactionFact.Offer(type: 1, identifier: "spring"), quantity: 1, transactionID: "7",
+        originalTransactionID: "6")
+
+    private static let json = #"""
+        {"entitlements":[{"product_id":"com.example.dwell.monthly","subscription_group_id":"21000001",\#
+        "kind":"auto_renewable","status":"grace","gives_access":true,"access_ends_at":"2027-01-15T08:00:00.000Z",\#
+        "purchased_at":"2026-09-21T14:13:20.000Z","auto_renews":true,\#
+        "renews_to_product_id":"com.example.dwell.yearly","ownership":"purchased","offer_type":1,\#
+        "offer_id":"spring","quantity":1,"environment":"sandbox","bundle_id":"com.example.dwell",\#
+        "transaction_id":"7","original_transaction_id":"6"}]}
+        """#
+
+    @Test func `a stored purchase is answered with the entitlements`() async {
+        let api = ScriptedAPI()
+        api.purchases.tell([Self.monthly])
+        let answer = await api.send(
+            "POST", "/native/purchases", #"{"signed_transaction":"good","signed_renewal_info":"r"}"#)
+        #expect(answer.status == .ok)
+        #expect(answer.text == Self.json)
+        #expect(api.purchases.asked == ["add good r driver"])
+    }
+
+    @Test func `the entity tag is strong, and depends on nothing but the entitlements`() async throws {
+        let api = ScriptedAPI()
+        api.purchases.tell([Self.monthly])
+        let first = await api.askSignedIn("/native/entitlements")
+        let etag = try #require(first.fields.first("ETag"))
+        #expect(first.status == .ok && first.text == Self.json)
+        #expect(etag.hasPrefix("\"") && etag.utf8.count == 34)
+        #expect(first.fields.first("Cache-Control") == "private, no-cache")
+        func again() async -> Response {
+            await api.ask(
+                "/native/entitlements", fields: [("Authorization", "Bearer good"), ("If-None-Match", etag)])
+        }
+        let second = await again()
+        #expect(second.status == .notModified && second.text.isEmpty && second.fields.first("ETag") == etag)
+        var ended = Self.monthly
+        ended.status = .expired
+        api.purchases.tell([ended])
+        let third = await again()
+        #expect(third.status == .ok && third.fields.first("ETag") != etag)
+    }
+
+    @Test(arguments: [
+        (PurchaseFailure.refused(.wrongSignature), 400, "validation_failed"),
+        (.refused(.wrongBundle), 400, "validation_failed"),
+        (.refused(.signedInFuture), 503, "service_unavailable"),
+        (.ownedByAnother, 409, "purchase_owned_by_another"),
+        (.store(.unavailable("disk full")), 503, "store_unavailable"),
+        (.store(.unknown("commit")), 503, "store_unavailable"),
+        (.store(.unauthorized), 401, "unauthorized"),
+    ])
+    func `every failure of a purchase has its status`(failure: PurchaseFailure, status: Int, code: String) async {
+        let api = ScriptedAPI()
+        api.purchases.fail(with: failure)
+        let answer = await api.send("POST", "/native/purchases", #"{"signed_transaction":"good"}"#)
+        #expect(answer.status.code == status)
+        #expect(answer.text.contains("\"code\":\"\(code)\""))
+        #expect((answer.fields.first("Retry-After") != nil) == (status == 503))
+        #expect(!answer.text.contains("disk full") && !answer.text.contains("wrong_"))
+    }
+
+    @Test(arguments: [
+        (PurchaseFailure.refused(.untrustedRoot), 401), (.refused(.wrongApp), 401), (.refused(.signedInFuture), 503),
+        (.store(.unavailable("x")), 503), (.store(.unknown("x")), 503), (.store(.cancelled), 503),
+    ])
+    func `temporary trouble with a notification is 503`(failure: PurchaseFailure, status: Int) async {
+        let api = ScriptedAPI()
+        api.purchases.fail(with: failure)
+        let answer = await api.send("POST", "/apple/store-notifications", #"{"signedPayload":"good"}"#)
+        #expect(answer.status.code == status)
+    }
+
+    @Test(arguments: ["", "[]", "{}", #"{"signedPayload":1}"#, #"{"signedPayload":""}"#, "{"])
+    func `a body that is no notification is 400`(body: String) async {
+        let api = ScriptedAPI()
+        #expect(await api.send("POST", "/apple/store-notifications", body).status.code == 400)
+        #expect(api.purchases.asked.isEmpty)
+    }
+
+    @Test func `a repeated notification is 200 too`() async {
+        let api = ScriptedAPI()
+        api.purchases.tell(NotificationOutcome.repeated)
+        #expect(await api.send("POST", "/apple/store-notifications", #"{"signedPayload":"good"}"#).status == .ok)
+    }
+
+    @Test func `only forgeries are charged to an address, and never to RATE_LIMIT_AUTH`() async {
+        let api = ScriptedAPI(limits: RateLimits(auth: 1, notifications: 2))
+        func post(_ payload: String, from address: String = "192.0.2.7") async -> Int {
+            await api.send(
+                "POST", "/apple/store-notifications", #"{"signedPayload":"\#(payload)"}"#, address: address
+            ).status.code
+        }
+        for _ in 0..<50 { #expect(await post("good") == 200) }
+        // Signed by Apple, for another app: nobody's attempt to forge.
+        api.purchases.fail(with: .refused(.wrongBundle))
+        for _ in 0..<50 { #expect(await post("good") == 401) }
+        api.purchases.fail(with: nil)
+        #expect(await post("bad") == 401)
+        #expect(await post("good") == 200)
+        #expect(await post("bad") == 401)
+        let asked = api.purchases.asked.count
+        #expect(await post("good") == 429)
+        #expect(api.purchases.asked.count == asked)
+        #expect(await post("good", from: "192.0.2.8") == 200)
+    }
+
+    @Test func `a server without apps has no purchases`() async {
+        let api = ScriptedAPI(takesPurchases: false)
+        #expect(await api.send("POST", "/native/purchases", #"{"signed_transaction":"good"}"#).status == .notFound)
+        #expect(await api.askSignedIn("/native/entitlements").status == .notFound)
+        #expect(
+            await api.send("POST", "/apple/store-notifications", #"{"signedPayload":"good"}"#).status == .notFound)
+        #expect(!(await api.askSignedIn("/auth/me").text.contains("app_account_token")))
+    }
+
+    @Test func `the account has the token for StoreKit`() async {
+        let api = ScriptedAPI()
+        let answer = await api.askSignedIn("/auth/me")
+        #expect(answer.text.contains("\"app_account_token\":\"\(ScriptedPurchases.token)\""))
+        api.purchases.fail(with: .store(.unavailable("x")))
+        #expect(await api.askSignedIn("/auth/me").status.code == 503)
+    }
+
+    @Test func `a notification of 20 kB fits, a longer body than the limit does not`() throws {
+        let api = ScriptedAPI()
+        let route = try #require(api.routes.first { $0.template == "/apple/store-notifications" })
+        #expect(route.bodyBytesMax >= 20_000 && route.bodyBytesMax <= 128 * 1024)
+    }
+}

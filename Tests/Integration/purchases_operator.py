@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""What an operator does about purchases, beside a running server: show them with the reason, move one, take
+notifications from a file; and what a deletion leaves of them."""
+
+import json
+
+from app_store import COINS, DAY, MONTHLY, Authority, now_ms, number
+from signing_in import Suite
+
+suite = Suite(__doc__)
+
+
+def expect(run, status, *parts):
+    assert run.returncode == status, run
+    for part in parts:
+        assert part in run.stdout + run.stderr, (part, run)
+    return run
+
+
+def buy(lab, pair, transaction, renewal=None):
+    body = {"signed_transaction": transaction, **({"signed_renewal_info": renewal} if renewal else {})}
+    return lab.call("POST", "/native/purchases", body, pair["access_token"]).expect(200)
+
+
+def statuses(lab, pair):
+    answer = lab.call("GET", "/native/entitlements", token=pair["access_token"]).expect(200)
+    return {one["product_id"]: one["status"] for one in answer.json["entitlements"]}
+
+
+@suite.check("the facts, the verdict, and why")
+def _(lab):
+    pair, id, store = lab.apple_driver(), number(), lab.store
+    driver = pair["user"]["id"]
+    expect(lab.dwell("purchases", "--driver", driver), 0, "has no purchases")
+    began = now_ms() - 33 * DAY
+    retrying = store.renewal(id, isInBillingRetryPeriod=True, gracePeriodExpiresDate=now_ms() + 3 * DAY)
+    buy(lab, pair, store.transaction(transactionId=id, purchaseDate=began), retrying)
+    notice = store.notification("DID_FAIL_TO_RENEW", "GRACE_PERIOD", store.transaction(
+        transactionId=id, purchaseDate=began), retrying)
+    lab.call("POST", "/apple/store-notifications", {"signedPayload": notice}).expect(200)
+    expect(lab.dwell("purchases", "--driver", driver), 0, f"{MONTHLY}  grace", "was not charged; Apple grants access",
+           f"purchase {id} (Production), sent by this driver first", "notification DID_FAIL_TO_RENEW GRACE_PERIOD")
+    found = json.loads(expect(lab.dwell("purchases", "--driver", driver, "--json"), 0).stdout)
+    assert found["entitlements"][0]["status"] == "grace" and id in found["entitlements"][0]["why"], found
+    assert found["purchases"][0]["transactions"][0]["price"] == 4990, found
+    assert found["purchases"][0]["owner"] == "first_sender", found
+    expect(lab.dwell("purchases", "--driver", "drv_nobody"), 1, "not found")
+
+
+@suite.check("a purchase moves to another driver, and the next notification finds it there")
+def _(lab):
+    ann, bea, id = lab.apple_driver(), lab.apple_driver(), number()
+    token = lab.me(ann["access_token"]).json["app_account_token"]
+    signed = lab.store.transaction(transactionId=id, appAccountToken=token)
+    buy(lab, ann, signed)
+    words = ["purchases", "move", "--transaction", id, "--to", bea["user"]["id"]]
+    expect(lab.dwell(*words), 1, f"belongs to {ann['user']['id']}", "confirm with --yes")
+    expect(lab.dwell(*words, "--sandbox", "--yes"), 1, "No purchase")
+    expect(lab.dwell(*words, "--yes"), 0, f"{id} belongs to {bea['user']['id']} now")
+    assert statuses(lab, ann) == {} and statuses(lab, bea) == {MONTHLY: "active"}
+    refunded = lab.store.transaction(transactionId=id, appAccountToken=token, revocationDate=now_ms())
+    lab.call("POST", "/apple/store-notifications", {
+        "signedPayload": lab.store.notification("REFUND", transaction=refunded)}).expect(200)
+    assert statuses(lab, bea) == {MONTHLY: "refunded"}
+    lab.call("POST", "/native/purchases", {"signed_transaction": signed}, ann["access_token"]).expect(409)
+    for driver in (ann, bea):
+        assert "operator_purchase_move" in [entry["action"] for entry in lab.audit(driver["user"]["id"])]
+
+
+@suite.check("notifications from a file: each once, also beside the server; the others are named")
+def _(lab):
+    ann = lab.apple_driver()
+    token = lab.me(ann["access_token"]).json["app_account_token"]
+    payloads = [lab.store.notification("ONE_TIME_CHARGE", transaction=lab.store.product(
+        COINS, "Consumable", appAccountToken=token)) for _ in range(20)]
+    file = lab.folder / "history.jsonl"
+    file.write_text("\n".join([json.dumps({"signedPayload": one}) for one in payloads[:10]] + payloads[10:]))
+    for payload in payloads[:3]:
+        lab.call("POST", "/apple/store-notifications", {"signedPayload": payload}).expect(200)
+    expect(lab.dwell("purchases", "replay", str(file)), 0, "17 stored, 3 known, 0 rejected")
+    expect(lab.dwell("purchases", "replay", str(file)), 0, "0 stored, 20 known, 0 rejected")
+    assert statuses(lab, ann) == {COINS: "active"}
+    answer = lab.call("GET", "/native/entitlements", token=ann["access_token"]).json
+    assert answer["entitlements"][0]["quantity"] == 20, answer
+    forged = Authority().sign({"notificationType": "TEST", "signedDate": now_ms()})
+    file.write_text(f"{payloads[0]}\n{forged}\nx\n")
+    expect(lab.dwell("purchases", "replay", str(file)), 1, "history.jsonl:2: untrusted_root",
+           "history.jsonl:3: malformed", "0 stored, 1 known, 2 rejected")
+    expect(lab.dwell("purchases", "replay", str(file), PURCHASE_APPS=""), 78, "PURCHASE_APPS")
+
+
+@suite.check("a deletion leaves facts for a refund, and nothing that leads to the person")
+def _(lab):
+    ann, id, account = lab.apple_driver(), number(), number()
+    token = lab.me(ann["access_token"]).json["app_account_token"]
+    signed = lab.store.transaction(transactionId=id, appAccountToken=token, appTransactionId=account)
+    buy(lab, ann, signed, lab.store.renewal(id))
+    lab.call("POST", "/apple/store-notifications", {
+        "signedPayload": lab.store.notification("FROM_THE_FUTURE", transaction=signed)}).expect(200)
+    exported = lab.call("GET", "/auth/me/export", token=ann["access_token"]).expect(200).json
+    assert exported["purchase_transactions"][0]["payload"]["transactionId"] == id, exported
+    lab.call("DELETE", "/auth/me", {"confirm": True}, ann["access_token"]).expect(200)
+    expect(lab.dwell("verify-erased", "--driver", ann["user"]["id"], "--text", token, "--text", account), 0,
+           "no remaining data")
+    (kept,) = lab.sql("SELECT payload, signature FROM purchase_transaction WHERE transaction_id = ?", id)
+    assert json.loads(kept[0])["productId"] == MONTHLY and kept[1] is None, kept
+    # The same person, with a new account; a refund of before is known.
+    refunded = lab.store.transaction(transactionId=id, appAccountToken=token, revocationDate=now_ms())
+    lab.call("POST", "/apple/store-notifications", {
+        "signedPayload": lab.store.notification("REFUND", transaction=refunded)}).expect(200)
+    again = lab.apple_driver()
+    buy(lab, again, signed)
+    assert statuses(lab, again) == {MONTHLY: "refunded"}
+
+
+suite.main()
