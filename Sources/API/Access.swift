@@ -16,9 +16,6 @@ typealias OpenHandler = nonisolated(nonsending) @Sendable (Request) async throws
 typealias CallerAnswer = @Sendable (Request, Caller) -> Response
 
 struct Access: Sendable {
-    /// The role of an access token for operators.
-    static let operatorRole = "ops"
-
     let tokens: any TokenVerifier
     /// `OPS_TOKEN`
     var operatorToken: Secret<String>?
@@ -112,7 +109,7 @@ struct Access: Sendable {
             try await guesses.judged(request, token: "ops_token") { () throws(ProblemAnswer) in
                 if hasOperatorToken(request) { return }
                 let caller = try await caller(of: request)
-                guard caller.role == Self.operatorRole else {
+                guard caller.role == TokenRole.ops.rawValue else {
                     throw ProblemAnswer(.forbidden, "Operator access required.")
                 }
             }
@@ -132,7 +129,7 @@ struct Access: Sendable {
     /// Repeats the check for a response that continues long after the request was authorized.
     func isStillOperator(_ request: Request, at now: Moment) async -> Bool {
         if hasOperatorToken(request) { return true }
-        return await tokens.callerStill(of: request, at: now)?.role == Self.operatorRole
+        return await tokens.callerStill(of: request, at: now)?.role == TokenRole.ops.rawValue
     }
 
     private func hasOperatorToken(_ request: Request) -> Bool { operatorToken?.isShown(by: request) ?? false }

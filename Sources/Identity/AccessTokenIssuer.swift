@@ -38,7 +38,7 @@ package struct AccessTokenIssuer: Sendable {
     }
 
     /// 1 to 64 characters, none of them a control character: what a verifier accepts as `role`.
-    package static func acceptsRole(_ role: String) -> Bool {
+    private static func acceptsRole(_ role: String) -> Bool {
         AccessClaims.isUsable(role, lengthMax: AccessClaims.roleLengthMax)
     }
 

@@ -1,5 +1,12 @@
 package import JourneyModel
 
+/// The roles with a meaning here. Tokens of another service may have other ones, which grant nothing.
+package enum TokenRole: String, Hashable, Sendable, CaseIterable {
+    case driver
+    /// Reads /ops.
+    case ops
+}
+
 /// The author of a request, from its verified token.
 package struct Caller: Hashable, Sendable {
     package var driver: DriverID

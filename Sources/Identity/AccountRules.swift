@@ -6,7 +6,7 @@ package import JourneyModel
 package enum AccountRules {
     /// The roles that a client may choose. Others (`ops`, `admin`) are never granted on request.
     static let roles: Set<String> = [roleDefault]
-    package static let roleDefault = "driver"
+    package static let roleDefault = TokenRole.driver.rawValue
 
     static let nameLengthMax = 200
     /// RFC 5321, section 4.5.3.1.3, less the angle brackets.

@@ -22,6 +22,7 @@ import Testing
     @Test(arguments: [
         ["token"], ["token", "--driver", ""], ["token", "--driver", "a\nb"], ["token", "--driver", "d", "--ttl", "0"],
         ["token", "--driver", "d", "--ttl", "-1"], ["token", "--driver", "d", "--role", ""],
+        ["token", "--driver", "d", "--role", "opps"], ["simulate", "--scenario", "happy"],
         ["token", "--driver", "d", "--ttl", "99999999999999999999"], ["serve", "--port", "x"], ["nonsense"],
         ["audit"], ["audit", "--driver", "d", "--limit", "0"], ["audit", "--driver", "d", "--limit", "10001"],
         ["verify-erased"], ["verify-erased", "--driver", "abc"], ["verify-erased", "--phone", "0151 1234567"],
