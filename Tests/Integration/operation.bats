@@ -185,6 +185,18 @@ PYTHON
     [[ $(curl -sS -o /dev/null -w '%{http_code}' "http://127.0.0.1:$own/native/config") == 404 ]]
 }
 
+@test "METRICS_PORT has the timeouts of the public port" {
+    own=$(free_port)
+    start_server METRICS_PORT="$own" HTTP_HEADER_TIMEOUT_SECONDS=1 HTTP_IDLE_TIMEOUT_SECONDS=1
+    # By default 10 and 75 s: then the test would get nothing in its 5 s.
+    for port in "$server_port" "$own"; do
+        answer=$(server_port=$port raw 'GET /metrics HT' 5)
+        [[ $answer == *"HTTP/1.1 408"*"[closed by the server]"* ]] || fail "an unfinished head on $port: $answer"
+        answer=$(server_port=$port raw '' 5)
+        [[ $answer == *"[closed by the server]"* ]] || fail "an idle connection on $port: $answer"
+    done
+}
+
 @test "every line about a request names it and its trace" {
     start_server LOG_LEVEL=debug
     trace=0af7651916cd43dd8448eb211c80319c

@@ -73,10 +73,11 @@ struct OperationWiring: Sendable {
 
     /// The listener of METRICS_PORT; nil without it.
     func ownServer(
-        refusals: @escaping RefusalRenderer, observer: any RequestObserver, logger: Logger, loops: EventLoopGroup
+        _ http: Configuration.HTTP, refusals: @escaping RefusalRenderer, observer: any RequestObserver, logger: Logger,
+        loops: EventLoopGroup
     ) -> Server? {
         guard let address else { return nil }
-        var configuration = ServerConfiguration(addresses: [address])
+        var configuration = http.server(on: [address])
         configuration.connectionsMax = 64
         return Server(
             configuration: configuration, routes: routes.health + [routes.metrics], refusals: refusals,

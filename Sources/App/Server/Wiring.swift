@@ -109,7 +109,7 @@ struct Wiring {
         watching.watch(streams, operators: { api.operatorStreamCount })
         if let webhook = signIn.webhook { watching.watch(webhook) }
         operatorServer = watching.ownServer(
-            refusals: api.refusals, observer: requestLog, logger: logger, loops: loops)
+            configuration.http, refusals: api.refusals, observer: requestLog, logger: logger, loops: loops)
     }
 
     /// Serves until a signal ends it. The last service started ends first: the server drains while the store still
@@ -261,13 +261,20 @@ extension Configuration.HTTP {
         return hosts.map { .ip(host: $0, port: port) } + (unixSocketPath.map { [.unix(path: $0)] } ?? [])
     }
 
+    /// The public listener.
     fileprivate var server: ServerConfiguration {
-        var configuration = ServerConfiguration(addresses: addresses)
+        var configuration = server(on: addresses)
         configuration.loops = eventLoopCount
         configuration.connectionsMax = connectionsMax
         configuration.connectionsPerAddressMax = connectionsPerAddressMax
         configuration.trustedProxies = trustedProxies
         configuration.crossOrigin = crossOrigin
+        return configuration
+    }
+
+    /// A listener with the timeouts and buffers of HTTP_*, which hold for every listener.
+    func server(on addresses: [SocketAddress]) -> ServerConfiguration {
+        var configuration = ServerConfiguration(addresses: addresses)
         configuration.headTimeoutMilliseconds = timeouts.headerTimeoutSeconds * 1000
         configuration.bodyTimeoutMilliseconds = timeouts.bodyTimeoutSeconds * 1000
         configuration.bodyTimeMaxMilliseconds = timeouts.bodyTimeMaxSeconds * 1000
