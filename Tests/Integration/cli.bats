@@ -242,6 +242,8 @@ PYTHON
     ends_with 64 dwell config history --limit 0
     ends_with 0 dwell token --driver jonas
     ends_with 64 dwell token --driver jonas --ttl 0
+    ends_with 64 dwell token --driver jonas --role opps
+    [[ $err == *"'driver' and 'ops'"* ]] || fail "$err"
     ends_with 78 dwell token --driver jonas --env-file "$missing"
     ends_with 0 dwell migrate --status
     ends_with 1 dwell migrate --status --database "$missing"
@@ -331,16 +333,68 @@ verify-erased --driver d-12345
 COMMANDS
 }
 
-@test "what is no database is told in one sentence, without SQL" {
+# The subcommands in the help text of a command, one a line.
+subcommands_of() {
+    # shellcheck disable=SC2086
+    dwell help $1 | awk '/^SUBCOMMANDS:/ { found = 1; next } found && /^  [a-z]/ { print $1 }'
+}
+
+@test "what is no database is told in one sentence, without SQL, by every subcommand that takes one" {
     prepare_server
-    echo 'no database, but longer than the header of one would be, which is a hundred bytes and a few more' >"$BATS_TEST_TMPDIR/text"
-    local command
-    for command in 'migrate' 'migrate --status' 'check' 'refold' 'config history' 'explain --session s'; do
-        # shellcheck disable=SC2086
-        ends_with 1 dwell $command --database "$BATS_TEST_TMPDIR/text"
-        [[ $err == *"$BATS_TEST_TMPDIR/text: file is not a database" && $err != *PRAGMA* ]] || fail "dwell $command: $err"
+    local folder=$BATS_TEST_TMPDIR/files file command sub words
+    mkdir "$folder"
+    echo 'no database, but longer than the header of one would be, which is a hundred bytes and a few more' >"$folder/text"
+    : >"$folder/empty"
+    python3 -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute("CREATE TABLE mine (id INTEGER)")' "$folder/foreign"
+    local -A sentence=(
+        [text]="file is not a database" [empty]="not a Dwell database: it is empty"
+        [foreign]="not a Dwell database: it has tables"
+    ) words_of=(
+        [migrate]='--status' ['config history']='' [explain]='--session s' [backup]="$BATS_TEST_TMPDIR/copy" [check]=''
+        [refold]='--dry-run' [audit]='--driver d' [verify-erased]='--driver d-12345' ['driver find']='--id d'
+        ['driver sign-out']='--id d' ['driver erase']='--id d --yes' ['driver erasures']=''
+        ['driver repeat-erasures']="--from $BATS_TEST_TMPDIR/list" [simulate]='--clean' [serve]=''
+    )
+    echo '# deletions: 0' >"$BATS_TEST_TMPDIR/list"
+    # These take it with the other settings, and do not open it; restore replaces it.
+    local unopened=' check-config token healthcheck restore config_show '
+    local commands=() before
+    for command in $(subcommands_of ''); do
+        local inner
+        inner=$(subcommands_of "$command")
+        for sub in ${inner:-.}; do commands+=("$command${inner:+ $sub}"); done
     done
-    ends_with 1 dwell backup "$BATS_TEST_TMPDIR/nowhere/copy" --database "$BATS_TEST_TMPDIR/text"
+    [[ ${#commands[@]} -ge 20 ]] || fail "${commands[*]}"
+    for command in "${commands[@]}"; do
+        # shellcheck disable=SC2086
+        dwell help $command | grep -q -e --database || continue
+        [[ $unopened != *" ${command/ /_} "* ]] || continue
+        [[ -v words_of[$command] ]] || fail "no arguments for dwell $command in this test"
+        words=${words_of[$command]}
+        for file in text empty foreign; do
+            # A server makes its schema in an empty file.
+            [[ $command == serve && $file == empty ]] && continue
+            before=$(sha256sum <"$folder/$file")
+            # shellcheck disable=SC2086
+            ends_with 1 dwell $command $words --database "$folder/$file"
+            [[ $err == *"$folder/$file: ${sentence[$file]}"* && $err != *PRAGMA* && $err != *SELECT* ]] \
+                || fail "dwell $command $words: $err"
+            [[ $command == serve || $(wc -l <<<"$err") == 1 ]] || fail "dwell $command $words: $err"
+            [[ $(sha256sum <"$folder/$file") == "$before" ]] || fail "dwell $command changed the $file"
+            [[ $(ls "$folder") == $'empty\nforeign\ntext' ]] || fail "dwell $command left $(ls "$folder")"
+        done
+    done
+    for command in refold migrate; do
+        for file in text foreign; do
+            ends_with 1 dwell $command --database "$folder/$file"
+            [[ $err == *"$folder/$file: ${sentence[$file]}"* ]] || fail "dwell $command: $err"
+        done
+    done
+    ends_with 1 dwell driver repeat-erasures --from "$folder/foreign"
+    [[ $err == *"$folder/foreign: ${sentence[foreign]}"* ]] || fail "$err"
+    ends_with 1 dwell restore "$folder/foreign"
+    [[ $err == *"${sentence[foreign]}"* ]] || fail "$err"
+    ends_with 1 dwell backup "$BATS_TEST_TMPDIR/nowhere/copy" --database "$folder/text"
     [[ $err == *"the folder $BATS_TEST_TMPDIR/nowhere does not exist"* ]] || fail "$err"
 }
 

@@ -59,7 +59,7 @@ struct RefoldCommand: AsyncParsableCommand {
         } catch let exit as ExitCode {
             throw exit
         } catch {
-            writeToStandardError("\(error)\n")
+            writeToStandardError("\(UnusableDatabase(path: path, error))\n")
             throw ExitCode.failure
         }
     }

@@ -227,10 +227,16 @@ struct Wiring {
         }
     }
 
-    /// Opens an existing database; a missing one is an error.
+    /// Opens an existing database of Dwell, and migrates it; a missing one is an error.
     static func openStore(existing path: String) throws -> SQLiteEventStore {
         guard FileManager.default.fileExists(atPath: path) else {
             throw UnusableDatabase(path: path, reason: "file not found")
+        }
+        do {
+            // An empty file too: only a server and `dwell migrate` make a schema.
+            _ = try DatabaseOpening.status(path: path)
+        } catch {
+            throw UnusableDatabase(path: path, error)
         }
         return try openStore(path)
     }

@@ -19,11 +19,7 @@ package enum DatabaseBackup {
             DatabaseCopy.remove(partial)
             defer { DatabaseCopy.remove(partial) }
             try create(partial)
-            var configuration = Configuration()
-            configuration.readonly = true
-            configuration.label = "dwell.backup"
-            configuration.busyMode = .timeout(DatabaseOpening.busyTimeoutSeconds)
-            let source = try DatabaseQueue(path: path, configuration: configuration)
+            let source = try openSource(path)
             defer { try? source.close() }
             let counts = try DatabaseCopy.copy(source, to: partial, progress)
             try DatabaseCopy.verify(partial, expecting: counts)
@@ -31,6 +27,21 @@ package enum DatabaseBackup {
             try DatabaseCopy.move(partial, to: file)
         } catch {
             throw MaintenanceRefusal(file, error)
+        }
+    }
+
+    /// Errors name the database, not the copy.
+    private static func openSource(_ path: String) throws(MaintenanceRefusal) -> DatabaseQueue {
+        var configuration = Configuration()
+        configuration.readonly = true
+        configuration.label = "dwell.backup"
+        configuration.busyMode = .timeout(DatabaseOpening.busyTimeoutSeconds)
+        do {
+            let source = try DatabaseQueue(path: path, configuration: configuration)
+            try source.read(MigrationRun().requireDwell)
+            return source
+        } catch {
+            throw MaintenanceRefusal(path, error)
         }
     }
 

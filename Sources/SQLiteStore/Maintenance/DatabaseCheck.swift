@@ -18,9 +18,11 @@ package struct DatabaseCheck: Sendable {
     /// Further ones add no information.
     package static let problemsMax = 20
 
+    private let path: String
     private let queue: DatabaseQueue
 
     package init(path: String) throws(MaintenanceRefusal) {
+        self.path = path
         do {
             guard DatabaseCopy.exists(path) else { throw MaintenanceRefusal("\(path): file not found") }
             var configuration = Configuration()
@@ -64,7 +66,7 @@ package struct DatabaseCheck: Sendable {
             report.problems = Array(report.problems.prefix(Self.problemsMax))
             return report
         } catch {
-            throw MaintenanceRefusal("the database cannot be read", RecordsFile.reason(for: error, queue))
+            throw MaintenanceRefusal(path, RecordsFile.reason(for: error, queue))
         }
     }
 }

@@ -21,7 +21,7 @@ package enum MigrationRefusal: Error, Hashable, Sendable, CustomStringConvertibl
     package var description: String {
         switch self {
         case .databaseIsNewer(let applied, let known):
-            "the database has migration \(applied), this binary knows only \(known): run a newer one"
+            "it has migration \(applied), this binary knows only \(known): run a newer one"
         case .migrationWasEdited(let number, let name):
             "migration \(number) (\(name)) is not the one that was applied to this database"
         case .migrationIsMissing(let number, let name):
@@ -31,7 +31,7 @@ package enum MigrationRefusal: Error, Hashable, Sendable, CustomStringConvertibl
         case .empty:
             "not a Dwell database: it is empty"
         case .databaseIsOlder(let applied, let known):
-            "the database has migration \(applied), this binary needs \(known): start the server of this version, or run dwell migrate"
+            "it has migration \(applied), this binary needs \(known): start the server of this version, or run dwell migrate"
         }
     }
 
