@@ -151,6 +151,18 @@ package final class RedisRateLimiter: Admission {
         return zip(keys, replies).filter { $0.1 != .integer(0) }.map(\.0)
     }
 
+    /// Deletes every key that names the driver, for a command without a running server.
+    package static func removeKeys(
+        of driver: DriverID, at endpoint: RedisEndpoint, on loop: EventLoop
+    ) async throws {
+        let connection = try await RedisConnection.open(endpoint, on: loop, timeoutMilliseconds: 1000)
+        defer { connection.connection.close() }
+        var commands = RedisCommands()
+        commands.append(["DEL"] + RedisKeys.all(of: driver))
+        let replies = try await RedisConnection.converse(connection.connection, commands, until: .inSeconds(5))
+        guard case .integer(_)? = replies.first else { throw RedisFailure.unexpectedReply }
+    }
+
     /// For `/readyz` and `/metrics`; counts since the start.
     package var status: RedisStatus {
         RedisStatus(

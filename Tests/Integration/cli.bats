@@ -340,7 +340,7 @@ subcommands_of() {
 }
 
 @test "what is no database is told in one sentence, without SQL, by every subcommand that takes one" {
-    prepare_server
+    prepare_server PURCHASE_APPS=org.example.app
     local folder=$BATS_TEST_TMPDIR/files file command sub words
     mkdir "$folder"
     echo 'no database, but longer than the header of one would be, which is a hundred bytes and a few more' >"$folder/text"
@@ -354,6 +354,8 @@ subcommands_of() {
         [refold]='--dry-run' [audit]='--driver d' [verify-erased]='--driver d-12345' ['driver find']='--id d'
         ['driver sign-out']='--id d' ['driver erase']='--id d --yes' ['driver erasures']=''
         ['driver repeat-erasures']="--from $BATS_TEST_TMPDIR/list" [simulate]='--clean' [serve]=''
+        ['purchases show']='--driver d' ['purchases move']='--transaction 1 --to d --yes'
+        ['purchases replay']="$BATS_TEST_TMPDIR/list"
     )
     echo '# deletions: 0' >"$BATS_TEST_TMPDIR/list"
     # These take it with the other settings, and do not open it; restore replaces it.

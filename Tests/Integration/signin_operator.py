@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""Operator commands for a driver, with and without a running server: find, sign out, delete, and delete again after a
-restore."""
+"""Operator commands for a driver: find, sign out, delete, and delete again after a restore. With a running server, which
+makes the changes over its control socket, and on the file of a stopped one, with the same output and audit."""
 
 import json
+import os
+import re
+import shutil
+import socket
+import stat
 import time
 
 from processes import wait_until
 from signing_in import Suite, new_phone
 
 suite = Suite(__doc__)
-
-# How soon a running server has to refuse what a command revoked.
-HEARD_SECONDS = 2
 
 
 def expect(run, status, *parts):
@@ -21,8 +23,22 @@ def expect(run, status, *parts):
     return run
 
 
-def expect_refused_soon(lab, token):
-    wait_until(lambda: lab.me(token).status == 401, HEARD_SECONDS, "the server hears of it")
+def control_socket(server):
+    return server.database_path.with_name(server.database_path.name + ".sock")
+
+
+def control_requests(lab):
+    return re.findall(r'"route":"(/control/[a-z-]+)"', lab.log())
+
+
+def post_event(lab, token, key):
+    body = {"event_id": key, "event": "chargerTargeted", "charger_id": "c-1",
+            "occurred_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+    return lab.call("POST", "/native/events", body, token)
+
+
+# Without any key: a command that has to open the file could not do it (status 78).
+KEYLESS = {"JWT_SECRET": ""}
 
 
 @suite.check("find: by number, email and id; nobody, and one who was deleted")
@@ -43,18 +59,53 @@ def _(lab):
     expect(lab.dwell("driver", "find", "--id", driver), 1, "no match", "was deleted at 20")
 
 
-@suite.check("sign-out: the running server refuses within two seconds, and the audit has it")
+@suite.check("sign-out: the running server does it, and refuses the tokens at once")
 def _(lab):
     pair, other = lab.phone_driver(), lab.phone_driver()
     driver = pair["user"]["id"]
     lab.expect_alive(pair["access_token"])
-    expect(lab.dwell("driver", "sign-out", "--id", driver), 0, "1 sign-in session ended")
-    expect_refused_soon(lab, pair["access_token"])
+    expect(lab.dwell("driver", "sign-out", "--id", driver, **KEYLESS), 0, f"{driver}: 1 sign-in session ended")
+    lab.expect_refused(pair["access_token"])
     assert lab.refresh(pair["refresh_token"]).status == 401
     lab.expect_alive(other["access_token"])
-    assert lab.audit(driver)[0]["action"] in ("operator_sign_out", "refresh"), lab.audit(driver)
-    assert "operator_sign_out" in [entry["action"] for entry in lab.audit(driver)]
-    expect(lab.dwell("driver", "sign-out", "--id", "drv_nobody"), 1, "Driver drv_nobody not found")
+    assert [entry["action"] for entry in lab.audit(driver)].count("operator_sign_out") == 1, lab.audit(driver)
+    expect(lab.dwell("driver", "sign-out", "--id", "drv_nobody", **KEYLESS), 1, "Driver drv_nobody not found")
+    expect(lab.dwell("driver", "sign-out", "--id", driver, **KEYLESS), 0, f"{driver}: 0 sign-in sessions ended")
+    # An id may have any characters.
+    expect(lab.dwell("driver", "sign-out", "--id", 'a/b "c"\\%00 é', **KEYLESS), 1, "not found")
+
+
+@suite.check("the control socket belongs to the owner of the database, and is on no other listener")
+def _(lab):
+    mode = control_socket(lab.server).stat().st_mode
+    assert stat.S_ISSOCK(mode) and stat.S_IMODE(mode) & 0o077 == 0, oct(mode)
+    for path in ("/control", "/control/sign-out", "/control/erase", "/control/repeat-erasures"):
+        for method in ("GET", "POST"):
+            assert lab.call(method, path, {} if method == "POST" else None).status == 404, path
+
+
+@suite.check("what is no request of a command is rejected by the control socket")
+def _(lab):
+    def send(path, body, method="POST"):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(control_socket(lab.server)))
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
+            connection.sendall(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                               f"Content-Length: {len(data)}\r\nConnection: close\r\n\r\n".encode() + data)
+            answer = b"".join(iter(lambda: connection.recv(65536), b""))
+        return int(answer.split()[1]), answer.split(b"\r\n\r\n", 1)[1].decode()
+    file = os.stat(lab.server.database_path)
+    database = f"{file.st_dev}:{file.st_ino}"
+    assert send("/control", b"", "GET")[0] == 200
+    for body in (b"", b"nonsense", [], {}, {"driver_id": "d"}, {"database": database}, {"database": database, "driver_id": 1}):
+        assert send("/control/sign-out", body)[0] == 400, body
+        assert send("/control/erase", body)[0] == 400, body
+    for erasures in (None, 1, "nonsense", "\n".join(["2026-11-20T10:00:00Z " + "0" * 64 + " -"] * 501)):
+        assert send("/control/repeat-erasures", {"database": database, "erasures": erasures})[0] == 400, erasures
+    status, body = send("/control/sign-out", {"database": "1:2", "driver_id": "d"})
+    assert status == 400 and "another file" in body, body
+    assert send("/control/repeat-erasures", b"x" * 200_000)[0] == 413
+    assert send("/native/events", {})[0] == 404
 
 
 @suite.check("erase: asks, leaves nothing, prints a receipt")
@@ -64,14 +115,127 @@ def _(lab):
     driver = pair["user"]["id"]
     expect(lab.dwell("driver", "erase", "--id", driver), 1, "confirm with --yes", phone)
     lab.expect_alive(pair["access_token"])
-    run = expect(lab.dwell("driver", "erase", "--id", driver, "--yes"), 0, "receipt rcp_")
+    # The limiter counts it, in memory and in Redis if there is one.
+    post_event(lab, pair["access_token"], f"k-{driver}").expect(200)
+    run = expect(lab.dwell("driver", "erase", "--id", driver, "--yes", **KEYLESS), 0, "receipt rcp_")
     receipt = run.stdout.split("receipt ")[1].strip()
-    expect_refused_soon(lab, pair["access_token"])
+    lab.expect_refused(pair["access_token"])
     expect(lab.dwell("verify-erased", "--driver", driver, "--phone", phone), 0, "--driver was deleted at", "no remaining data")
     expect(lab.dwell("verify-erased", "--receipt", receipt), 0)
     rows = lab.sql("SELECT action FROM audit WHERE reason = ? ORDER BY id", receipt)
     assert rows == [("operator_erasure",), ("erased",)], rows
     expect(lab.dwell("driver", "erase", "--id", driver, "--yes"), 1, "not found")
+
+
+@suite.alone("the same on the file of a stopped server, with the same output and the same audit")
+def _(lab):
+    def without_what_differs(run):
+        text = re.sub(r"drv_\w+|rcp_\w+|\+?\d{11,}|\d{4}-\d\d-\d\dT[\d:.]+Z|[^ ]*erasures.txt", "*", run.stdout + run.stderr)
+        return run.returncode, text
+
+    def play():
+        outputs, rows = [], []
+        for pair in (drivers.pop(), drivers.pop()):
+            driver = pair["user"]["id"]
+            for words in (["sign-out", "--id", driver], ["sign-out", "--id", "drv_nobody"], ["erase", "--id", driver],
+                          ["erase", "--id", driver, "--yes"], ["erase", "--id", driver, "--yes"], ["find", "--id", driver]):
+                run = lab.dwell("driver", *words)
+                outputs.append(without_what_differs(run))
+                if "receipt " in run.stdout:
+                    receipt = run.stdout.split("receipt ")[1].strip()
+                    rows += lab.sql("SELECT action, outcome, address, sid FROM audit WHERE reason = ? ORDER BY id", receipt)
+            rows += lab.sql("SELECT action, outcome, count(*) FROM audit WHERE action = 'operator_sign_out' GROUP BY 1, 2")
+            # Of the limiter too, with Redis.
+            expect(lab.dwell("verify-erased", "--driver", driver), 0, "no remaining data found")
+        return outputs, rows
+
+    drivers = [lab.phone_driver() for _ in range(4)]
+    for pair in drivers:
+        post_event(lab, pair["access_token"], "k-" + pair["user"]["id"]).expect(200)
+    running, rows = play()
+    assert control_requests(lab) == 2 * ["/control/sign-out", "/control/sign-out", "/control/erase"], control_requests(lab)
+    pairs = list(drivers)
+    lab.server.stop()
+    assert not control_socket(lab.server).exists(), "the socket of a server that ended"
+    stopped, more = play()
+    assert running == stopped, (running, stopped)
+    assert rows[:2] == more[:2] == [("operator_erasure", "done", None, None), ("erased", "done", None, None)], (rows, more)
+    assert len(rows) == len(more), (rows, more)
+    lab.server.start()
+    for pair in pairs:
+        lab.expect_refused(pair["access_token"])
+
+
+@suite.alone("a server that was killed leaves its socket: the command works on the file, and the next server takes the name")
+def _(lab):
+    pair, second = lab.phone_driver(), lab.phone_driver()
+    lab.server.kill()
+    assert control_socket(lab.server).exists()
+    expect(lab.dwell("driver", "sign-out", "--id", pair["user"]["id"]), 0, "1 sign-in session ended")
+    expect(lab.dwell("driver", "sign-out", "--id", second["user"]["id"], **KEYLESS), 78, "no signing key")
+    lab.server.start()
+    lab.expect_refused(pair["access_token"])
+    lab.expect_alive(second["access_token"])
+    expect(lab.dwell("driver", "sign-out", "--id", second["user"]["id"], **KEYLESS), 0, "1 sign-in session ended")
+    lab.expect_refused(second["access_token"])
+    # Any other file of that name is left alone, and the command reports it.
+    lab.server.stop()
+    control_socket(lab.server).write_text("mine")
+    lab.server.start()
+    third = lab.phone_driver()
+    expect(lab.dwell("driver", "sign-out", "--id", third["user"]["id"]), 0, "1 sign-in session ended")
+    assert control_socket(lab.server).read_text() == "mine"
+    assert "no control socket" in lab.log()
+    wait_until(lambda: lab.me(third["access_token"]).status == 401, 2, "the server hears of it")
+
+
+@suite.alone("a server on another database is not asked")
+def _(lab):
+    other = lab.start_server("other")
+    here = lab.phone_driver()
+    driver = here["user"]["id"]
+    # The other one has a driver of the same id.
+    there = lab.call("GET", "/auth/me", token=here["access_token"], server=other)
+    lab.server.stop()
+    expect(lab.dwell("driver", "sign-out", "--id", driver), 0, "1 sign-in session ended")
+    expect(lab.dwell("driver", "erase", "--id", driver, "--yes"), 0, "deleted at")
+    expect(lab.dwell("driver", "erase", "--id", driver, "--yes", "--database", str(other.database_path)), 1, "not found")
+    assert lab.call("GET", "/auth/me", token=here["access_token"], server=other).status == there.status
+    # By any name of the same file.
+    lab.server.start()
+    pair = lab.phone_driver()
+    link = lab.folder / "link.sqlite3"
+    link.symlink_to(lab.server.database_path)
+    expect(lab.dwell("driver", "sign-out", "--id", pair["user"]["id"], "--database", str(link), **KEYLESS), 0, "1 sign-in")
+    lab.expect_refused(pair["access_token"])
+
+
+@suite.alone("a file that was replaced under the running server is not changed, and neither is the server's")
+def _(lab):
+    pair = lab.phone_driver()
+    copy, moved = lab.folder / "copy.sqlite3", lab.folder / "moved.sqlite3"
+    expect(lab.dwell("backup", str(copy)), 0)
+    lab.server.database_path.rename(moved)
+    shutil.copy(copy, lab.server.database_path)
+    expect(lab.dwell("driver", "sign-out", "--id", pair["user"]["id"]), 1, "another file than the one that this server has open")
+    lab.expect_alive(pair["access_token"])
+    lab.server.kill()
+    lab.server.database_path.unlink()
+    moved.rename(lab.server.database_path)
+
+
+@suite.alone("two servers on one file: one has the socket, and the other one takes it over")
+def _(lab):
+    second = lab.second_server()
+    pair, later = lab.phone_driver(), lab.phone_driver()
+    lab.expect_alive(pair["access_token"], second)
+    expect(lab.dwell("driver", "sign-out", "--id", pair["user"]["id"], **KEYLESS), 0, "1 sign-in session ended")
+    lab.expect_refused(pair["access_token"])
+    wait_until(lambda: lab.me(pair["access_token"], second).status == 401, 2, "the second server reads of it")
+    lab.server.stop()
+    wait_until(control_socket(lab.server).exists, 10, "the second server takes the socket over")
+    expect(lab.dwell("driver", "sign-out", "--id", later["user"]["id"], **KEYLESS), 0, "1 sign-in session ended")
+    lab.expect_refused(later["access_token"], second)
 
 
 @suite.check("verify-erased of a name that never was says so")
@@ -115,6 +279,11 @@ def _(lab):
     erasures.write_text("nonsense\n")
     expect(lab.dwell("driver", "repeat-erasures", "--from", str(erasures), "--yes"), 1, "line 1 is not from")
     lab.server.start()
+    # The running server does it too: here somebody started it too early.
+    lab.sql("DELETE FROM erased_driver")
+    pair = lab.phone_driver(phones[0])
+    expect(lab.dwell("driver", "repeat-erasures", "--from", old, **KEYLESS), 0, "0 drivers deleted again, 2 only recorded")
+    expect(lab.dwell("driver", "repeat-erasures", "--from", old, **KEYLESS), 0, "0 drivers deleted again, 0 only recorded")
     expect(lab.dwell("driver", "find", "--phone", phones[0]), 0)
     for phone, pair in zip(phones[1:], (gone, listed)):
         expect(lab.dwell("driver", "find", "--phone", phone), 1)

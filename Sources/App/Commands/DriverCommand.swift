@@ -1,19 +1,18 @@
 // `dwell driver`: operations on a driver's account at the driver's request, and for deletions after a restore.
-// Works on the database file, with or without a running server.
+// Changes are made by the running server, or on the database file when there is none; what only reads reads the file.
 
 import ArgumentParser
 import Identity
 import JourneyModel
 import SQLiteStore
-import Telemetry
 
 struct DriverCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "driver",
         abstract: "Find, sign out or delete a driver; repeat deletions after a restore.",
         discussion: """
-            Works on the database file, with or without a running server. A running server applies a sign-out or a \
-            deletion within a second. The audit log records every change: dwell audit --driver ID.
+            A running server makes the changes, over a socket beside its database. If it is stopped, the command \
+            changes the database file itself. The audit log records every change: dwell audit --driver ID.
             """,
         subcommands: [
             DriverFindCommand.self, DriverSignOutCommand.self, DriverEraseCommand.self, DriverErasuresCommand.self,
@@ -95,9 +94,8 @@ struct DriverSignOutCommand: AsyncParsableCommand {
         commandName: "sign-out",
         abstract: "End every sign-in session of a driver.",
         discussion: """
-            For example after a phone is lost. Refresh tokens are rejected at once, access tokens within a second. \
-            Tokens without a sign-in session (from dwell token or from another service) stay valid until they \
-            expire.
+            For example after a phone is lost. Access tokens and refresh tokens are rejected at once. Tokens without a \
+            sign-in session (from dwell token or from another service) stay valid until they expire.
 
             EXAMPLES
               dwell driver sign-out --id drv_5bqk2r
@@ -109,9 +107,7 @@ struct DriverSignOutCommand: AsyncParsableCommand {
     @OptionGroup var settingsOptions: SettingsOptions
 
     func run() async throws {
-        let count = try await changing(settingsOptions) { accounts, _, now in
-            try await accounts.endAllByOperator(of: DriverID(id), at: now)
-        }
+        let count = try await changingDrivers(settingsOptions) { changes in try await changes.signOut(DriverID(id)) }
         guard let count else { throw Self.unknown(id) }
         print("\(id): \(count) sign-in session\(count == 1 ? "" : "s") ended")
     }
@@ -153,54 +149,18 @@ struct DriverEraseCommand: AsyncParsableCommand {
         guard let driver else { throw DriverSignOutCommand.unknown(id) }
         writeToStandardError(DriverText.text(driver) + "\n")
         try confirm("Delete this driver? It cannot be undone.", yes: yes)
-        let receipt = try await changing(settingsOptions) { accounts, store, now -> ErasureReceipt? in
-            let receipt = Accounts.receipt(at: now)
-            guard try await accounts.eraseByOperator(DriverID(id), receipt: receipt) else { return nil }
-            await finishRemoval(store)
-            return receipt
-        }
-        guard let receipt else { throw DriverSignOutCommand.unknown(id) }
-        print("\(id) deleted at \(RFC3339.text(of: receipt.deletedAt)), receipt \(receipt.id)")
+        let erased = try await changingDrivers(settingsOptions) { changes in try await changes.erase(DriverID(id)) }
+        guard let erased else { throw DriverSignOutCommand.unknown(id) }
+        if erased.isInWAL { warnAboutWAL() }
+        print("\(id) deleted at \(RFC3339.text(of: erased.receipt.deletedAt)), receipt \(erased.receipt.id)")
     }
 }
 
-/// Waits for readers of the write-ahead log, and prints a warning if one remains.
-func finishRemoval(_ store: SQLiteEventStore) async {
-    guard await !store.finishRemoval(within: .seconds(10)) else { return }
+func warnAboutWAL() {
     writeToStandardError(
         """
         warning: another process (a backup, a shell) is reading an old snapshot of the database, so deleted bytes are \
         still in its write-ahead log. The server removes them when that process has finished.
 
         """)
-}
-
-/// Opens the database of these settings for a change, with or without a running server, and closes it. Errors are
-/// printed to standard error, and the command fails.
-func changing<Outcome>(
-    _ options: SettingsOptions,
-    _ body: (SQLiteAccounts, SQLiteEventStore, Moment) async throws -> Outcome
-) async throws -> Outcome {
-    let configuration = try Configuration.report(from: ConfigurationInput(overrides: options.overrides)).required()
-    let path = configuration.databasePath
-    let digests = KeyedHashes(signingKey: try configuration.tokens.requiredKey())
-    do {
-        let store = try SQLiteEventStore(existing: path, digests: digests)
-        let outcome: Outcome
-        do {
-            outcome = try await body(
-                SQLiteAccounts(store: store, digests: digests), store,
-                Moment(millisecondsSinceEpoch: millisecondsSince1970()))
-        } catch {
-            await store.close()
-            throw error
-        }
-        await store.close()
-        return outcome
-    } catch let code as ExitCode {
-        throw code
-    } catch {
-        writeToStandardError("\(path): \(error)\n")
-        throw ExitCode.failure
-    }
 }

@@ -36,7 +36,10 @@ struct DriverErasuresCommand: AsyncParsableCommand {
         let path = try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides)).required()
             .databasePath
         let first = since.flatMap(RFC3339.moment(from:))
-        let listed = try erasures(path).filter { erasure in first.map { erasure.at >= $0 } ?? true }
+        let recorded = try readingErasures(path) { () throws(RecordsUnreadable) in
+            try ErasureRecords.read(database: path)
+        }
+        let listed = recorded.filter { erasure in first.map { erasure.at >= $0 } ?? true }
         print(([ErasureRecords.heading(count: listed.count)] + listed.map(\.line)).joined(separator: "\n"))
     }
 }
@@ -46,9 +49,9 @@ struct DriverRepeatErasuresCommand: AsyncParsableCommand {
         commandName: "repeat-erasures",
         abstract: "Repeat the deletions made after a backup was taken.",
         discussion: """
-            Run this after a restore, before the server starts. FILE is the database that the restore moved aside, \
-            or a list printed by dwell driver erasures. Shows the drivers that FILE lists as deleted but that are in \
-            the database, asks for confirmation, and deletes them with their original receipts. Running it again \
+            Run this after a restore, preferably before the server starts. FILE is the database that the restore moved \
+            aside, or a list printed by dwell driver erasures. Shows the drivers that FILE lists as deleted but that are \
+            in the database, asks for confirmation, and deletes them with their original receipts. Running it again \
             changes nothing. It requires the signing key in use when they were deleted.
 
             EXAMPLES
@@ -67,19 +70,16 @@ struct DriverRepeatErasuresCommand: AsyncParsableCommand {
     @OptionGroup var settingsOptions: SettingsOptions
 
     func run() async throws {
-        let recorded = try erasures(from)
-        try await changing(settingsOptions) { accounts, store, now in
-            let missing = try await accounts.missing(recorded)
+        let recorded = try readingErasures(from) { () throws(RecordsUnreadable) in try ErasureRecords.read(from) }
+        try await changingDrivers(settingsOptions) { changes in
+            let missing = try await changes.missing(recorded)
             for (driver, erasure) in missing.drivers {
                 print("\(escaped(driver.rawValue))  deleted \(RFC3339.text(of: erasure.at))  \(erasure.receipt ?? "-")")
             }
             if !missing.drivers.isEmpty {
                 try confirm("Delete \(DriverCount.text(missing.drivers.count)) again?", yes: yes)
             }
-            if !missing.drivers.isEmpty || !missing.withoutDriver.isEmpty {
-                try await accounts.repeat(missing, at: now)
-                await finishRemoval(store)
-            }
+            if try await changes.repeatErasures(missing) { warnAboutWAL() }
             print(
                 """
                 \(recorded.count) deletion\(recorded.count == 1 ? "" : "s") in \(from): \(DriverCount.text(missing.drivers.count)) deleted again, \
@@ -94,9 +94,11 @@ enum DriverCount {
     static func text(_ count: Int) -> String { "\(count) driver\(count == 1 ? "" : "s")" }
 }
 
-private func erasures(_ path: String) throws -> [RecordedErasure] {
+private func readingErasures(_ path: String, _ body: () throws(RecordsUnreadable) -> [RecordedErasure]) throws
+    -> [RecordedErasure]
+{
     do throws(RecordsUnreadable) {
-        return try ErasureRecords.read(path)
+        return try body()
     } catch {
         writeToStandardError("\(path): \(error)\n")
         throw ExitCode.failure

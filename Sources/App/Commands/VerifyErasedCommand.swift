@@ -14,9 +14,10 @@ struct VerifyErasedCommand: AsyncParsableCommand {
         abstract: "Search for remaining data of a deleted driver.",
         discussion: """
             Searches every column of every table, and the bytes of the database file and its write-ahead log, for \
-            each given identifier. For a receipt, checks the rows of the deleted driver. With REDIS_URL, also \
-            searches Redis for keys of --driver. Changes nothing, and works beside a running server. Backups and \
-            logs are not searched unless you name them: backups with --database, logs with --file.
+            each given identifier. An identifier is also found as part of a longer one: drv-1 in drv-10. For a \
+            receipt, checks the rows of the deleted driver. With REDIS_URL, also searches Redis for keys of --driver. \
+            Changes nothing, and works beside a running server. Backups and logs are not searched unless you name \
+            them: backups with --database, logs with --file.
 
             A deletion is recorded under a keyed hash of the driver's id, so for --driver the command also prints \
             when it was deleted. An id without any data and without a recorded deletion is an error, because it may \

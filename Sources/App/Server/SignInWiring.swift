@@ -13,6 +13,8 @@ import Telemetry
 struct SignInWiring {
     let verifier: AccessTokenVerifier
     let services: SignInServices
+    /// What an operator's commands change.
+    let operatorAccounts: OperatorAccounts
     private let memory: SessionStatusCache
     private let outgoing: OutgoingWiring
     /// Nil: codes are not sent to a webhook.
@@ -39,6 +41,8 @@ struct SignInWiring {
             delivery: outgoing.delivery ?? NoDelivery(), exchange: outgoing.apple,
             alarm: CodeSendAlarm(logger: logger, clock: clock).warn)
         let ownAccount = Accounts(store: accounts, memory: memory, forget: admission.forget)
+        operatorAccounts = OperatorAccounts(
+            store: accounts, revoked: memory.catchUp, forget: admission.forget)
         services = SignInServices(
             signIns: signIns,
             sessions: TokenSessions(store: accounts, memory: memory, tokens: mint, verifier: verifier),

@@ -40,6 +40,7 @@ struct Wiring {
     private let analyticsFailure = DeliveryFailure()
     /// The listener of METRICS_PORT.
     private let operatorServer: Server?
+    private let control: ControlService
 
     /// Opens the database and creates every part; nothing listens yet.
     ///
@@ -110,6 +111,9 @@ struct Wiring {
         if let webhook = signIn.webhook { watching.watch(webhook) }
         operatorServer = watching.ownServer(
             configuration.http, refusals: api.refusals, observer: requestLog, logger: logger, loops: loops)
+        control = Self.control(
+            configuration, signIn.operatorAccounts, refusals: api.refusals, observer: requestLog, logger: logger,
+            loops: loops)
     }
 
     /// Serves until a signal ends it. The last service started ends first: the server drains while the store still
@@ -138,6 +142,7 @@ struct Wiring {
         let handling = SignalHandling(
             signals: signals, reload: reload.run, beginDrain: watching.readiness.beginDrain, logger: logger)
         var services: [any Service] = [ClosingService(close: close)]
+        services.append(control)
         services.append(LoopService(loop: instance.run, end: instance.end))
         services.append(LoopService(loop: requestLog.run, end: requestLog.reportLastOmitted))
         if let shared { services.append(RedisService(admission: shared)) }
@@ -180,6 +185,24 @@ struct Wiring {
         outgoing.close()
         await store.close()
         await loops.shutdown()
+    }
+
+    private static func control(
+        _ configuration: Configuration, _ accounts: OperatorAccounts, refusals: @escaping RefusalRenderer,
+        observer: any RequestObserver, logger: Logger, loops: EventLoopGroup
+    ) -> ControlService {
+        let path = configuration.databasePath
+        let routes = ControlRoutes(
+            accounts: accounts, version: version, database: ControlSocket.identity(ofDatabase: path) ?? "", clock: now,
+            logger: logger)
+        var limits = configuration.http.server(on: [.unix(path: ControlSocket.path(ofDatabase: path))])
+        limits.connectionsMax = 8
+        return ControlService(
+            makeServer: { [limits] in
+                Server(
+                    configuration: limits, routes: routes.routes, refusals: refusals, observer: observer,
+                    logger: logger, loops: loops)
+            }, logger: logger)
     }
 
     private static func guesses(_ admission: any Admission, _ accounts: SQLiteAccounts) -> OperatorGuesses {

@@ -4,38 +4,8 @@
 
 import Foundation
 import GRDB
-package import JourneyModel
-
-/// One deletion. As text: the time, 64 hexadecimal digits, and the receipt or `-`, separated by spaces.
-package struct RecordedErasure: Hashable, Sendable {
-    /// HMAC of the driver's id (KeyedHashes), 32 bytes.
-    package var digest: [UInt8]
-    package var at: Moment
-    /// Nil when two deletions were recorded in one millisecond: the receipts cannot be assigned then.
-    package var receipt: String?
-
-    init(digest: [UInt8], at moment: Moment, receipt: String?) {
-        self.digest = digest
-        at = moment
-        self.receipt = receipt
-    }
-
-    package var line: String {
-        let hex = digest.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
-        return "\(RFC3339.text(of: at)) \(hex) \(receipt ?? "-")"
-    }
-
-    package init?(line: some StringProtocol) {
-        let words = line.split(separator: " ")
-        guard words.count == 3, let at = RFC3339.moment(from: String(words[0])), words[1].utf8.count == 64 else {
-            return nil
-        }
-        let digits = words[1].compactMap(\.hexDigitValue)
-        guard digits.count == 64 else { return nil }
-        let digest = stride(from: 0, to: 64, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
-        self.init(digest: digest, at: at, receipt: words[2] == "-" ? nil : String(words[2]))
-    }
-}
+package import Identity
+import JourneyModel
 
 package enum ErasureRecords {
     /// Far more than a list has, and little enough to be read at once.
@@ -45,6 +15,15 @@ package enum ErasureRecords {
     package static func read(_ path: String) throws(RecordsUnreadable) -> [RecordedErasure] {
         do {
             return try isDatabase(path) ? database(path) : list(path)
+        } catch {
+            throw RecordsUnreadable(error)
+        }
+    }
+
+    /// The deletions in a database.
+    package static func read(database path: String) throws(RecordsUnreadable) -> [RecordedErasure] {
+        do {
+            return try database(path)
         } catch {
             throw RecordsUnreadable(error)
         }

@@ -1,0 +1,173 @@
+// What operator commands ask of a running server over its control socket, a Unix socket beside the database that
+// only its owner can open: file permissions are the credential, as for the database itself. Not on any public
+// listener, and not part of the contract: a command and a server of one version use it.
+
+import HTTP1
+package import HTTPServer
+package import Identity
+package import JourneyModel
+package import Logging
+
+package struct ControlRoutes: Sendable {
+    package static let statusPath = "/control"
+    package static let signOutPath = "/control/sign-out"
+    package static let erasePath = "/control/erase"
+    package static let repeatErasuresPath = "/control/repeat-erasures"
+    /// Deletions of one request; with it a body has at most 100 KB.
+    package static let erasuresMax = 500
+
+    private static let bodyBytesMax = 128 * 1024
+
+    private let accounts: OperatorAccounts
+    private let version: String
+    private let database: String
+    private let clock: @Sendable () -> Moment
+    private let failures: AccountFailures
+
+    /// - Parameter database: identifies the file that this server has open. A request for another one is rejected:
+    ///   the file may have been replaced under the server.
+    package init(
+        accounts: OperatorAccounts, version: String, database: String, clock: @escaping @Sendable () -> Moment,
+        logger: Logger
+    ) {
+        self.accounts = accounts
+        self.version = version
+        self.database = database
+        self.clock = clock
+        failures = AccountFailures(logger: logger)
+    }
+
+    package var routes: [Route] {
+        [
+            Route(.get, Self.statusPath) { [version] _ in
+                Self.json { writer in
+                    writer.name("version")
+                    writer.string(version)
+                }
+            },
+            route(Self.signOutPath, signOut), route(Self.erasePath, erase),
+            route(Self.repeatErasuresPath, repeatErasures),
+        ]
+    }
+
+    private func route(
+        _ path: String, _ handler: @escaping @Sendable (Request) async throws(ProblemAnswer) -> Response
+    ) -> Route {
+        Route(.post, path, bodyBytesMax: Self.bodyBytesMax) { request in
+            do throws(ProblemAnswer) {
+                return try await handler(request)
+            } catch {
+                return error.response(requestID: request.id)
+            }
+        }
+    }
+
+    /// `{"database", "driver_id"}` to `{"ended"}`.
+    @Sendable private func signOut(_ request: Request) async throws(ProblemAnswer) -> Response {
+        let driver = try driver(request)
+        let count: Int?
+        do throws(AccountFailure) {
+            count = try await accounts.signOut(driver, at: clock())
+        } catch { throw failures.problem(error, request) }
+        guard let count else { throw Self.driverNotFound }
+        return Self.json { writer in
+            writer.name("ended")
+            writer.integer(count)
+        }
+    }
+
+    /// `{"database", "driver_id"}` to `{"receipt", "deleted_at", "is_in_wal"}`.
+    @Sendable private func erase(_ request: Request) async throws(ProblemAnswer) -> Response {
+        let driver = try driver(request)
+        let receipt: ErasureReceipt?
+        do throws(AccountFailure) {
+            receipt = try await accounts.erase(driver, at: clock())
+        } catch { throw failures.problem(error, request) }
+        guard let receipt else { throw Self.driverNotFound }
+        let isInWAL = await !accounts.finishRemoval()
+        return Self.json { writer in
+            writer.name("receipt")
+            writer.string(receipt.id)
+            writer.name("deleted_at")
+            writer.string(RFC3339.text(of: receipt.deletedAt))
+            writer.name("is_in_wal")
+            writer.bool(isInWAL)
+        }
+    }
+
+    /// `{"database", "erasures", "dry_run"}`, with lines of the list of deletions, to
+    /// `{"drivers": [{"driver_id", "erasure"}], "without_driver", "is_in_wal"}`.
+    @Sendable private func repeatErasures(_ request: Request) async throws(ProblemAnswer) -> Response {
+        let (erasures, isDryRun): ([RecordedErasure], Bool) = try decode(request) { members in
+            members.require("erasures")
+            let text = members.text("erasures", "must be at most \(Self.erasuresMax) lines") {
+                $0.utf8.count <= Self.bodyBytesMax
+            }
+            let lines = (text ?? "").split(whereSeparator: \.isNewline)
+            let erasures = lines.compactMap { RecordedErasure(line: $0) }
+            guard erasures.count == lines.count, lines.count <= Self.erasuresMax else {
+                members.refuse("erasures", "must be at most \(Self.erasuresMax) lines of the list of deletions")
+                return nil
+            }
+            return (erasures, members.value("dry_run") == .bool(true))
+        }
+        let missing: MissingErasures
+        do throws(AccountFailure) {
+            missing =
+                isDryRun
+                ? try await accounts.missing(erasures) : try await accounts.repeatErasures(erasures, at: clock())
+        } catch { throw failures.problem(error, request) }
+        let isInWAL = isDryRun || missing.drivers.isEmpty ? false : await !accounts.finishRemoval()
+        return Self.json { writer in
+            writer.name("drivers")
+            writer.beginArray()
+            for (driver, erasure) in missing.drivers {
+                writer.beginObject()
+                writer.name("driver_id")
+                writer.string(driver.rawValue)
+                writer.name("erasure")
+                writer.string(erasure.line)
+                writer.endObject()
+            }
+            writer.endArray()
+            writer.name("without_driver")
+            writer.beginArray()
+            for erasure in missing.withoutDriver { writer.string(erasure.line) }
+            writer.endArray()
+            writer.name("is_in_wal")
+            writer.bool(isInWAL)
+        }
+    }
+
+    // MARK: Requests and responses
+
+    private static let driverNotFound = ProblemAnswer(.notFound, "Driver not found.")
+
+    private func driver(_ request: Request) throws(ProblemAnswer) -> DriverID {
+        try decode(request) { members in
+            members.require("driver_id")
+            return members.text("driver_id", "must be a string") { _ in true }.map { DriverID($0) }
+        }
+    }
+
+    private func decode<Body>(
+        _ request: Request, _ read: (inout MemberReader) -> Body?
+    ) throws(ProblemAnswer) -> Body {
+        try AccountBody.decode(request) { members in
+            members.require("database")
+            if let named = members.text("database"), named != database {
+                members.refuse("database", "is another file than the one that this server has open")
+            }
+            return read(&members)
+        }
+    }
+
+    private static func json(_ members: (inout JSONWriter) -> Void) -> Response {
+        var writer = JSONWriter(reservingBytes: 128)
+        writer.beginObject()
+        members(&writer)
+        writer.endObject()
+        return Response(
+            status: .ok, fields: Fields([("Content-Type", "application/json")]), body: .bytes(writer.bytes))
+    }
+}

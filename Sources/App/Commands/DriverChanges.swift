@@ -1,0 +1,199 @@
+// What the commands of `dwell driver` change, in one of two ways with the same outcome: by the running server, whose
+// memory then knows it at once, or in the file of a stopped one.
+
+import API
+import ArgumentParser
+import Foundation
+import Identity
+import JourneyModel
+import Sockets
+
+struct DriverErasure: Sendable {
+    var receipt: ErasureReceipt
+    /// Deleted bytes are still in the WAL: a reader of an old state is in the way.
+    var isInWAL: Bool
+}
+
+protocol DriverChanges: Sendable {
+    /// Returns the number of sign-in sessions that ended; nil for an unknown driver.
+    func signOut(_ driver: DriverID) async throws -> Int?
+    /// Nil for an unknown driver.
+    func erase(_ driver: DriverID) async throws -> DriverErasure?
+    func missing(_ erasures: [RecordedErasure]) async throws -> MissingErasures
+    /// Returns whether deleted bytes are still in the WAL.
+    func repeatErasures(_ missing: MissingErasures) async throws -> Bool
+}
+
+extension MissingErasures {
+    var all: [RecordedErasure] { drivers.map(\.erasure) + withoutDriver }
+}
+
+/// Asks the server that runs on the database of these settings, or opens the file. Errors are printed to standard
+/// error, and the command fails.
+func changingDrivers<Outcome>(
+    _ options: SettingsOptions, _ body: (any DriverChanges) async throws -> Outcome
+) async throws -> Outcome {
+    let configuration = try Configuration.report(from: ConfigurationInput(overrides: options.overrides)).required()
+    do {
+        if let server = try await ServerChanges(database: configuration.databasePath) { return try await body(server) }
+    } catch let failure as ServerChanges.Failure {
+        writeToStandardError("\(failure)\n")
+        throw ExitCode.failure
+    }
+    return try await changing(configuration) { accounts, _, _ in
+        try await body(FileChanges(accounts, redis: configuration.redis))
+    }
+}
+
+/// A driver's account, changed by the running server over its control socket.
+struct ServerChanges: DriverChanges {
+    struct Failure: Error, CustomStringConvertible {
+        var description: String
+    }
+
+    /// A driver with a million events is deleted in seconds; then the server may wait ten for readers of the WAL.
+    private static let seconds = 120
+
+    private let socket: LocalExchange
+    private let database: String
+
+    /// Nil when no server has the database open, or the socket was left behind by a killed one.
+    ///
+    /// - Throws: `Failure`
+    init?(database path: String) async throws {
+        guard let identity = ControlSocket.identity(ofDatabase: path) else { return nil }
+        database = identity
+        socket = LocalExchange(address: .unix(path: ControlSocket.path(ofDatabase: path)))
+        let answer: LocalExchange.Answer
+        do {
+            answer = try await socket.send("GET", ControlRoutes.statusPath, fields: "", within: .inSeconds(5))
+        } catch TransportError.system(_, errno: ENOENT), TransportError.system(_, errno: ECONNREFUSED),
+            TransportError.unresolvable
+        {
+            return nil
+        } catch {
+            throw Failure(description: "the server on \(socket.address) does not respond: \(error)")
+        }
+        struct Status: Decodable { var version: String }
+        guard answer.status == 200, let status: Status = Self.decoded(answer.body) else {
+            throw Failure(description: "the server on \(socket.address) is not Dwell")
+        }
+        guard status.version == version else {
+            throw Failure(
+                description:
+                    "the running server has version \(status.version), this command \(version): use the server's binary"
+            )
+        }
+    }
+
+    func signOut(_ driver: DriverID) async throws -> Int? {
+        struct Reply: Decodable { var ended: Int }
+        let reply: Reply? = try await post(ControlRoutes.signOutPath, ["driver_id": .string(driver.rawValue)])
+        return reply?.ended
+    }
+
+    func erase(_ driver: DriverID) async throws -> DriverErasure? {
+        struct Reply: Decodable { var receipt, deletedAt: String, isInWal: Bool }
+        let reply: Reply? = try await post(ControlRoutes.erasePath, ["driver_id": .string(driver.rawValue)])
+        guard let reply else { return nil }
+        guard let deletedAt = RFC3339.moment(from: reply.deletedAt) else { throw notUnderstood }
+        return DriverErasure(
+            receipt: ErasureReceipt(id: reply.receipt, deletedAt: deletedAt), isInWAL: reply.isInWal)
+    }
+
+    func missing(_ erasures: [RecordedErasure]) async throws -> MissingErasures {
+        var missing = MissingErasures()
+        // Joined lists may name a driver twice; each part is answered without the others.
+        let latest = Dictionary(erasures.map { ($0.digest, $0) }) { $0.at >= $1.at ? $0 : $1 }
+        try await inParts(Array(latest.values), isDryRun: true) { reply in
+            for driver in reply.drivers {
+                guard let erasure = RecordedErasure(line: driver.erasure) else { throw notUnderstood }
+                missing.drivers.append((DriverID(driver.driverId), erasure))
+            }
+            missing.withoutDriver += try reply.withoutDriver.map { line in
+                guard let erasure = RecordedErasure(line: line) else { throw notUnderstood }
+                return erasure
+            }
+        }
+        missing.drivers.sort { $0.erasure.at < $1.erasure.at }
+        return missing
+    }
+
+    func repeatErasures(_ missing: MissingErasures) async throws -> Bool {
+        var isInWAL = false
+        try await inParts(missing.all, isDryRun: false) { reply in isInWAL = isInWAL || reply.isInWal }
+        return isInWAL
+    }
+
+    // MARK: Requests
+
+    private struct Erasures: Decodable {
+        struct Driver: Decodable { var driverId, erasure: String }
+        var drivers: [Driver]
+        var withoutDriver: [String]
+        var isInWal: Bool
+    }
+
+    private func inParts(
+        _ erasures: [RecordedErasure], isDryRun: Bool, _ body: (Erasures) throws -> Void
+    ) async throws {
+        for start in stride(from: 0, to: erasures.count, by: ControlRoutes.erasuresMax) {
+            let part = erasures[start..<min(start + ControlRoutes.erasuresMax, erasures.count)]
+            let lines = part.map(\.line).joined(separator: "\n")
+            let reply: Erasures? = try await post(
+                ControlRoutes.repeatErasuresPath, ["erasures": .string(lines), "dry_run": .bool(isDryRun)])
+            guard let reply else { throw notUnderstood }
+            try body(reply)
+        }
+    }
+
+    /// Nil for 404.
+    private func post<Reply: Decodable>(_ path: String, _ members: [String: JSONValue]) async throws -> Reply? {
+        var writer = JSONWriter()
+        writer.beginObject()
+        for (name, value) in members.merging(["database": .string(database)], uniquingKeysWith: { $1 }) {
+            writer.name(name)
+            writer.value(value)
+        }
+        writer.endObject()
+        let answer: LocalExchange.Answer
+        do {
+            answer = try await socket.send(
+                "POST", path, fields: "Content-Type: application/json\r\n", body: writer.bytes,
+                within: .inSeconds(Self.seconds))
+        } catch {
+            throw Failure(
+                description:
+                    "the server on \(socket.address) did not respond (\(error)): the change may have been made; run the command again"
+            )
+        }
+        if answer.status == 404 { return nil }
+        guard answer.status == 200 else { throw Failure(description: refusal(answer)) }
+        guard let reply: Reply = Self.decoded(answer.body) else { throw notUnderstood }
+        return reply
+    }
+
+    private func refusal(_ answer: LocalExchange.Answer) -> String {
+        struct Problem: Decodable {
+            struct Field: Decodable { var pointer, detail: String }
+            var detail: String
+            var errors: [Field]?
+        }
+        guard let problem: Problem = Self.decoded(answer.body) else {
+            return "the server on \(socket.address) answers \(answer.status.map { String($0) } ?? "no HTTP")"
+        }
+        let fields = (problem.errors ?? []).map { "\($0.pointer.dropFirst()) \($0.detail)" }
+        let reason = fields.isEmpty ? problem.detail : fields.joined(separator: "; ")
+        return "the server on \(socket.address) rejects the request: \(reason)"
+    }
+
+    private var notUnderstood: Failure {
+        Failure(description: "cannot decode the response of the server on \(socket.address): is it another version?")
+    }
+
+    private static func decoded<Value: Decodable>(_ body: [UInt8]) -> Value? {
+        let decoder = JSONDecoder()
+        decoder.keyDecodingStrategy = .convertFromSnakeCase
+        return try? decoder.decode(Value.self, from: Data(body))
+    }
+}

@@ -1,0 +1,91 @@
+// Changes that a command makes in the database file itself.
+
+import ArgumentParser
+import Identity
+import JourneyModel
+import RedisAdmission
+import SQLiteStore
+import Sockets
+import Telemetry
+
+/// A driver's account, changed in the file of a stopped server.
+struct FileChanges: DriverChanges {
+    private let accounts: OperatorAccounts
+
+    init(_ accounts: SQLiteAccounts, redis: Configuration.Redis) {
+        self.accounts = OperatorAccounts(
+            store: accounts,
+            forget: { driver in
+                guard let endpoint = redis.endpoint else { return }
+                await Self.removeKeys(of: driver, at: endpoint)
+            })
+    }
+
+    func signOut(_ driver: DriverID) async throws -> Int? { try await accounts.signOut(driver, at: Self.now) }
+
+    func erase(_ driver: DriverID) async throws -> DriverErasure? {
+        guard let receipt = try await accounts.erase(driver, at: Self.now) else { return nil }
+        return DriverErasure(receipt: receipt, isInWAL: await !accounts.finishRemoval())
+    }
+
+    func missing(_ erasures: [RecordedErasure]) async throws -> MissingErasures { try await accounts.missing(erasures) }
+
+    func repeatErasures(_ missing: MissingErasures) async throws -> Bool {
+        let repeated = try await accounts.repeatErasures(missing.all, at: Self.now)
+        return repeated.drivers.isEmpty ? false : await !accounts.finishRemoval()
+    }
+
+    private static var now: Moment { Moment(millisecondsSinceEpoch: millisecondsSince1970()) }
+
+    private static func removeKeys(of driver: DriverID, at endpoint: RedisEndpoint) async {
+        do {
+            let loops = try EventLoopGroup(count: 1)
+            let result: Result<Void, any Error>
+            do {
+                result = .success(try await RedisRateLimiter.removeKeys(of: driver, at: endpoint, on: loops.loops[0]))
+            } catch {
+                result = .failure(error)
+            }
+            await loops.shutdown()
+            try result.get()
+        } catch {
+            writeToStandardError(
+                "warning: Redis did not delete the driver's keys (\(error)); they expire within an hour.\n")
+        }
+    }
+}
+
+/// Opens the database of these settings for a change, with or without a running server, and closes it. Errors are
+/// printed to standard error, and the command fails.
+func changing<Outcome>(
+    _ options: SettingsOptions, _ body: (SQLiteAccounts, SQLiteEventStore, Moment) async throws -> Outcome
+) async throws -> Outcome {
+    try await changing(
+        Configuration.report(from: ConfigurationInput(overrides: options.overrides)).required(), body)
+}
+
+func changing<Outcome>(
+    _ configuration: Configuration, _ body: (SQLiteAccounts, SQLiteEventStore, Moment) async throws -> Outcome
+) async throws -> Outcome {
+    let path = configuration.databasePath
+    let digests = KeyedHashes(signingKey: try configuration.tokens.requiredKey())
+    do {
+        let store = try SQLiteEventStore(existing: path, digests: digests)
+        let outcome: Outcome
+        do {
+            outcome = try await body(
+                SQLiteAccounts(store: store, digests: digests), store,
+                Moment(millisecondsSinceEpoch: millisecondsSince1970()))
+        } catch {
+            await store.close()
+            throw error
+        }
+        await store.close()
+        return outcome
+    } catch let code as ExitCode {
+        throw code
+    } catch {
+        writeToStandardError("\(path): \(DatabaseOpening.reason(error))\n")
+        throw ExitCode.failure
+    }
+}

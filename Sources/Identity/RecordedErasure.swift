@@ -1,0 +1,45 @@
+// One deletion in the list of deletions: the time, and the keyed digest of the driver's id. Without the signing key
+// it identifies no one.
+
+package import JourneyModel
+
+/// As text: the time, 64 hexadecimal digits, and the receipt or `-`, separated by spaces.
+package struct RecordedErasure: Hashable, Sendable {
+    /// HMAC of the driver's id (KeyedHashes), 32 bytes.
+    package var digest: [UInt8]
+    package var at: Moment
+    /// Nil when two deletions were recorded in one millisecond: the receipts cannot be assigned then.
+    package var receipt: String?
+
+    package init(digest: [UInt8], at moment: Moment, receipt: String?) {
+        self.digest = digest
+        at = moment
+        self.receipt = receipt
+    }
+
+    package var line: String {
+        let hex = digest.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+        return "\(RFC3339.text(of: at)) \(hex) \(receipt ?? "-")"
+    }
+
+    package init?(line: some StringProtocol) {
+        let words = line.split(separator: " ")
+        guard words.count == 3, let at = RFC3339.moment(from: String(words[0])), words[1].utf8.count == 64 else {
+            return nil
+        }
+        let digits = words[1].compactMap(\.hexDigitValue)
+        guard digits.count == 64 else { return nil }
+        let digest = stride(from: 0, to: 64, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
+        self.init(digest: digest, at: at, receipt: words[2] == "-" ? nil : String(words[2]))
+    }
+}
+
+/// Deletions recorded in another database, or a list, but not in this one.
+package struct MissingErasures: Sendable {
+    /// Drivers who are here again, the oldest deletion first.
+    package var drivers: [(driver: DriverID, erasure: RecordedErasure)] = []
+    /// Deletions of drivers without stored data; only their tokens must be rejected.
+    package var withoutDriver: [RecordedErasure] = []
+
+    package init() {}
+}
