@@ -340,7 +340,7 @@ subcommands_of() {
 }
 
 @test "what is no database is told in one sentence, without SQL, by every subcommand that takes one" {
-    prepare_server PURCHASE_APPS=org.example.app
+    prepare_server PURCHASE_APPS=org.example.app:1
     local folder=$BATS_TEST_TMPDIR/files file command sub words
     mkdir "$folder"
     echo 'no database, but longer than the header of one would be, which is a hundred bytes and a few more' >"$folder/text"
