@@ -42,13 +42,13 @@ extension EventOutcome {
     /// With the deadlines taken that passed before the request was received.
     func advanced(to now: Moment) -> EventOutcome {
         switch self {
-        case .stored(var event):
+        case .stored(var event) where event.journey.hasPassedDeadline(at: now):
             event.journey = event.journey.advanced(to: now)
             return .stored(event)
-        case .replayed(var event):
+        case .replayed(var event) where event.journey.hasPassedDeadline(at: now):
             event.journey = event.journey.advanced(to: now)
             return .replayed(event)
-        case .keyReused, .sessionNotFound, .rateLimited, .failed: return self
+        case .stored, .replayed, .keyReused, .sessionNotFound, .rateLimited, .failed: return self
         }
     }
 }

@@ -67,8 +67,8 @@ package final class LocalRateLimiter: Admission {
 
     package func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota {
         if limits.isOff(limitClass) { return limits.unlimited.quota }
-        let claim = HashedClaim(AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: ""))
-        return shard(of: claim).quota(claim, at: clock())
+        let driver = HashedText(driver.rawValue)
+        return shard(of: driver).quota(of: driver, in: limitClass, at: clock())
     }
 
     package func recordStored(_ claim: AdmissionClaim, isRepeat: Bool = false) {
@@ -111,9 +111,11 @@ package final class LocalRateLimiter: Admission {
         return shard(of: claim).reconcile(claim, with: decision, askedAt: askedAt, at: clock())
     }
 
-    private func shard(of claim: HashedClaim) -> SlidingWindowShard {
+    private func shard(of claim: HashedClaim) -> SlidingWindowShard { shard(of: claim.driver) }
+
+    private func shard(of driver: HashedText) -> SlidingWindowShard {
         // Not the bits that a table uses for its buckets.
-        shards[Int(UInt(bitPattern: claim.driver.hash.bits) >> 32 % UInt(shards.count))]
+        shards[Int(UInt(bitPattern: driver.hash.bits) >> 32 % UInt(shards.count))]
     }
 }
 

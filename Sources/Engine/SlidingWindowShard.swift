@@ -61,8 +61,18 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    func quota(_ claim: HashedClaim, at time: Int64) -> Quota {
-        withWindow(of: claim, at: time) { window, _, now in quota(claim, window, at: now) }
+    /// Does not count as a use of the window, and changes nothing: asked for with every event.
+    func quota(of driver: HashedText, in limitClass: RateLimitClass, at time: Int64) -> Quota {
+        state.withLock { state in
+            let now = max(state.latest, time)
+            guard let window = state.windows.peek(WindowID(driver: driver, limitClass: limitClass)) else {
+                return limits.quota(of: limitClass, count: 0, oldestTime: nil, at: now)
+            }
+            let expired = now - limits.windowMilliseconds
+            return quota(
+                of: limitClass, count: window.count(after: expired), oldestAt: { window.time(at: $0, after: expired) },
+                at: now)
+        }
     }
 
     func recordStored(_ claim: HashedClaim, at time: Int64) {
@@ -154,9 +164,15 @@ final class SlidingWindowShard: Sendable {
     }
 
     private func quota(_ claim: HashedClaim, _ window: SlidingWindowLog, at now: Int64) -> Quota {
+        quota(of: claim.limitClass, count: window.count, oldestAt: window.time(at:), at: now)
+    }
+
+    private func quota(
+        of limitClass: RateLimitClass, count: Int, oldestAt time: (_ place: Int) -> Int64?, at now: Int64
+    ) -> Quota {
         // With more charges than the limit, one fits when that many have expired.
-        let place = max(window.count - limits.limit(of: claim.limitClass), 0)
-        return limits.quota(of: claim.limitClass, count: window.count, oldestTime: window.time(at: place), at: now)
+        let place = max(count - limits.limit(of: limitClass), 0)
+        return limits.quota(of: limitClass, count: count, oldestTime: time(place), at: now)
     }
 
     private static func isKept(_ window: SlidingWindowLog) -> Bool { window.count > 0 }

@@ -22,6 +22,9 @@ extension Journey {
         return journey
     }
 
+    /// Whether `advanced(to:)` changes anything.
+    public func hasPassedDeadline(at now: Moment) -> Bool { nextDeadline.map { $0.at < now } ?? false }
+
     /// Applies the next deadline if it lies strictly before `now`: ends the session and returns the deadline, so
     /// that its expiry can be stored. Returns nil, and changes nothing, when there is none.
     public mutating func takeDeadline(before now: Moment) -> (name: EventName, at: Moment)? {

@@ -30,6 +30,8 @@ final class DriverRow {
     private(set) var recentChanges: [UInt8]
     /// The column is written only if true.
     fileprivate(set) var hasNewChanges = false
+    /// The place whose use was stored last (TextReferences.swift).
+    var lastPlace: Int64?
     /// Whether the cache contains it, so that it is not read from the database again.
     fileprivate var isRemembered = false
     fileprivate var isToBeWritten = false

@@ -90,17 +90,17 @@ final class EventAppending {
         let clock = ClockCorrection(
             occurredAt: append.request.submission.occurredAt, sentAt: append.request.submission.sentAt,
             timestamp: append.request.submission.timestamp, receivedAt: receivedAt, memory: driver.clockMemory)
+        let kind = try internTables.kind(of: append.request.submission, origin: .client)
         let new = NewEventRow(
             driver: driver.id, append: append, placed: OrderedEvent(append.request, correctedAt: clock.corrected),
-            kind: try internTables.kind(of: append.request.submission, origin: .client),
-            session: try row(of: session, driver: driver, at: receivedAt),
+            kind: kind.id, session: try row(of: session, driver: driver, at: receivedAt),
             charger: try internTables.place(append.request.submission.chargerID),
             merchant: try internTables.place(append.request.submission.merchantID),
             settingsVersion: try internTables.settingsVersion(append.request.settings, at: receivedAt), clock: clock)
         driver.remember(clock.memory)
-        try uses.note(place: new.charger, of: driver.id)
-        try uses.note(place: new.merchant, of: driver.id)
-        try uses.note(kind: new.kind, of: append.request.submission, by: driver.id)
+        if let place = new.charger { try uses.note(place: place, of: driver) }
+        if let place = new.merchant { try uses.note(place: place, of: driver) }
+        try uses.note(kind: kind, of: driver)
         let verdict = try folding.fold(new, into: driver)
         try drivers.write(driver)
         return StoredEvent(

@@ -172,7 +172,7 @@ final class EventFolding {
             occurredAt: deadline.at, sentAt: nil, receivedAt: max(now, deadline.at), memory: ClockMemory())
         return NewEventRow(
             driver: driver, append: PreparedAppend(request), placed: placed,
-            kind: try internTables.kind(of: submission, origin: .server), session: running.session,
+            kind: try internTables.kind(of: submission, origin: .server).id, session: running.session,
             charger: nil, merchant: nil, settingsVersion: settingsRow, clock: clock)
     }
 }

@@ -47,10 +47,17 @@ final class InternTables {
         }
     }
 
-    private var kinds: [Kind: Int64] = [:]
+    /// A row of `event_kind`.
+    struct KindRow {
+        var id: Int64
+        /// It holds a text that a client made up.
+        var hasFreeText: Bool
+    }
+
+    private var kinds: [Kind: KindRow] = [:]
     /// The last one of each name: comparing is faster than hashing, and nearly all events of a name are of one
     /// kind.
-    private var lastKinds: [(kind: Kind, id: Int64)?] = []
+    private var lastKinds: [(kind: Kind, row: KindRow)?] = []
     private var places: [String: Int64] = [:]
     private var settings: [String: Int64] = [:]
     private var lastSettings: (version: String, id: Int64)?
@@ -93,11 +100,11 @@ final class InternTables {
         lastSettings = nil
     }
 
-    func kind(of submission: EventSubmission, origin: OrderedEvent.Origin) throws(SQLiteError) -> Int64 {
-        if let id = lastRemembered(submission) { return id }
+    func kind(of submission: EventSubmission, origin: OrderedEvent.Origin) throws(SQLiteError) -> KindRow {
+        if let row = lastRemembered(submission) { return row }
         let kind = Kind(submission)
         let isASCII = kind.isASCII
-        if isASCII, let id = remembered(kind) { return id }
+        if isASCII, let row = remembered(kind) { return row }
         func bind(_ bindings: borrowing Bindings) throws(SQLiteError) {
             try bindings.set(1, kind.name.canonical)
             try bindings.set(2, kind.hasSession ? 1 : 0)
@@ -115,22 +122,23 @@ final class InternTables {
                     try bindings.set(8, Int64(kind.name.lifecycleRank))
                 }
             }
-        if isASCII { Self.remember(id, as: kind, in: &kinds) }
-        return id
+        let row = KindRow(id: id, hasFreeText: submission.hasFreeText)
+        if isASCII { Self.remember(row, as: kind, in: &kinds) }
+        return row
     }
 
-    private func lastRemembered(_ submission: EventSubmission) -> Int64? {
+    private func lastRemembered(_ submission: EventSubmission) -> KindRow? {
         let place = Int(submission.name.lifecycleRank)
         guard place < lastKinds.count, let last = lastKinds[place], last.kind.isThat(of: submission) else { return nil }
-        return last.id
+        return last.row
     }
 
-    private func remembered(_ kind: Kind) -> Int64? {
-        guard let id = kinds[kind] else { return nil }
+    private func remembered(_ kind: Kind) -> KindRow? {
+        guard let row = kinds[kind] else { return nil }
         let place = Int(kind.name.lifecycleRank)
         while place >= lastKinds.count { lastKinds.append(nil) }
-        lastKinds[place] = (kind, id)
-        return id
+        lastKinds[place] = (kind, row)
+        return row
     }
 
     func place(_ placeID: String?) throws(SQLiteError) -> Int64? {
@@ -171,8 +179,8 @@ final class InternTables {
     }
 
     /// Starts over when full: values in use are added again with their next event.
-    private static func remember<Key: Hashable>(_ id: Int64, as key: Key, in memory: inout [Key: Int64]) {
+    private static func remember<Key: Hashable, Row>(_ row: Row, as key: Key, in memory: inout [Key: Row]) {
         if memory.count >= rememberedMax { memory.removeAll(keepingCapacity: true) }
-        memory[key] = id
+        memory[key] = row
     }
 }

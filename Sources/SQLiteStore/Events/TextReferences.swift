@@ -31,14 +31,16 @@ final class TextReferences {
         kinds.removeAll(keepingCapacity: true)
     }
 
-    func note(place: Int64?, of driver: Int64) throws(SQLiteError) {
-        guard let place else { return }
-        try Self.note(Use(driver: driver, row: place), in: &places, by: addPlace)
+    func note(place: Int64, of driver: DriverRow) throws(SQLiteError) {
+        // Nearly all events of a driver name the place of the one before.
+        if driver.lastPlace == place { return }
+        try Self.note(Use(driver: driver.id, row: place), in: &places, by: addPlace)
+        driver.lastPlace = place
     }
 
-    func note(kind: Int64, of submission: EventSubmission, by driver: Int64) throws(SQLiteError) {
-        guard submission.hasFreeText else { return }
-        try Self.note(Use(driver: driver, row: kind), in: &kinds, by: addKind)
+    func note(kind: InternTables.KindRow, of driver: DriverRow) throws(SQLiteError) {
+        guard kind.hasFreeText else { return }
+        try Self.note(Use(driver: driver.id, row: kind.id), in: &kinds, by: addKind)
     }
 
     private static func note(
@@ -67,7 +69,7 @@ enum UsualTexts {
 
 extension EventSubmission {
     /// Whether its row in `event_kind` holds a text that the client made up.
-    fileprivate var hasFreeText: Bool {
+    var hasFreeText: Bool {
         if case .diagnostic = name { return true }
         return schemaVersion != "1.0" || !UsualTexts.sources.contains(source)
     }
