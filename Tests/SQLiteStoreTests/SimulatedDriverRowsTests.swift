@@ -68,7 +68,8 @@ struct SimulatedDriverRowsTests {
                     WHERE entry.type = 'table' AND reference."table" = 'driver' ORDER BY 1
                     """)
         }
-        #expect(referring == SimulatedDriverRows.tables.sorted())
+        #expect(
+            referring == (SimulatedDriverRows.tables + SimulatedDriverRows.tablesWithoutDriver).sorted())
         await store.close()
     }
 }

@@ -20,9 +20,10 @@ enum SimulatedDriverRows {
     /// Tables with a column `driver` that refers to one, ordered so that referenced tables come last.
     static let tables = [
         "event", "session", "journey_base", "place_use", "event_kind_use", "device", "sign_in_session",
-        "apple_refresh_token", "apple_identity",
-        "phone_identity", "account", "audit",
+        "apple_refresh_token", "apple_identity", "phone_identity", "account", "audit", "app_account_token",
     ]
+    /// Tables whose rows remain without the driver: what Apple signed outlives whoever showed it.
+    static let tablesWithoutDriver = ["purchase"]
 
     static func remove(driversMax: Int, _ db: Database) throws -> SimulatedDriversRemoved {
         let drivers = try Int64.fetchAll(db, sql: "\(select) ORDER BY id LIMIT ?", arguments: [driversMax])
@@ -40,6 +41,9 @@ enum SimulatedDriverRows {
             for table in tables {
                 try db.execute(sql: "DELETE FROM \(table) WHERE driver = ?", arguments: [driver])
                 if table == "event" { removed.events += db.changesCount }
+            }
+            for table in tablesWithoutDriver {
+                try db.execute(sql: "UPDATE \(table) SET driver = NULL WHERE driver = ?", arguments: [driver])
             }
             try db.execute(sql: "DELETE FROM driver WHERE id = ?", arguments: [driver])
         }
