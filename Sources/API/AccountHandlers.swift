@@ -1,6 +1,7 @@
 // A driver's own account: GET, PATCH, PUT and DELETE /auth/me, the export, and the equivalent routes of shipped
 // clients.
 
+import Engine
 import HTTP1
 import HTTPServer
 import Identity
@@ -12,6 +13,10 @@ struct AccountHandlers: Sendable {
     /// Nil when the server accepts no purchases.
     let purchases: (any PurchaseService)?
     let failures: AccountFailures
+    let limit: DriverLimit
+
+    /// Bytes of an export that one charge to the window of reads pays for. The first piece is paid by the request.
+    private static let exportBytesPerRead = 64 << 10
 
     var show: CallerHandler {
         { request, caller throws(ProblemAnswer) in
@@ -54,7 +59,7 @@ struct AccountHandlers: Sendable {
                 let first = try await accounts.export(of: caller, from: request.origin)
                 let response = Response.unkept(first.json)
                 guard first.rest != nil else { return exported(response, body: response.body) }
-                return exported(response, body: .stream { try await write(first, to: $0, request) })
+                return exported(response, body: .stream { try await write(first, to: $0, caller.driver, request) })
             } catch { throw failures.problem(error, request) }
         }
     }
@@ -68,7 +73,9 @@ struct AccountHandlers: Sendable {
 
     /// Reads a piece when the previous one was written. The status is already sent: an error now aborts the
     /// document.
-    private func write(_ first: ExportPiece, to writer: any ResponseBodyWriter, _ request: Request) async throws {
+    private func write(
+        _ first: ExportPiece, to writer: any ResponseBodyWriter, _ driver: DriverID, _ request: Request
+    ) async throws {
         var piece = first
         try await writer.write(piece.json)
         while let rest = piece.rest {
@@ -78,6 +85,7 @@ struct AccountHandlers: Sendable {
                 failures.log(error, request)
                 throw error
             }
+            limit.charge(driver, .reads, times: piece.json.count / Self.exportBytesPerRead)
             try await writer.write(piece.json)
         }
     }

@@ -32,6 +32,14 @@ struct DriverLimit: Sendable {
         }
     }
 
+    /// Charges the cost of a request beyond its first charge, also beyond the limit.
+    func charge(_ driver: DriverID, _ limitClass: RateLimitClass, times: Int) {
+        guard times > 0 else { return }
+        admission.charge(
+            AdmissionClaim(
+                driver: driver, limitClass: limitClass, idempotencyKey: AdmissionClaim.keyOfOneRequest()), times: times)
+    }
+
     /// Adds the policy to every response of the route, also to a refused token.
     func policy(_ limitClass: RateLimitClass, _ handler: @escaping RequestHandler) -> RequestHandler {
         guard let policy = RateLimitFields.policy(limits, for: [limitClass]) else { return handler }

@@ -49,7 +49,7 @@ package struct API: Sendable {
         stream = StreamHandler(journeys: journeys, streams: streams, tokens: tokens, clock: clock, logger: logger)
         config = ConfigHandler(settings: settings)
         backgroundPing = BackgroundPingHandler(metrics)
-        self.signIn = SignInHandlers(signIn, purchases: purchases, logger: logger)
+        self.signIn = SignInHandlers(signIn, purchases: purchases, limit: driverLimit, logger: logger)
         self.purchases = PurchaseHandlers(
             purchases: purchases, forgeries: ForgeryLimit(admission: admission),
             failures: AccountFailures(logger: logger), metrics: PurchaseMetrics(metrics))

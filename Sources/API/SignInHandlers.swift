@@ -44,14 +44,17 @@ struct SignInHandlers: Sendable {
     /// Public, and constant until the next start.
     let keySet: Response
 
-    init(_ services: SignInServices, purchases: (any PurchaseService)?, logger: Logger) {
+    init(
+        _ services: SignInServices, purchases: (any PurchaseService)?, limit: DriverLimit, logger: Logger
+    ) {
         let failures = AccountFailures(logger: logger)
         apple = AppleHandlers(
             tokens: services.appleTokens, signIns: services.signIns, notices: services.appleNotices,
             failures: failures)
         codes = CodeHandlers(signIns: services.signIns, areSent: services.sendsCodes, failures: failures)
         sessions = SignInSessionHandlers(sessions: services.sessions, failures: failures)
-        accounts = AccountHandlers(accounts: services.accounts, purchases: purchases, failures: failures)
+        accounts = AccountHandlers(
+            accounts: services.accounts, purchases: purchases, failures: failures, limit: limit)
         devices = DeviceHandlers(devices: services.devices, failures: failures)
         keySet = Response(
             status: .ok,

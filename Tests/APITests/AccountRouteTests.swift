@@ -5,6 +5,7 @@ import HTTP1
 import HTTPServer
 import Identity
 import JourneyModel
+import Synchronization
 import Telemetry
 import Testing
 
@@ -227,6 +228,26 @@ import Testing
     @Test func theExportIsADocument() async {
         let answer = await api.send("GET", "/auth/me/export", "", type: nil)
         #expect(answer.text == #"{"driver":{}}"# && answer.fields.first("Content-Type") == "application/json")
+    }
+
+    @Test func aLongExportIsChargedAsReadsByItsLength() async throws {
+        let api = ScriptedAPI()
+        api.signIn.exportPieces.store(5, ordering: .relaxed)
+        let answer = await api.send("GET", "/auth/me/export", "", type: nil)
+        guard case .stream(let produce) = answer.body else {
+            Issue.record("not streamed")
+            return
+        }
+        try await produce(Discarding())
+        // Three pieces of 256 KiB beyond the first, and this request.
+        let read = await api.send("GET", "/native/session", "", type: nil)
+        #expect(read.fields.first("RateLimit")?.hasPrefix("\"reads\";r=587;") == true)
+    }
+
+    private struct Discarding: ResponseBodyWriter {
+        func write(_ bytes: [UInt8]) async throws {}
+
+        func whenClientEndsSending(_ body: @escaping @Sendable () -> Void) {}
     }
 
     // MARK: Refusals of the services

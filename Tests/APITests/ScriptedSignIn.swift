@@ -11,6 +11,8 @@ import Telemetry
 final class ScriptedSignIn: SignInService, SignInSessionService, AccountService, DeviceService, AppleTokenVerifying,
     AppleNotificationService
 {
+    /// All but the last are 256 KiB long.
+    let exportPieces = Atomic(1)
     static let user = User(
         id: DriverID("driver"), name: "Ada", email: nil, phone: "+491511234567", role: "driver")
     static let at = Moment(millisecondsSinceEpoch: 1_800_000_000_000)
@@ -169,7 +171,14 @@ final class ScriptedSignIn: SignInService, SignInSessionService, AccountService,
     }
 
     func export(of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> ExportPiece {
-        try answer("export", ExportPiece(json: Array(#"{"driver":{}}"#.utf8), rest: nil))
+        try answer("export", Self.export(pieces: exportPieces.load(ordering: .relaxed)))
+    }
+
+    private static func export(pieces: Int) -> ExportPiece {
+        if pieces <= 1 { return ExportPiece(json: Array(#"{"driver":{}}"#.utf8), rest: nil) }
+        return ExportPiece(json: Array(repeating: 32, count: 256 << 10)) { () async throws(AccountFailure) in
+            export(pieces: pieces - 1)
+        }
     }
 
     func put(_ device: Device, of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> Bool {
