@@ -508,3 +508,15 @@ CREATE TABLE store_notification (
 CREATE INDEX store_notification_by_arrival ON store_notification (received_at_ms);
 
 CREATE INDEX store_notification_by_purchase ON store_notification (purchase) WHERE purchase IS NOT NULL;
+
+CREATE TABLE refold (
+    driver     INTEGER PRIMARY KEY REFERENCES driver (id),
+    -- The late event that caused it. NULL: the rules of another release.
+    cause      INTEGER,
+    -- Fold.rulesVersion of the release that refolds.
+    rules      INTEGER NOT NULL,
+    -- The last refolded event in the order of the fold; the next transaction continues after its millisecond.
+    last_event INTEGER NOT NULL,
+    -- Events refolded so far.
+    row_count  INTEGER NOT NULL
+) STRICT;

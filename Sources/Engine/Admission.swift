@@ -33,6 +33,9 @@ package protocol Admission: Sendable {
     /// Charges the claim's window `times` more, also beyond the limit, up to `RateLimits.overdraftMax`. Charges
     /// beyond the limit expire one by one, at the rate of the limit. Does not wait.
     func charge(_ claim: AdmissionClaim, times: Int)
+
+    /// Whether more is charged than the limit, as far as this process knows. Makes no call.
+    func isOverdrawn(by driver: DriverID, in limitClass: RateLimitClass) -> Bool
 }
 
 extension Admission {

@@ -10,7 +10,8 @@ package enum EventOutcome: Hashable, Sendable {
     case keyReused
     /// The session is another driver's, or unknown where registration is required: 404.
     case sessionNotFound
-    /// The window is full and the key is new: 429. Never from a store.
+    /// The key is new, and the window is full: 429. A store returns it for a late event only, after refolds have
+    /// charged more than the limit (RefoldCharging.swift).
     case rateLimited
     /// Not stored, or not known; the cases say which.
     case failed(StoreFailure)
@@ -22,11 +23,14 @@ package struct StoredEvent: Hashable, Sendable {
     /// The driver's journey after the last stored event in the order. A store leaves the deadlines that have passed
     /// since to `Ingest`, which takes them (`Journey.advanced(to:)`).
     package var journey: Journey
+    /// Enough events were refolded for it that this was charged; false for a repeat.
+    package var chargesRefold: Bool
 
-    package init(eventID: String, verdict: Verdict, journey: Journey) {
+    package init(eventID: String, verdict: Verdict, journey: Journey, chargesRefold: Bool = false) {
         self.eventID = eventID
         self.verdict = verdict
         self.journey = journey
+        self.chargesRefold = chargesRefold
     }
 }
 

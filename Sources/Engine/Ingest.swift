@@ -41,6 +41,7 @@ package struct Ingest: Sendable {
         } else {
             outcome = await store.append(request(submission, of: driver, receivedAt: receivedAt))
             if settle(claim, decision.verdict, after: outcome) { quota = quota.withBack(1) }
+            quota = current(quota, of: claim, after: outcome)
         }
         outcome = outcome.advanced(to: receivedAt)
         if !driver.isSimulated { metrics.count(submission.name, outcome) }
@@ -92,15 +93,26 @@ package struct Ingest: Sendable {
             var outcome = EventOutcome.rateLimited
             if let (admittedIndex, appended) = next, admittedIndex == index {
                 outcome = appended.advanced(to: receivedAt)
-                if settle(claim, decision.verdict, after: outcome) { given[claim.limitClass, default: 0] += 1 }
+                // The place of an event that the store rate-limits is not for the others: it owes more than that.
+                if settle(claim, decision.verdict, after: outcome), outcome != .rateLimited {
+                    given[claim.limitClass, default: 0] += 1
+                }
                 next = outcomes.next()
             }
-            ingested.append(
-                Ingested(
-                    outcome: outcome, limitClass: claim.limitClass,
-                    quota: decision.quota.withBack(given[claim.limitClass] ?? 0)))
+            var quota = decision.quota.withBack(given[claim.limitClass] ?? 0)
+            if decision.verdict != .refused { quota = current(quota, of: claim, after: outcome) }
+            ingested.append(Ingested(outcome: outcome, limitClass: claim.limitClass, quota: quota))
         }
         return (ingested, !given.isEmpty)
+    }
+
+    /// The quota is read again after a refold was charged, or refused for earlier ones.
+    private func current(_ quota: Quota, of claim: AdmissionClaim, after outcome: EventOutcome) -> Quota {
+        switch outcome {
+        case .stored(let event) where event.chargesRefold: admission.quota(of: claim.driver, in: claim.limitClass)
+        case .rateLimited: admission.quota(of: claim.driver, in: claim.limitClass)
+        case .stored, .replayed, .keyReused, .sessionNotFound, .failed: quota
+        }
     }
 
     /// A driver's quotas in both limits, for a request that is refused before any claim.
@@ -108,11 +120,9 @@ package struct Ingest: Sendable {
         RateLimitClass.ofEvents.map { ($0, admission.quota(of: driver, in: $0)) }
     }
 
-    /// The window of an event: with a session_id it is a session event.
     private static func claim(for submission: EventSubmission, of driver: DriverID) -> AdmissionClaim {
         AdmissionClaim(
-            driver: driver, limitClass: submission.sessionID == nil ? .preSessionEvents : .sessionEvents,
-            idempotencyKey: submission.idempotencyKey)
+            driver: driver, hasSession: submission.sessionID != nil, idempotencyKey: submission.idempotencyKey)
     }
 
     private func request(_ submission: EventSubmission, of driver: DriverID, receivedAt: Moment) -> AppendRequest {
@@ -152,10 +162,11 @@ package struct Ingest: Sendable {
     ) -> Bool {
         let isFree =
             switch outcome {
-            case .replayed, .keyReused, .sessionNotFound, .failed(.unavailable), .failed(.cancelled),
+            // Rate-limited by the store: earlier refolds have charged more than the limit.
+            case .replayed, .keyReused, .sessionNotFound, .rateLimited, .failed(.unavailable), .failed(.cancelled),
                 .failed(.driverErased):
                 true
-            case .stored, .rateLimited, .failed(.unknown): false
+            case .stored, .failed(.unknown): false
             }
         let givesBack = isFree && verdict == .admitted
         if givesBack { admission.refund(claim) }

@@ -31,7 +31,7 @@ package final class JourneyStreams: Sendable {
     private struct Open: Sendable {
         var driver: DriverID
         var since: Moment
-        /// Until the driver's journey is seen under the rules of this release.
+        /// The driver's journey may be in a refold, whose end must wake the stream.
         var awaitsRefold = true
         var bell: AsyncStream<Void>.Continuation
     }
@@ -128,18 +128,24 @@ package final class JourneyStreams: Sendable {
     /// Reads the event table once. Returns where the next read begins.
     package func wakeWhoHasNews(after last: Int64?) async throws(StoreFailure) -> Int64 {
         let news = try await journeys.news(after: last)
-        switch news.drivers {
-        case .any: wake { _ in true }
-        case .these(let drivers):
-            let drivers = Set(drivers)
-            if !drivers.isEmpty { wake { drivers.contains($0.driver) } }
+        var drivers = state.withLock { Set($0.ofDriver.keys) }
+        if case .these(let changed) = news.drivers { drivers.formIntersection(changed) }
+        guard !drivers.isEmpty else { return news.newest }
+        // The event may be a late one whose refold has just begun. A refold that is complete by now is seen by what the
+        // streams read when they wake.
+        let refolding = try await journeys.driversAwaitingRefold(among: drivers)
+        let bells = state.withLock { state in
+            state.streams.filter { drivers.contains($0.value.driver) }.map { id, stream in
+                if refolding.contains(stream.driver) { state.streams[id]?.awaitsRefold = true }
+                return stream.bell
+            }
         }
+        for bell in bells { bell.yield() }
         return news.newest
     }
 
-    /// Wakes the streams of drivers whose journey has come under the rules of this release since the last call, by any
-    /// process. No event makes that change, so the event table does not show it. Each stream is looked up until then,
-    /// at least once.
+    /// Wakes the streams of drivers whose refold was completed since the last call, by any process. Nothing in the
+    /// event table shows that. Each stream is looked up until then, at least once.
     package func wakeRefolded() async throws(StoreFailure) {
         let drivers = state.withLock { Set($0.streams.values.lazy.filter(\.awaitsRefold).map(\.driver)) }
         guard !drivers.isEmpty else { return }
@@ -150,11 +156,6 @@ package final class JourneyStreams: Sendable {
                 return stream.bell
             }
         }
-        for bell in bells { bell.yield() }
-    }
-
-    private func wake(where isMeant: (Open) -> Bool) {
-        let bells = state.withLock { state in state.streams.values.filter(isMeant).map(\.bell) }
         for bell in bells { bell.yield() }
     }
 }

@@ -25,7 +25,8 @@ package protocol JourneyReader: Sendable {
     /// event.
     func news(after id: Int64?) async throws(StoreFailure) -> CommittedChanges
 
-    /// Those of `drivers` whose journey another release folded, and this one has not folded again (Refold.swift).
+    /// Those of `drivers` whose journey must be refolded (Refold.swift): by the rules of this release, or because a late
+    /// event changes more events than one transaction may.
     func driversAwaitingRefold(among drivers: Set<DriverID>) async throws(StoreFailure) -> Set<DriverID>
 }
 

@@ -95,6 +95,12 @@ package final class LocalRateLimiter: Admission {
         if let first = claims.first { shard(of: first).overdraw(claims, at: clock()) }
     }
 
+    package func isOverdrawn(by driver: DriverID, in limitClass: RateLimitClass) -> Bool {
+        if limits.isOff(limitClass) { return false }
+        let claim = HashedClaim(AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: ""))
+        return shard(of: claim).isOverdrawn(claim, at: clock())
+    }
+
     /// The current time on this limiter's clock.
     package func now() -> Int64 { clock() }
 

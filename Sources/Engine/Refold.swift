@@ -1,14 +1,18 @@
 // Refolds stored journeys by the rules of this release (docs/decisions/refold.md): the port, the counts of one part
-// of the work, and the run at the start of the server.
+// of the work, and the service that runs beside the server.
 
 package import JourneyModel
 package import Logging
 import Telemetry
 
-/// The port that refolds drivers by the rules of this release.
+/// The port that refolds drivers by the rules of this release, and completes refolds that were interrupted.
 package protocol JourneyRefolder: Sendable {
-    /// Refolds the next driver who was folded by other rules, in one transaction.
+    /// Refolds the next driver who was folded by other rules, or whose refold is not complete, as far as one
+    /// transaction goes.
     func refold(_ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart
+
+    /// Whether any refold is not complete; it may be one that no request waits for.
+    func hasUnfinishedRefolds() async throws(StoreFailure) -> Bool
 
     /// Requests that wait for the writer.
     var writesWaiting: Int { get }
@@ -21,11 +25,14 @@ package struct RefoldRequest: Hashable, Sendable {
     package var since: Moment?
     /// Computes everything and stores nothing.
     package var isDryRun: Bool
+    /// Only refolds that have begun and are not complete: reads no other driver.
+    package var resumesOnly: Bool
 
-    package init(after: Int64 = 0, since: Moment? = nil, isDryRun: Bool = false) {
+    package init(after: Int64 = 0, since: Moment? = nil, isDryRun: Bool = false, resumesOnly: Bool = false) {
         self.after = after
         self.since = since
         self.isDryRun = isDryRun
+        self.resumesOnly = resumesOnly
     }
 }
 
@@ -79,10 +86,12 @@ package struct RefoldChange: Hashable, Sendable {
 }
 
 /// At the start of the server: refolds the drivers folded by an older release, one after the other, and only while
-/// no request waits for the writer. A driver who sends an event before that is refolded with it.
+/// no request waits for the writer. A driver who sends an event before that is refolded with it. Afterwards: completes
+/// refolds that stopped, because the disk refused a piece or because another process began them and crashed.
 package struct RefoldService: Sendable {
     static let pause = Duration.milliseconds(20)
     static let pauseAfterFailure = Duration.seconds(10)
+    static let pauseBetweenChecks = Duration.seconds(5)
 
     private let store: any JourneyRefolder
     private let logger: Logger
@@ -92,10 +101,19 @@ package struct RefoldService: Sendable {
         self.logger = logger
     }
 
-    /// Returns when no driver is left, or the task is cancelled.
+    /// Returns when the task is cancelled.
     package func run() async {
+        await foldAll(RefoldRequest())
+        while !Task.isCancelled {
+            do { try await Task.sleep(for: Self.pauseBetweenChecks) } catch { return }
+            if (try? await store.hasUnfinishedRefolds()) == true { await foldAll(RefoldRequest(resumesOnly: true)) }
+        }
+    }
+
+    /// Returns when no driver is left, or the task is cancelled.
+    package func foldAll(_ request: RefoldRequest) async {
         var counts = RefoldCounts()
-        var request = RefoldRequest()
+        var request = request
         while !Task.isCancelled {
             do {
                 while store.writesWaiting > 0 { try await Task.sleep(for: Self.pause) }

@@ -102,6 +102,10 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
+    func isOverdrawn(_ claim: HashedClaim, at time: Int64) -> Bool {
+        withWindow(of: claim, at: time) { window, _, _ in window.count > limits.limit(of: claim.limitClass) }
+    }
+
     func refund(_ claim: HashedClaim, at time: Int64) {
         withWindow(of: claim, at: time) { window, _, _ in
             _ = window.remove(claim.idempotencyKey)

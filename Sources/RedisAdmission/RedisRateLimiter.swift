@@ -104,6 +104,11 @@ package final class RedisRateLimiter: Admission {
         post(AdmissionScript.charge(claim, times: times, limits))
     }
 
+    /// By the window of this process, which mirrors every charge.
+    package func isOverdrawn(by driver: DriverID, in limitClass: RateLimitClass) -> Bool {
+        fallback.isOverdrawn(by: driver, in: limitClass)
+    }
+
     package func refund(_ claim: AdmissionClaim) {
         if limits.isOff(claim.limitClass) { return }
         fallback.refund(claim)

@@ -12,6 +12,7 @@ extension SQLiteEventStore: DeadlineStore {
                 db,
                 sql: """
                     SELECT next_deadline_ms FROM driver WHERE next_deadline_ms IS NOT NULL
+                        AND NOT \(RefoldTable.isUnderWaySQL)
                     ORDER BY next_deadline_ms LIMIT 1
                     """
             ).map(Moment.init(millisecondsSinceEpoch:))
@@ -46,13 +47,15 @@ extension SQLiteEventStore: JourneyReader {
     package func sessions(
         of driver: DriverID, limit: Int, after cursor: String?
     ) async throws(StoreFailure) -> SessionPage? {
-        try await read { db in try StoredSessions.page(of: driver, limit: limit, after: cursor, db) }
+        try await readOutsideRefold(of: driver) { db in
+            try StoredSessions.page(of: driver, limit: limit, after: cursor, db)
+        }
     }
 
     package func timeline(
         of sessionID: String, of driver: DriverID, limit: Int, after cursor: Int64?
     ) async throws(StoreFailure) -> TimelineOutcome {
-        try await read { db in
+        try await readOutsideRefold(of: driver) { db in
             try StoredSessions.timeline(of: sessionID, of: driver, limit: limit, after: cursor, db)
         }
     }

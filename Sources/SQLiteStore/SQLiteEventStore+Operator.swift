@@ -96,13 +96,15 @@ extension SQLiteEventStore: OperatorReader {
     package func operatorTimeline(
         of sessionID: String, limit: Int
     ) async throws(StoreFailure) -> OperatorTimeline? {
-        try await read { db in
-            let driver = try String.fetchOne(
+        let driver = try await read { db in
+            try String.fetchOne(
                 db,
                 sql: """
                     SELECT driver_id FROM session JOIN driver ON driver.id = session.driver WHERE session_id = ?
                     """, arguments: [sessionID])
-            guard let driver else { return nil }
+        }
+        guard let driver else { return nil }
+        return try await readOutsideRefold(of: DriverID(driver)) { db -> OperatorTimeline? in
             let outcome = try StoredSessions.timeline(
                 of: sessionID, of: DriverID(driver), limit: limit, after: nil, db)
             guard case .found(let timeline) = outcome else { return nil }

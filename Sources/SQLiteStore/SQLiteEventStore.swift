@@ -17,14 +17,17 @@ package final class SQLiteEventStore: EventStore {
     ///   - nowMilliseconds: the time recorded with the migrations that run.
     ///   - waitingMax: requests that may wait for the writer; one more is refused as `.unavailable`.
     ///   - digests: identify deleted drivers; nil when no driver is ever deleted.
+    ///   - charging: charges late events for their refolds; nil: these cost nothing.
     /// - Throws: `MigrationRefusal`, `DurabilityNotGranted`, or SQLite's error.
     package convenience init(
         path: String, nowMilliseconds: Int64, waitingMax: Int? = nil, digests: KeyedHashes? = nil,
+        charging: (any RefoldCharging)? = nil,
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) throws {
         let pool = try DatabaseOpening.open(path: path, nowMilliseconds: nowMilliseconds)
         try self.init(
-            pool: pool, waitingMax: waitingMax ?? Writer.waitingMax, digests: digests, metrics: metrics)
+            pool: pool, waitingMax: waitingMax ?? Writer.waitingMax, digests: digests, charging: charging,
+            metrics: metrics)
     }
 
     /// Opens an existing database with this binary's schema, with or without a running server.
@@ -37,12 +40,13 @@ package final class SQLiteEventStore: EventStore {
     init(
         pool: DatabasePool, waitingMax: Int = Writer.waitingMax, digests: KeyedHashes? = nil,
         checkpoints: Checkpointer.Pace = Checkpointer.Pace(), turnLength: Duration = WriterConnection.turnLength,
+        charging: (any RefoldCharging)? = nil, pace: RefoldPace = RefoldPace(),
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) throws {
         self.pool = pool
         writer = try Writer(
             pool: pool, waitingMax: waitingMax, digests: digests, checkpoints: checkpoints, turnLength: turnLength,
-            metrics: metrics)
+            charging: charging, pace: pace, metrics: metrics)
     }
 
     // MARK: Writing
@@ -113,7 +117,7 @@ package final class SQLiteEventStore: EventStore {
         _ submission: EventSubmission, of driver: DriverID
     ) async throws(StoreFailure) -> EventOutcome? {
         let digest = PreparedAppend.digest(of: submission)
-        return try await read { db in
+        return try await readOutsideRefold(of: driver) { db in
             try StoredEvents.outcome(of: submission, digest: digest, driver: driver, db)
         }
     }
@@ -122,7 +126,7 @@ package final class SQLiteEventStore: EventStore {
         _ submissions: [EventSubmission], of driver: DriverID
     ) async throws(StoreFailure) -> [EventOutcome?] {
         let asked = submissions.map { (submission: $0, digest: PreparedAppend.digest(of: $0)) }
-        return try await read { db in
+        return try await readOutsideRefold(of: driver) { db in
             try asked.map { try StoredEvents.outcome(of: $0.submission, digest: $0.digest, driver: driver, db) }
         }
     }
@@ -134,7 +138,7 @@ package final class SQLiteEventStore: EventStore {
 
     /// The first `limit` events of a driver, in the contract's order.
     package func timeline(of driver: DriverID, limit: Int = 10_000) async throws(StoreFailure) -> [TimelineEntry] {
-        try await read { db in try StoredEvents.timeline(of: driver, limit: limit, db) }
+        try await readOutsideRefold(of: driver) { db in try StoredEvents.timeline(of: driver, limit: limit, db) }
     }
 
     /// Throws `.cancelled` as soon as the calling task is. Not GRDB's async `read`: that one still waits for a free

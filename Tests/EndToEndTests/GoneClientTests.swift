@@ -108,6 +108,9 @@ private final class WaitingAdmission: Admission {
     func forceCharge(_ claim: AdmissionClaim) { process.forceCharge(claim) }
     func refund(_ claim: AdmissionClaim) { process.refund(claim) }
     func charge(_ claim: AdmissionClaim, times: Int) { process.charge(claim, times: times) }
+    func isOverdrawn(by driver: DriverID, in limitClass: RateLimitClass) -> Bool {
+        process.isOverdrawn(by: driver, in: limitClass)
+    }
 }
 
 extension Syscalls {

@@ -140,6 +140,18 @@ struct IngestTests {
         #expect(answers[6].outcome == .replayed(Self.stored))
     }
 
+    /// For the refolds of earlier late events. Were it tried again, a batch could ask the store for as long as they are owed.
+    @Test func anEventThatTheStoreRateLimitsIsRefundedAndNotTriedAgain() async {
+        let store = ScriptedStore([.rateLimited, .stored(Self.stored)])
+        let admission = ScriptedAdmission([.admitted, .admitted])
+        let answers = await ingest(store, admission).ingest(
+            ["k1", "k2"].map { Self.submission($0) }, of: Self.driver, receivedAt: Self.now)
+        #expect(answers.map(\.outcome) == [.rateLimited, .stored(Self.stored)])
+        #expect(store.appended.map(\.submission.idempotencyKey) == ["k1", "k2"])
+        #expect(admission.calls == [.admit("k1"), .admit("k2"), .refund("k1"), .recordStored("k2")])
+        #expect(answers.map(\.quota) == [ScriptedAdmission.quota, ScriptedAdmission.quota])
+    }
+
     @Test func whatOneOfABatchGaveBackIsTheNextOnes() async {
         let store = ScriptedStore([.sessionNotFound, .stored(Self.stored)])
         let admission = ScriptedAdmission([.admitted, .refused, .refused, .admitted, .refused])

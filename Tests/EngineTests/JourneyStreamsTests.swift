@@ -129,6 +129,27 @@ struct JourneyStreamsTests {
     }
 
     @Test(.timeLimit(.minutes(1)))
+    func `a late event wakes the streams of its driver again when its refold is complete`() async throws {
+        let journeys = ScriptedChanges([CommittedChanges(newest: 8, drivers: .these([one]))])
+        let streams = JourneyStreams(
+            journeys: journeys, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+        let mine = try streams.open(one, at: clock.now)
+        try await streams.wakeRefolded()
+        var wakes = mine.wakes.makeAsyncIterator()
+        #expect(await wakes.next() != nil)
+
+        journeys.awaitingRefold.withLock { $0 = [one] }
+        #expect(try await streams.wakeWhoHasNews(after: 7) == 8)
+        try await streams.wakeRefolded()
+        #expect(await wakes.next() != nil)
+        journeys.awaitingRefold.withLock { $0 = [] }
+        try await streams.wakeRefolded()
+        #expect(await wakes.next() != nil)
+        streams.close()
+        #expect(await wakes.next() == nil)
+    }
+
+    @Test(.timeLimit(.minutes(1)))
     func `a refold wakes the streams of its driver once, and nobody is looked up after it`()
         async throws
     {

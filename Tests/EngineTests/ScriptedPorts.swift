@@ -101,6 +101,8 @@ final class ScriptedAdmission: Admission {
 
     func charge(_ claim: AdmissionClaim, times: Int) {}
 
+    func isOverdrawn(by driver: DriverID, in limitClass: RateLimitClass) -> Bool { false }
+
     func refund(_ claim: AdmissionClaim) {
         state.withLock { $0.calls.append(.refund(claim.idempotencyKey)) }
     }

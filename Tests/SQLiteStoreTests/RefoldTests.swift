@@ -70,10 +70,13 @@ struct RefoldTests {
         }
     }
 
-    @Test func `all of it comes under the rules of this release, counted by what changed`() async throws {
+    @Test(arguments: [500, 1])
+    func `all of it comes under the rules of this release, counted by what changed`(rowsPerPiece: Int) async throws {
         let scratch = try ScratchFolder()
         let path = try version6(scratch)
-        let store = try SQLiteEventStore(path: path, nowMilliseconds: 0)
+        let store = try SQLiteEventStore(
+            pool: try DatabaseOpening.open(path: path, nowMilliseconds: 0), pace: RefoldPace(rowsPerPiece: rowsPerPiece)
+        )
         #expect(try check(path).contains { $0.contains("folded by an older release") })
 
         let counts = try await refoldAll(store)

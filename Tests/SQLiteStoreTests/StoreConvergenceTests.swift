@@ -73,11 +73,14 @@ struct DeliveryRound: Sendable {
 
     let seeds: Range<UInt64>
     let turns: [Turn]
+    /// Of a refold: mostly so few that many refolds take several transactions.
+    let rowsPerPiece: Int
 
     /// The turns depend on the number alone, so that one journey of the round meets the same ones alone.
     init(number: UInt64, seeds: Range<UInt64>) {
         self.seeds = seeds
         var random = SeededRandom(seed: number)
+        rowsPerPiece = [3, 1, RefoldPace().rowsPerPiece][Int(number % 3)]
         turns = (0..<8).map { _ in
             Turn(
                 restart: [.none, .clean, .clean, .crash, .crash].randomPick(&random),
@@ -100,7 +103,7 @@ struct DeliveryRound: Sendable {
     /// What differs from the fold in order, in words that begin with the seed.
     func play() async throws -> [String] {
         let journeys = seeds.map { DeliveredJourney(seed: $0, turnCount: turns.count) }
-        let database = try RestartedDatabase()
+        let database = try RestartedDatabase(rowsPerPiece: rowsPerPiece)
         var delivered = Set<Delivery>()
         var unanswered: [Delivery] = []
         for (number, turn) in turns.enumerated() {
@@ -189,15 +192,23 @@ extension EventOutcome {
 private final class RestartedDatabase {
     private let folder: ScratchFolder
     private var path = 0
+    private let rowsPerPiece: Int
     private(set) var store: SQLiteEventStore
 
-    init() throws {
+    init(rowsPerPiece: Int) throws {
         folder = try ScratchFolder(inMemory: true)
-        store = try SQLiteEventStore(path: folder.file("0"), nowMilliseconds: 0)
+        self.rowsPerPiece = rowsPerPiece
+        store = try Self.store(folder.file("0"), rowsPerPiece)
+    }
+
+    private static func store(_ path: String, _ rowsPerPiece: Int) throws -> SQLiteEventStore {
+        let pool = try DatabaseOpening.open(path: path, nowMilliseconds: 0)
+        return try SQLiteEventStore(
+            pool: pool, pace: RefoldPace(rowsAtOnce: 1, rowsPerPiece: rowsPerPiece, restFactor: 0))
     }
 
     private func open() throws {
-        store = try SQLiteEventStore(path: folder.file("\(path)"), nowMilliseconds: 0)
+        store = try Self.store(folder.file("\(path)"), rowsPerPiece)
     }
 
     func closeAndOpen() async throws {

@@ -137,6 +137,11 @@ struct CheckCommand: AsyncParsableCommand {
             return try check.run(progress)
         }
         print("\(path): \(report.events) events of \(DriverCount.text(report.drivers)) folded")
+        if report.refolding > 0 {
+            print(
+                "\(DriverCount.text(report.refolding)) not checked: a refold is in progress (to complete it, start the "
+                    + "server or run dwell refold)")
+        }
         guard !report.problems.isEmpty else { return print("no divergence") }
         for problem in report.problems { print(problem) }
         throw ExitCode.failure

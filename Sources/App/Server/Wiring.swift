@@ -53,14 +53,6 @@ struct Wiring {
         let key = try configuration.tokens.signingKey()
         let digests = KeyedHashes(signingKey: key)
         let metrics = PrometheusMetrics()
-        store = try Self.openStore(
-            configuration.databasePath, at: startAndStop.startedAtMilliseconds, digests: digests, metrics: metrics)
-        settings = CurrentSettings(VersionedSettings(configuration.settings))
-        let startedAt = Moment(millisecondsSinceEpoch: startAndStop.startedAtMilliseconds)
-        settingsStatus = SettingsStatus(report, at: startedAt)
-        instance = InstanceService(
-            report, name: configuration.instanceName, store: store, digests: digests, settings: settings,
-            startedAt: startedAt, clock: Self.now, logger: logger)
 
         let process = LocalRateLimiter(limits: configuration.rateLimits)
         if let endpoint = configuration.redis.endpoint {
@@ -71,6 +63,15 @@ struct Wiring {
         } else {
             (shared, admission) = (nil, process)
         }
+        store = try Self.openStore(
+            configuration.databasePath, at: startAndStop.startedAtMilliseconds, digests: digests,
+            charging: RefoldCharges(admission: admission, limits: configuration.rateLimits), metrics: metrics)
+        settings = CurrentSettings(VersionedSettings(configuration.settings))
+        let startedAt = Moment(millisecondsSinceEpoch: startAndStop.startedAtMilliseconds)
+        settingsStatus = SettingsStatus(report, at: startedAt)
+        instance = InstanceService(
+            report, name: configuration.instanceName, store: store, digests: digests, settings: settings,
+            startedAt: startedAt, clock: Self.now, logger: logger)
 
         let ingest = Ingest(
             store: store, admission: admission, settings: settings,
@@ -238,13 +239,14 @@ struct Wiring {
     /// Opens the database and creates its folder if missing.
     static func openStore(
         _ path: String, at now: Int64 = millisecondsSince1970(), digests: KeyedHashes? = nil,
+        charging: (any RefoldCharging)? = nil,
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) throws -> SQLiteEventStore {
         let folder = URL(fileURLWithPath: path).deletingLastPathComponent()
         do {
             try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
             return try SQLiteEventStore(
-                path: path, nowMilliseconds: now, digests: digests, metrics: metrics)
+                path: path, nowMilliseconds: now, digests: digests, charging: charging, metrics: metrics)
         } catch {
             throw UnusableDatabase(path: path, error)
         }

@@ -160,19 +160,27 @@ extension SQLiteAccounts: AccountRecordStore {
             let row = try DriverRows.row(of: caller.driver, db)
             try AuditRows.add(.exported, .done, driver: row, sid: caller.signInSession, from: origin, db)
         }
-        return try await piece { db in try AccountExport(of: caller, at: origin.at, db) }
+        return try await piece(of: caller.driver) { db in try AccountExport(of: caller, at: origin.at, db) }
     }
 
     private func piece(
-        _ reached: @escaping @Sendable (Database) throws -> AccountExport
+        of driver: DriverID, _ reached: @escaping @Sendable (Database) throws -> AccountExport
     ) async throws(AccountFailure) -> ExportPiece {
-        let (json, export) = try await read { db in
-            var export = try reached(db)
-            return (try export.piece(db), export)
+        let json: [UInt8]?
+        let export: AccountExport
+        do throws(StoreFailure) {
+            (json, export) = try await store.readOutsideRefold(of: driver) { db in
+                var export = try reached(db)
+                return (try export.piece(db), export)
+            }
+        } catch {
+            throw AccountFailure(error)
         }
         guard let json else { throw .unauthorized }
         if export.isWhole { return ExportPiece(json: json, rest: nil) }
-        return ExportPiece(json: json) { () async throws(AccountFailure) in try await piece { _ in export } }
+        return ExportPiece(json: json) { () async throws(AccountFailure) in
+            try await piece(of: driver) { _ in export }
+        }
     }
 
     package func take(

@@ -22,7 +22,7 @@ final class DriverRow {
     var head: Head?
     /// Where the fold begins after retention has deleted earlier events. Nil: at the first event.
     let floor: Moment?
-    /// `Fold.rulesVersion` of the release that folded the driver's events.
+    /// `Fold.rulesVersion` of the release that folded the driver's events; 0 while a refold is not complete.
     private(set) var rules: Int64
     /// The journey after the head.
     private(set) var journey: StoredJourney
@@ -88,8 +88,15 @@ final class DriverRow {
         self.journey = journey
     }
 
-    /// Whether the driver's events were folded by a release with other rules.
-    var isFoldedByOtherRules: Bool { rules != Fold.rulesVersion }
+    /// Some events are refolded and others are not: the table `refold` says how far.
+    func beginRefold() { rules = 0 }
+
+    func completeRefold() { rules = Fold.rulesVersion }
+
+    var isRefolding: Bool { rules == 0 }
+
+    /// Before anything else is done with the driver's events.
+    var needsRefold: Bool { rules != Fold.rulesVersion }
 }
 
 /// The most recently seen drivers, cached in their state within the current transaction. So call `forget` after

@@ -17,9 +17,18 @@ final class EventAppending {
     private let erased: ErasedDrivers?
     let folding: EventFolding
     private let refolding: Refolding
+    private let refolds: RefoldTable
+    /// Nil: refolds cost nothing.
+    private let charging: (any RefoldCharging)?
+    /// Of the current transaction.
+    var budget = RefoldBudget()
 
     /// `digests` nil: no driver is ever erased.
-    init(on connection: OpaquePointer, digests: KeyedHashes?) throws(SQLiteError) {
+    init(
+        on connection: OpaquePointer, digests: KeyedHashes?, charging: (any RefoldCharging)?
+    ) throws(SQLiteError) {
+        self.charging = charging
+        refolds = try RefoldTable(on: connection)
         drivers = try DriverCache(on: connection)
         sessions = try SessionTable(on: connection)
         events = try EventTable(on: connection)
@@ -27,7 +36,7 @@ final class EventAppending {
         uses = try TextReferences(on: connection)
         erased = try digests.map { (digests) throws(SQLiteError) in try ErasedDrivers(digests, on: connection) }
         folding = EventFolding(events: events, internTables: internTables)
-        refolding = try Refolding(folding, events: events, on: connection)
+        refolding = try Refolding(folding, events: events, table: refolds, on: connection)
     }
 
     /// Must be called after every rollback, also of a savepoint.
@@ -49,19 +58,30 @@ final class EventAppending {
 
     // MARK: Events
 
-    func append(_ append: PreparedAppend) throws(SQLiteError) -> EventOutcome {
+    enum Appended {
+        case outcome(EventOutcome)
+        /// A refold of the driver is not complete: to be appended again when it continues. `isStored`, if this is the
+        /// event that began it.
+        case waits(PreparedAppend)
+    }
+
+    func append(_ append: PreparedAppend) throws(SQLiteError) -> Appended {
         let driver = try drivers.row(of: append.request.driver)
-        if let driver, driver.isFoldedByOtherRules { _ = try refold(driver) }
-        if let driver, let stored = try repeated(append, of: driver) { return stored }
-        guard let session = try sessionUse(append, driver: driver) else { return .sessionNotFound }
-        return .stored(try store(append, driver: driver, session: session))
+        if let driver, driver.needsRefold, try !refold(driver).isComplete { return .waits(append) }
+        if let driver, let stored = try repeated(append, of: driver) { return .outcome(stored) }
+        // It began a refold, and its driver was erased before that was complete.
+        if append.isStored { return .outcome(.failed(.driverErased)) }
+        guard let session = try sessionUse(append, driver: driver) else { return .outcome(.sessionNotFound) }
+        return try store(append, driver: driver, session: session)
     }
 
     private func repeated(_ append: PreparedAppend, of driver: DriverRow) throws(SQLiteError) -> EventOutcome? {
         guard let stored = try events.stored(underKeyOf: append, of: driver.id) else { return nil }
         guard stored.isRepeat else { return .keyReused }
-        return .replayed(
-            StoredEvent(eventID: stored.eventID, verdict: stored.verdict, journey: driver.journey.journey))
+        let event = StoredEvent(
+            eventID: stored.eventID, verdict: stored.verdict, journey: driver.journey.journey,
+            chargesRefold: append.isStored)
+        return append.isStored ? .stored(event) : .replayed(event)
     }
 
     /// The effect of an event on the table of sessions.
@@ -83,13 +103,20 @@ final class EventAppending {
 
     private func store(
         _ append: PreparedAppend, driver: DriverRow?, session: SessionUse
-    ) throws(SQLiteError) -> StoredEvent {
+    ) throws(SQLiteError) -> Appended {
         // Members are read in place: a copy of a request costs a dozen retains and releases.
         let receivedAt = append.request.receivedAt
         let driver = if let driver { driver } else { try newDriver(append.request.driver, at: receivedAt) }
         let clock = ClockCorrection(
             occurredAt: append.request.submission.occurredAt, sentAt: append.request.submission.sentAt,
             timestamp: append.request.submission.timestamp, receivedAt: receivedAt, memory: driver.clockMemory)
+        var sharingTime = 0
+        if let head = driver.head, clock.corrected <= head.correctedAt, let charging {
+            sharingTime = try events.count(of: driver.id, at: clock.corrected, max: RefoldCharges.sharingTimeMax)
+            guard charging.permitsRefold(AdmissionClaim(append), sharingTime: sharingTime) else {
+                return .outcome(.rateLimited)
+            }
+        }
         let kind = try internTables.kind(of: append.request.submission, origin: .client)
         let new = NewEventRow(
             driver: driver.id, append: append, placed: OrderedEvent(append.request, correctedAt: clock.corrected),
@@ -101,10 +128,30 @@ final class EventAppending {
         if let place = new.charger { try uses.note(place: place, of: driver) }
         if let place = new.merchant { try uses.note(place: place, of: driver) }
         try uses.note(kind: kind, of: driver)
-        let verdict = try folding.fold(new, into: driver)
+        let folded = try fold(new, into: driver, sharingTime: sharingTime)
+        if folded.mark != nil { return .waits(append.stored()) }
+        let charged = folded.rowCount + sharingTime
+        if charged > 0 { budget.charges.append(RefoldCharge(AdmissionClaim(append), rowCount: charged)) }
+        return .outcome(
+            .stored(
+                StoredEvent(
+                    eventID: append.request.submission.eventID, verdict: folded.verdict,
+                    journey: driver.journey.journey, chargesRefold: charged >= RefoldCharges.rowsPerCharge)))
+    }
+
+    /// If the result has a mark, a refold of the driver has begun. `sharingTime`: as many events were sorted to find
+    /// its place.
+    func fold(
+        _ new: NewEventRow, into driver: DriverRow, sharingTime: Int = 0
+    ) throws(SQLiteError) -> EventFolding.Folded {
+        let folded = try folding.fold(new, into: driver, rowsMax: budget.rowsAtOnce)
+        if var mark = folded.mark {
+            mark.rowCount += sharingTime
+            try refolds.write(mark, of: driver.id)
+            driver.beginRefold()
+        }
         try drivers.write(driver)
-        return StoredEvent(
-            eventID: append.request.submission.eventID, verdict: verdict, journey: driver.journey.journey)
+        return folded
     }
 
     /// The first write of a request, and so the last place for a refusal: an event in progress when its driver was
@@ -122,12 +169,23 @@ final class EventAppending {
         }
     }
 
-    /// Refolds by the rules of this release, before anything else is folded: no fold mixes the rules of two
-    /// releases.
-    func refold(_ driver: DriverRow) throws(SQLiteError) -> RefoldCounts {
-        let counts = try refolding.refold(driver)
+    /// Must be called before anything else is done with the driver's events: no fold mixes the rules of two
+    /// releases, or meets a half-finished refold. Refolds as many events as the transaction has left; `isComplete`:
+    /// those were all.
+    func refold(_ driver: DriverRow) throws(SQLiteError) -> Refolding.Piece {
+        guard budget.rowsLeft > 0 else { return Refolding.Piece() }
+        let start = ContinuousClock.now
+        let piece = try refolding.fold(driver, rowsMax: budget.rowsLeft)
+        budget.spend(piece.rowCount, since: start)
+        if let charge = piece.charge { budget.charges.append(charge) }
         try drivers.write(driver)
-        return counts
+        return piece
+    }
+
+    /// Must be called after the commit of the transaction.
+    func chargeForRefolds() {
+        for charge in budget.charges { charging?.charge(charge.claim, rowCount: charge.rowCount) }
+        budget.charges = []
     }
 
     // MARK: Sessions
@@ -152,6 +210,14 @@ final class EventAppending {
         try sessions.register(
             session, at: registration.receivedAt, chargerID: registration.chargerID,
             merchantID: registration.merchantID)
+    }
+}
+
+extension AdmissionClaim {
+    fileprivate init(_ append: PreparedAppend) {
+        self.init(
+            driver: append.request.driver, hasSession: append.request.submission.sessionID != nil,
+            idempotencyKey: append.request.submission.idempotencyKey)
     }
 }
 

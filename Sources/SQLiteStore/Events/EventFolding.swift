@@ -17,19 +17,28 @@ final class EventFolding {
         self.internTables = internTables
     }
 
+    struct Folded {
+        var verdict: Verdict
+        /// Stored events that were refolded, because the event is late.
+        var rowCount = 0
+        /// Set when more of them must be: the verdicts after these, and the driver's journey, are not up to date.
+        var mark: RefoldMark?
+    }
+
     /// Adds the event at its place and updates the driver's head. An event after the head costs the same however
-    /// long the journey is.
-    func fold(_ new: NewEventRow, into driver: DriverRow) throws(SQLiteError) -> Verdict {
-        if let floor = driver.floor, new.placed.occurredAt < floor { return try addBelowFloor(new) }
+    /// long the journey is; a late one refolds at most `rowsMax` events, and the others of the last one's
+    /// millisecond.
+    func fold(_ new: NewEventRow, into driver: DriverRow, rowsMax: Int) throws(SQLiteError) -> Folded {
+        if let floor = driver.floor, new.placed.occurredAt < floor { return Folded(verdict: try addBelowFloor(new)) }
         guard let secondPlace = try placeAfterHead(new.placed, of: driver) else {
-            return try foldLate(new, into: driver)
+            return try foldLate(new, into: driver, rowsMax: rowsMax)
         }
         var new = new
         new.secondPlace = new.placed.isWholeSecond ? secondPlace : nil
         if let expiry = try expiry(before: new.placed, from: driver.journey, cause: new) {
             _ = try addAfterHead(expiry, to: driver)
         }
-        return try addAfterHead(new, to: driver)
+        return Folded(verdict: try addAfterHead(new, to: driver))
     }
 
     /// The events before its place are deleted, so its effect cannot be determined: it is stored without effect,
@@ -61,7 +70,9 @@ final class EventFolding {
 
     /// Folds from the last point before the event and those of its second, over them, and on until the journey
     /// equals the stored one.
-    private func foldLate(_ new: NewEventRow, into driver: DriverRow) throws(SQLiteError) -> Verdict {
+    private func foldLate(
+        _ new: NewEventRow, into driver: DriverRow, rowsMax: Int
+    ) throws(SQLiteError) -> Folded {
         var new = new
         let place = try events.place(of: new.placed, of: driver.id, notBefore: driver.floor)
         let newRow = FoldedEventRow(new, secondPlace: place.secondPlace)
@@ -71,6 +82,7 @@ final class EventFolding {
         var last = newRow
         var containsHead = false
         var hasMetStoredJourney = false
+        var rowCount = 0
         let visit = { (step: FoldWalk.Step) throws(SQLiteError) -> Bool in
             switch step {
             case .expiry(let deadline, let journey, _):
@@ -78,8 +90,9 @@ final class EventFolding {
             case .event(let folded):
                 if folded.row.id == FoldWalk.newEvent {
                     new.take(folded)
-                } else if folded.isChanged {
-                    try self.events.update(folded)
+                } else {
+                    rowCount += 1
+                    if folded.isChanged { try self.events.update(folded) }
                 }
                 last = folded.row
                 if folded.row.id == driver.head?.event { containsHead = true }
@@ -87,24 +100,26 @@ final class EventFolding {
             }
             return !hasMetStoredJourney
         }
-        var isPlaced = try walk.take(newRow, visit)
-        if isPlaced {
-            try events.forEach(of: driver.id, from: new.placed.occurredAt) { (row) throws(SQLiteError) in
-                let isLater =
-                    row.event.sharesSecond(with: new.placed) ? place.secondPlace == nil : new.placed < row.event
-                if isLater { isPlaced = try walk.take(row, visit) }
-                return isPlaced
-            }
+        var hasMore = false
+        if try walk.take(newRow, visit) {
+            let placed = new.placed
+            hasMore = try walk.take(
+                of: driver.id, in: events, from: placed.occurredAt, rowsMax: rowsMax,
+                where: { row in
+                    row.event.sharesSecond(with: placed) ? place.secondPlace == nil : placed < row.event
+                }, visit)
         }
-        if isPlaced { _ = try walk.finish(visit) }
         let id = try events.add(new)
         for expiry in expiries { _ = try events.add(expiry) }
-        if containsHead {
-            driver.head = DriverRow.Head(
-                event: last.id == FoldWalk.newEvent ? id : last.id, correctedAt: last.event.occurredAt)
+        let lastID = last.id == FoldWalk.newEvent ? id : last.id
+        if containsHead { driver.head = DriverRow.Head(event: lastID, correctedAt: last.event.occurredAt) }
+        var folded = Folded(verdict: new.verdict, rowCount: rowCount)
+        if hasMore {
+            folded.mark = RefoldMark(cause: id, last: lastID, rowCount: rowCount)
+        } else if !hasMetStoredJourney {
+            driver.move(to: walk.running, by: id)
         }
-        if !hasMetStoredJourney { driver.move(to: walk.running, by: id) }
-        return new.verdict
+        return folded
     }
 
     private func journey(after place: EventTable.Place, of driver: DriverRow) throws(SQLiteError) -> StoredJourney {

@@ -54,6 +54,7 @@ final class EventTable {
     private let fromTimeOn: PreparedStatement
     private let backFromTime: PreparedStatement
     private let findBase: PreparedStatement
+    private let countAtTime: PreparedStatement
 
     init(on connection: OpaquePointer) throws(SQLiteError) {
         findKey = try PreparedStatement(
@@ -81,6 +82,10 @@ final class EventTable {
             """
             \(Self.foldedSQL) WHERE event.driver = ?1 AND corrected_at_ms <= ?2 AND corrected_at_ms >= ?3
             ORDER BY \(FoldOrder.descending)
+            """, on: connection)
+        countAtTime = try PreparedStatement(
+            """
+            SELECT count(*) FROM (SELECT 1 FROM event WHERE driver = ?1 AND corrected_at_ms = ?2 LIMIT ?3)
             """, on: connection)
         findBase = try PreparedStatement(
             """
@@ -222,6 +227,18 @@ final class EventTable {
             return false
         }
         return place
+    }
+
+    /// How many of the driver's events have that time, at most `max`. Reads the index only.
+    func count(of driver: Int64, at time: Moment, max: Int) throws(SQLiteError) -> Int {
+        let count = try countAtTime.first { (bindings) throws(SQLiteError) in
+            try bindings.set(1, driver)
+            try bindings.set(2, time.millisecondsSinceEpoch)
+            try bindings.set(3, Int64(max))
+        } read: { row in
+            Int(row.integer(0))
+        }
+        return count ?? 0
     }
 
     /// The journey at the driver's floor; nil for a driver without one.

@@ -23,6 +23,7 @@ final class ExpiryStoring {
             """
             SELECT driver_id, next_deadline_ms, id FROM driver
             WHERE next_deadline_ms < ?1 AND next_deadline_ms >= ?2 AND (next_deadline_ms > ?2 OR id > ?3)
+                AND NOT \(RefoldTable.isUnderWaySQL)
             ORDER BY next_deadline_ms, id LIMIT ?4
             """, on: connection)
     }
@@ -48,13 +49,12 @@ final class ExpiryStoring {
     /// Returns whether there was an expiry to store.
     func expire(_ due: DueDriver, _ request: ExpiryRequest) throws(SQLiteError) -> Bool {
         guard let driver = try appending.drivers.row(of: due.id) else { return false }
-        if driver.isFoldedByOtherRules { _ = try appending.refold(driver) }
+        if driver.needsRefold, try !appending.refold(driver).isComplete { return false }
         var journey = driver.journey.journey
         guard let deadline = journey.takeDeadline(before: request.now) else { return false }
         let expiry = try appending.folding.expiry(
             deadline, of: driver.journey, driver: driver.id, due.id, at: request.now, settings: request.settings)
-        _ = try appending.folding.fold(expiry, into: driver)
-        try appending.drivers.write(driver)
+        _ = try appending.fold(expiry, into: driver)
         return true
     }
 }

@@ -9,10 +9,27 @@ final class PreparedAppend: Sendable {
     let request: AppendRequest
     /// SHA-256 of the canonical form.
     let digest: [UInt8]
+    /// An earlier transaction stored it; it is answered when the refold that it began is complete.
+    let isStored: Bool
 
     init(_ request: AppendRequest) {
         self.request = request
         digest = Self.digest(of: request.submission)
+        isStored = false
+    }
+
+    private init(stored append: PreparedAppend) {
+        request = append.request
+        digest = append.digest
+        isStored = true
+    }
+
+    func stored() -> PreparedAppend { PreparedAppend(stored: self) }
+
+    /// What its sender gets when nothing more can be done for it.
+    func outcome(of failure: StoreFailure) -> EventOutcome {
+        if isStored, case .unavailable(let reason) = failure { return .failed(.unknown(reason)) }
+        return .failed(failure)
     }
 
     static func digest(of submission: EventSubmission) -> [UInt8] {

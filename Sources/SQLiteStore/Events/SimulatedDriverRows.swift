@@ -19,7 +19,7 @@ enum SimulatedDriverRows {
 
     /// Tables with a column `driver` that refers to one, ordered so that referenced tables come last.
     static let tables = [
-        "event", "session", "journey_base", "place_use", "event_kind_use", "device", "sign_in_session",
+        "refold", "event", "session", "journey_base", "place_use", "event_kind_use", "device", "sign_in_session",
         "apple_refresh_token", "apple_identity", "phone_identity", "account", "audit", "app_account_token",
     ]
     /// Tables whose rows remain without the driver: what Apple signed outlives whoever showed it.

@@ -11,6 +11,8 @@ package struct DatabaseCheck: Sendable {
     package struct Report: Hashable, Sendable {
         package var drivers = 0
         package var events = 0
+        /// Drivers in the middle of a refold, which are not checked: their stored verdicts cannot agree with the fold.
+        package var refolding = 0
         /// The first problems, one sentence each; empty when there are none.
         package var problems: [String] = []
     }
@@ -55,11 +57,17 @@ package struct DatabaseCheck: Sendable {
                 })
             {
                 try queue.read { db in
+                    let isUnderWay = try Bool.fetchOne(
+                        db, sql: "SELECT \(RefoldTable.isUnderWaySQL) FROM driver WHERE id = ?", arguments: [driver])
+                    if isUnderWay == true {
+                        report.refolding += 1
+                        return
+                    }
                     var fold = CheckedFold(driver: driver)
                     report.events += try fold.run(db)
                     report.problems += fold.problems
+                    report.drivers += 1
                 }
-                report.drivers += 1
                 last = driver
                 progress(MaintenanceProgress(done: min(report.events, total), total: total))
             }

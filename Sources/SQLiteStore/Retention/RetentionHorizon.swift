@@ -29,11 +29,14 @@ enum RetentionHorizon {
     }
 
     /// Raises that driver's floor to right above that moment; to a deadline that has passed before it, if its
-    /// expiry is not stored yet. Returns the resulting floor; nil for an unknown driver, or one without events
-    /// below.
+    /// expiry is not stored yet. Returns the resulting floor; nil for an unknown driver, one without events below,
+    /// or one whose refold is not complete: a later run deletes those events.
     private static func raise(_ driver: Int64, above moment: Moment, _ db: Database) throws -> Moment? {
         let find = try db.cachedStatement(
-            sql: "SELECT floor_at_ms, next_deadline_ms, head_corrected_at_ms FROM driver WHERE id = ?")
+            sql: """
+                SELECT floor_at_ms, next_deadline_ms, head_corrected_at_ms FROM driver
+                WHERE id = ? AND NOT \(RefoldTable.isUnderWaySQL)
+                """)
         guard let row = try Row.fetchOne(find, arguments: [driver]) else { return nil }
         let old = StoredEvents.moment(row[0])
         var floor = moment.advanced(byMilliseconds: 1)

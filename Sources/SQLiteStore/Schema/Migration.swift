@@ -44,5 +44,6 @@ package struct Migration: Sendable {
         Migration(14, "codes", PackageResources._014_codes_sql),
         Migration(15, "settings_note", PackageResources._015_settings_note_sql),
         Migration(16, "purchases", PackageResources._016_purchases_sql),
+        Migration(17, "refold", PackageResources._017_refold_sql),
     ]
 }

@@ -8,8 +8,8 @@ import GRDB
 import GRDBSQLite
 import Identity
 
-/// @unchecked: `connection`, `isToWake` and `lastCommit` are used in closures on the pool's writer queue only,
-/// which is serial; everything else is Sendable.
+/// @unchecked: `connection`, `resting`, `isToWake`, `isToWakeForRefolds` and `lastCommit` are used in closures on the
+/// pool's writer queue only, which is serial; everything else is Sendable.
 final class Writer: @unchecked Sendable {
     /// Maximum number of waiting requests; beyond this a request is better rejected at once: at ten thousand events
     /// a second, the last one in the queue waits more than a second and a half.
@@ -17,12 +17,19 @@ final class Writer: @unchecked Sendable {
     /// Per transaction: enough to make a sync cheap, few enough that the first of them does not wait long for the
     /// last.
     static let groupMax = 512
+    /// Pieces of work that may wait for refolds, besides those whose event is stored: each time that refolds continue,
+    /// all of them are looked at.
+    static let restingMax = 1_000
 
     private let pool: DatabasePool
     private let metrics: WriterMetrics
     private let queue: WriteQueue<WriterWork>
     private let checkpointer: Checkpointer
     private var connection: WriterConnection?
+    /// Work that waits until refolds may continue, in order of arrival. It is taken before the queue then: so the
+    /// first of it always finds events left to refold, and no later request of a driver overtakes an earlier one.
+    private var resting: [WriterWork] = []
+    private var isToWakeForRefolds = false
     private var isToWake = false
     /// The last commit since the WAL was truncated; nil: it is truncated.
     private var lastCommit: ContinuousClock.Instant?
@@ -31,6 +38,7 @@ final class Writer: @unchecked Sendable {
     init(
         pool: DatabasePool, waitingMax: Int, digests: KeyedHashes?,
         checkpoints: Checkpointer.Pace = Checkpointer.Pace(), turnLength: Duration = WriterConnection.turnLength,
+        charging: (any RefoldCharging)? = nil, pace: RefoldPace = RefoldPace(),
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) throws {
         self.pool = pool
@@ -42,7 +50,8 @@ final class Writer: @unchecked Sendable {
                 throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
             }
             let connection = try WriterConnection(
-                on: handle, digests: digests, checkpointer: checkpointer, turnLength: turnLength)
+                on: handle, digests: digests, checkpointer: checkpointer, turnLength: turnLength, charging: charging,
+                pace: pace)
             self.connection = connection
             if connection.log.owesTruncation { wakeToTruncate() }
         }
@@ -63,8 +72,8 @@ final class Writer: @unchecked Sendable {
 
     private func workAll(_ db: Database) {
         while true {
-            let group = queue.take(requestsMax: Self.groupMax)
-            guard !group.isEmpty else { return }
+            let group = takeGroup()
+            guard !group.isEmpty else { return wakeForRefolds() }
             guard let connection else {
                 for work in group { work.fail(.unavailable("the store is closed")) }
                 continue
@@ -72,12 +81,48 @@ final class Writer: @unchecked Sendable {
             let start = ContinuousClock.now
             let turn = connection.run(group, db)
             queue.putBack(turn.rest)
+            rest(turn.waiting)
             lastCommit = .now
             metrics.record(
-                requests: group.reduce(0) { $0 + $1.requestCount } - turn.rest.reduce(0) { $0 + $1.requestCount },
+                requests: Self.requestCount(group) - Self.requestCount(turn.rest) - Self.requestCount(turn.waiting),
                 took: ContinuousClock.now - start, isCommitted: turn.isCommitted)
             if connection.log.owesTruncation { wakeToTruncate() }
             connection.log.copyRest()
+        }
+    }
+
+    private static func requestCount(_ work: [WriterWork]) -> Int { work.reduce(0) { $0 + $1.requestCount } }
+
+    private func takeGroup() -> [WriterWork] {
+        let group = queue.take(requestsMax: Self.groupMax)
+        guard !resting.isEmpty, let connection, .now >= connection.nextPiece else { return group }
+        defer { resting = [] }
+        return resting + group
+    }
+
+    /// Work whose event is stored is kept in any case: while a driver's refold is not complete, no second event of that
+    /// driver is stored.
+    private func rest(_ waiting: [WriterWork]) {
+        for work in waiting {
+            if resting.count < Self.restingMax || work.hasStored {
+                resting.append(work)
+            } else {
+                work.fail(.unavailable("too many requests wait for a journey to be refolded"))
+            }
+        }
+    }
+
+    /// The writer has no other work: wakes it when refolds may continue. Only one such wake-up is pending at a time.
+    private func wakeForRefolds() {
+        guard let connection, !resting.isEmpty, !isToWakeForRefolds else { return }
+        isToWakeForRefolds = true
+        let (seconds, attoseconds) = max(connection.nextPiece - .now, .zero).components
+        let nanoseconds = Int(seconds) * 1_000_000_000 + Int(attoseconds / 1_000_000_000)
+        DispatchQueue.global().asyncAfter(deadline: .now() + .nanoseconds(nanoseconds)) { [self] in
+            pool.asyncWriteWithoutTransaction { [self] db in
+                isToWakeForRefolds = false
+                workAll(db)
+            }
         }
     }
 
@@ -121,13 +166,16 @@ final class Writer: @unchecked Sendable {
         }
     }
 
-    /// Refuses new work, finishes what waits, releases the statements. May be called again.
+    /// Refuses new work, finishes what waits in the queue, fails what waits for refolds (the next start completes
+    /// them), releases the statements. May be called again.
     func close() async {
         await withCheckedContinuation { continuation in
             queue.close { continuation.resume() }
         }
         await withCheckedContinuation { continuation in
             pool.asyncWriteWithoutTransaction { [self] _ in
+                for work in resting { work.fail(.unavailable("the store is closed")) }
+                resting = []
                 // The read connections are closed last, and none of them may do it: a copy of the file alone, which
                 // is all that is visible after a server was stopped, would lack the content of the WAL.
                 _ = connection?.log.truncateUnlessRead()

@@ -34,17 +34,24 @@ final class WriterConnection {
     /// is requeued last. A group of 512 takes a fifth of it. The limit is for a driver whose events are late in a
     /// journey of ten thousand: each rewrites what comes after it, and the whole batch would block all others.
     private let turnLength: Duration
+    private let pace: RefoldPace
+    /// Refolds continue from then on. Only refolds that continue move it, never late events: work that waits for a
+    /// refold would wait for ever if others' events could move it.
+    private(set) var nextPiece = ContinuousClock.now
+    /// The last commit of anything but refolds.
+    private var lastOtherWork = ContinuousClock.now
     static let turnLength = Duration.milliseconds(100)
 
     /// The connection must outlive this, or be closed with sqlite3_close_v2.
     init(
         on connection: OpaquePointer, digests: KeyedHashes?, checkpointer: Checkpointer,
-        turnLength: Duration = turnLength
+        turnLength: Duration = turnLength, charging: (any RefoldCharging)? = nil, pace: RefoldPace = RefoldPace()
     ) throws(SQLiteError) {
         self.connection = connection
         self.turnLength = turnLength
+        self.pace = pace
         log = WriterWAL(of: connection, checkpointer: checkpointer)
-        appending = try EventAppending(on: connection, digests: digests)
+        appending = try EventAppending(on: connection, digests: digests, charging: charging)
         expiring = try ExpiryStoring(appending, on: connection)
         waitingForRefold = try WaitingForRefold(on: connection)
         begin = try PreparedStatement("BEGIN IMMEDIATE", on: connection)
@@ -64,6 +71,8 @@ final class WriterConnection {
         var isCommitted: Bool
         /// Work that did not fit into the transaction. Its waiters have not been resumed.
         var rest: [WriterWork] = []
+        /// Work that waits for a refold, which continues at `nextPiece`. Its waiters have not been resumed.
+        var waiting: [WriterWork] = []
     }
 
     /// Does the work in one transaction, as much as fits into a time slice, and resumes the waiters of finished
@@ -74,9 +83,10 @@ final class WriterConnection {
             attempt = self.attempt(group, db, isolating: true)
         }
         switch attempt {
-        case .committed(let done, let rest):
+        case .committed(let done, let undone):
+            appending.chargeForRefolds()
             tell(done, of: group)
-            return TimeSlice(isCommitted: true, rest: rest)
+            return TimeSlice(isCommitted: true, rest: undone.rest, waiting: undone.waiting)
         case .failed(_, let failure):
             fail(group, failure)
             return TimeSlice(isCommitted: false)
@@ -95,8 +105,16 @@ final class WriterConnection {
     // MARK: One transaction
 
     private enum Attempt {
-        case committed([CompletedWork], rest: [WriterWork])
+        case committed([CompletedWork], Undone)
         case failed(SQLiteError, StoreFailure)
+    }
+
+    /// Work of one transaction that continues in another one; see `TimeSlice`.
+    private struct Undone {
+        var rest: [WriterWork] = []
+        var waiting: [WriterWork] = []
+
+        var isEmpty: Bool { rest.isEmpty && waiting.isEmpty }
     }
 
     private func attempt(_ group: [WriterWork], _ db: Database, isolating: Bool) -> Attempt {
@@ -104,26 +122,42 @@ final class WriterConnection {
             if isInTransaction { rollBack() }
             try begin.run()
             try forgetWhatOthersChanged()
-            let turnEnds = ContinuousClock.now + turnLength
+            let start = ContinuousClock.now
+            let turnEnds = start + turnLength
+            let rowsMax = start >= nextPiece ? pace.rowsPerPiece : 0
+            appending.budget = RefoldBudget(rowsAtOnce: pace.rowsAtOnce, rowsLeft: rowsMax)
             var done: [CompletedWork] = []
-            var rest: [WriterWork] = []
+            var undone = Undone()
             for work in group {
-                if !done.isEmpty || !rest.isEmpty, .now >= turnEnds {
-                    rest.append(work)
+                if !done.isEmpty || !undone.isEmpty, .now >= turnEnds {
+                    undone.rest.append(work)
                 } else {
                     switch try perform(work, db, isolating: isolating, until: turnEnds) {
                     case .done(let work): done.append(work)
-                    case .goesOn(let work): rest.append(work)
+                    case .goesOn(let work): undone.rest.append(work)
+                    case .waits(let work): undone.waiting.append(work)
                     }
                 }
             }
+            pauseRefolds(after: done)
             try appending.drivers.writeChanged()
             try log.mark(removesSomething: group.contains(where: \.purgesWAL))
-            return commit(done, rest: rest)
+            return commit(done, undone)
         } catch {
             rollBack()
             return .failed(error, .unavailable(error.description))
         }
+    }
+
+    /// After a refold continued, other work has the writer for `restFactor` times as long, if there is any.
+    private func pauseRefolds(after done: [CompletedWork]) {
+        let now = ContinuousClock.now
+        let hasOtherWork = done.contains { work in
+            if case .refold = work { false } else { true }
+        }
+        if hasOtherWork { lastOtherWork = now }
+        guard let time = appending.budget.time else { return }
+        nextPiece = now + (now - lastOtherWork < pace.quiet ? time * pace.restFactor : .zero)
     }
 
     /// Inside the transaction: from here on no other connection commits.
@@ -137,10 +171,10 @@ final class WriterConnection {
         lastDataVersion = version ?? -1
     }
 
-    private func commit(_ done: [CompletedWork], rest: [WriterWork]) -> Attempt {
+    private func commit(_ done: [CompletedWork], _ undone: Undone) -> Attempt {
         do {
             try commit.run()
-            return .committed(done, rest: rest)
+            return .committed(done, undone)
         } catch {
             rollBack()
             return .failed(error, failure(ofCommit: error))
@@ -183,6 +217,8 @@ final class WriterConnection {
         case done(CompletedWork)
         /// A part of it is done; this is the rest.
         case goesOn(WriterWork)
+        /// This is left of it, until the refold of its driver is complete.
+        case waits(WriterWork)
     }
 
     private func perform(
@@ -190,11 +226,19 @@ final class WriterConnection {
     ) throws(SQLiteError) -> Step {
         switch work {
         case .append(let append, let waiting):
-            return .done(.append(try outcome(of: append, isolating: isolating), waiting))
+            switch try outcome(of: append, isolating: isolating) {
+            case .outcome(let outcome): return .done(.append(outcome, waiting))
+            case .waits(let append): return .waits(.append(append, waiting))
+            }
         case .appendMany(let appends, var outcomes, let waiting):
             for (index, append) in appends.enumerated() {
-                outcomes.append(try outcome(of: append, isolating: isolating))
-                if index + 1 < appends.count, .now >= turnEnds {
+                switch try outcome(of: append, isolating: isolating) {
+                case .outcome(let outcome): outcomes.append(outcome)
+                case .waits(let first):
+                    return .waits(.appendMany([first] + appends[(index + 1)...], after: outcomes, waiting))
+                }
+                // The charge of a long refold is made after the commit, before the next event is admitted.
+                if index + 1 < appends.count, append.isStored || .now >= turnEnds {
                     return .goesOn(.appendMany(Array(appends[(index + 1)...]), after: outcomes, waiting))
                 }
             }
@@ -207,7 +251,8 @@ final class WriterConnection {
         case .expire(let request, let waiting):
             return .done(.expire(try expire(request), waiting))
         case .refold(let request, let waiting):
-            return .done(.refold(try refold(request), waiting))
+            guard let part = try refold(request) else { return .waits(work) }
+            return .done(.refold(part, waiting))
         case .change(let change):
             return .done(.change(tell: try tell(of: change, db)))
         case .probe(let waiting):
@@ -253,23 +298,35 @@ final class WriterConnection {
         return stored
     }
 
-    /// Always with a savepoint: for a driver whose rows cannot be read, and for a dry run.
-    private func refold(_ request: RefoldRequest) throws(SQLiteError) -> RefoldPart {
+    /// Always with a savepoint: for a driver whose rows cannot be read, and for a dry run, which refolds all events of
+    /// the driver in one transaction. Nil: no refold may continue now.
+    private func refold(_ request: RefoldRequest) throws(SQLiteError) -> RefoldPart? {
         try appending.drivers.writeChanged()
+        if request.isDryRun { appending.budget.rowsLeft = .max }
+        guard appending.budget.rowsLeft > 0 else { return nil }
         guard let due = try waitingForRefold.next(request) else { return RefoldPart(next: nil, counts: RefoldCounts()) }
-        var part = RefoldPart(next: due.number, counts: RefoldCounts())
+        var piece: Refolding.Piece?
         let outcome = try self.request(isolating: true, sparing: \.isAboutOneDriver) { () throws(SQLiteError) in
-            if let driver = try appending.drivers.row(of: due.driver) { part.counts = try appending.refold(driver) }
+            if let driver = try appending.drivers.row(of: due.driver) { piece = try appending.refold(driver) }
             if request.isDryRun { throw .dryRun }
         }
-        if case .failure(let failure) = outcome, !request.isDryRun { part.failure = failure }
+        var part = RefoldPart(next: due.number, counts: RefoldCounts())
+        if case .failure(let failure) = outcome, !request.isDryRun {
+            part.failure = failure
+        } else if let piece {
+            part.counts = piece.counts
+            // The next part continues with the same driver.
+            if !piece.isComplete { part.next = due.number - 1 }
+        }
         return part
     }
 
-    private func outcome(of append: PreparedAppend, isolating: Bool) throws(SQLiteError) -> EventOutcome {
+    private func outcome(
+        of append: PreparedAppend, isolating: Bool
+    ) throws(SQLiteError) -> EventAppending.Appended {
         switch try request(isolating: isolating, { () throws(SQLiteError) in try appending.append(append) }) {
-        case .success(let outcome): return outcome
-        case .failure(let failure): return .failed(failure)
+        case .success(let appended): return appended
+        case .failure(let failure): return .outcome(append.outcome(of: failure))
         }
     }
 
@@ -289,6 +346,7 @@ final class WriterConnection {
         // Only this request's writes are in the savepoint, and can be rolled back with it.
         try appending.drivers.writeChanged()
         try savepoint.run()
+        let chargeCount = appending.budget.charges.count
         do {
             let outcome = try body()
             try appending.drivers.writeChanged()
@@ -298,6 +356,7 @@ final class WriterConnection {
             guard sparing(error) else { throw error }
             try rollbackToSavepoint.run()
             try releaseSavepoint.run()
+            appending.budget.charges.removeSubrange(chargeCount...)
             appending.forgetWhatWasRolledBack()
             return .failure(error == .driverWasErased ? .driverErased : .unavailable(error.description))
         }

@@ -29,6 +29,15 @@ enum WriterWork: QueuedWork {
         }
     }
 
+    /// Whether its first event is on disk.
+    var hasStored: Bool {
+        switch self {
+        case .append(let append, _): append.isStored
+        case .appendMany(let appends, _, _): appends.first?.isStored ?? false
+        case .register, .expire, .refold, .change, .probe: false
+        }
+    }
+
     var purgesWAL: Bool {
         if case .change(let change) = self { change.purgesWAL } else { false }
     }
@@ -36,9 +45,9 @@ enum WriterWork: QueuedWork {
     /// Fails the waiter: nothing was stored, or the outcome is unknown.
     func fail(_ failure: StoreFailure) {
         switch self {
-        case .append(_, let waiting): waiting.resume(returning: .failed(failure))
+        case .append(let append, let waiting): waiting.resume(returning: append.outcome(of: failure))
         case .appendMany(let appends, let outcomes, let waiting):
-            waiting.resume(returning: outcomes + appends.map { _ in .failed(failure) })
+            waiting.resume(returning: outcomes + appends.map { $0.outcome(of: failure) })
         case .register(_, let waiting): waiting.resume(returning: .failure(failure))
         case .expire(_, let waiting): waiting.resume(returning: .failure(failure))
         case .refold(_, let waiting): waiting.resume(returning: .failure(failure))

@@ -58,6 +58,28 @@ struct FoldWalk {
         return try fold([row], visit)
     }
 
+    /// Takes the driver's events from `start` on that are `meant`: at most `rowsMax`, and the others of the last one's
+    /// millisecond, because SQLite sorts all events of a millisecond to read one. Returns whether there are more.
+    mutating func take(
+        of driver: Int64, in events: EventTable, from start: Moment, rowsMax: Int,
+        where isMeant: (FoldedEventRow) -> Bool = { _ in true }, _ visit: (Step) throws(SQLiteError) -> Bool
+    ) throws(SQLiteError) -> Bool {
+        var (count, time) = (0, start)
+        var (goesOn, hasMore) = (true, false)
+        try events.forEach(of: driver, from: start) { (row) throws(SQLiteError) in
+            guard isMeant(row) else { return true }
+            if count >= rowsMax, row.event.occurredAt != time {
+                hasMore = true
+                return false
+            }
+            (count, time) = (count + 1, row.event.occurredAt)
+            goesOn = try take(row, visit)
+            return goesOn
+        }
+        if goesOn { goesOn = try finish(visit) }
+        return goesOn && hasMore
+    }
+
     /// Must be called after the last event.
     mutating func finish(_ visit: (Step) throws(SQLiteError) -> Bool) throws(SQLiteError) -> Bool {
         guard !second.isEmpty else { return true }

@@ -1,0 +1,50 @@
+// The cost of a late event beyond its first charge: the driver's later events are refolded until nothing changes any
+// more, and it is charged by how many those were.
+
+package import JourneyModel
+
+/// The port through which the store consults and charges the rate limiter. Called on the writer; must not block.
+package protocol RefoldCharging: Sendable {
+    /// False while more is charged to the claim's window than its limit, or as many other events of the driver have
+    /// the same time as may: a late event is refused then, before anything of it is stored.
+    func permitsRefold(_ claim: AdmissionClaim, sharingTime: Int) -> Bool
+
+    /// `rowCount` stored events were refolded or sorted because of the claim's event, which is on disk.
+    func charge(_ claim: AdmissionClaim, rowCount: Int)
+}
+
+/// Charges the window of the event.
+package struct RefoldCharges: RefoldCharging {
+    /// Stored events per charge. Fewer cost nothing: 200 take half a millisecond of the writer, and an ordinary late
+    /// event of a phone refolds fewer than ten.
+    package static let rowsPerCharge = 200
+    /// Events of one driver at one corrected millisecond, where events are limited: to find a place among them, SQLite
+    /// sorts all of them, for 2 ms. A phone sends a few.
+    package static let sharingTimeMax = 1_000
+
+    private let admission: any Admission
+    private let limits: RateLimits
+
+    package init(admission: any Admission, limits: RateLimits) {
+        self.admission = admission
+        self.limits = limits
+    }
+
+    package func permitsRefold(_ claim: AdmissionClaim, sharingTime: Int) -> Bool {
+        if limits.isOff(claim.limitClass) { return true }
+        return sharingTime < Self.sharingTimeMax && !admission.isOverdrawn(by: claim.driver, in: claim.limitClass)
+    }
+
+    package func charge(_ claim: AdmissionClaim, rowCount: Int) {
+        let charges = rowCount / Self.rowsPerCharge
+        if charges > 0 { admission.charge(claim, times: charges) }
+    }
+}
+
+extension AdmissionClaim {
+    /// The claim of an event: with a session_id it is a session event.
+    package init(driver: DriverID, hasSession: Bool, idempotencyKey: String) {
+        self.init(
+            driver: driver, limitClass: hasSession ? .sessionEvents : .preSessionEvents, idempotencyKey: idempotencyKey)
+    }
+}

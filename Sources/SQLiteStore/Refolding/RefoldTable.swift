@@ -1,0 +1,68 @@
+// The rows of `refold`: how far each refold has come that takes several transactions. While a driver has one, its
+// `driver.rules` is 0: the driver's events are not read, and none is added. So whoever reads the driver's row, as every
+// append does, sees it without another look-up.
+
+import Engine
+import GRDB
+import JourneyModel
+
+/// How far a refold has come.
+struct RefoldMark {
+    /// The number of the late event that caused it; nil: the rules of another release.
+    var cause: Int64?
+    /// `Fold.rulesVersion` of the release that refolds.
+    var rules = Fold.rulesVersion
+    /// The number of the last refolded event in the order of the fold, which is the last of its millisecond.
+    var last: Int64
+    /// Events refolded so far.
+    var rowCount: Int
+}
+
+final class RefoldTable {
+    private let find: PreparedStatement
+    private let write: PreparedStatement
+    private let remove: PreparedStatement
+
+    init(on connection: OpaquePointer) throws(SQLiteError) {
+        find = try PreparedStatement(
+            "SELECT cause, rules, last_event, row_count FROM refold WHERE driver = ?1", on: connection)
+        write = try PreparedStatement(
+            "INSERT OR REPLACE INTO refold (driver, cause, rules, last_event, row_count) VALUES (?1, ?2, ?3, ?4, ?5)",
+            on: connection)
+        remove = try PreparedStatement("DELETE FROM refold WHERE driver = ?1", on: connection)
+    }
+
+    func mark(of driver: Int64) throws(SQLiteError) -> RefoldMark? {
+        try find.first { (bindings) throws(SQLiteError) in
+            try bindings.set(1, driver)
+        } read: { row in
+            RefoldMark(
+                cause: row.optionalInteger(0), rules: row.integer(1), last: row.integer(2),
+                rowCount: Int(row.integer(3)))
+        }
+    }
+
+    func write(_ mark: RefoldMark, of driver: Int64) throws(SQLiteError) {
+        try write.run { (bindings) throws(SQLiteError) in
+            try bindings.set(1, driver)
+            try bindings.set(2, mark.cause)
+            try bindings.set(3, mark.rules)
+            try bindings.set(4, mark.last)
+            try bindings.set(5, Int64(mark.rowCount))
+        }
+    }
+
+    func remove(_ driver: Int64) throws(SQLiteError) {
+        try remove.run { (bindings) throws(SQLiteError) in try bindings.set(1, driver) }
+    }
+
+    /// Condition on a row of `driver`: its refold is not complete.
+    static let isUnderWaySQL = "driver.rules = 0"
+
+    /// For readers, in their own snapshot.
+    static func isUnderWay(_ driver: DriverID, _ db: Database) throws -> Bool {
+        let statement = try db.cachedStatement(
+            sql: "SELECT EXISTS (SELECT 1 FROM driver WHERE driver_id = ? AND \(isUnderWaySQL))")
+        return try Bool.fetchOne(statement, arguments: [driver.rawValue]) ?? false
+    }
+}

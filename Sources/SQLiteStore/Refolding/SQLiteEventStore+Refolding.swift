@@ -1,0 +1,42 @@
+// `JourneyRefolder` on SQLite, and reads of a driver's events that never meet half of a refold.
+
+package import Engine
+import GRDB
+import JourneyModel
+
+extension SQLiteEventStore: JourneyRefolder {
+    package func refold(_ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart {
+        try await withCheckedContinuation { continuation in
+            writer.add(.refold(request, continuation))
+        }.get()
+    }
+
+    package func hasUnfinishedRefolds() async throws(StoreFailure) -> Bool {
+        try await read { db in
+            try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM refold)") ?? false
+        }
+    }
+
+    /// How long a read waits for a refold; then it fails as `.unavailable`.
+    private static let refoldWaitMax = Duration.seconds(10)
+    /// The first pause between two looks; each next one is twice as long, up to a second.
+    private static let refoldPollInterval = Duration.milliseconds(50)
+
+    /// Reads the driver's events in one snapshot, before a refold or after it. Reads of the driver's row alone do not
+    /// need this: its journey changes when the refold is complete.
+    func readOutsideRefold<Value: Sendable>(
+        of driver: DriverID, _ value: @escaping @Sendable (Database) throws -> Value
+    ) async throws(StoreFailure) -> Value {
+        let end = ContinuousClock.now + Self.refoldWaitMax
+        var pause = Self.refoldPollInterval
+        while true {
+            let outcome: Value? = try await read { db in
+                try RefoldTable.isUnderWay(driver, db) ? nil : value(db)
+            }
+            if let outcome { return outcome }
+            guard ContinuousClock.now < end else { throw .unavailable("the driver's journey is being refolded") }
+            do { try await Task.sleep(for: pause) } catch { throw .cancelled }
+            pause = min(pause * 2, .seconds(1))
+        }
+    }
+}

@@ -1,0 +1,374 @@
+// A late event before a long journey: its refold is done in pieces, others' events are stored in between, and no read meets
+// the middle of it. Work is counted in rows.
+
+import Crypto
+import Engine
+import Foundation
+import GRDB
+import Identity
+import JourneyModel
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import SQLiteStore
+
+struct LateRefoldTests {
+    private static let rowsPerPiece = 10
+    private let folder: ScratchFolder
+    private let driver = DriverID("late-driver")
+
+    init() throws {
+        folder = try ScratchFolder(inMemory: true)
+    }
+
+    private func store(
+        _ name: String = "db", rowsPerPiece: Int = rowsPerPiece, charging: (any RefoldCharging)? = nil,
+        pace: RefoldPace? = nil
+    ) throws -> SQLiteEventStore {
+        let pool = try DatabaseOpening.open(path: folder.file(name), nowMilliseconds: 0)
+        return try SQLiteEventStore(
+            pool: pool, charging: charging,
+            pace: pace ?? RefoldPace(rowsAtOnce: rowsPerPiece, rowsPerPiece: rowsPerPiece))
+    }
+
+    /// A journey that names no charger: one that is targeted before its first event is named after each of them.
+    private func journey(of count: Int, by driver: DriverID? = nil, in store: SQLiteEventStore) async throws {
+        for start in stride(from: 0, to: count, by: 500) {
+            let requests = (start..<min(start + 500, count)).map { number in
+                request(
+                    .sample(.sessionRestored, key: "e\(number)", at: .sample.advanced(bySeconds: 10 + number)),
+                    of: driver)
+            }
+            for outcome in await store.append(requests) { #expect(outcome.isStored) }
+        }
+    }
+
+    private func request(_ submission: EventSubmission, of driver: DriverID? = nil) -> AppendRequest {
+        .sample(submission, of: driver ?? self.driver, receivedAt: .sample.advanced(bySeconds: 1_000_000))
+    }
+
+    private func late(_ key: String, charger: String = "c1") -> AppendRequest {
+        request(.sample(.chargerTargeted, key: key, charger: charger))
+    }
+
+    /// The driver's events that name the charger of the late one, and whether a refold is in progress, in one snapshot.
+    private func reached(_ store: SQLiteEventStore) async throws -> (rows: Int, isUnderWay: Bool) {
+        let driver = driver
+        return try await store.read { db in
+            (
+                try Int.fetchOne(
+                    db,
+                    sql: """
+                        SELECT count(*) FROM event WHERE after_target_charger IS NOT NULL
+                            AND driver = (SELECT id FROM driver WHERE driver_id = ?)
+                        """, arguments: [driver.rawValue]) ?? 0,
+                try RefoldTable.isUnderWay(driver, db)
+            )
+        }
+    }
+
+    /// Databases in which the refold of the late event before 300 others has stopped after twenty, as after a crash.
+    private func cutRefold(copies: String...) async throws {
+        let pace = RefoldPace(rowsAtOnce: 10, rowsPerPiece: 10, restFactor: 1_000_000, quiet: .seconds(3600))
+        let store = try store("cut", pace: pace)
+        try await journey(of: 300, in: store)
+        let answer = Task { [store, request = late("late")] in await store.append(request) }
+        while try await reached(store).rows < 21 { await Task.yield() }
+        for copy in copies { try folder.copyDatabase("cut", to: copy) }
+        await store.close()
+        #expect(await answer.value == .failed(.unknown("the store is closed")))
+    }
+
+    /// As the server does after a start. Returns the number of transactions.
+    private func completeRefolds(_ store: SQLiteEventStore) async throws -> Int {
+        var request = RefoldRequest(resumesOnly: true)
+        var parts = 0
+        while true {
+            let part = try await store.refold(request)
+            #expect(part.failure == nil)
+            guard let next = part.next else { return parts }
+            request.after = next
+            parts += 1
+        }
+    }
+
+    private func check(_ name: String) throws -> DatabaseCheck.Report {
+        let check = try DatabaseCheck(path: folder.file(name))
+        defer { check.close() }
+        return try check.run { _ in }
+    }
+
+    @Test func `one transaction folds no more rows than its bound, and others come in between`() async throws {
+        let charges = CountedCharges()
+        let store = try store(charging: charges)
+        try await journey(of: 400, in: store)
+        let answer = Task { [store, request = late("late")] in await store.append(request) }
+        var seen: Set<Int> = []
+        var otherCount = 0
+        while true {
+            let (rows, isUnderWay) = try await reached(store)
+            if rows == 0 { continue }
+            // The late event itself, and whole pieces.
+            if isUnderWay { #expect((rows - 1) % Self.rowsPerPiece == 0) }
+            seen.insert(rows)
+            if !isUnderWay { break }
+            otherCount += 1
+            // Each at another time: within a millisecond a place is searched among all its events.
+            let other = request(
+                .sample(.chargerTargeted, key: "o\(otherCount)", at: .sample.advanced(bySeconds: otherCount)),
+                of: DriverID("other-driver"))
+            #expect(await store.append(other).isStored)
+        }
+        #expect(try await reached(store).rows == 401)
+        #expect(otherCount > 0 && seen.count > 1, "Another driver's event was stored before the refold was complete.")
+        guard case .stored(let event) = await answer.value else {
+            Issue.record("not stored")
+            return
+        }
+        #expect(event.chargesRefold)
+        #expect(event.journey.targetChargerID == "c1")
+        #expect(charges.counts["late"] == 400)
+        await store.close()
+    }
+
+    @Test func `no read meets the middle of a refold`() async throws {
+        let store = try store()
+        try await journey(of: 300, in: store)
+        let answer = Task { [store, request = late("late")] in await store.append(request) }
+        for _ in 0..<20 {
+            let timeline = try await store.timeline(of: driver)
+            #expect(timeline.count == 300 || timeline.count == 301)
+            if timeline.count == 301 {
+                let rows = try await reached(store)
+                #expect(rows == (301, false))
+            }
+        }
+        // A repeat, and the driver's next event, wait with it.
+        async let again = store.append(late("late"))
+        async let next = store.append(
+            request(.sample(.enteredChargerIntentZone, key: "next", at: .sample.advanced(bySeconds: 5_000))))
+        #expect(await next.isStored)
+        #expect(await answer.value.isStored)
+        guard case .replayed(let event) = await again else {
+            Issue.record("the repeat was stored")
+            return
+        }
+        #expect(event.journey.targetChargerID == "c1")
+        #expect(try await store.journey(of: driver).targetChargerID == "c1")
+        await store.close()
+    }
+
+    @Test func `a refold that a crash cut is completed by the server's run, and by the driver's next event`()
+        async throws
+    {
+        try await cutRefold(copies: "copy", "other")
+        let copy = try self.store("copy")
+        #expect(try await reached(copy).rows < 301)
+        #expect(try await copy.hasUnfinishedRefolds())
+        #expect(try check("copy") == DatabaseCheck.Report(refolding: 1))
+        #expect(try await completeRefolds(copy) > 2, "One driver takes several parts.")
+        let rows = try await reached(copy)
+        #expect(rows == (301, false))
+        #expect(try await copy.journey(of: driver).targetChargerID == "c1")
+        #expect(try await !copy.hasUnfinishedRefolds())
+        #expect(try check("copy") == DatabaseCheck.Report(drivers: 1, events: 301))
+        guard case .replayed = await copy.append(late("late")) else {
+            Issue.record("stored twice")
+            return
+        }
+        await copy.close()
+
+        let other = try self.store("other")
+        guard case .replayed(let event) = await other.append(late("late")) else {
+            Issue.record("stored twice")
+            return
+        }
+        #expect(event.journey.targetChargerID == "c1")
+        #expect(try await reached(other).rows == 301)
+        await other.close()
+    }
+
+    @Test func `retention deletes nothing of a driver until the refold is complete`() async throws {
+        try await cutRefold(copies: "db")
+        let store = try store()
+        let all = Moment.sample.advanced(bySeconds: 2_000_000)
+        let aged = try await store.agedEvents(
+            AgedEventsRequest(receivedBefore: all, forwarded: .max, unforwardedBefore: all, after: 0, limit: 100)
+        ).events
+        #expect(aged.count == 100)
+        #expect(try await store.delete(aged[...]) == 0)
+        _ = try await completeRefolds(store)
+        #expect(try await store.delete(aged[...]) == 100)
+        // Without the late one, which is below the floor.
+        #expect(try check("db") == DatabaseCheck.Report(drivers: 1, events: 200))
+        await store.close()
+    }
+
+    @Test func `the refold of an erased driver is completed without its name`() async throws {
+        try await cutRefold(copies: "db")
+        let digests = KeyedHashes(secret: SymmetricKey(data: Data(repeating: 1, count: 32)))
+        let pool = try DatabaseOpening.open(path: folder.file("db"), nowMilliseconds: 0)
+        let charges = CountedCharges()
+        let store = try SQLiteEventStore(pool: pool, digests: digests, charging: charges)
+        let now = Moment.sample.advanced(bySeconds: 1_000_000)
+        try await SQLiteAccounts(store: store, digests: digests).erase(
+            driver, receipt: ErasureReceipt(id: "rcp_1", deletedAt: now), pseudonym: "erased-1", from: .at(now))
+        #expect(await store.append(late("again")) == .failed(.driverErased))
+        #expect(try await store.hasUnfinishedRefolds())
+        _ = try await completeRefolds(store)
+        #expect(try check("db") == DatabaseCheck.Report(drivers: 1, events: 301))
+        #expect(charges.drivers == [DriverID("erased-1")])
+        await store.close()
+    }
+
+    @Test func `a store that is closed during a refold does not say that the event is not stored`() async throws {
+        let store = try store(rowsPerPiece: 1)
+        try await journey(of: 2_000, in: store)
+        let answer = Task { [store, request = late("late")] in await store.append([request]) }
+        while try await !reached(store).isUnderWay { await Task.yield() }
+        await store.close()
+        for outcome in await answer.value {
+            switch outcome {
+            case .stored, .failed(.unknown): break
+            default: Issue.record("\(outcome)")
+            }
+        }
+    }
+
+    @Test func `late events of others do not put off a refold that waits`() async throws {
+        let store = try store(pace: RefoldPace(rowsAtOnce: 20, rowsPerPiece: 10, restFactor: 0))
+        try await journey(of: 400, in: store)
+        let others = (0..<8).map { DriverID("other-\($0)") }
+        for other in others { try await journey(of: 15, by: other, in: store) }
+        // Each transaction has one of the forty pieces, and one late event of each of the others, which refolds fifteen rows.
+        let storedMax = 400
+        let lateEvent = late("late")
+        let answered = Answered()
+        let storedCount = await withTaskGroup(of: Int.self) { group in
+            for other in others {
+                let requests = (1...storedMax).map { number in
+                    request(
+                        .sample(
+                            .chargerTargeted, key: "l\(number)", charger: "c\(number % 2)",
+                            at: .sample.advanced(byMilliseconds: Int64(number))), of: other)
+                }
+                group.addTask {
+                    var count = 0
+                    while !answered.value.load(ordering: .relaxed), count < storedMax {
+                        #expect(await store.append(requests[count]).isStored)
+                        count += 1
+                    }
+                    return count
+                }
+            }
+            group.addTask {
+                #expect(await store.append(lateEvent).isStored)
+                answered.value.store(true, ordering: .relaxed)
+                return 0
+            }
+            return await group.reduce(0, +)
+        }
+        #expect(try await reached(store).rows == 401)
+        #expect(storedCount < others.count * storedMax, "The late event was answered while others still had some.")
+        await store.close()
+    }
+
+    @Test func `a refold stops where the journey is the stored one, and is charged by its rows`() async throws {
+        let charges = CountedCharges()
+        let store = try store(rowsPerPiece: 500, charging: charges)
+        try await journey(of: 200, in: store)
+        #expect(await store.append(request(.sample(.sessionRestored, key: "idle"))).isStored)
+        // After the hundredth the charger is another one in any case.
+        let mid = request(.sample(.chargerTargeted, key: "mid", charger: "c0", at: .sample.advanced(bySeconds: 110)))
+        #expect(await store.append(mid).isStored)
+        #expect(await store.append(late("late")).isStored)
+        let counts = charges.counts
+        #expect(counts["idle", default: 0] <= 1, "It changes nothing.")
+        // One other event has its time.
+        #expect(counts["mid"] == 101)
+        #expect((100...104).contains(counts["late"] ?? 0))
+        await store.close()
+    }
+
+    /// SQLite sorts all events of a millisecond to read one: so a piece begins and ends between two.
+    @Test func `the events of one millisecond are refolded together`() async throws {
+        let store = try store()
+        let requests = (0..<300).map { number in
+            request(
+                .sample(
+                    .sessionRestored, key: "e\(1000 + number)",
+                    at: .sample.advanced(byMilliseconds: 1_500 + Int64(number / 100))))
+        }
+        for outcome in await store.append(requests) { #expect(outcome.isStored) }
+        let answer = Task { [store, request = late("late")] in await store.append(request) }
+        while true {
+            let (rows, isUnderWay) = try await reached(store)
+            if isUnderWay { #expect((rows - 1) % 100 == 0) }
+            if rows > 0 && !isUnderWay { break }
+        }
+        #expect(await answer.value.isStored)
+        #expect(try check("db") == DatabaseCheck.Report(drivers: 1, events: 301))
+        await store.close()
+    }
+
+    @Test func `only so many events have the same time, where events are limited`() async throws {
+        let limits = RateLimits(sessionEvents: 100_000, preSessionEvents: 100_000)
+        let admission = LocalRateLimiter(limits: limits, clock: { 1 })
+        let store = try store(rowsPerPiece: 500, charging: RefoldCharges(admission: admission, limits: limits))
+        let crowd = (0...RefoldCharges.sharingTimeMax + 1).map { number in
+            request(.sample(.sessionRestored, key: "e\(10_000 + number)", at: .sample.advanced(byMilliseconds: 500)))
+        }
+        let other = request(.sample(.sessionRestored, key: "other", at: .sample.advanced(byMilliseconds: 499)))
+        let outcomes = await store.append(crowd + [other])
+        #expect(outcomes.filter(\.isStored).count == RefoldCharges.sharingTimeMax + 1)
+        #expect(outcomes[RefoldCharges.sharingTimeMax] == .rateLimited)
+        #expect(outcomes.last?.isStored == true)
+        // Each is charged for those that it is sorted with: 200 times 1, 2, 3 and 4.
+        let remaining = admission.quota(of: driver, in: .preSessionEvents).remaining
+        #expect(remaining == 100_000 - 2_000)
+        await store.close()
+    }
+
+    @Test func `what refolds owe refuses the next late events, not the others`() async throws {
+        let limits = RateLimits(sessionEvents: 60, preSessionEvents: 30)
+        let admission = LocalRateLimiter(limits: limits, clock: { 1 })
+        let store = try store(rowsPerPiece: 500, charging: RefoldCharges(admission: admission, limits: limits))
+        try await journey(of: 40 * RefoldCharges.rowsPerCharge, in: store)
+        let outcomes = await store.append(
+            (0..<12).map { late("late\($0)", charger: "c\($0)") }
+                + [request(.sample(.chargerTargeted, key: "now", at: .sample.advanced(bySeconds: 900_000)))])
+        #expect(outcomes[0].isStored)
+        for outcome in outcomes[1..<12] { #expect(outcome == .rateLimited) }
+        #expect(outcomes[12].isStored)
+        #expect(admission.isOverdrawn(by: driver, in: .preSessionEvents))
+        #expect(admission.quota(of: driver, in: .preSessionEvents).remaining == 0)
+        #expect(!admission.isOverdrawn(by: driver, in: .sessionEvents))
+        await store.close()
+    }
+}
+
+private final class Answered: Sendable {
+    let value = Atomic(false)
+}
+
+/// Records how many rows each late event refolded, by its key.
+private final class CountedCharges: RefoldCharging {
+    private let state = Mutex<(counts: [String: Int], drivers: Set<DriverID>)>(([:], []))
+
+    var counts: [String: Int] { state.withLock { $0.counts } }
+    var drivers: Set<DriverID> { state.withLock { $0.drivers } }
+
+    func permitsRefold(_ claim: AdmissionClaim, sharingTime: Int) -> Bool { true }
+
+    func charge(_ claim: AdmissionClaim, rowCount: Int) {
+        state.withLock { state in
+            state.counts[claim.idempotencyKey, default: 0] += rowCount
+            state.drivers.insert(claim.driver)
+        }
+    }
+}
+
+extension EventOutcome {
+    fileprivate var isStored: Bool { if case .stored = self { true } else { false } }
+}
