@@ -15,7 +15,7 @@ struct AccountHandlers: Sendable {
     let failures: AccountFailures
     let limit: DriverLimit
 
-    /// Bytes of an export that one charge to the window of reads pays for. The first piece is paid by the request.
+    /// Bytes of an export that one charge to the window of reads pays for.
     private static let exportBytesPerRead = 64 << 10
 
     var show: CallerHandler {
@@ -57,6 +57,7 @@ struct AccountHandlers: Sendable {
             }
             do throws(AccountFailure) {
                 let first = try await accounts.export(of: caller, from: request.origin)
+                limit.charge(caller.driver, .reads, times: first.json.count / Self.exportBytesPerRead)
                 let response = Response.unkept(first.json)
                 guard first.rest != nil else { return exported(response, body: response.body) }
                 return exported(response, body: .stream { try await write(first, to: $0, caller.driver, request) })

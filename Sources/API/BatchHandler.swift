@@ -26,7 +26,9 @@ struct BatchHandler: Sendable {
             let ingested = await events.ingest.ingest(
                 submissions, of: caller.driver, receivedAt: request.receivedAt)
             let refusedCount = decoded.count - submissions.count + ingested.count(where: \.outcome.isRefusal)
-            events.refusals.charge(caller.driver, bytes: bytes, events: decoded.count, refused: refusedCount)
+            events.refusals.charge(
+                caller.driver, bytes: bytes, events: decoded.count, refused: refusedCount,
+                repeats: ingested.count(where: \.outcome.isRepeat))
             return answer(decoded, ingested, of: caller.driver, request)
         }
     }

@@ -12,11 +12,16 @@ struct JourneyHandlers: Sendable {
     /// `GET /native/sessions`; a page of twenty fits a phone's screen.
     static let sessionsDefault = 20
     static let sessionsMax = 100
+    /// Each so many of a page are one more read: a page of a hundred costs as much as fifteen.
+    private static let sessionsPerRead = 25
     /// `GET /native/sessions/{session_id}`; a whole session is a few dozen events, of about 400 bytes each.
     static let eventsMax = 500
+    /// The same for the events of a session.
+    private static let eventsPerRead = 100
 
     let journeys: any JourneyReader
     let settings: CurrentSettings
+    let limit: DriverLimit
     let logger: Logger
 
     var current: CallerHandler {
@@ -38,6 +43,7 @@ struct JourneyHandlers: Sendable {
                 try await journeys.sessions(of: caller.driver, limit: query.limit, after: cursor)
             }
             guard let page else { throw cursorIsUnknown }
+            limit.charge(caller.driver, .reads, times: page.sessions.count / Self.sessionsPerRead)
             return .unkept(JourneyAnswers.sessions(page, at: request.receivedAt))
         }
     }
@@ -51,7 +57,9 @@ struct JourneyHandlers: Sendable {
                 try await journeys.timeline(of: sessionID, of: caller.driver, limit: query.limit, after: cursor)
             }
             switch outcome {
-            case .found(let timeline): return .unkept(JourneyAnswers.timeline(timeline, at: request.receivedAt))
+            case .found(let timeline):
+                limit.charge(caller.driver, .reads, times: timeline.events.count / Self.eventsPerRead)
+                return .unkept(JourneyAnswers.timeline(timeline, at: request.receivedAt))
             case .sessionNotFound: throw .sessionNotFound
             case .cursorNotFound: throw cursorIsUnknown
             }

@@ -11,6 +11,10 @@ struct RefusalLimit: Sendable {
     /// is charged.
     static let bytesPerEvent = 10 * 1024
 
+    /// Repeats in one body that are charged as one refused event. A repeat is free otherwise, and a body can contain
+    /// five hundred; alone it costs no more than a refusal.
+    static let repeatsPerCharge = 10
+
     let admission: any Admission
 
     /// The refusal of a driver whose window is full, before the body is read; nil while there is room.
@@ -25,9 +29,10 @@ struct RefusalLimit: Sendable {
     ///   - bytes: of the body, decompressed.
     ///   - events: in the body; 0 when it was refused as a whole.
     ///   - refused: how many of these were refused.
-    func charge(_ driver: DriverID, bytes: Int, events: Int, refused: Int) {
+    ///   - repeats: how many of these were stored before.
+    func charge(_ driver: DriverID, bytes: Int, events: Int, refused: Int, repeats: Int = 0) {
         let excess = max(0, bytes - events * Self.bytesPerEvent)
-        let count = refused + (excess + 1023) / 1024
+        let count = refused + repeats / Self.repeatsPerCharge + (excess + 1023) / 1024
         guard count > 0 else { return }
         admission.charge(
             AdmissionClaim(driver: driver, limitClass: .refusals, idempotencyKey: AdmissionClaim.keyOfOneRequest()),

@@ -45,7 +45,8 @@ package struct API: Sendable {
         refusalLimit = RefusalLimit(admission: admission)
         events = EventHandlers(ingest: ingest, refusals: refusalLimit, logger: logger)
         sessions = SessionsHandler(store: store)
-        self.journeys = JourneyHandlers(journeys: journeys, settings: settings, logger: logger)
+        self.journeys = JourneyHandlers(
+            journeys: journeys, settings: settings, limit: driverLimit, logger: logger)
         stream = StreamHandler(journeys: journeys, streams: streams, tokens: tokens, clock: clock, logger: logger)
         config = ConfigHandler(settings: settings)
         backgroundPing = BackgroundPingHandler(metrics)

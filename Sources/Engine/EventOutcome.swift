@@ -43,6 +43,10 @@ extension EventOutcome {
         }
     }
 
+    package var isRepeat: Bool {
+        if case .replayed = self { true } else { false }
+    }
+
     /// With the deadlines taken that passed before the request was received.
     func advanced(to now: Moment) -> EventOutcome {
         switch self {

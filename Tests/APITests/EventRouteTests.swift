@@ -101,6 +101,15 @@ struct EventRouteTests {
         #expect(await post(Self.event, api).status == .tooManyRequests)
     }
 
+    @Test func `ten repeats in one body are charged as one refused event`() async {
+        let api = ScriptedAPI()
+        // One new event and 499 repeats, then 500 repeats each time: 49 charges, then 50, of 600.
+        for _ in 0..<13 {
+            #expect(await post(Self.batch(500) { _ in Self.event }, to: "/native/events/batch", api).status == .ok)
+        }
+        #expect(await post(Self.event, api).status == .tooManyRequests)
+    }
+
     @Test(arguments: [
         "[" + String(repeating: " ", count: 1_000_000),
         #"{"events":[\#(event)],"x":"\#(String(repeating: "x", count: 1_000_000))"}"#,

@@ -145,6 +145,19 @@ struct JourneyRouteTests {
         #expect(api.journeys.asked == ["sessions 20 -", "sessions 1 -"])
     }
 
+    @Test func `a long page of sessions is charged as several reads`() async throws {
+        let api = ScriptedAPI()
+        let sessions = (0..<100).map { number in
+            SessionSummary(
+                sessionID: "s\(number)", openedAt: .sample, registeredAt: nil, chargerID: nil, merchantID: nil,
+                journey: nil)
+        }
+        api.journeys.tell(SessionPage(sessions: sessions, hasMore: false))
+        _ = await api.askSignedIn("/native/sessions?limit=100")
+        let response = await api.askSignedIn("/native/session")
+        #expect(response.fields.first("RateLimit")?.hasPrefix("\"reads\";r=594;") == true)
+    }
+
     @Test func `a cursor is handed on, and one that names nothing is 400`() async throws {
         let api = ScriptedAPI()
         api.journeys.tell(nil as SessionPage?)
