@@ -1,0 +1,110 @@
+"""What one driver within its limits costs the others: their median and 99th percentile latency while the driver spends a
+whole minute's allowance of every window as fast as it can, against the same others alone, in turns in one run. The driver's
+own client needs processor time on the same machine, which is counted against it."""
+
+import json
+import multiprocessing
+import statistics
+import threading
+import time
+
+from client import Client, token
+from processes import UNLIMITED, Folder, Server
+
+ROUNDS = 2
+SECONDS = 20
+# Others: this many connections, each with this pause between an answer and the next event of the next driver.
+CONNECTIONS = 4
+PAUSE = 0.01
+DRIVERS = 600
+JOURNEY = 20_000
+
+
+class Others:
+    """Drivers within their limits, each with its own session."""
+
+    def __init__(self, port):
+        self.port, self.count, self.lock = port, 0, threading.Lock()
+        self.tokens = [token(f"other-{number}") for number in range(DRIVERS)]
+
+    def next(self):
+        with self.lock:
+            self.count += 1
+            return self.count
+
+    def latencies(self, seconds):
+        """Of every event that was posted in that time, sorted."""
+        found, end = [[] for _ in range(CONNECTIONS)], time.monotonic() + seconds
+        threads = [threading.Thread(target=self.post, args=(list_, end)) for list_ in found]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return sorted(latency for list_ in found for latency in list_)
+
+    def post(self, found, end):
+        with Client(self.port, self.tokens[0]) as client:
+            while time.monotonic() < end:
+                number = self.next()
+                client.token = self.tokens[number % DRIVERS]
+                body = json.dumps({
+                    "event": "session_restored", "event_id": f"other-{number}", "session_id": f"other-{number % DRIVERS}",
+                    "occurred_at": f"2026-11-05T{number // 3600 % 24:02}:{number // 60 % 60:02}:{number % 60:02}Z"}).encode()
+                start = time.monotonic()
+                status = client.request("POST", "/native/events", body).status
+                found.append(time.monotonic() - start)
+                assert status == 200, status
+                time.sleep(PAUSE)
+
+
+def spend(port, name, make, ends, sent):
+    """Sends what `make` returns for each number, one after the other, until the time ends or a limit refuses it."""
+    with Client(port, token(name), timeout=120) as client:
+        while not ends.is_set():
+            method, path, content, headers = make(name, sent.value)
+            if client.request(method, path, content, headers).status == 429:
+                break
+            sent.value += 1
+
+
+def attack(port, name, attacks, ends, sent):
+    threads = [
+        threading.Thread(target=spend, args=(port, name, make, ends, count)) for (_, make), count in zip(attacks, sent)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def measure(options, attacks, prepare):
+    """Lines of the table. `attacks`: (what, make) pairs; all of them are sent at once, by another process.
+    `prepare(server, name)` stores the driver's journey and sessions, with limits off."""
+    processes = multiprocessing.get_context("fork")
+    names = [f"attacker-{number}" for number in range(ROUNDS)]
+    alone, beside, counts = [], [], []
+    with Folder() as folder:
+        with Server(options, folder, UNLIMITED | {"LOG_LEVEL": "error"}) as server:
+            for name in names:
+                prepare(server, name)
+        with Server(options, folder, {"LOG_LEVEL": "error"}) as server:
+            others = Others(server.port)
+            others.latencies(3)
+            for name in names:
+                alone.append(others.latencies(SECONDS))
+                ends, sent = processes.Event(), [processes.Value("i") for _ in attacks]
+                process = processes.Process(target=attack, args=(server.port, name, attacks, ends, sent))
+                process.start()
+                beside.append(others.latencies(SECONDS))
+                ends.set()
+                process.join()
+                counts.append([count.value for count in sent])
+    lines = []
+    for what, at in (("median", 0.5), ("99th percentile", 0.99)):
+        pairs = [(each[int(at * len(each))], other[int(at * len(other))]) for each, other in zip(alone, beside)]
+        without, with_ = (statistics.median(values) * 1000 for values in zip(*pairs))
+        ratio = statistics.median(other / each for each, other in pairs)
+        lines.append(f"| {what} | {without:.2f} | {with_:.2f} | {ratio:.2f} |")
+    lines.append("")
+    lines.append("Sent in each round: " + ", ".join(
+        f"{what} {statistics.median(sent):.0f}" for (what, _), sent in zip(attacks, zip(*counts))) + ".")
+    return lines
