@@ -132,7 +132,7 @@ let package = Package(
         .target(
             name: "Outbound",
             dependencies: [
-                "Engine", "Identity", "JourneyModel", "Telemetry", "CCurl", "CZlib",
+                "Engine", "Identity", "JourneyModel", "Purchases", "Telemetry", "CCurl", "CZlib",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Crypto", package: "swift-crypto"),
             ],

@@ -6,19 +6,36 @@ import JourneyModel
 import Purchases
 
 /// POST /native/purchases
-struct PurchaseBody {
-    /// `jwsRepresentation` of a StoreKit 2 transaction.
-    var signedTransaction: String
-    /// `jwsRepresentation` of the subscription's renewal info.
-    var signedRenewal: String?
+enum PurchaseBody {
+    /// `jwsRepresentation` of a StoreKit 2 transaction, and of the subscription's renewal info.
+    case signed(transaction: String, renewal: String?)
+    /// From apps without StoreKit 2.
+    case claimed(PurchaseClaim)
 
     static func decode(_ request: Request) throws(ProblemAnswer) -> PurchaseBody {
         try AccountBody.decode(request, bytesMax: RequestLimits.purchaseBytesMax) { members in
+            if members.value("signed_transaction") == nil, members.value("transactionId") != nil { return claim(&members) }
             members.require("signed_transaction")
             let transaction = members.text("signed_transaction", "must be a JWS signed by Apple") { !$0.isEmpty }
             let renewal = members.text("signed_renewal_info", "must be a JWS signed by Apple") { !$0.isEmpty }
-            return transaction.map { PurchaseBody(signedTransaction: $0, signedRenewal: renewal) }
+            return transaction.map { .signed(transaction: $0, renewal: renewal) }
         }
+    }
+
+    private static func claim(_ members: inout MemberReader) -> PurchaseBody? {
+        func id(_ name: String) -> String? {
+            members.require(name)
+            return members.text(name, "must be 1 to 64 digits") { text in
+                (1...64).contains(text.utf8.count) && text.utf8.allSatisfy { (0x30...0x39).contains($0) }
+            }
+        }
+        let transaction = id("transactionId")
+        let original = id("originalTransactionId")
+        members.require("productId")
+        let product = members.text("productId", charactersMax: 255)
+        guard let transaction, let original, let product else { return nil }
+        return .claimed(
+            PurchaseClaim(transactionID: transaction, productID: product, originalTransactionID: original))
     }
 }
 

@@ -24,9 +24,14 @@ struct PurchaseHandlers: Sendable {
             guard let purchases else { throw .takesNoPurchases }
             let body = try PurchaseBody.decode(request)
             do throws(PurchaseFailure) {
-                let entitlements = try await purchases.add(
-                    signedTransaction: body.signedTransaction, signedRenewal: body.signedRenewal, of: caller,
-                    at: request.receivedAt)
+                let entitlements =
+                    switch body {
+                    case .signed(let transaction, let renewal):
+                        try await purchases.add(
+                            signedTransaction: transaction, signedRenewal: renewal, of: caller,
+                            at: request.receivedAt)
+                    case .claimed(let claim): try await purchases.add(claim, of: caller, at: request.receivedAt)
+                    }
                 metrics.count(purchase: .stored)
                 return EntitlementAnswers.whole(entitlements)
             } catch {
@@ -80,6 +85,14 @@ struct PurchaseHandlers: Sendable {
             answer.reason = refusal.rawValue
             return answer
         case .ownedByAnother: return .purchaseOwnedByAnother
+        case .needsSignedTransaction: return .needsSignedTransaction
+        case .unknownTransaction: return .unknownTransaction
+        case .appleUnavailable(let seconds, let reason):
+            var answer = ProblemAnswer(
+                .upstreamUnavailable, "Apple cannot be asked about the purchase now. Try again in \(seconds) s.",
+                retryAfterSeconds: seconds)
+            answer.reason = reason
+            return answer
         case .store(.unknown(let text)):
             failures.log(.unknown(text), request)
             // Repeating is safe: a fact is stored once.
@@ -99,6 +112,16 @@ extension ProblemAnswer {
                 FieldError(
                     pointer: "/signed_transaction",
                     detail: "this, or signed_renewal_info, is not signed by Apple for an app of this server")
+            ])))
+
+    static let needsSignedTransaction = ProblemAnswer(
+        .invalid(InvalidFields([FieldError(pointer: "/signed_transaction", detail: "is required")])))
+
+    static let unknownTransaction = ProblemAnswer(
+        .invalid(
+            InvalidFields([
+                FieldError(
+                    pointer: "/transactionId", detail: "must be a transaction of this product, which Apple knows")
             ])))
 
     static let purchaseOwnedByAnother = ProblemAnswer(

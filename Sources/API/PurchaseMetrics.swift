@@ -12,9 +12,9 @@ struct PurchaseMetrics: Sendable {
 
         init(_ failure: PurchaseFailure) {
             switch failure {
-            case .refused: self = .refused
+            case .refused, .unknownTransaction, .needsSignedTransaction: self = .refused
             case .ownedByAnother: self = .ownedByAnother
-            case .store: self = .failed
+            case .store, .appleUnavailable: self = .failed
             }
         }
     }

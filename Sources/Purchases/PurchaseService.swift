@@ -10,12 +10,23 @@ package enum PurchaseFailure: Error, Hashable, Sendable {
     /// Another driver's.
     case ownedByAnother
     case store(AccountFailure)
+    /// This server does not ask Apple: only signed transactions are accepted.
+    case needsSignedTransaction
+    /// Apple knows no such transaction of one of our apps, or another product in it.
+    case unknownTransaction
+    /// Apple could not be asked. `reason` is a word for the log.
+    case appleUnavailable(retryAfterSeconds: Int, reason: String)
 }
 
 package protocol PurchaseService: Sendable {
     /// POST /native/purchases: what the driver is entitled to, with this purchase, once it is on disk.
     func add(
         signedTransaction: String, signedRenewal: String?, of caller: Caller, at now: Moment
+    ) async throws(PurchaseFailure) -> [Entitlement]
+
+    /// The same for an app that only names the transaction: Apple is asked for it.
+    func add(
+        _ claim: PurchaseClaim, of caller: Caller, at now: Moment
     ) async throws(PurchaseFailure) -> [Entitlement]
 
     /// GET /native/entitlements.
@@ -26,6 +37,20 @@ package protocol PurchaseService: Sendable {
 
     /// `app_account_token` of GET /auth/me: what the app passes to StoreKit with a purchase.
     func appAccountToken(of caller: Caller, at now: Moment) async throws(AccountFailure) -> String
+}
+
+/// What an app without StoreKit 2 says about a purchase. Proves nothing by itself.
+package struct PurchaseClaim: Hashable, Sendable {
+    /// 1 to 64 digits.
+    package var transactionID: String
+    package var productID: String
+    package var originalTransactionID: String
+
+    package init(transactionID: String, productID: String, originalTransactionID: String) {
+        self.transactionID = transactionID
+        self.productID = productID
+        self.originalTransactionID = originalTransactionID
+    }
 }
 
 package struct TakenNotification: Hashable, Sendable {
@@ -41,14 +66,18 @@ package struct TakenNotification: Hashable, Sendable {
 package struct AppStorePurchases: PurchaseService {
     private let verifier: AppStoreVerifier
     private let store: any PurchaseStore
+    /// Nil: Apple is not asked.
+    private let api: (any AppStoreAPI)?
     private let newToken: @Sendable () -> String
 
     /// `newToken`: a random UUID in lower case.
     package init(
-        verifier: AppStoreVerifier, store: any PurchaseStore, newToken: @escaping @Sendable () -> String
+        verifier: AppStoreVerifier, store: any PurchaseStore, api: (any AppStoreAPI)? = nil,
+        newToken: @escaping @Sendable () -> String
     ) {
         self.verifier = verifier
         self.store = store
+        self.api = api
         self.newToken = newToken
     }
 
@@ -64,6 +93,36 @@ package struct AppStorePurchases: PurchaseService {
             }
             purchase = ShownPurchase(transaction: transaction, renewal: renewal)
         } catch { throw .refused(error) }
+        return try await add(purchase, of: caller, at: now)
+    }
+
+    package func add(
+        _ claim: PurchaseClaim, of caller: Caller, at now: Moment
+    ) async throws(PurchaseFailure) -> [Entitlement] {
+        guard let api else { throw .needsSignedTransaction }
+        let signed: String
+        do throws(AppStoreAPIFailure) {
+            signed = try await api.signedTransaction(claim.transactionID)
+        } catch {
+            switch error {
+            case .notFound: throw .unknownTransaction
+            case .unavailable(let seconds, let reason):
+                throw .appleUnavailable(retryAfterSeconds: seconds, reason: reason)
+            }
+        }
+        let transaction: TransactionFact
+        do throws(PurchaseRefusal) {
+            transaction = try await verifier.transaction(signed, now: now)
+        } catch { throw .refused(error) }
+        guard transaction.transactionID == claim.transactionID, transaction.productID == claim.productID,
+            transaction.originalTransactionID == claim.originalTransactionID
+        else { throw .unknownTransaction }
+        return try await add(ShownPurchase(transaction: transaction), of: caller, at: now)
+    }
+
+    private func add(
+        _ purchase: ShownPurchase, of caller: Caller, at now: Moment
+    ) async throws(PurchaseFailure) -> [Entitlement] {
         do throws(AccountFailure) {
             switch try await store.add(purchase, of: caller, at: now) {
             case .stored(let facts): return facts.entitlements(at: now)

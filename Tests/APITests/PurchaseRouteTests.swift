@@ -65,7 +65,9 @@ import Testing
         (PurchaseFailure.refused(.wrongSignature), 400, "validation_failed"),
         (.refused(.wrongBundle), 400, "validation_failed"),
         (.refused(.signedInFuture), 503, "service_unavailable"),
-        (.ownedByAnother, 409, "purchase_owned_by_another"),
+        (.ownedByAnother, 409, "purchase_owned_by_another"), (.needsSignedTransaction, 400, "validation_failed"),
+        (.unknownTransaction, 400, "validation_failed"),
+        (.appleUnavailable(retryAfterSeconds: 9, reason: "wrong_word"), 503, "upstream_unavailable"),
         (.store(.unavailable("disk full")), 503, "store_unavailable"),
         (.store(.unknown("commit")), 503, "store_unavailable"),
         (.store(.unauthorized), 401, "unauthorized"),
@@ -96,6 +98,19 @@ import Testing
         let api = ScriptedAPI()
         #expect(await api.send("POST", "/apple/store-notifications", body).status.code == 400)
         #expect(api.purchases.asked.isEmpty)
+    }
+
+    @Test func `an app without StoreKit 2 names the transaction`() async {
+        let api = ScriptedAPI()
+        let whole = #"{"transactionId":"7","productId":"p","originalTransactionId":"6"}"#
+        #expect(await api.send("POST", "/native/purchases", whole).status == .ok)
+        #expect(api.purchases.asked == ["ask 7 p"])
+        let bad = await api.send("POST", "/native/purchases", #"{"transactionId":"../7","productId":1}"#)
+        #expect(bad.status.code == 400)
+        for pointer in ["/transactionId", "/productId", "/originalTransactionId"] {
+            #expect(bad.text.contains(pointer))
+        }
+        #expect(await api.send("POST", "/native/purchases", "{}").text.contains("/signed_transaction"))
     }
 
     @Test func `a repeated notification is 200 too`() async {

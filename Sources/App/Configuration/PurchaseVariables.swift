@@ -44,7 +44,40 @@ extension Variables {
         "Replaces Apple Root CA - G3, for tests with an authority of their own; not with APP_ENV=production."
     ) { isPath($0) }
 
-    static let purchases: [any Declaration] = [purchaseApps, purchaseEnvironments, purchaseRootFile]
+    static let purchaseIssuerID = Variable<String?>.text(
+        "PURCHASE_API_ISSUER_ID", .purchases,
+        allowed: "the issuer id of App Store Connect: 1 to 64 letters, digits and -",
+        "With the next two, Apple is asked for missed notifications, and for purchases of apps without StoreKit 2."
+    ) { text in
+        (1...64).contains(text.utf8.count)
+            && text.utf8.allSatisfy { byte in
+                (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
+                    || byte == UInt8(ascii: "-")
+            }
+    }
+
+    static let purchaseKeyID = Variable<String?>.text(
+        "PURCHASE_API_KEY_ID", .purchases, allowed: "Apple's key id: 1 to 64 letters and digits",
+        "Apple's id of the key below."
+    ) { isAppleID($0) }
+
+    static let purchaseKeyFile = Variable<String?>.text(
+        "PURCHASE_API_PRIVATE_KEY_FILE", .purchases, allowed: "the path of a P-256 private key in PEM format",
+        "The In-App Purchase key of App Store Connect (SubscriptionKey_....p8)."
+    ) { isPath($0) }
+
+    static let purchaseAPIURL = Variable<OutgoingURL>.url(
+        "PURCHASE_API_URL", .purchases, default: "https://api.storekit.itunes.apple.com",
+        "Apple's App Store Server API.")
+
+    static let purchaseSandboxAPIURL = Variable<OutgoingURL>.url(
+        "PURCHASE_API_SANDBOX_URL", .purchases, default: "https://api.storekit-sandbox.itunes.apple.com",
+        "The same for the sandbox.")
+
+    static let purchases: [any Declaration] = [
+        purchaseApps, purchaseEnvironments, purchaseRootFile, purchaseIssuerID, purchaseKeyID, purchaseKeyFile,
+        purchaseAPIURL, purchaseSandboxAPIURL,
+    ]
 
     private static func purchaseApps(in text: String) -> [AppStoreApp]? {
         let apps = text.split(separator: ",", omittingEmptySubsequences: false).compactMap { item -> AppStoreApp? in
@@ -72,6 +105,8 @@ struct PurchaseConfiguration: Sendable {
     var environments: Set<AppStoreEnvironment>
     /// DER.
     var root: [UInt8]
+    /// Nil: Apple is not asked.
+    var api: PurchaseAPIConfiguration?
 
     /// Nil when no app is named.
     init?(_ reading: inout ConfigurationReading, environment: AppEnvironment) {
@@ -79,6 +114,7 @@ struct PurchaseConfiguration: Sendable {
         environments = reading.value(of: Variables.purchaseEnvironments)
         let rootFile = reading.value(of: Variables.purchaseRootFile)
         root = AppleRootCertificate.g3
+        api = PurchaseAPIConfiguration(&reading)
         self.apps = apps
         if environment == .production {
             if environments.contains(.xcode) {

@@ -31,18 +31,21 @@ extension AppleConfiguration {
         if !hasDataKey, !reading.problems.contains(where: { $0.variable.hasPrefix(dataKey.name) }) {
             reading.note(dataKey.name, " is not set; with \(names[0]) it must be: \(dataKey.allowed)")
         }
-        guard let key = privateKey(path, &reading) else { return nil }
+        guard let key = reading.privateKey(Variables.applePrivateKeyFile, path) else { return nil }
         return CodeExchange(teamID: teamID, keyID: keyID, key: key)
     }
 
-    private static func privateKey(_ path: String, _ reading: inout ConfigurationReading) -> SigningKey? {
-        let variable = Variables.applePrivateKeyFile
+}
+
+extension ConfigurationReading {
+    /// The P-256 key in the file that `variable` names; nil, with a problem noted, when there is none.
+    mutating func privateKey(_ variable: Variable<String?>, _ path: String) -> SigningKey? {
         do {
             let pem = Secret(try readTextFile(path, bytesMax: 65_536))
             if let key = try? SigningKey(privateKeyPEM: pem) { return key }
-            reading.note(variable.name, "=\(escaped(path)) is not allowed; allowed is \(variable.allowed)")
+            note(variable.name, "=\(escaped(path)) is not allowed; allowed is \(variable.allowed)")
         } catch {
-            reading.note(variable.name, "=\(escaped(path)) is not allowed: \(error.reason)")
+            note(variable.name, "=\(escaped(path)) is not allowed: \(error.reason)")
         }
         return nil
     }

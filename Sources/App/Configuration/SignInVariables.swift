@@ -93,7 +93,7 @@ extension Variables {
         otpSendsPerSite, otpSendsPerPrefix, otpSendsTotal, otpSendsKnownPercent,
     ]
 
-    private static func isAppleID(_ text: String) -> Bool {
+    static func isAppleID(_ text: String) -> Bool {
         (1...64).contains(text.utf8.count) && text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) }
     }
 }

@@ -85,7 +85,8 @@ struct Wiring {
             configuration, key: key, digests: digests, store: store, admission: admission, http: outgoing,
             clock: Self.now,
             logger: logger)
-        purchases = PurchaseWiring(configuration, accounts: SQLiteAccounts(store: store, digests: digests))
+        purchases = await PurchaseWiring(
+            configuration, accounts: SQLiteAccounts(store: store, digests: digests), clock: Self.now, logger: logger)
         streams = JourneyStreams(journeys: store, logger: logger)
         let figures = RequestStatistics { millisecondsSince1970() / 1000 }
         operationHistory = OperationHistory(
@@ -152,6 +153,7 @@ struct Wiring {
         services.append(LoopService(loop: deadlines.run))
         services.append(LoopService(loop: RefoldService(store: store, logger: logger).run))
         services += signIn.loops
+        if let purchases { services += purchases.loops }
         services.append(LoopService(loop: operationHistory.run))
         let truncation = WALTruncation(log: store, bytesMax: SQLiteEventStore.logBytesMax, logger: logger)
         services.append(LoopService(loop: truncation.run))

@@ -79,4 +79,12 @@ package struct SQLitePurchases: PurchaseStore {
             return true
         }
     }
+
+    /// When the newest stored notification came; nil when there is none.
+    @Sendable package func newestNotification() async throws -> Moment? {
+        try await accounts.read { db in
+            try Int64.fetchOne(db, sql: "SELECT max(received_at_ms) FROM store_notification")
+                .map(Moment.init(millisecondsSinceEpoch:))
+        }
+    }
 }

@@ -1,0 +1,51 @@
+// Our token for the App Store Server API: a JWT signed with the key of App Store Connect, one per app, used until
+// shortly before it expires. Does not know HTTP.
+
+import JWTKit
+import Synchronization
+package import Telemetry
+
+package final class AppStoreToken: Sendable {
+    /// Apple allows an hour.
+    static let timeToLiveSeconds: Int64 = 1200
+    /// A new one is made this long before the end of the last one.
+    static let renewalSeconds: Int64 = 300
+    static let audience = "appstoreconnect-v1"
+
+    private let keys: JWTKeyCollection
+    private let header: JWTHeader
+    private let issuerID: String
+    /// By bundle id, of which there are few.
+    private let made = Mutex<[String: (text: Secret<String>, until: Int64)]>([:])
+
+    package init(issuerID: String, keyID: String, key: SigningKey) async {
+        keys = await key.collection()
+        header = JWTHeader(fields: ["kid": .string(keyID)])
+        self.issuerID = issuerID
+    }
+
+    package func text(for bundleID: String, atSecondsSince1970 now: Int64) async throws -> Secret<String> {
+        let known = made.withLock { $0[bundleID] }
+        // The clock may have been set back.
+        if let known, now < known.until - Self.renewalSeconds, now > known.until - Self.timeToLiveSeconds - 60 {
+            return known.text
+        }
+        let until = now + Self.timeToLiveSeconds
+        let text = Secret(
+            try await keys.sign(
+                Claims(iss: issuerID, iat: now, exp: until, aud: Self.audience, bid: bundleID), header: header))
+        made.withLock { $0[bundleID] = (text, until) }
+        return text
+    }
+
+    private struct Claims: JWTPayload {
+        var iss: String
+        var iat: Int64
+        var exp: Int64
+        var aud: String
+        var bid: String
+
+        /// These are only signed here, never verified.
+        func verify(using algorithm: some JWTAlgorithm) {}
+    }
+}

@@ -1,0 +1,150 @@
+// Apple's App Store Server API (https://developer.apple.com/documentation/appstoreserverapi): one transaction, and the
+// history of notifications. Production is asked first, then the sandbox.
+
+package import Foundation
+package import Identity
+package import JourneyModel
+package import Purchases
+import Telemetry
+
+package struct AppStoreServer: AppStoreAPI {
+    /// A request of an app waits for it.
+    static let timeoutMilliseconds = 5_000
+    /// For all attempts together; an app shows a person a spinner.
+    static let totalMilliseconds: Int64 = 12_000
+    static let attemptsMax = 3
+    static let backoffMilliseconds: [Int64] = [400, 1_600]
+    /// Twenty notifications of 20 kB.
+    static let answerBytesMax = 4 << 20
+    /// Apple's code for a transaction that the environment does not know.
+    static let transactionNotFound: Int64 = 4_040_010
+
+    private let http: OutgoingHTTP
+    private let token: AppStoreToken
+    private let bundleIDs: [String]
+    private let urls: [(environment: AppStoreEnvironment, url: URL)]
+    private let clock: @Sendable () -> Moment
+
+    /// `production` and `sandbox`: nil when purchases from there are not accepted.
+    package init(
+        http: OutgoingHTTP, token: AppStoreToken, bundleIDs: [String], production: URL?, sandbox: URL?,
+        clock: @escaping @Sendable () -> Moment
+    ) {
+        self.http = http
+        self.token = token
+        self.bundleIDs = bundleIDs
+        urls = [(AppStoreEnvironment.production, production), (.sandbox, sandbox)].compactMap { environment, url in
+            url.map { (environment, $0) }
+        }
+        self.clock = clock
+    }
+
+    package func signedTransaction(_ id: String) async throws(AppStoreAPIFailure) -> String {
+        var refused = false
+        for (_, url) in urls {
+            for bundleID in bundleIDs {
+                let answer = try await send(
+                    .get, url.appending(path: "inApps/v1/transactions/\(id)"), as: bundleID)
+                switch (answer.status, Self.json(answer)) {
+                case (200, let json):
+                    guard case .string(let signed) = json?["signedTransactionInfo"] else {
+                        throw .unavailable(retryAfterSeconds: 60, reason: "malformed_answer")
+                    }
+                    return signed
+                // Production answers 401 until the app's first release.
+                case (401, _): refused = true
+                case (404, _), (400, _): continue
+                default: throw .unavailable(retryAfterSeconds: 60, reason: "status_\(answer.status)")
+                }
+            }
+        }
+        // Whether the transaction exists is not known while the key is refused.
+        throw refused ? .unavailable(retryAfterSeconds: 300, reason: "status_401") : .notFound
+    }
+
+    package func notifications(
+        _ request: NotificationHistoryRequest
+    ) async throws(AppStoreAPIFailure) -> NotificationHistoryPage {
+        guard let url = urls.first(where: { $0.environment == request.environment })?.url else { throw .notFound }
+        var target = url.appending(path: "inApps/v1/notifications/history")
+        if let page = request.pageToken {
+            target.append(queryItems: [URLQueryItem(name: "paginationToken", value: page)])
+        }
+        let body = """
+            {"startDate":\(request.from.millisecondsSinceEpoch),"endDate":\(request.to.millisecondsSinceEpoch)\
+            \(request.onlyFailures ? ",\"onlyFailures\":true" : "")}
+            """
+        let answer = try await send(.post, target, as: request.bundleID, body: Array(body.utf8))
+        // An app that is not released has no history in production.
+        if answer.status == 401, request.environment == .production, urls.count > 1 {
+            return NotificationHistoryPage(signedPayloads: [], nextPageToken: nil)
+        }
+        guard answer.status == 200 else {
+            throw .unavailable(retryAfterSeconds: 600, reason: "status_\(answer.status)")
+        }
+        guard let json = Self.json(answer), case .array(let entries) = json["notificationHistory"] ?? .array([]) else {
+            throw .unavailable(retryAfterSeconds: 600, reason: "malformed_answer")
+        }
+        let payloads = entries.compactMap { entry -> String? in
+            if case .string(let payload) = entry["signedPayload"] { payload } else { nil }
+        }
+        var next: String?
+        if json["hasMore"] == .bool(true), case .string(let token) = json["paginationToken"] { next = token }
+        return NotificationHistoryPage(signedPayloads: payloads, nextPageToken: next)
+    }
+
+    // MARK: One request
+
+    /// Any status but 429 and 5xx, which are retried.
+    private func send(
+        _ method: OutgoingRequest.Method, _ url: URL, as bundleID: String, body: [UInt8] = []
+    ) async throws(AppStoreAPIFailure) -> OutgoingResponse {
+        let deadline = clock().advanced(byMilliseconds: Self.totalMilliseconds)
+        var reason = "busy"
+        var retryAfter = 30
+        for attempt in 0..<Self.attemptsMax {
+            do {
+                let answer = try await http.send(
+                    try await signed(method, url, bundleID, body), timeoutMilliseconds: Self.timeoutMilliseconds,
+                    answerBytesMax: Self.answerBytesMax)
+                guard answer.status == 429 || answer.status >= 500 else { return answer }
+                reason = "status_\(answer.status)"
+                retryAfter = seconds(answer.retryAfterSeconds) ?? retryAfter
+            } catch let failure as OutgoingFailure {
+                reason = failure.rawValue
+                if [.cancelled, .redirected, .notTrusted, .answerTooLong].contains(failure) { break }
+            } catch {
+                throw .unavailable(retryAfterSeconds: 300, reason: "no_token")
+            }
+            guard attempt < Self.backoffMilliseconds.count else { break }
+            // Some jitter, so that many requests do not come back together.
+            let pause = Self.backoffMilliseconds[attempt] + Int64.random(in: 0...200)
+            let isAsked = reason.hasPrefix("status_") && Int64(retryAfter) * 1000 > pause && retryAfter != 30
+            guard !isAsked, clock().advanced(byMilliseconds: pause) < deadline else { break }
+            do { try await Task.sleep(for: .milliseconds(pause)) } catch { break }
+        }
+        throw .unavailable(retryAfterSeconds: retryAfter, reason: reason)
+    }
+
+    private func signed(
+        _ method: OutgoingRequest.Method, _ url: URL, _ bundleID: String, _ body: [UInt8]
+    ) async throws -> OutgoingRequest {
+        let text = try await token.text(
+            for: bundleID, atSecondsSince1970: clock().millisecondsSinceEpoch / 1000)
+        var fields = [("Authorization", "Bearer \(text.reveal())"), ("Accept", "application/json")]
+        if method == .post { fields.append(("Content-Type", "application/json")) }
+        return OutgoingRequest(method, url, fields: fields, body: body)
+    }
+
+    /// Apple's Retry-After is the time of the next attempt in milliseconds since 1970; other servers send seconds.
+    private func seconds(_ retryAfter: Int?) -> Int? {
+        guard let retryAfter else { return nil }
+        guard retryAfter > 1_000_000_000 else { return min(max(retryAfter, 1), 3600) }
+        let milliseconds = Int64(retryAfter) - clock().millisecondsSinceEpoch
+        return Int(min(max((milliseconds + 999) / 1000, 1), 3600))
+    }
+
+    private static func json(_ answer: OutgoingResponse) -> JSONValue? {
+        try? JSONValue.parse(answer.body)
+    }
+}

@@ -1,0 +1,54 @@
+// The port to Apple's App Store Server API. What it returns is signed, and verified like everything else.
+
+package import JourneyModel
+
+package enum AppStoreAPIFailure: Error, Hashable, Sendable {
+    /// No environment of any app has such a transaction.
+    case notFound
+    /// Apple is away, slow or busy. `reason` is a word for the log.
+    case unavailable(retryAfterSeconds: Int, reason: String)
+}
+
+package protocol AppStoreAPI: Sendable {
+    /// `signedTransactionInfo` of a transaction id (1 to 64 digits): from production, or from the sandbox if production
+    /// does not know it.
+    func signedTransaction(_ id: String) async throws(AppStoreAPIFailure) -> String
+
+    /// One page of notifications that Apple sent, oldest first.
+    func notifications(_ request: NotificationHistoryRequest) async throws(AppStoreAPIFailure)
+        -> NotificationHistoryPage
+}
+
+package struct NotificationHistoryRequest: Hashable, Sendable {
+    package var environment: AppStoreEnvironment
+    package var bundleID: String
+    package var from: Moment
+    package var to: Moment
+    /// Only those that this server did not accept.
+    package var onlyFailures: Bool
+    /// Of the previous page.
+    package var pageToken: String?
+
+    package init(
+        environment: AppStoreEnvironment, bundleID: String, from: Moment, to: Moment, onlyFailures: Bool,
+        pageToken: String? = nil
+    ) {
+        self.environment = environment
+        self.bundleID = bundleID
+        self.from = from
+        self.to = to
+        self.onlyFailures = onlyFailures
+        self.pageToken = pageToken
+    }
+}
+
+package struct NotificationHistoryPage: Hashable, Sendable {
+    package var signedPayloads: [String]
+    /// Nil for the last page.
+    package var nextPageToken: String?
+
+    package init(signedPayloads: [String], nextPageToken: String?) {
+        self.signedPayloads = signedPayloads
+        self.nextPageToken = nextPageToken
+    }
+}

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""What the server asks of Apple's App Store Server API: a transaction that an app only names, and the notifications that
+it missed; with an Apple that stalls, lies, is busy and goes away."""
+
+import secrets
+import time
+
+from app_store import COINS, LIFETIME, MONTHLY, Authority, now_ms, number
+from app_store_api import AppStoreAPI
+from apple_server import failing, hanging_up, oversized, redirecting, saying, stalling
+from client import token
+from processes import wait_until
+from signing_in import Suite
+
+suite = Suite(__doc__)
+
+# A request that Apple does not answer ends in time for an app's own time-out.
+SECONDS_MAX = 20
+
+
+def driver():
+    return token(f"buyer-{secrets.token_hex(8)}")
+
+
+def asking(lab, **environment):
+    """A second server that may ask Apple, on a database of its own."""
+    api = lab.stack.enter_context(AppStoreAPI(lab.folder))
+    return api, lab.start_server(f"asking-{secrets.token_hex(4)}", **api.environment(), **environment)
+
+
+def claim(lab, server, buyer, id, product=LIFETIME, original=None):
+    return lab.call("POST", "/native/purchases", {
+        "transactionId": id, "productId": product, "originalTransactionId": original or id}, buyer, server=server)
+
+
+@suite.alone("an app that only names a transaction: Apple is asked, production first")
+def _(lab):
+    api, server = asking(lab)
+    buyer, id, other = driver(), number(), number()
+    api.transactions["production"][id] = lab.store.product(LIFETIME, transactionId=id)
+    answer = claim(lab, server, buyer, id).expect(200)
+    assert answer.json["entitlements"][0]["status"] == "active", answer
+    assert api.count("sandbox/inApps/v1/transactions") == 0, api.requests
+    # Apple's reviewers.
+    api.transactions["sandbox"][other] = lab.store.product(COINS, "Consumable", transactionId=other, environment="Sandbox")
+    found = claim(lab, server, buyer, other, COINS).expect(200).json["entitlements"]
+    assert {one["product_id"]: one["environment"] for one in found} == {LIFETIME: "production", COINS: "sandbox"}
+    # Before the first release production refuses the key.
+    api.released = False
+    another = number()
+    api.transactions["sandbox"][another] = lab.store.product(COINS, "Consumable", transactionId=another, environment="Sandbox")
+    claim(lab, server, driver(), another, COINS).expect(200)
+    claim(lab, server, driver(), number()).expect_problem(503, "upstream_unavailable")
+    api.released = True
+    # What does not match proves nothing, nor does what Apple does not know; and another's stays another's.
+    claim(lab, server, driver(), number()).expect_pointers("/transactionId")
+    claim(lab, server, driver(), id, MONTHLY).expect_pointers("/transactionId")
+    claim(lab, server, driver(), id, original="1").expect_pointers("/transactionId")
+    claim(lab, server, driver(), id).expect_problem(409, "purchase_owned_by_another")
+    claim(lab, server, driver(), "../../v1").expect_pointers("/transactionId")
+    claim(lab, lab.server, driver(), id).expect_pointers("/signed_transaction")
+    assert not api.complaints, api.complaints
+
+
+@suite.alone("an Apple that stalls, lies, is busy or away: 503 with Retry-After in time, and nothing is believed")
+def _(lab):
+    api, server = asking(lab)
+    id = number()
+    api.transactions["production"][id] = lab.store.product(LIFETIME, transactionId=id)
+    forged = Authority().sign(lab.store.transaction_claims(transactionId=id, productId=LIFETIME))
+    asked_again_at = str(now_ms() + 90_000)
+    cases = {
+        "500": failing(500), "429": failing(429), "hangs up": hanging_up, "redirect": redirecting("http://127.0.0.1:1/"),
+        "no JSON": saying(b"<html>"), "another member": saying(b'{"signedTransactionInfo":7}'),
+        "too long": oversized(8 << 20), "stalls": stalling(30),
+        "asked again later": lambda handler, *_: handler.answer(429, b"{}", [("Retry-After", asked_again_at)]),
+    }
+    for what, behaviour in cases.items():
+        api.behaviours = {"production": behaviour}
+        begin = time.monotonic()
+        answer = claim(lab, server, driver(), id)
+        assert time.monotonic() - begin < SECONDS_MAX, what
+        try:
+            answer.expect_problem(503, "upstream_unavailable")
+        except AssertionError as error:
+            raise AssertionError(f"{what}: {error}") from None
+        if what == "asked again later":
+            assert 60 <= int(answer.headers["retry-after"]) <= 90, answer
+    api.behaviours = {"production": saying(f'{{"signedTransactionInfo":"{forged}"}}'.encode())}
+    claim(lab, server, driver(), id).expect(400)
+    # One failure is repeated at once.
+    failures = [True]
+
+    def once(handler, status, body):
+        handler.answer(503, b"{}") if failures and failures.pop() else handler.answer(status, body)
+    api.behaviours = {"production": once}
+    claim(lab, server, driver(), id).expect(200)
+    api.stop()
+    claim(lab, server, driver(), id).expect_problem(503, "upstream_unavailable")
+    api.start()
+    api.behaviours = {}
+    # A purchase that is signed needs no Apple.
+    api.stop()
+    lab.call("POST", "/native/purchases", {"signed_transaction": lab.store.product(LIFETIME)}, driver(),
+             server=server).expect(200)
+
+
+@suite.alone("at the start the history fills the gap, each notification once, also when Apple is away at first")
+def _(lab):
+    api, server = asking(lab)
+    wait_until(lambda: api.count("history") >= 4, 10, "the first look into the history")
+    ann = driver()
+    mine = lab.me(ann, server=server).expect(200).json["app_account_token"]
+    payloads = [lab.store.notification("ONE_TIME_CHARGE", transaction=lab.store.product(
+        COINS, "Consumable", appAccountToken=mine)) for _ in range(65)]
+    for payload in payloads[:5]:
+        lab.call("POST", "/apple/store-notifications", {"signedPayload": payload}, server=server).expect(200)
+    server.stop()
+    api.history["production"] = [(now_ms(), payload, index < 5) for index, payload in enumerate(payloads)]
+    sandbox = lab.store.notification("TEST", data={"environment": "Sandbox"})
+    forged = Authority().sign({"notificationType": "TEST", "signedDate": now_ms()})
+    api.history["sandbox"] = [(now_ms(), sandbox, False), (now_ms(), forged, False)]
+    server.start()
+
+    def coins():
+        found = lab.call("GET", "/native/entitlements", token=ann, server=server).expect(200).json["entitlements"]
+        return sum(one["quantity"] for one in found)
+    wait_until(lambda: coins() == 65, 20, "the history")
+    assert not api.complaints, api.complaints
+    for _ in range(2):
+        before = api.count("history")
+        server.stop()
+        server.start()
+        wait_until(lambda: api.count("history") > before + 3, 20, "another look")
+    assert coins() == 65
+
+
+suite.main()
