@@ -14,7 +14,9 @@ enum PurchaseBody {
 
     static func decode(_ request: Request) throws(ProblemAnswer) -> PurchaseBody {
         try AccountBody.decode(request, bytesMax: RequestLimits.purchaseBytesMax) { members in
-            if members.value("signed_transaction") == nil, members.value("transactionId") != nil { return claim(&members) }
+            if members.value("signed_transaction") == nil, members.value("transactionId") != nil {
+                return claim(&members)
+            }
             members.require("signed_transaction")
             let transaction = members.text("signed_transaction", "must be a JWS signed by Apple") { !$0.isEmpty }
             let renewal = members.text("signed_renewal_info", "must be a JWS signed by Apple") { !$0.isEmpty }

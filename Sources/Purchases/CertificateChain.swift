@@ -27,6 +27,8 @@ package final class CertificateChain: Sendable {
 
     /// DER.
     private let roots: [[UInt8]]
+    /// Leaves that Apple revoked. Few: only certificates of stored facts get here.
+    private let revoked = Mutex<Set<[UInt8]>>([])
     private let cache = Mutex(TwoGenerationCache<[[UInt8]], TrustedLeaf>(countMax: cachedChainsMax))
 
     /// `roots` in DER. Only tests use a root other than Apple's.
@@ -42,6 +44,7 @@ package final class CertificateChain: Sendable {
         }
         // Cheapest check first: a client without a copy of the root gets no further.
         guard roots.contains(chain[2]) else { throw .untrustedRoot }
+        guard !revoked.withLock({ $0.contains(chain[0]) }) else { throw .revokedCertificate }
         let second = time.secondsSinceEpoch
         let leaf: TrustedLeaf
         if let known = cache.withLock({ $0.find(chain) }) {
@@ -52,6 +55,12 @@ package final class CertificateChain: Sendable {
             cache.withLock { $0.insert(leaf, for: chain) }
         }
         return leaf.key
+    }
+
+    /// From now on nothing that the leaf of this chain signed is accepted.
+    func revoke(_ chain: [[UInt8]]) {
+        guard let leaf = chain.first else { return }
+        revoked.withLock { _ = $0.insert(leaf) }
     }
 
     private static func verify(

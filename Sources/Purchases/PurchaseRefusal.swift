@@ -15,6 +15,8 @@ package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
     case wrongCertificate = "wrong_certificate"
     /// A certificate was not valid at `signedDate`.
     case expiredCertificate = "expired_certificate"
+    /// Apple revoked the leaf.
+    case revokedCertificate = "revoked_certificate"
     case wrongSignature = "wrong_signature"
     /// `signedDate` is further ahead of this server's clock than `AppStoreVerifier.clockSkewSecondsMax`: one of the two
     /// clocks is wrong, so this is temporary.
@@ -33,7 +35,7 @@ package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
     package var isForgery: Bool {
         switch self {
         case .malformed, .wrongAlgorithm, .wrongChain, .untrustedRoot, .missingMarker, .wrongCertificate,
-            .expiredCertificate, .wrongSignature:
+            .expiredCertificate, .revokedCertificate, .wrongSignature:
             true
         case .signedInFuture, .wrongClaims, .wrongBundle, .wrongApp, .wrongEnvironment, .otherSubscription: false
         }

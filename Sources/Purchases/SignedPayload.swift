@@ -33,8 +33,19 @@ package struct SignedPayload: Sendable {
     package func certificates() throws(PurchaseRefusal) -> [[UInt8]] {
         // Regardless of the key (RFC 8725, section 3.1).
         guard jws.header["alg"] == .string("ES256"), jws.header["crit"] == nil else { throw .wrongAlgorithm }
-        guard case .array(let elements) = jws.header["x5c"], elements.count == CertificateChain.certificateCount else {
-            throw .wrongChain
+        guard let certificates = Self.certificates(in: jws.header) else { throw .wrongChain }
+        return certificates
+    }
+
+    /// The same of a stored header, base64url; nil for anything else.
+    static func certificates(inHeader header: String) -> [[UInt8]]? {
+        guard let bytes = Base64URL.bytes(of: header), let json = try? JSONValue.parse(bytes) else { return nil }
+        return certificates(in: json)
+    }
+
+    private static func certificates(in header: JSONValue) -> [[UInt8]]? {
+        guard case .array(let elements) = header["x5c"], elements.count == CertificateChain.certificateCount else {
+            return nil
         }
         let certificates = elements.compactMap { element -> [UInt8]? in
             guard case .string(let text) = element, let bytes = Data(base64Encoded: text), !bytes.isEmpty,
@@ -42,8 +53,7 @@ package struct SignedPayload: Sendable {
             else { return nil }
             return Array(bytes)
         }
-        guard certificates.count == elements.count else { throw .wrongChain }
-        return certificates
+        return certificates.count == elements.count ? certificates : nil
     }
 
     /// Whether `key` made the signature: 64 bytes, `r` and `s` (RFC 7518, section 3.4).

@@ -2,13 +2,16 @@
 """What the server asks of Apple's App Store Server API: a transaction that an app only names, and the notifications that
 it missed; with an Apple that stalls, lies, is busy and goes away."""
 
+import contextlib
 import secrets
+import sqlite3
 import time
 
-from app_store import COINS, LIFETIME, MONTHLY, Authority, now_ms, number
+from app_store import COINS, LIFETIME, MONTHLY, AppStore, Authority, now_ms, number
 from app_store_api import AppStoreAPI
 from apple_server import failing, hanging_up, oversized, redirecting, saying, stalling
 from client import token
+from ocsp_responder import OCSPResponder
 from processes import wait_until
 from signing_in import Suite
 
@@ -57,7 +60,7 @@ def _(lab):
     claim(lab, server, driver(), id, MONTHLY).expect_pointers("/transactionId")
     claim(lab, server, driver(), id, original="1").expect_pointers("/transactionId")
     claim(lab, server, driver(), id).expect_problem(409, "purchase_owned_by_another")
-    claim(lab, server, driver(), "../../v1").expect_pointers("/transactionId")
+    claim(lab, server, driver(), "../../v1", original="1").expect_pointers("/transactionId")
     claim(lab, lab.server, driver(), id).expect_pointers("/signed_transaction")
     assert not api.complaints, api.complaints
 
@@ -133,6 +136,63 @@ def _(lab):
         server.start()
         wait_until(lambda: api.count("history") > before + 3, 20, "another look")
     assert coins() == 65
+
+
+@suite.alone("a leaf that Apple revoked ends what it signed; a responder that is away or lies changes nothing")
+def _(lab):
+    responder = lab.stack.enter_context(OCSPResponder())
+    store = AppStore(ocsp_url=responder.url)
+    responder.authority = store.authority
+    (lab.folder / "revoked").mkdir()
+    server = lab.start_server("checking", **store.environment(lab.folder / "revoked"))
+    ann = driver()
+
+    def show():
+        return lab.call("POST", "/native/purchases", {"signed_transaction": store.product(
+            LIFETIME)}, ann, server=server)
+
+    def found():
+        return lab.call("GET", "/native/entitlements", token=ann, server=server).expect(200).json["entitlements"]
+
+    def sql(statement):
+        with contextlib.closing(sqlite3.connect(server.database_path, timeout=10)) as database:
+            rows = database.execute(statement).fetchall()
+            database.commit()
+            return rows
+
+    def restart():
+        server.stop()
+        server.start()
+
+    show().expect(200)
+    responder.stop()
+    restart()
+    assert len(found()) == 1, found()
+    assert responder.requests == 0, responder.requests
+    responder.start()
+    for says in ("nonsense", "forged"):
+        responder.says = says
+        sql("UPDATE purchase_signer SET checked_at_ms = NULL")
+        asked = responder.requests
+        restart()
+        wait_until(lambda: sql("SELECT checked_at_ms FROM purchase_signer") != [(None,)], 10, "the record of an answer")
+        assert responder.requests == asked + 1, responder.requests
+        assert len(found()) == 1, says
+    # Asked a moment ago: once per leaf and day.
+    asked = responder.requests
+    restart()
+    time.sleep(0.5)
+    assert responder.requests == asked
+    responder.says = "revoked"
+    sql("UPDATE purchase_signer SET checked_at_ms = checked_at_ms - 86400001")
+    restart()
+    wait_until(lambda: found() == [], 10, "the end of what the leaf signed")
+    show().expect(400)
+    # After a restart too, and without the responder.
+    responder.stop()
+    restart()
+    assert found() == []
+    wait_until(lambda: show().status == 400, 5, "the refusal of the leaf")
 
 
 suite.main()

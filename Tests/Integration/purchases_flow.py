@@ -233,7 +233,8 @@ def _(lab):
     post(lab, buyer, stranger.sign(store.transaction_claims())).expect_pointers("/signed_transaction")
     post(lab, buyer, store.transaction(bundleId="com.other")).expect_pointers("/signed_transaction")
     post(lab, buyer, store.transaction(), store.renewal("1")).expect_pointers("/signed_transaction")
-    lab.call("POST", PURCHASES, {"transactionId": "1"}, buyer).expect_pointers("/signed_transaction")
+    lab.call("POST", PURCHASES, {"transactionId": "1", "productId": "p", "originalTransactionId": "1"},
+             buyer).expect_pointers("/signed_transaction")
     assert entitlements(lab, buyer) == []
 
 

@@ -1,5 +1,6 @@
 // The table of notification types, against Apple's list.
 
+import Foundation
 import Testing
 
 @testable import Purchases
@@ -34,5 +35,18 @@ import Testing
         #expect(NotificationTypes.row(type: "RESCIND_CONSENT", subtype: nil)?.object == .appData)
         #expect(NotificationTypes.row(type: "DID_RENEW", subtype: "UPGRADE") == nil)
         #expect(NotificationTypes.row(type: "FROM_THE_FUTURE", subtype: nil) == nil)
+    }
+}
+
+@Suite struct PurchasesPageTests {
+    /// docs/purchases.md lists the same types, subtypes and meanings, in the same order.
+    @Test func `the page has the table of types`() throws {
+        let page = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().appending(path: "docs/purchases.md")
+        let text = try String(contentsOf: page, encoding: .utf8)
+        let table = NotificationTypes.rows.map { row in
+            "| `\(row.type)` | \(row.subtype.map { "`\($0)`" } ?? "") | \(row.meaning) |"
+        }.joined(separator: "\n")
+        #expect(text.contains(table + "\n"))
     }
 }

@@ -140,7 +140,8 @@ struct PurchasesReplayCommand: AsyncParsableCommand {
         }
         let (stored, known, refused) = try await changing(settingsOptions) { accounts, _, now in
             let service = AppStorePurchases(
-                verifier: purchases.verifier, store: SQLitePurchases(accounts: accounts),
+                verifier: purchases.verifier(CertificateChain(roots: [purchases.root])),
+                store: SQLitePurchases(accounts: accounts),
                 newToken: { UUID().uuidString.lowercased() })
             var counts = (stored: 0, known: 0, refused: 0)
             for (number, line) in lines.enumerated() {

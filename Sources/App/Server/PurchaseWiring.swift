@@ -24,18 +24,32 @@ struct PurchaseWiring {
         // A separate one, so that a slow App Store takes no slots from sign-ins.
         let http = OutgoingHTTP()
         let api = await purchases.server(http, clock)
-        let service = AppStorePurchases(verifier: purchases.verifier, store: store, api: api) {
+        let chain = CertificateChain(roots: [purchases.root])
+        let service = AppStorePurchases(verifier: purchases.verifier(chain), store: store, api: api) {
             UUID().uuidString.lowercased()
         }
         self.service = service
+        let status = CertificateStatus(
+            signers: store.signers, record: { try await store.record($0, isRevoked: $1, at: $2) },
+            query: { request, url in await OCSPRequest.send(request, to: url, http) }, chain: chain, clock: clock,
+            report: { Self.log($0, logger) })
+        let checking: [any Service] = [ClosingService { http.close() }, LoopService(loop: status.run)]
         guard let api else {
-            loops = []
+            loops = checking
             return
         }
         let history = NotificationHistory(
             api: api, purchases: service, newest: store.newestNotification, apps: purchases.apps,
             environments: purchases.environments, clock: clock, report: { Self.log($0, logger) })
-        loops = [ClosingService { http.close() }, LoopService(loop: history.run)]
+        loops = checking + [LoopService(loop: history.run)]
+    }
+
+    private static func log(_ finding: CertificateStatus.Finding, _ logger: Logger) {
+        switch finding {
+        case .good: break
+        case .revoked: logger.error("Apple revoked a certificate: what it signed is no longer believed")
+        case .unknown: logger.info("Apple's certificate status is unavailable; asking again")
+        }
     }
 
     private static func log(_ report: NotificationHistory.Report, _ logger: Logger) {
@@ -51,9 +65,8 @@ struct PurchaseWiring {
 }
 
 extension PurchaseConfiguration {
-    /// A new one: it remembers the certificates it has verified.
-    var verifier: AppStoreVerifier {
-        AppStoreVerifier(apps: apps, environments: environments, chain: CertificateChain(roots: [root]))
+    func verifier(_ chain: CertificateChain) -> AppStoreVerifier {
+        AppStoreVerifier(apps: apps, environments: environments, chain: chain)
     }
 
     fileprivate func server(

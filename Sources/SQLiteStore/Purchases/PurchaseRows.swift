@@ -8,6 +8,10 @@ import JourneyModel
 import Purchases
 
 enum PurchaseRows {
+    /// Of a fact beside its signer: Apple has not revoked the certificates. A fact without a signature, after a deletion,
+    /// was believed before.
+    static let isBelieved = "(revoked_at_ms IS NULL OR signed_at_ms < revoked_at_ms)"
+
     static func token(of driver: Int64, _ db: Database) throws -> String? {
         try String.fetchOne(db, sql: "SELECT token FROM app_account_token WHERE driver = ?", arguments: [driver])
     }
@@ -33,7 +37,8 @@ enum PurchaseRows {
             sql: """
                 SELECT app_account_token.driver FROM purchase_transaction
                 JOIN app_account_token ON token = account_token
-                WHERE purchase = ? ORDER BY signed_at_ms DESC, transaction_id DESC LIMIT 1
+                LEFT JOIN purchase_signer ON purchase_signer.id = signer
+                WHERE purchase = ? AND \(isBelieved) ORDER BY signed_at_ms DESC, transaction_id DESC LIMIT 1
                 """,
             arguments: [purchase])
         let owner = named ?? stored ?? driver
@@ -50,7 +55,8 @@ enum PurchaseRows {
             db,
             sql: """
                 SELECT payload, header, signature FROM purchase_transaction
-                LEFT JOIN purchase_signer ON purchase_signer.id = signer WHERE purchase IN (\(purchases))
+                LEFT JOIN purchase_signer ON purchase_signer.id = signer
+                WHERE purchase IN (\(purchases)) AND \(isBelieved)
                 """,
             arguments: [driver])
         while let row = try transactions.next() { facts.add(try transaction(row)) }
@@ -58,7 +64,8 @@ enum PurchaseRows {
             db,
             sql: """
                 SELECT payload, header, signature FROM purchase_renewal
-                LEFT JOIN purchase_signer ON purchase_signer.id = signer WHERE purchase IN (\(purchases))
+                LEFT JOIN purchase_signer ON purchase_signer.id = signer
+                WHERE purchase IN (\(purchases)) AND \(isBelieved)
                 """,
             arguments: [driver])
         while let row = try renewals.next() { facts.add(try renewal(row)) }
@@ -82,7 +89,7 @@ enum PurchaseRows {
             sql: """
                 SELECT payload, header, signature FROM purchase_transaction
                 LEFT JOIN purchase_signer ON purchase_signer.id = signer
-                WHERE environment = ? AND transaction_id = ?
+                WHERE environment = ? AND transaction_id = ? AND \(isBelieved)
                 """,
             arguments: [fact.environment.rawValue, fact.transactionID])
         if let known, !fact.isNewer(than: try transaction(known)) { return }
@@ -105,7 +112,8 @@ enum PurchaseRows {
             db,
             sql: """
                 SELECT payload, header, signature FROM purchase_renewal
-                LEFT JOIN purchase_signer ON purchase_signer.id = signer WHERE purchase = ?
+                LEFT JOIN purchase_signer ON purchase_signer.id = signer
+                WHERE purchase = ? AND \(isBelieved)
                 """,
             arguments: [purchase])
         if let known, !fact.isNewer(than: try renewal(known)) { return }

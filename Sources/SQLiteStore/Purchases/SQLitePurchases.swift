@@ -87,4 +87,29 @@ package struct SQLitePurchases: PurchaseStore {
                 .map(Moment.init(millisecondsSinceEpoch:))
         }
     }
+
+    // MARK: Certificates
+
+    /// Every chain of certificates that signed a stored fact.
+    @Sendable package func signers() async throws -> [PurchaseSigner] {
+        try await accounts.read { db in
+            try Row.fetchAll(
+                db, sql: "SELECT id, header, checked_at_ms, revoked_at_ms IS NOT NULL FROM purchase_signer ORDER BY id"
+            ).map { row in
+                PurchaseSigner(
+                    id: row[0], header: row[1],
+                    checkedAt: (row[2] as Int64?).map(Moment.init(millisecondsSinceEpoch:)), isRevoked: row[3])
+            }
+        }
+    }
+
+    /// Records what Apple said about a signer. Revoked: nothing that it ever signed is believed, because whoever has its
+    /// key can choose the date.
+    @Sendable package func record(_ signer: Int64, isRevoked: Bool, at now: Moment) async throws {
+        try await accounts.change { db in
+            try db.execute(
+                sql: "UPDATE purchase_signer SET checked_at_ms = ?, revoked_at_ms = ? WHERE id = ?",
+                arguments: [now.millisecondsSinceEpoch, isRevoked ? 0 : nil, signer])
+        }
+    }
 }

@@ -1,0 +1,124 @@
+// Asks Apple's OCSP responder (RFC 6960) whether the certificates behind stored facts were revoked: beside requests, once
+// per leaf and day. Revoked ends what the leaf signed; a responder that is away, or answers nonsense, changes nothing.
+
+package import Foundation
+package import JourneyModel
+import SwiftASN1
+import Synchronization
+@_spi(FixedExpiryValidationTime) import X509
+
+/// The certificates that signed facts, as stored.
+package struct PurchaseSigner: Hashable, Sendable {
+    package var id: Int64
+    /// The JWS header, base64url.
+    package var header: String
+    package var checkedAt: Moment?
+    package var isRevoked: Bool
+
+    package init(id: Int64, header: String, checkedAt: Moment?, isRevoked: Bool) {
+        self.id = id
+        self.header = header
+        self.checkedAt = checkedAt
+        self.isRevoked = isRevoked
+    }
+}
+
+package struct CertificateStatus: Sendable {
+    package static let intervalSeconds = 86_400
+    /// How often the list of signers is read: by then every process refuses a leaf that one of them found revoked.
+    static let pauseSeconds = 600
+
+    package enum Finding: Hashable, Sendable {
+        case good
+        case revoked
+        /// The responder did not answer.
+        case unknown
+    }
+
+    private let signers: @Sendable () async throws -> [PurchaseSigner]
+    private let record: @Sendable (_ signer: Int64, _ isRevoked: Bool, Moment) async throws -> Void
+    private let query: @Sendable (_ request: [UInt8], URL) async -> [UInt8]?
+    private let chain: CertificateChain
+    private let clock: @Sendable () -> Moment
+    private let report: @Sendable (Finding) -> Void
+
+    /// `query` posts a DER request to a responder, within a time limit; nil when it does not answer.
+    package init(
+        signers: @escaping @Sendable () async throws -> [PurchaseSigner],
+        record: @escaping @Sendable (_ signer: Int64, _ isRevoked: Bool, Moment) async throws -> Void,
+        query: @escaping @Sendable (_ request: [UInt8], URL) async -> [UInt8]?, chain: CertificateChain,
+        clock: @escaping @Sendable () -> Moment, report: @escaping @Sendable (Finding) -> Void
+    ) {
+        self.signers = signers
+        self.record = record
+        self.query = query
+        self.chain = chain
+        self.clock = clock
+        self.report = report
+    }
+
+    /// Runs until the task is cancelled.
+    package func run() async {
+        while !Task.isCancelled {
+            await check()
+            do { try await Task.sleep(for: .seconds(Self.pauseSeconds)) } catch { return }
+        }
+    }
+
+    /// One pass over all signers.
+    func check() async {
+        guard let signers = try? await signers() else { return }
+        for signer in signers {
+            guard let certificates = SignedPayload.certificates(inHeader: signer.header) else { continue }
+            if signer.isRevoked {
+                chain.revoke(certificates)
+                continue
+            }
+            let now = clock()
+            if let checked = signer.checkedAt, now < checked.advanced(bySeconds: Self.intervalSeconds) { continue }
+            let finding = await finding(certificates)
+            report(finding)
+            guard finding != .unknown else { continue }
+            if finding == .revoked { chain.revoke(certificates) }
+            try? await record(signer.id, finding == .revoked, now)
+        }
+    }
+
+    func finding(_ certificates: [[UInt8]]) async -> Finding {
+        let parsed = certificates.compactMap { try? Certificate(derEncoded: $0) }
+        guard parsed.count == CertificateChain.certificateCount else { return .unknown }
+        let requester = Requester(query: query)
+        // A leaf that has expired since is still asked about.
+        let time = parsed.map(\.notValidBefore).max() ?? Date()
+        var verifier = Verifier(rootCertificates: CertificateStore([parsed[2]])) {
+            RFC5280Policy(fixedExpiryValidationTime: time)
+            // Fails for a valid response that says revoked, and for nothing else.
+            OCSPVerifierPolicy(failureMode: .soft, requester: requester)
+        }
+        let result = await verifier.validate(leaf: parsed[0], intermediates: CertificateStore([parsed[1]]))
+        guard requester.hasAnswer else { return .unknown }
+        if case .validCertificate = result { return .good }
+        return .revoked
+    }
+}
+
+private final class Requester: OCSPRequester {
+    private struct NoAnswer: Error {}
+
+    private let query: @Sendable (_ request: [UInt8], URL) async -> [UInt8]?
+    private let answered = Mutex(false)
+
+    var hasAnswer: Bool { answered.withLock { $0 } }
+
+    init(query: @escaping @Sendable (_ request: [UInt8], URL) async -> [UInt8]?) {
+        self.query = query
+    }
+
+    func query(request: [UInt8], uri: String) async -> OCSPRequesterQueryResult {
+        guard let url = URL(string: uri), ["http", "https"].contains(url.scheme?.lowercased()),
+            let response = await query(request, url)
+        else { return .nonTerminalError(NoAnswer()) }
+        answered.withLock { $0 = true }
+        return .response(response)
+    }
+}
