@@ -13,6 +13,8 @@ struct PurchaseHandlers: Sendable {
     /// Nil when no app is configured.
     let purchases: (any PurchaseService)?
     let forgeries: ForgeryLimit
+    /// Called after what a driver is entitled to may have changed.
+    let changed: @Sendable (DriverID) -> Void
     let failures: AccountFailures
     let metrics: PurchaseMetrics
 
@@ -33,6 +35,7 @@ struct PurchaseHandlers: Sendable {
                     case .claimed(let claim): try await purchases.add(claim, of: caller, at: request.receivedAt)
                     }
                 metrics.count(purchase: .stored)
+                changed(caller.driver)
                 return EntitlementAnswers.whole(entitlements)
             } catch {
                 metrics.count(purchase: PurchaseMetrics.Purchase(error))
@@ -60,6 +63,7 @@ struct PurchaseHandlers: Sendable {
             do throws(PurchaseFailure) {
                 let taken = try await purchases.take(signedPayload: payload, at: request.receivedAt)
                 metrics.count(taken)
+                if case .taken(let owner?) = taken.outcome { changed(owner) }
                 return AccountAnswers.noticeTaken
             } catch {
                 metrics.count(refusedNotification: error)

@@ -47,12 +47,13 @@ package struct API: Sendable {
         sessions = SessionsHandler(store: store)
         self.journeys = JourneyHandlers(
             journeys: journeys, settings: settings, limit: driverLimit, logger: logger)
-        stream = StreamHandler(journeys: journeys, streams: streams, tokens: tokens, clock: clock, logger: logger)
+        stream = StreamHandler(
+            journeys: journeys, streams: streams, tokens: tokens, clock: clock, logger: logger, purchases: purchases)
         config = ConfigHandler(settings: settings)
         backgroundPing = BackgroundPingHandler(metrics)
         self.signIn = SignInHandlers(signIn, purchases: purchases, limit: driverLimit, logger: logger)
         self.purchases = PurchaseHandlers(
-            purchases: purchases, forgeries: ForgeryLimit(admission: admission),
+            purchases: purchases, forgeries: ForgeryLimit(admission: admission), changed: streams.wake,
             failures: AccountFailures(logger: logger), metrics: PurchaseMetrics(metrics))
         self.operation = OperatorHandlers(
             operation, settings: settings, access: access, isEnding: { streams.isClosed }, clock: clock, logger: logger)

@@ -1,5 +1,6 @@
 // GET /native/session/stream: the driver's state changes as server-sent events (WHATWG HTML, section 9.2), one
-// message per change, its id to be sent back as Last-Event-ID. Messages are read from committed rows each time;
+// message per change, its id to be sent back as Last-Event-ID. With `?entitlements=true` also the driver's
+// entitlements, at the start and after each change, as events of that name without an id. Messages are read from committed rows each time;
 // between two reads the stream holds only the id of the last message.
 
 import Engine
@@ -8,6 +9,7 @@ import HTTPServer
 import Identity
 import JourneyModel
 import Logging
+import Purchases
 import Synchronization
 
 struct StreamHandler: Sendable {
@@ -23,6 +25,8 @@ struct StreamHandler: Sendable {
     let tokens: any TokenVerifier
     let clock: @Sendable () -> Moment
     let logger: Logger
+    /// Nil when the server accepts no purchases.
+    var purchases: (any PurchaseService)?
     var heartbeat = Duration.seconds(heartbeatSeconds)
 
     var get: CallerHandler {
@@ -87,12 +91,14 @@ struct StreamHandler: Sendable {
             }
             try await writer.write(Array("retry: \(Self.reconnectMilliseconds)\n\n".utf8))
             var told = try await write(first, after: Told(id: id), to: writer)
+            var entitlements = try await writeEntitlements(of: driver, after: nil, request, to: writer)
             for await _ in stream.wakes {
                 if due.take() {
                     guard await tokens.callerStill(of: request, at: clock()) != nil else { return }
                     try await writer.write(Array(":\n\n".utf8))
                 }
                 told = try await write(journeys.changes(of: driver, after: told.id), after: told, to: writer)
+                entitlements = try await writeEntitlements(of: driver, after: entitlements, request, to: writer)
             }
         }
     }
@@ -117,6 +123,20 @@ struct StreamHandler: Sendable {
             try await writer.write(message(change, isSnapshot: true))
             return Told(id: change.id, journey: change.journey)
         }
+    }
+
+    /// Written when they differ from `last`, the JSON that was written last: a purchase of this process wakes the stream,
+    /// the end of a period and another process's notification are found at the next heartbeat.
+    private func writeEntitlements(
+        of driver: DriverID, after last: [UInt8]?, _ request: Request, to writer: any ResponseBodyWriter
+    ) async throws -> [UInt8]? {
+        guard let purchases, request.query?.split(separator: "&").contains("entitlements=true") == true else {
+            return nil
+        }
+        let json = EntitlementAnswers.json(try await purchases.entitlements(of: driver, at: clock()))
+        guard json != last else { return last }
+        try await writer.write(Array("event: entitlements\ndata: ".utf8) + json + Array("\n\n".utf8))
+        return json
     }
 
     private func message(_ change: JourneyChange, isSnapshot: Bool) -> [UInt8] {

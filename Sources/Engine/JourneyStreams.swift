@@ -158,6 +158,16 @@ package final class JourneyStreams: Sendable {
         }
         for bell in bells { bell.yield() }
     }
+
+    /// Something else than the journey of this driver changed: its streams read again.
+    package func wake(_ driver: DriverID) {
+        wake { $0.driver == driver }
+    }
+
+    private func wake(where isMeant: (Open) -> Bool) {
+        let bells = state.withLock { state in state.streams.values.filter(isMeant).map(\.bell) }
+        for bell in bells { bell.yield() }
+    }
 }
 
 /// A slot among the streams, released on deinit.

@@ -12,7 +12,7 @@ import Testing
 @testable import Purchases
 
 @Suite struct PurchaseRouteTests {
-    private static let monthly = Entitlement(
+    static let monthly = Entitlement(
         environment: .sandbox, bundleID: "com.example.dwell", subscriptionGroupID: "21000001",
         productID: "com.example.dwell.monthly", kind: .autoRenewable, status: .grace,
         accessEnds: Moment(millisecondsSinceEpoch: 1_800_000_000_000),
@@ -21,7 +21,7 @@ import Testing
         offer: TransactionFact.Offer(type: 1, identifier: "spring"), quantity: 1, transactionID: "7",
         originalTransactionID: "6")
 
-    private static let json = #"""
+    static let json = #"""
         {"entitlements":[{"product_id":"com.example.dwell.monthly","subscription_group_id":"21000001",\#
         "kind":"auto_renewable","status":"grace","gives_access":true,"access_ends_at":"2027-01-15T08:00:00.000Z",\#
         "purchased_at":"2026-09-21T14:13:20.000Z","auto_renews":true,\#

@@ -5,6 +5,7 @@ import HTTP1
 import HTTPServer
 import Identity
 import JourneyModel
+import Purchases
 import Synchronization
 import TestSupport
 import Testing
@@ -55,6 +56,27 @@ import Testing
         #expect(await written.next() == nil)
         await listening.end()
         #expect(api.streams.count == 0)
+    }
+
+    @Test func `entitlements come as events of their own, when they are asked for and when they change`() async throws {
+        api.journeys.add(change(3, .anchored))
+        let listening = Listening(await api.askSignedIn("/native/session/stream?entitlements=true"))
+        var written = listening.written
+        #expect(await written.next() == "retry: 3000\n\n")
+        #expect(await written.next() == snapshot(3, .anchored))
+        #expect(await written.next() == "event: entitlements\ndata: {\"entitlements\":[]}\n\n")
+        // Woken without a change: nothing is repeated.
+        api.streams.wake(DriverID("driver"))
+        api.purchases.tell([PurchaseRouteTests.monthly])
+        _ = await api.send("POST", "/native/purchases", #"{"signed_transaction":"good"}"#)
+        #expect(await written.next() == "event: entitlements\ndata: \(PurchaseRouteTests.json)\n\n")
+        api.purchases.tell([])
+        api.purchases.tell(NotificationOutcome.taken(owner: DriverID("driver")))
+        _ = await api.send("POST", "/apple/store-notifications", #"{"signedPayload":"good"}"#)
+        #expect(await written.next() == "event: entitlements\ndata: {\"entitlements\":[]}\n\n")
+        api.streams.close()
+        #expect(await written.next() == nil)
+        await listening.end()
     }
 
     @Test func `a refold is one snapshot, and the next change follows it`() async throws {
