@@ -1,4 +1,4 @@
-// The load of `make bench`: events, batches, settings or a mix, over keep-alive connections or a new one for each
+// The load of `make bench`: events, batches, settings, a mix, or App Store notifications, over keep-alive connections or a new one for each
 // request, as fast as possible or at a fixed rate. Checks every response and counts acknowledged events; prints one
 // line of JSON. Knows the contract, not the server.
 //
@@ -26,17 +26,18 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { INPUT_MAX = 256 * 1024, OUTPUT_MAX = 128 * 1024, DRIVERS_MAX = 100000, BATCH = 100, ID_MAX = 64 };
+enum { INPUT_MAX = 256 * 1024, OUTPUT_MAX = 128 * 1024, DRIVERS_MAX = 100000, BATCH = 100, ID_MAX = 64,
+       BODIES_MAX = 1000000 };
 
 // What a request was, and so what its answer must say.
-enum kind { CONFIG, EVENT, REPEAT, BATCH_OF_EVENTS };
+enum kind { CONFIG, EVENT, REPEAT, BATCH_OF_EVENTS, NOTIFICATION };
 
 // --- what the command line says -----------------------------------------------------------------------------------
 
 static struct {
     int port, connections, threads;
     double seconds, warmup, rate;
-    const char *load, *tokens;
+    const char *load, *tokens, *bodies;
     unsigned salt;
     bool fresh, fixed_answers;
     uint64_t requests_max;
@@ -44,6 +45,9 @@ static struct {
 
 static char *heads[DRIVERS_MAX]; // "Authorization: Bearer ..." by driver
 static int drivers;
+// Signed notifications of the App Store, made before: each is posted once.
+static char **bodies;
+static uint64_t bodies_count;
 
 static void die(const char *form, ...) {
     va_list list;
@@ -186,6 +190,7 @@ static void prepare(struct share *share, struct connection *connection) {
     enum kind kind = EVENT;
     if (options.load[0] == 'c') kind = CONFIG;
     else if (options.load[0] == 'b') kind = BATCH_OF_EVENTS;
+    else if (options.load[0] == 'n') kind = NOTIFICATION;
     else if (options.load[0] == 'm') {
         uint64_t dice = next_random(share) % 100;
         kind = dice < 5 ? CONFIG : dice < 10 && connection->repeat_length ? REPEAT : EVENT;
@@ -195,6 +200,16 @@ static void prepare(struct share *share, struct connection *connection) {
         memcpy(connection->output, connection->repeat, connection->repeat_length);
         connection->output_length = connection->repeat_length;
         memcpy(connection->id, connection->last_id, ID_MAX);
+        return;
+    }
+    if (kind == NOTIFICATION) {
+        uint64_t place = (uint64_t)share->index + share->sequence++ * (uint64_t)options.threads;
+        const char *text = bodies[place % bodies_count];
+        size_t size = strlen(text);
+        connection->output_length = (size_t)sprintf(
+            connection->output,
+            "POST /apple/store-notifications HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n"
+            "Content-Length: %zu\r\n\r\n%s", options.port, size, text);
         return;
     }
     next_place(share, &driver, &number);
@@ -236,6 +251,7 @@ static const char *wrong(struct connection *connection, const char *head, const 
     if (strncmp(head, "HTTP/1.1 200 ", 13) != 0) return "status";
     if (options.fixed_answers) return NULL;
     switch (connection->kind) {
+    case NOTIFICATION: return NULL;
     case CONFIG:
         return memmem(body, length, "\"chargerIntentRadius_m\":400", 27) && body[length - 1] == '}' ? NULL : "settings";
     case EVENT:
@@ -476,7 +492,7 @@ static void *run(void *argument) {
     for (int place = 0; place < share->connections; place++) {
         struct connection *connection = &share->all[place];
         connection->descriptor = -1;
-        connection->output = malloc(options.load[0] == 'b' ? OUTPUT_MAX : 8192);
+        connection->output = malloc(strchr("bn", options.load[0]) ? OUTPUT_MAX : 8192);
         connection->input = malloc(INPUT_MAX);
         connection->repeat = malloc(8192);
         if (!options.fresh) open_connection(share, connection);
@@ -523,6 +539,23 @@ static void read_tokens(void) {
     if (drivers < options.threads) die("%s has too few tokens", options.tokens);
 }
 
+static void read_bodies(void) {
+    if (options.load[0] != 'n') return;
+    FILE *file = options.bodies ? fopen(options.bodies, "r") : NULL;
+    if (!file) die("--load notifications needs a file of --bodies");
+    bodies = calloc(BODIES_MAX, sizeof *bodies);
+    size_t room = 0;
+    ssize_t length;
+    while (bodies_count < BODIES_MAX && (length = getline(&bodies[bodies_count], &room, file)) > 0) {
+        if (length > OUTPUT_MAX - 512) die("a body is too long");
+        bodies[bodies_count++][length - 1] = 0;
+        room = 0;
+    }
+    fclose(file);
+    if (!bodies_count) die("%s is empty", options.bodies);
+    if (!options.requests_max || options.requests_max > bodies_count) options.requests_max = bodies_count;
+}
+
 static void read_options(int count, char **words) {
     for (int place = 1; place < count; place++) {
         const char *name = words[place];
@@ -538,18 +571,20 @@ static void read_options(int count, char **words) {
         else if (!strcmp(name, "--rate")) options.rate = atof(value);
         else if (!strcmp(name, "--load")) options.load = value;
         else if (!strcmp(name, "--tokens")) options.tokens = value;
+        else if (!strcmp(name, "--bodies")) options.bodies = value;
         else if (!strcmp(name, "--salt")) options.salt = (unsigned)strtoul(value, NULL, 16);
         else if (!strcmp(name, "--requests")) options.requests_max = strtoull(value, NULL, 10);
         else die("%s is no option", name);
     }
     if (!options.port || !options.tokens) die("--port and --tokens are needed");
     if (options.threads > options.connections) options.threads = options.connections;
-    if (!strchr("cebm", options.load[0])) die("--load config, events, batch or mix");
+    if (!strchr("cebmn", options.load[0])) die("--load config, events, batch, mix or notifications");
 }
 
 int main(int count, char **words) {
     read_options(count, words);
     read_tokens();
+    read_bodies();
     struct rlimit files = {.rlim_cur = (rlim_t)options.connections + 64};
     struct rlimit had;
     getrlimit(RLIMIT_NOFILE, &had);

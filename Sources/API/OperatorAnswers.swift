@@ -2,11 +2,13 @@
 
 import Engine
 import JourneyModel
+import Purchases
 
 enum OperatorAnswers {
     static func picture(
         _ picture: DashboardSnapshot.Picture, requests: RequestStatistics.Sum, settings: VersionedSettings,
-        admission: String, freeBytes: Int64?, outbox: [OutboxStatus], version: String, server: ServerSettings?,
+        admission: String, freeBytes: Int64?, outbox: [OutboxStatus], purchases: PurchaseTotals?, version: String,
+        server: ServerSettings?,
         instances: [InstanceState]
     ) -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 8192)
@@ -25,6 +27,15 @@ enum OperatorAnswers {
         writer.requests(requests)
         writer.member("admission", admission)
         writer.outbox(outbox)
+        if let purchases {
+            writer.name("purchases")
+            writer.beginObject()
+            writer.member("active", purchases.active)
+            writer.member("grace", purchases.grace)
+            writer.member("billing_retry", purchases.billingRetry)
+            writer.member("refunds_today", purchases.refundsToday)
+            writer.endObject()
+        }
         writer.name("storage")
         writer.beginObject()
         writer.member("database_bytes", picture.storageBytes)

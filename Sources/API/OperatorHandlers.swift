@@ -6,6 +6,7 @@ import HTTP1
 import HTTPServer
 import JourneyModel
 import Logging
+package import Purchases
 import Synchronization
 package import Telemetry
 
@@ -25,6 +26,8 @@ package struct OperatorParts: Sendable {
     package var freeBytes: @Sendable () -> Int64?
     /// The delivery queues; one that is not configured is left out.
     package var outbox: @Sendable () async -> [OutboxStatus]
+    /// Nil when purchases are not accepted, or not counted yet.
+    package var purchases: @Sendable () -> PurchaseTotals?
     package var version: String
     /// nil: the server does not know its settings, as in some tests.
     package var settings: @Sendable () -> ServerSettings?
@@ -37,7 +40,8 @@ package struct OperatorParts: Sendable {
         token: Secret<String>?, guesses: OperatorGuesses, reader: any OperatorReader, lists: any OperatorListReader,
         drivers: DriverCounts, history: OperationHistory, figures: RequestStatistics,
         admission: @escaping @Sendable () -> String, freeBytes: @escaping @Sendable () -> Int64?,
-        outbox: @escaping @Sendable () async -> [OutboxStatus], version: String,
+        outbox: @escaping @Sendable () async -> [OutboxStatus],
+        purchases: @escaping @Sendable () -> PurchaseTotals? = { nil }, version: String,
         settings: @escaping @Sendable () -> ServerSettings? = { nil },
         instances: @escaping @Sendable () async -> [InstanceState] = { [] }
     ) {
@@ -51,6 +55,7 @@ package struct OperatorParts: Sendable {
         self.admission = admission
         self.freeBytes = freeBytes
         self.outbox = outbox
+        self.purchases = purchases
         self.version = version
         self.settings = settings
         self.instances = instances
@@ -165,7 +170,8 @@ struct OperatorHandlers: Sendable {
         return OperatorAnswers.picture(
             current, requests: operation.figures.sum(), settings: settings.read(), admission: operation.admission(),
             freeBytes: operation.freeBytes(), outbox: await operation.outbox(),
-            version: operation.version, server: operation.settings(), instances: await operation.instances())
+            purchases: operation.purchases(), version: operation.version, server: operation.settings(),
+            instances: await operation.instances())
     }
 
     private func message(_ json: [UInt8]) -> [UInt8] {

@@ -5,6 +5,7 @@ notifications from a file; and what a deletion leaves of them."""
 import json
 
 from app_store import COINS, DAY, MONTHLY, Authority, now_ms, number
+from processes import wait_until
 from signing_in import Suite
 
 suite = Suite(__doc__)
@@ -111,6 +112,18 @@ def _(lab):
     again = lab.apple_driver()
     buy(lab, again, signed)
     assert statuses(lab, again) == {MONTHLY: "refunded"}
+
+
+@suite.alone("the operator page counts what is active and what was refunded today", OPS_TOKEN="operator-of-these-checks")
+def _(lab):
+    def counted():
+        return lab.call("GET", "/ops/picture", token="operator-of-these-checks").expect(200).json.get("purchases")
+    wait_until(lambda: counted() == {"active": 0, "grace": 0, "billing_retry": 0, "refunds_today": 0}, 10, "the first count")
+    for _ in range(3):
+        buy(lab, lab.apple_driver(), lab.store.transaction())
+    buy(lab, lab.apple_driver(), lab.store.transaction(environment="Sandbox"))
+    buy(lab, lab.apple_driver(), lab.store.transaction(revocationDate=now_ms()))
+    wait_until(lambda: counted() == {"active": 3, "grace": 0, "billing_retry": 0, "refunds_today": 1}, 15, "the next count")
 
 
 suite.main()

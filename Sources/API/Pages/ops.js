@@ -58,6 +58,10 @@ function drawParts(picture) {
         ["Disk", ...(disk[ready] || ["unknown", false])],
         ["Free space", free === undefined ? "unknown" : bytes(free), free !== undefined && free < 1e9],
     ];
+    if (picture.purchases) {
+        const { active, grace, billing_retry: retry, refunds_today: refunds } = picture.purchases;
+        rows.push(["Purchases", `${grouped.format(active)} active, ${grouped.format(grace)} in grace, ${grouped.format(retry)} in billing retry, ${grouped.format(refunds)} refunded today`]);
+    }
     rows.push(["Version", picture.version]);
     list("parts", rows);
 }

@@ -11,6 +11,7 @@ import ServiceLifecycle
 
 struct PurchaseWiring {
     let service: any PurchaseService
+    let counts: PurchaseCounts
     /// The loops that run as long as the server.
     let loops: [any Service]
 
@@ -29,11 +30,14 @@ struct PurchaseWiring {
             UUID().uuidString.lowercased()
         }
         self.service = service
+        counts = PurchaseCounts(read: store.page, clock: clock)
         let status = CertificateStatus(
             signers: store.signers, record: { try await store.record($0, isRevoked: $1, at: $2) },
             query: { request, url in await OCSPRequest.send(request, to: url, http) }, chain: chain, clock: clock,
             report: { Self.log($0, logger) })
-        let checking: [any Service] = [ClosingService { http.close() }, LoopService(loop: status.run)]
+        let checking: [any Service] = [
+            ClosingService { http.close() }, LoopService(loop: status.run), LoopService(loop: counts.run),
+        ]
         guard let api else {
             loops = checking
             return

@@ -10,6 +10,7 @@ import Identity
 import JourneyModel
 import Logging
 import Outbound
+import Purchases
 import RedisAdmission
 import SQLiteStore
 import ServiceLifecycle
@@ -96,7 +97,8 @@ struct Wiring {
             codes: signIn.webhook, revocationFailure: signIn.revocationFailure)
         let operation = Self.operation(
             configuration, guesses: guesses, figures: figures, store: store, drivers: drivers,
-            history: operationHistory, outbox: outbox, shared: shared, settings: settingsStatus, instance: instance)
+            history: operationHistory, outbox: outbox, purchases: purchases?.counts, shared: shared,
+            settings: settingsStatus, instance: instance)
         let api = API(
             ingest: ingest, store: store, journeys: store, streams: streams, settings: settings,
             limits: configuration.rateLimits, admission: admission, tokens: signIn.verifier,
@@ -217,7 +219,8 @@ struct Wiring {
 
     private static func operation(
         _ configuration: Configuration, guesses: OperatorGuesses, figures: RequestStatistics, store: SQLiteEventStore,
-        drivers: DriverCounts, history: OperationHistory, outbox: OutboxReading, shared: RedisRateLimiter?,
+        drivers: DriverCounts, history: OperationHistory, outbox: OutboxReading, purchases: PurchaseCounts?,
+        shared: RedisRateLimiter?,
         settings: SettingsStatus, instance: InstanceService
     ) -> OperatorParts {
         OperatorParts(
@@ -230,7 +233,7 @@ struct Wiring {
                 }
             },
             freeBytes: { store.diskFreeBytes() },
-            outbox: outbox.status, version: version,
+            outbox: outbox.status, purchases: { purchases?.totals }, version: version,
             settings: { settings.read(instance: configuration.instanceName) }, instances: instance.states)
     }
 

@@ -88,6 +88,21 @@ package struct SQLitePurchases: PurchaseStore {
         }
     }
 
+    // MARK: Counting
+
+    /// The purchases of the next drivers after that row, for `PurchaseCounts`.
+    @Sendable package func page(after driver: Int64) async throws -> PurchasePage {
+        let limit = 64
+        return try await accounts.read { db in
+            let drivers = try Int64.fetchAll(
+                db, sql: "SELECT DISTINCT driver FROM purchase WHERE driver > ? ORDER BY driver LIMIT ?",
+                arguments: [driver, limit])
+            return PurchasePage(
+                facts: try drivers.map { try PurchaseRows.facts(of: $0, db) },
+                next: drivers.count == limit ? drivers.last : nil)
+        }
+    }
+
     // MARK: Certificates
 
     /// Every chain of certificates that signed a stored fact.

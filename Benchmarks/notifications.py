@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""App Store notifications beside events: 2,000 a second of 1,000 subscriptions beside 5,000 events a second. Starts the
+release server twice, without and with notifications, and prints one line of JSON: the p99 of events in both, and whether
+each notification took effect once. Uses Tests/Integration, and the load of `make bench`."""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import sqlite3
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "Tests" / "Integration"))
+
+from app_store import DAY, AppStore, now_ms, number  # noqa: E402
+from client import token  # noqa: E402
+from processes import UNLIMITED, Folder, Server  # noqa: E402
+
+
+def bodies(store, subscriptions, count, worker):
+    """As Apple sends them: a renewal each, with its transaction and renewal info."""
+    for index in range(count):
+        original = subscriptions[index % len(subscriptions)]
+        signed = store.transaction(transactionId=f"{worker + 1}{number()}", originalTransactionId=original, signedDate=now_ms() + index % 1000,
+                                   expiresDate=now_ms() + 30 * DAY)
+        yield json.dumps({"signedPayload": store.notification("DID_RENEW", None, signed, store.renewal(original))})
+
+
+STORE = None
+
+
+def signed(part):
+    return list(bodies(STORE, *part))
+
+
+def load(binary, *words):
+    return subprocess.Popen([binary, *map(str, words)], stdout=subprocess.PIPE, text=True)
+
+
+def measure(options, folder, binary, file, count):
+    """What the events saw; with notifications if there is a file of them."""
+    (folder / ("with" if file else "without")).mkdir()
+    with Server(options, folder / ("with" if file else "without"), {**UNLIMITED, **STORE.environment(folder)}) as server:
+        common = ["--port", server.port, "--tokens", folder / "tokens", "--seconds", options.seconds, "--warmup", 2]
+        events = load(binary, *common, "--load", "events", "--rate", options.events, "--connections", 64)
+        others = file and load(binary, *common, "--load", "notifications", "--bodies", file, "--rate",
+                               options.notifications, "--connections", 32)
+        result = {"events": json.loads(events.communicate()[0])}
+        if others:
+            result["notifications"] = json.loads(others.communicate()[0])
+            with sqlite3.connect(server.database_path) as database:
+                result["stored"] = database.execute("SELECT count(*) FROM store_notification").fetchone()[0]
+                result["transactions"] = database.execute("SELECT count(*) FROM purchase_transaction").fetchone()[0]
+        return result
+
+
+def main():
+    global STORE
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dwell", default=HERE.parent / ".build/release/dwell", type=pathlib.Path)
+    parser.add_argument("--seconds", default=20, type=int)
+    parser.add_argument("--events", default=5000, type=int, help="per second (default: 5000)")
+    parser.add_argument("--notifications", default=2000, type=int, help="per second (default: 2000)")
+    options = parser.parse_args()
+    options.redis_url = None
+    STORE = AppStore()
+    count = (options.seconds + 2) * options.notifications
+    subscriptions = [number() for _ in range(1000)]
+    with Folder() as folder:
+        binary = folder / "load"
+        subprocess.run(["cc", "-O2", "-pthread", "-o", binary, HERE / "load" / "load.c"], check=True)
+        (folder / "tokens").write_text("".join(token(f"driver-{index}") + "\n" for index in range(5000)))
+        workers = os.cpu_count() or 1
+        with concurrent.futures.ProcessPoolExecutor(workers) as pool:
+            parts = pool.map(signed, [(subscriptions, count // workers, worker) for worker in range(workers)])
+            file = folder / "bodies"
+            file.write_text("".join(body + "\n" for part in parts for body in part))
+        without = measure(options, folder, binary, None, count)
+        beside = measure(options, folder, binary, file, count)
+    ratio = beside["events"]["p99_us"] / max(without["events"]["p99_us"], 1)
+    print(json.dumps({"without": without, "with": beside, "p99_ratio": round(ratio, 2)}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
