@@ -240,6 +240,8 @@ PYTHON
     ends_with 0 dwell config history
     ends_with 1 dwell config history --database "$missing"
     ends_with 64 dwell config history --limit 0
+    ends_with 0 dwell config show
+    ends_with 64 dwell config show now
     ends_with 0 dwell token --driver jonas
     ends_with 64 dwell token --driver jonas --ttl 0
     ends_with 64 dwell token --driver jonas --role opps
@@ -248,6 +250,10 @@ PYTHON
     ends_with 0 dwell migrate --status
     ends_with 1 dwell migrate --status --database "$missing"
     ends_with 64 dwell migrate now
+    ends_with 0 dwell refold --dry-run
+    ends_with 0 dwell refold
+    ends_with 1 dwell refold --database "$missing"
+    ends_with 64 dwell refold --since yesterday
     ends_with 0 dwell healthcheck --ready
     ends_with 1 dwell healthcheck --url http://127.0.0.1:1
     ends_with 64 dwell healthcheck --url ftp://x
@@ -288,6 +294,7 @@ PYTHON
     ends_with 1 dwell restore --yes "$backup"
     [[ $err == *"stop the server first"* ]]
     stop_server
+    ends_with 1 dwell config show
     ends_with 0 dwell restore --yes "$backup"
     ends_with 1 dwell restore --yes "$missing"
     ends_with 64 dwell restore
