@@ -1,7 +1,7 @@
 // Every type and subtype of App Store Server Notifications V2 that Apple documents
 // (https://developer.apple.com/documentation/appstoreservernotifications/notificationtype, read in November 2026).
-// The table decides nothing about access: the signed facts in a notification do. It says what else a type requires,
-// and what to tell an operator; an unknown one is stored like the others.
+// For each it gives the object of the payload that has the details, and a description for operators. Access does not
+// depend on this table, but on the signed transaction and renewal in a notification. Unknown types are stored too.
 
 package struct NotificationTypes: Sendable {
     /// The object of the payload that carries the details.
@@ -13,58 +13,63 @@ package struct NotificationTypes: Sendable {
         package var type: String
         package var subtype: String?
         package var object: Object
-        /// What happened, for a page or a log.
+        /// What happened, as a sentence for operators.
         package var meaning: String
     }
 
-    /// The row, or nil when Apple did not document the pair when this was written.
+    /// Nil for a pair that Apple did not document at that time.
     package static func row(type: String, subtype: String?) -> Row? {
         rows.first { $0.type == type && $0.subtype == subtype }
     }
 
     package static let rows: [Row] = [
-        row("CONSUMPTION_REQUEST", "Someone asked Apple for a refund, and Apple asks what was used."),
-        row("DID_CHANGE_RENEWAL_PREF", "A planned downgrade was called off: it renews to the same product."),
-        row("DID_CHANGE_RENEWAL_PREF", "DOWNGRADE", "It renews to a cheaper product, from the next period on."),
-        row("DID_CHANGE_RENEWAL_PREF", "UPGRADE", "A dearer product of the group replaced it at once."),
-        row("DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_DISABLED", "It was cancelled: access ends with the period."),
-        row("DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_ENABLED", "The cancellation was taken back."),
-        row("DID_FAIL_TO_RENEW", "The charge failed; Apple keeps trying, without access."),
-        row("DID_FAIL_TO_RENEW", "GRACE_PERIOD", "The charge failed; access goes on for the grace period."),
-        row("DID_RENEW", "A new period is paid."),
-        row("DID_RENEW", "BILLING_RECOVERY", "A charge that had failed went through: a new period is paid."),
-        row("EXPIRED", "It ended for another reason than the four below."),
-        row("EXPIRED", "BILLING_RETRY", "It ended: Apple gave up charging."),
-        row("EXPIRED", "PRICE_INCREASE", "It ended: a higher price was not accepted."),
-        row("EXPIRED", "PRODUCT_NOT_FOR_SALE", "It ended: the product is no longer sold."),
-        row("EXPIRED", "VOLUNTARY", "It ended: it had been cancelled."),
+        row("CONSUMPTION_REQUEST", "Apple requests consumption information for a refund request."),
+        row("DID_CHANGE_RENEWAL_PREF", "A scheduled downgrade was cancelled."),
+        row("DID_CHANGE_RENEWAL_PREF", "DOWNGRADE", "A downgrade takes effect at the next renewal."),
+        row("DID_CHANGE_RENEWAL_PREF", "UPGRADE", "An upgrade takes effect immediately."),
         row(
-            "EXTERNAL_PURCHASE_TOKEN", "ACTIVE_TOKEN_REMINDER", .externalPurchaseToken, "A link token is still active."),
-        row("EXTERNAL_PURCHASE_TOKEN", "CREATED", .externalPurchaseToken, "Apple made a link token."),
-        row("EXTERNAL_PURCHASE_TOKEN", "UNREPORTED", .externalPurchaseToken, "A token was not reported to Apple."),
-        row("GRACE_PERIOD_EXPIRED", "The grace period ended without payment: access ends, Apple keeps trying."),
-        row("METADATA_UPDATE", "The texts of an Advanced Commerce subscription changed."),
-        row("MIGRATION", "The subscription moved to the Advanced Commerce API."),
-        row("OFFER_REDEEMED", "An offer was redeemed for the current product."),
-        row("OFFER_REDEEMED", "DOWNGRADE", "An offer for a cheaper product, from the next period on."),
+            "DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_DISABLED",
+            "Auto-renewal was turned off: access ends with the period."),
+        row("DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_ENABLED", "Auto-renewal was turned on again."),
+        row("DID_FAIL_TO_RENEW", "The renewal failed: billing retry, without access."),
+        row("DID_FAIL_TO_RENEW", "GRACE_PERIOD", "The renewal failed: access continues for the grace period."),
+        row("DID_RENEW", "The subscription renewed."),
+        row("DID_RENEW", "BILLING_RECOVERY", "Billing retry succeeded: the subscription renewed."),
+        row("EXPIRED", "Expired for a reason that has no subtype."),
+        row("EXPIRED", "BILLING_RETRY", "Expired: billing retry ended without a payment."),
+        row("EXPIRED", "PRICE_INCREASE", "Expired: the customer did not consent to a price increase."),
+        row("EXPIRED", "PRODUCT_NOT_FOR_SALE", "Expired: the product was not for sale at the renewal."),
+        row("EXPIRED", "VOLUNTARY", "Expired: the customer had turned off auto-renewal."),
+        row(
+            "EXTERNAL_PURCHASE_TOKEN", "ACTIVE_TOKEN_REMINDER", .externalPurchaseToken,
+            "An external purchase token is still active."),
+        row("EXTERNAL_PURCHASE_TOKEN", "CREATED", .externalPurchaseToken, "Apple created an external purchase token."),
+        row(
+            "EXTERNAL_PURCHASE_TOKEN", "UNREPORTED", .externalPurchaseToken,
+            "Apple received no report for an external purchase token."),
+        row("GRACE_PERIOD_EXPIRED", "The grace period ended: access ends, billing retry continues."),
+        row("METADATA_UPDATE", "The metadata of an Advanced Commerce subscription changed."),
+        row("MIGRATION", "The subscription migrated to the Advanced Commerce API."),
+        row("OFFER_REDEEMED", "An offer was redeemed for the active subscription."),
+        row("OFFER_REDEEMED", "DOWNGRADE", "An offer for a downgrade, which takes effect at the next renewal."),
         row("OFFER_REDEEMED", "INITIAL_BUY", "An offer was redeemed with the first purchase (until 2023)."),
-        row("OFFER_REDEEMED", "RESUBSCRIBE", "An offer was redeemed by subscribing again (until 2023)."),
-        row("OFFER_REDEEMED", "UPGRADE", "An offer for a dearer product, at once."),
-        row("ONE_TIME_CHARGE", "A consumable, lifetime product or non-renewing subscription was bought."),
+        row("OFFER_REDEEMED", "RESUBSCRIBE", "An offer was redeemed to resubscribe (until 2023)."),
+        row("OFFER_REDEEMED", "UPGRADE", "An offer for an upgrade, which takes effect immediately."),
+        row("ONE_TIME_CHARGE", "A consumable, non-consumable or non-renewing subscription was purchased."),
         row("PRICE_CHANGE", "The price of an Advanced Commerce subscription changed."),
-        row("PRICE_INCREASE", "ACCEPTED", "A higher price was accepted, or needs no consent."),
-        row("PRICE_INCREASE", "PENDING", "A higher price waits for consent."),
-        row("REFUND", "Apple gave the money for a transaction back: access by it ends."),
-        row("REFUND_DECLINED", "Apple did not give the money back."),
-        row("REFUND_REVERSED", "Apple took a refund back: access by the transaction returns."),
-        row("RENEWAL_EXTENDED", "The period was extended."),
-        row("RENEWAL_EXTENSION", "FAILURE", "The period of one subscription could not be extended."),
-        row("RENEWAL_EXTENSION", "SUMMARY", .summary, "The periods of many subscriptions were extended."),
-        row("RESCIND_CONSENT", .appData, "A parent took back the consent to a child's use of the app."),
-        row("REVOKE", "The family member who pays no longer shares it: access by it ends."),
-        row("SUBSCRIBED", "INITIAL_BUY", "The first subscription in the group, or the first by family sharing."),
-        row("SUBSCRIBED", "RESUBSCRIBE", "Subscribed again, or shared again."),
-        row("TEST", "Sent on request, from App Store Connect or the API."),
+        row("PRICE_INCREASE", "ACCEPTED", "The customer consented to a price increase, or no consent is required."),
+        row("PRICE_INCREASE", "PENDING", "A price increase awaits the customer's consent."),
+        row("REFUND", "Apple refunded the transaction: it no longer gives access."),
+        row("REFUND_DECLINED", "Apple declined a refund request."),
+        row("REFUND_REVERSED", "Apple reversed a refund: the transaction gives access again."),
+        row("RENEWAL_EXTENDED", "The renewal date was extended."),
+        row("RENEWAL_EXTENSION", "FAILURE", "The renewal date of one subscription could not be extended."),
+        row("RENEWAL_EXTENSION", "SUMMARY", .summary, "The renewal dates of all eligible subscriptions were extended."),
+        row("RESCIND_CONSENT", .appData, "A parent or guardian withdrew consent to a child's use of the app."),
+        row("REVOKE", "Family Sharing of the purchase ended: it no longer gives access."),
+        row("SUBSCRIBED", "INITIAL_BUY", "First subscription in the group, also through Family Sharing."),
+        row("SUBSCRIBED", "RESUBSCRIBE", "Resubscribed in the group, also through Family Sharing."),
+        row("TEST", "Test notification, sent on request."),
     ]
 
     private static func row(_ type: String, _ subtype: String, _ meaning: String) -> Row {

@@ -1,4 +1,4 @@
-// The table of notification types, against Apple's list.
+// `NotificationTypes` compared with Apple's documentation.
 
 import Foundation
 import Testing
@@ -6,7 +6,7 @@ import Testing
 @testable import Purchases
 
 @Suite struct NotificationTypesTests {
-    @Test("Every documented type and subtype has its row, once")
+    @Test("Every documented type and subtype has exactly one row")
     func complete() {
         let pairs = NotificationTypes.rows.map { "\($0.type)/\($0.subtype ?? "-")" }
         #expect(Set(pairs).count == pairs.count)
@@ -28,7 +28,7 @@ import Testing
         #expect(NotificationTypes.rows.allSatisfy { $0.meaning.hasSuffix(".") })
     }
 
-    @Test("A pair is found; an unknown one is not")
+    @Test("A documented pair has a row, an undocumented one has none")
     func lookup() {
         #expect(NotificationTypes.row(type: "DID_RENEW", subtype: "BILLING_RECOVERY")?.object == .data)
         #expect(NotificationTypes.row(type: "RENEWAL_EXTENSION", subtype: "SUMMARY")?.object == .summary)
