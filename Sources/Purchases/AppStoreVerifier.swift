@@ -4,8 +4,8 @@
 package import JourneyModel
 
 package struct AppStoreVerifier: Sendable {
-    /// How far `signedDate` may lie ahead of this server's clock. The newest fact wins, so one from far ahead would
-    /// exclude all others until then.
+    /// Maximum lead of `signedDate` over this server's clock. The fact with the latest `signedDate` wins, so one far
+    /// in the future would override all others until then.
     package static let clockSkewSecondsMax = 600
 
     private let apps: [AppStoreApp]
@@ -32,7 +32,7 @@ package struct AppStoreVerifier: Sendable {
         return fact
     }
 
-    /// `signedRenewalInfo`, which must be about the same subscription as `transaction`: it names no app itself.
+    /// `signedRenewalInfo`. It has no bundle id, so it must be about the subscription of `transaction`.
     package func renewal(
         _ text: String, beside transaction: TransactionFact, now: Moment
     ) async throws(PurchaseRefusal) -> RenewalFact {
@@ -47,7 +47,7 @@ package struct AppStoreVerifier: Sendable {
     /// `signedPayload` of a notification, and the transaction and renewal in it, each verified separately.
     package func notification(_ text: String, now: Moment) async throws(PurchaseRefusal) -> StoreNotification {
         let signed = try SignedPayload(text)
-        // Xcode sends none.
+        // Xcode sends no notifications.
         try await verify(signed, now: now, allowsXcode: false)
         let envelope = try NotificationEnvelope(signed.claims)
         guard envelope.environment.isSignedByApple, environments.contains(envelope.environment) else {
@@ -68,7 +68,7 @@ package struct AppStoreVerifier: Sendable {
         }
         var renewal: RenewalFact?
         if let text = envelope.signedRenewal {
-            // Without its transaction it could be any app's.
+            // Without a transaction, its app is unknown.
             guard let transaction else { throw .wrongClaims }
             renewal = try await self.renewal(text, beside: transaction, now: now)
         }
@@ -78,7 +78,7 @@ package struct AppStoreVerifier: Sendable {
             signedDate: signed.signedDate, payload: signed.payload)
     }
 
-    /// Payloads from Xcode are accepted unverified, if that is allowed; all others must be signed by Apple.
+    /// Accepts payloads from Xcode unverified if that is allowed. All others must be signed by Apple.
     private func verify(_ signed: SignedPayload, now: Moment, allowsXcode: Bool) async throws(PurchaseRefusal) {
         if allowsXcode, let environment = try? signed.claims.environment(), !environment.isSignedByApple,
             environments.contains(environment)

@@ -14,7 +14,7 @@ internal import Synchronization
 package final class CertificateChain: Sendable {
     /// Leaf, intermediate, root.
     static let certificateCount = 3
-    /// Apple's have at most 1.1 KB. Checked before any parsing.
+    /// Limit of each certificate, checked before parsing. Apple's have at most 1.1 KB.
     static let certificateBytesMax = 4096
     /// Apple uses few leaf certificates at a time. Only valid chains are cached, so clients cannot fill this.
     private static let cachedChainsMax = 32
@@ -42,7 +42,7 @@ package final class CertificateChain: Sendable {
         guard chain.count == Self.certificateCount, chain.allSatisfy({ $0.count <= Self.certificateBytesMax }) else {
             throw .wrongChain
         }
-        // Cheapest check first: a client without a copy of the root gets no further.
+        // The cheapest check first.
         guard roots.contains(chain[2]) else { throw .untrustedRoot }
         guard !revoked.withLock({ $0.contains(chain[0]) }) else { throw .revokedCertificate }
         let second = time.secondsSinceEpoch
@@ -99,10 +99,10 @@ private struct AppleMarkers: VerifierPolicy {
     /// "Apple Worldwide Developer Relations".
     static let intermediate: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 2, 1]
 
-    /// Handled here, should Apple ever mark them critical.
+    /// Without this, the library rejects the certificates if Apple marks these extensions as critical.
     let verifyingCriticalExtensions = [leaf, intermediate]
 
-    /// Their presence is checked before, with a separate reason.
+    /// `verify` has already checked that both are present, and throws `missingMarker` otherwise.
     func chainMeetsPolicyRequirements(chain: UnverifiedCertificateChain) -> PolicyEvaluationResult { .meetsPolicy }
 }
 

@@ -5,7 +5,7 @@
 package import JourneyModel
 
 extension PurchaseFacts {
-    /// How long Apple tries to charge for a renewal. A retry without a known end is over after that.
+    /// Length of Apple's billing retry period. After that, a subscription in billing retry counts as expired.
     package static let billingRetryDays = 60
 
     /// One per environment, app, group and product, in that order. Of several subscriptions to one product (a
@@ -36,7 +36,7 @@ extension PurchaseFacts {
         return products.values.compactMap { Self.product($0, at: now) }
     }
 
-    /// Lifetime products, consumables and non-renewing subscriptions: valid while one purchase is not revoked.
+    /// Non-consumables, consumables and non-renewing subscriptions: valid while one purchase is not revoked.
     private static func product(_ facts: [TransactionFact], at now: Moment) -> Entitlement? {
         let valid = facts.filter { $0.revocation(at: now) == nil }
         guard let last = (valid.isEmpty ? facts : valid).max(by: { $0.isBefore($1) }), let kind = last.kind else {
@@ -88,9 +88,8 @@ private struct Subscription {
 
     private var begun: [TransactionFact] { transactions.filter { $0.hasBegun(at: now) } }
 
-    /// The transaction that gives access now: the last one bought of those that are paid, not refunded and not
-    /// over. A renewal may be charged, and signed, a day before its period starts: until then the previous one
-    /// counts, unless there is none.
+    /// The transaction that gives access now: the latest one that is not expired, upgraded or revoked. A renewal may
+    /// be charged, and signed, a day before its period starts: until then the previous one counts, if there is one.
     private var current: TransactionFact? {
         let valid = transactions.filter { fact in
             guard let expires = fact.expiresDate else { return false }
@@ -100,14 +99,14 @@ private struct Subscription {
         return (begun.isEmpty ? valid : begun).max { $0.isBefore($1) }
     }
 
-    /// With the renewal of the same product that is already paid, if there is one.
+    /// End of the paid time, including a renewal of the same product that is already charged.
     private func paidUntil(_ current: TransactionFact) -> Moment? {
         transactions.filter { fact in
             fact.productID == current.productID && !fact.isUpgraded && fact.revocation(at: now) == nil
         }.compactMap(\.expiresDate).max()
     }
 
-    /// The last period is over, was not refunded, and was not replaced.
+    /// The status after the last period, which expired and was neither revoked nor replaced.
     private func afterExpiry(_ latest: TransactionFact, expired: Moment) -> Entitlement {
         guard let renewal = renewal(after: latest), renewal.isInBillingRetry else {
             return entitlement(of: latest, .expired, until: expired)
@@ -120,8 +119,8 @@ private struct Subscription {
         return entitlement(of: latest, now < retryEnds ? .billingRetry : .expired, until: accessEnded)
     }
 
-    /// The renewal information, unless it is about the previous period, of which it says nothing useful. A renewal
-    /// may be charged up to a day before its period starts, and what Apple signs with it is older than the period.
+    /// The renewal information, or nil if it is about a previous period. A renewal may be charged up to a day before
+    /// its period starts; the renewal information signed with it is then older than the period.
     private func renewal(after fact: TransactionFact) -> RenewalFact? {
         guard let renewal else { return nil }
         if renewal.signedDate >= fact.purchaseDate { return renewal }
@@ -178,7 +177,7 @@ extension Entitlement {
             originalTransactionID: fact.originalTransactionID)
     }
 
-    /// For the driver; total, so that no order of looking at them matters.
+    /// Better for the driver. A total order, so the result does not depend on the order of iteration.
     fileprivate func isBetter(than other: Entitlement) -> Bool {
         if status.rank != other.status.rank { return status.rank < other.status.rank }
         let (mine, others) = (

@@ -1,5 +1,5 @@
-// Members of an App Store payload by name and type. Only members that decide something are read; all others remain
-// in the stored bytes. A member that is `null` counts as absent.
+// Reads members of an App Store payload by name and type. Unused members are not read, but remain in the stored
+// payload. A member that is `null` counts as absent.
 
 package import JourneyModel
 
@@ -13,7 +13,7 @@ package struct PayloadReader: Hashable, Sendable {
         self.json = json
     }
 
-    /// Throws `malformed` for what is no JSON object.
+    /// Throws `malformed` if the payload is not a JSON object.
     init(payload: [UInt8]) throws(PurchaseRefusal) {
         guard let json = try? JSONValue.parse(payload), case .object = json else { throw .malformed }
         self.json = json
@@ -38,14 +38,14 @@ package struct PayloadReader: Hashable, Sendable {
         return text
     }
 
-    /// Any string, up to 64 KiB with the token around it: a JWS inside the payload.
+    /// Any string, such as a nested JWS. `SignedPayload.bytesMax` limits its length.
     package func optionalToken(_ name: String) throws(PurchaseRefusal) -> String? {
         guard let value = self[name] else { return nil }
         guard case .string(let text) = value else { throw .wrongClaims }
         return text
     }
 
-    /// Type names such as "Auto-Renewable Subscription" have spaces.
+    /// 1 to 255 bytes, spaces allowed: product types such as "Auto-Renewable Subscription" have spaces.
     package func phrase(_ name: String) throws(PurchaseRefusal) -> String {
         guard case .string(let text) = self[name], (1...Self.textBytesMax).contains(text.utf8.count) else {
             throw .wrongClaims
@@ -71,7 +71,7 @@ package struct PayloadReader: Hashable, Sendable {
         return moment
     }
 
-    /// Absent is false.
+    /// False if absent.
     package func flag(_ name: String) throws(PurchaseRefusal) -> Bool {
         guard let value = self[name] else { return false }
         guard case .bool(let flag) = value else { throw .wrongClaims }
@@ -89,7 +89,7 @@ package struct PayloadReader: Hashable, Sendable {
         return PayloadReader(value)
     }
 
-    /// A UUID in lower case, which is how this server writes them; Apple writes both.
+    /// A UUID, converted to lower case: Apple sends both cases.
     package func optionalUUID(_ name: String) throws(PurchaseRefusal) -> String? {
         guard let text = try optionalText(name)?.lowercased() else { return nil }
         let bytes = Array(text.utf8)

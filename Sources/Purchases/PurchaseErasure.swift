@@ -1,5 +1,6 @@
-// What of a signed payload stays after its driver was deleted: the members that decide an entitlement or a refund. All others
-// go, among them `appAccountToken` and `appTransactionId`, by which Apple and the app know a person.
+// What remains of a signed payload after its driver was deleted: the members that determine an entitlement or a refund.
+// All others are removed, including `appAccountToken` and `appTransactionId`, which identify a person to Apple and the
+// app.
 
 import JourneyModel
 
@@ -14,7 +15,7 @@ package enum PurchaseErasure {
         "autoRenewProductId", "autoRenewStatus", "isInBillingRetryPeriod", "gracePeriodExpiresDate", "expirationIntent",
     ]
 
-    /// JSON, without those members. Of what is no JSON object nothing stays.
+    /// JSON with only the kept members; `{}` if the payload is not a JSON object.
     package static func anonymous(_ payload: [UInt8]) -> [UInt8] {
         guard let json = try? JSONValue.parse(payload), case .object(let members) = json else {
             return Array("{}".utf8)

@@ -1,8 +1,8 @@
-// All facts signed by Apple about one driver's purchases, as a set that keeps the newest fact about each thing.
-// Adding is commutative, associative and idempotent, so that the order, repetition and delay of arrival cannot
-// matter.
+// All facts signed by Apple about one driver's purchases: the newest fact about each transaction, and the newest renewal
+// information of each subscription. Adding is commutative, associative and idempotent, so the result does not depend on
+// the order, repetition or delay of arrival.
 
-/// The transaction that a fact is about. Apple's numbers are unique within an environment only.
+/// Identifies a transaction. Apple's transaction ids are unique only within an environment.
 package struct TransactionKey: Hashable, Sendable, Comparable {
     package var environment: AppStoreEnvironment
     package var transactionID: String
@@ -12,7 +12,7 @@ package struct TransactionKey: Hashable, Sendable, Comparable {
     }
 }
 
-/// A subscription of one buyer, in one group, through all renewals, upgrades and downgrades.
+/// Identifies a subscription of one customer, in one group, through all renewals, upgrades and downgrades.
 package struct SubscriptionKey: Hashable, Sendable {
     package var environment: AppStoreEnvironment
     package var originalTransactionID: String
@@ -31,7 +31,7 @@ extension TransactionFact {
     }
 
     /// Whether this replaces `other`, a fact with the same key. Two different facts of one millisecond are ordered by
-    /// their bytes: which one wins is arbitrary, that it is always the same one is not.
+    /// their bytes: which one wins is arbitrary, but it is always the same one.
     package func isNewer(than other: TransactionFact) -> Bool {
         if signedDate != other.signedDate { return signedDate > other.signedDate }
         if payload != other.payload { return other.payload.lexicographicallyPrecedes(payload) }
@@ -58,7 +58,7 @@ package struct PurchaseFacts: Hashable, Sendable {
 
     package init() {}
 
-    /// Returns whether the set changed: false for a repeat, and for a fact that a newer one has replaced.
+    /// Returns whether this changed anything: false for a repeated fact, and for one older than the known one.
     @discardableResult
     package mutating func add(_ fact: TransactionFact) -> Bool {
         if let known = transactions[fact.key], !fact.isNewer(than: known) { return false }

@@ -1,5 +1,5 @@
 /// Why signed App Store data is not accepted. The reason is for logs and operators: a client only learns that it
-/// was rejected, because the difference between the reasons would only help a forger.
+/// was rejected, because the reason would help only a forger.
 package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
     /// Not a compact JWS, longer than the limit, or a payload that is not a JSON object.
     case malformed
@@ -31,7 +31,7 @@ package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
     /// Renewal information about a subscription other than the transaction's.
     case otherSubscription = "other_subscription"
 
-    /// Whether Apple did not sign this. False: Apple did, but for another app, server or time.
+    /// True if Apple did not sign this; false if Apple did, but for another app, environment or time.
     package var isForgery: Bool {
         switch self {
         case .malformed, .wrongAlgorithm, .wrongChain, .untrustedRoot, .missingMarker, .wrongCertificate,

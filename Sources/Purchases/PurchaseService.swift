@@ -1,13 +1,13 @@
-// The service behind the routes of purchases: verifies what was sent, stores it, and returns the entitlements that
-// follow. Does not know HTTP.
+// The service behind the purchase routes: verifies signed App Store data, stores it, and returns the resulting
+// entitlements. Does not know HTTP.
 
 package import Identity
 package import JourneyModel
 
 package enum PurchaseFailure: Error, Hashable, Sendable {
-    /// Not what Apple signed for one of our apps.
+    /// Not signed by Apple for one of the configured apps.
     case refused(PurchaseRefusal)
-    /// Another driver's.
+    /// The purchase belongs to another driver.
     case ownedByAnother
     case store(AccountFailure)
     /// This server does not ask Apple: only signed transactions are accepted.
@@ -19,7 +19,7 @@ package enum PurchaseFailure: Error, Hashable, Sendable {
 }
 
 package protocol PurchaseService: Sendable {
-    /// POST /native/purchases: what the driver is entitled to, with this purchase, once it is on disk.
+    /// POST /native/purchases: stores the purchase, and returns the driver's entitlements once it is on disk.
     func add(
         signedTransaction: String, signedRenewal: String?, of caller: Caller, at now: Moment
     ) async throws(PurchaseFailure) -> [Entitlement]
@@ -32,7 +32,7 @@ package protocol PurchaseService: Sendable {
     /// GET /native/entitlements.
     func entitlements(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> [Entitlement]
 
-    /// POST /apple/store-notifications: stores the notification with its effect, once.
+    /// POST /apple/store-notifications: stores the notification and its facts. A repeated one changes nothing.
     func take(signedPayload: String, at now: Moment) async throws(PurchaseFailure) -> TakenNotification
 
     /// `app_account_token` of GET /auth/me: what the app passes to StoreKit with a purchase.

@@ -1,9 +1,9 @@
-// The store's port of purchases. Each method that changes something is one transaction and returns once it is on disk.
+// The storage port of purchases. Each method that changes data is one transaction and returns once it is on disk.
 
 package import Identity
 package import JourneyModel
 
-/// What a driver's app showed: a transaction that Apple signed and, of a subscription, the renewal beside it.
+/// A purchase sent by a driver's app: a signed transaction and, for a subscription, its renewal information.
 package struct ShownPurchase: Hashable, Sendable {
     package var transaction: TransactionFact
     package var renewal: RenewalFact?
@@ -15,30 +15,30 @@ package struct ShownPurchase: Hashable, Sendable {
 }
 
 package enum PurchaseOutcome: Hashable, Sendable {
-    /// Stored, or known before: all facts about the driver's purchases.
+    /// Stored now or before. Contains all facts about the driver's purchases.
     case stored(PurchaseFacts)
-    /// Another driver's, by Apple's signature on that driver's token, or because that driver showed it first. What Apple
-    /// signed is stored all the same, for the owner.
+    /// The purchase belongs to another driver: it has that driver's `appAccountToken`, or that driver's app sent it
+    /// first. Its facts are stored for the owner.
     case ownedByAnother
 }
 
 package enum NotificationOutcome: Hashable, Sendable {
-    /// Taken for the first time; nil when it is nobody's purchase yet, or about none.
+    /// Received for the first time. `owner` is nil if the purchase has no owner yet, or if there is no purchase in it.
     case taken(owner: DriverID?)
-    /// The same `notificationUUID` was taken before: nothing was done.
+    /// This `notificationUUID` is already stored: nothing changed.
     case repeated
 }
 
 package protocol PurchaseStore: Sendable {
-    /// The driver's UUID for StoreKit's `appAccountToken`; `new` becomes it when the driver has none yet.
+    /// The driver's UUID for StoreKit's `appAccountToken`; `new` is stored if the driver has none yet.
     func appAccountToken(of caller: Caller, new: String, at now: Moment) async throws(AccountFailure) -> String
 
-    /// A purchase belongs to the driver whose token Apple signed into its newest transaction that has one of ours. Without
-    /// such a token it belongs to the first who shows it.
+    /// A purchase belongs to the driver whose `appAccountToken` is in its newest transaction that has one issued by this
+    /// server. Without such a token it belongs to the first driver whose app sends it.
     func add(_ purchase: ShownPurchase, of caller: Caller, at now: Moment) async throws(AccountFailure)
         -> PurchaseOutcome
 
-    /// Stores the notification's id and its effect together.
+    /// Stores the notification's id and its facts in one transaction.
     func take(
         _ notification: StoreNotification, at now: Moment
     ) async throws(AccountFailure) -> NotificationOutcome

@@ -1,19 +1,19 @@
-// Apple's signed data about the next renewal of a subscription (JWSRenewalInfoDecodedPayload). It names no app:
-// accept it only together with a transaction of the same subscription.
+// Apple's signed data about the next renewal of a subscription (JWSRenewalInfoDecodedPayload). It has no bundle
+// id: accept it only together with a transaction of the same subscription.
 
 package import JourneyModel
 
 package struct RenewalFact: Hashable, Sendable {
     package var environment: AppStoreEnvironment
     package var originalTransactionID: String
-    /// The product of the period that ends, or ended.
+    /// The product of the current, or last, period.
     package var productID: String
-    /// The product of the next period; another one after a downgrade.
+    /// The product of the next period; differs from `productID` after a downgrade.
     package var autoRenewProductID: String
     package var autoRenews: Bool
-    /// Apple keeps trying to charge, for up to 60 days.
+    /// Apple retries billing, for up to 60 days.
     package var isInBillingRetry: Bool
-    /// Access continues until then although the charge failed.
+    /// End of the billing grace period: access continues until then although the renewal failed.
     package var gracePeriodExpiresDate: Moment?
     /// 1 cancelled, 2 billing error, 3 price increase not accepted, 4 product not for sale, 5 other.
     package var expirationIntent: Int64?
@@ -30,7 +30,7 @@ extension RenewalFact {
         try self.init(signed.claims, payload: signed.payload, proof: SignatureProof(signed.jws))
     }
 
-    /// A fact that was verified before, as it is stored.
+    /// A stored fact, which was verified before it was stored.
     package init(payload: [UInt8], proof: SignatureProof?) throws(PurchaseRefusal) {
         try self.init(try PayloadReader(payload: payload), payload: payload, proof: proof)
     }

@@ -1,5 +1,5 @@
-// What, beside the payload, makes a fact verifiable again: `header.base64url(payload).base64url(signature)` is the JWS as
-// Apple made it.
+// Header and signature of a JWS, stored beside the payload so that a fact can be verified again:
+// `header.base64url(payload).base64url(signature)` is the JWS that Apple signed.
 
 import Identity
 
@@ -18,7 +18,7 @@ package struct SignatureProof: Hashable, Sendable {
         signature = jws.signature
     }
 
-    /// A total order, in which none comes first. ECDSA is random: the same payload signed twice has two signatures.
+    /// A total order; nil comes first. ECDSA is randomized: signing the same payload twice gives two signatures.
     static func isBefore(_ one: SignatureProof?, _ other: SignatureProof?) -> Bool {
         guard let one, let other else { return one == nil && other != nil }
         return one.header != other.header

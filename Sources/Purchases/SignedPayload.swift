@@ -20,7 +20,7 @@ package struct SignedPayload: Sendable {
     /// The bytes of the claims, as signed.
     package var payload: [UInt8] { jws.payload }
 
-    /// Parses form and payload; throws `malformed` or, without a usable `signedDate`, `wrongClaims`.
+    /// Parses the JWS and its payload. Throws `malformed` or, without a valid `signedDate`, `wrongClaims`.
     package init(_ text: String) throws(PurchaseRefusal) {
         guard let jws = CompactJWS(text, bytesMax: Self.bytesMax) else { throw .malformed }
         self.jws = jws
@@ -28,7 +28,7 @@ package struct SignedPayload: Sendable {
         signedDate = try claims.moment("signedDate")
     }
 
-    /// `x5c` of the header: DER, the leaf first. Throws `wrongAlgorithm`, or `wrongChain` when there are not
+    /// `x5c` of the header: DER, the leaf first. Throws `wrongAlgorithm`, or `wrongChain` if there are not
     /// exactly three, each in canonical base64.
     package func certificates() throws(PurchaseRefusal) -> [[UInt8]] {
         // Regardless of the key (RFC 8725, section 3.1).
@@ -56,7 +56,7 @@ package struct SignedPayload: Sendable {
         return certificates.count == elements.count ? certificates : nil
     }
 
-    /// Whether `key` made the signature: 64 bytes, `r` and `s` (RFC 7518, section 3.4).
+    /// Whether the signature is by `key`: 64 bytes, `r` and `s` (RFC 7518, section 3.4).
     package func isSigned(by key: P256.Signing.PublicKey) -> Bool {
         guard jws.signature.count == 64,
             let signature = try? P256.Signing.ECDSASignature(rawRepresentation: jws.signature)

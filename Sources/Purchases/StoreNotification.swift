@@ -4,9 +4,9 @@
 package import JourneyModel
 
 package struct StoreNotification: Hashable, Sendable {
-    /// A UUID in lower case; the same when Apple sends the notification again.
+    /// A UUID in lower case; the same when Apple retries the notification.
     package var notificationUUID: String
-    /// As Apple wrote it, even if this release does not know it (`NotificationTypes`).
+    /// As sent, even if this release does not know it (`NotificationTypes`).
     package var type: String
     package var subtype: String?
     package var environment: AppStoreEnvironment

@@ -18,9 +18,9 @@ package struct TransactionFact: Hashable, Sendable {
 
     package struct Revocation: Hashable, Sendable {
         package enum Kind: Hashable, Sendable {
-            /// Refunded by Apple, wholly or in part.
+            /// Refunded by Apple, fully or partly.
             case refund
-            /// No longer shared by the family member who pays.
+            /// No longer available through Family Sharing.
             case familySharing
         }
 
@@ -55,12 +55,12 @@ package struct TransactionFact: Hashable, Sendable {
     package var isUpgraded: Bool
     package var revocation: Revocation?
     package var offer: Offer?
-    /// A UUID in lower case: the buyer, if the app set it.
+    /// A UUID in lower case that identifies the customer, if the app set it.
     package var appAccountToken: String?
     package var signedDate: Moment
     /// JSON, as signed.
     package var payload: [UInt8]
-    /// Nil when the signature is not kept: after the deletion of the driver, when the payload is no longer whole.
+    /// Nil after the driver was deleted: the payload is reduced then, so the signature does not match it.
     package var proof: SignatureProof?
 }
 
@@ -70,7 +70,7 @@ extension TransactionFact {
         try self.init(signed.claims, payload: signed.payload, proof: SignatureProof(signed.jws))
     }
 
-    /// A fact that was verified before, as it is stored.
+    /// A stored fact, which was verified before it was stored.
     package init(payload: [UInt8], proof: SignatureProof?) throws(PurchaseRefusal) {
         try self.init(try PayloadReader(payload: payload), payload: payload, proof: proof)
     }
@@ -86,7 +86,7 @@ extension TransactionFact {
         purchaseDate = try claims.moment("purchaseDate")
         expiresDate = try claims.optionalMoment("expiresDate")
         quantity = try claims.optionalInteger("quantity") ?? 1
-        // Apple omitted it before family sharing existed.
+        // Absent in transactions older than Family Sharing.
         let ownership = try claims.optionalText("inAppOwnershipType") ?? Ownership.purchased.rawValue
         guard let ownership = Ownership(rawValue: ownership), (1...1_000_000).contains(quantity) else {
             throw .wrongClaims
@@ -112,15 +112,14 @@ extension TransactionFact {
     ) throws(PurchaseRefusal) -> Revocation? {
         let type = try claims.optionalText("revocationType")
         guard let date = try claims.optionalMoment("revocationDate") else { return nil }
-        // `revocationType` exists since 2025. Before, a REVOKE could only concern a shared purchase.
+        // Apple added `revocationType` in 2025. Without it, the ownership shows the end of Family Sharing.
         let isFamily = type.map { $0 == "FAMILY_REVOKE" } ?? (ownership == .familyShared)
         return Revocation(date: date, kind: isFamily ? .familySharing : .refund)
     }
 }
 
 extension PayloadReader {
-    /// An offer's name is free text of the developer: stored when it is a string of a reasonable length, otherwise
-    /// omitted.
+    /// Offer identifiers are the developer's free text: kept with 1 to 255 bytes, otherwise omitted.
     func optionalIdentifier(_ name: String) throws(PurchaseRefusal) -> String? {
         guard let text = try optionalToken(name), (1...Self.textBytesMax).contains(text.utf8.count) else { return nil }
         return text
