@@ -1,4 +1,4 @@
-// Tokens of the App Store: one that Apple could have sent is accepted, and each thing that makes it so broken once.
+// `AppStoreVerifier`: valid signed data is accepted, and rejected with any one of its properties broken.
 
 import Crypto
 import Foundation
@@ -44,7 +44,7 @@ import Testing
 
     // MARK: Accepted
 
-    @Test("A transaction is read as Apple signed it")
+    @Test("A signed transaction is decoded")
     func transaction() async throws {
         let claims = transactionClaims([
             "offerType": 2, "offerIdentifier": "spring sale", "revocationDate": start.millisecondsSinceEpoch,
@@ -70,7 +70,7 @@ import Testing
         #expect(try JSONValue.parse(fact.payload)["storefront"] == .string("USA"))
     }
 
-    @Test("A renewal is read as Apple signed it")
+    @Test("Signed renewal information is decoded")
     func renewal() async throws {
         let verifier = authority.verifier()
         let transaction = try await verifier.transaction(authority.token(transactionClaims()), now: start)
@@ -90,7 +90,7 @@ import Testing
         #expect(fact.signedDate == start)
     }
 
-    @Test("A notification brings its transaction and renewal, each verified; it fits the limit")
+    @Test("A notification is decoded with its transaction and renewal, and is below the size limit")
     func notification() async throws {
         let claims = notificationClaims(data: [
             "signedTransactionInfo": try authority.token(transactionClaims()),
@@ -139,16 +139,16 @@ import Testing
         #expect(notification.environment == .sandbox)
     }
 
-    @Test("Sandbox purchases are accepted and marked: Apple's reviewers use the released server")
+    @Test("Sandbox purchases are accepted and marked as such: App Review uses the production server")
     func sandbox() async throws {
         let token = try authority.token(transactionClaims(["environment": "Sandbox"]))
         #expect(try await authority.verifier().transaction(token, now: start).environment == .sandbox)
-        // No appAppleId there.
+        // Sandbox notifications have no appAppleId.
         let claims = notificationClaims(data: ["environment": "Sandbox", "appAppleId": nil])
         #expect(try await notificationRefusal(claims) == nil)
     }
 
-    @Test("One of several apps")
+    @Test("Purchases of each of several apps are accepted")
     func severalApps() async throws {
         let verifier = authority.verifier(apps: [
             AppStoreApp(bundleID: "com.example.one", appleID: nil),
@@ -164,7 +164,7 @@ import Testing
 
     // MARK: Form
 
-    @Test("A token that is cut off at any byte, or has any one byte changed, is refused")
+    @Test("A JWS truncated at any byte, or with any one byte changed, is rejected")
     func bytes() async throws {
         let token = try authority.token(transactionClaims())
         let verifier = authority.verifier()
@@ -179,7 +179,7 @@ import Testing
         }
     }
 
-    @Test("1 MB, one byte over the limit, more parts, or no JSON are refused as malformed")
+    @Test("1 MB, one byte over the limit, a wrong number of parts, and invalid JSON are rejected as malformed")
     func malformed() async throws {
         let token = try authority.token(transactionClaims())
         #expect(await refusal(String(repeating: "a", count: 1 << 20)) == .malformed)
@@ -193,14 +193,14 @@ import Testing
         }
         #expect(await refusal("e30.e30.e30") == .wrongClaims)
         #expect(await refusal("e30.W10.e30") == .malformed)
-        // {"signedDate":1,"signedDate":1}: no member twice.
+        // {"signedDate":1,"signedDate":1}: a duplicate member.
         let twice = Base64URL.text(of: #"{"signedDate":1,"signedDate":1}"#.utf8)
         #expect(await refusal("e30.\(twice).e30") == .malformed)
         let parts = token.split(separator: ".")
         #expect(await refusal("\(parts[0]).\(parts[1])") == .malformed)
     }
 
-    @Test("Every algorithm but ES256 is refused, whatever the signature; so is crit")
+    @Test("Any algorithm except ES256 is rejected, whatever the signature; so is crit")
     func algorithms() async throws {
         for algorithm in ["none", "None", "HS256", "ES384", "ES512", "RS256", "PS256", "EdDSA", "es256", "ES256 ", ""] {
             let token = try authority.token(transactionClaims(), algorithm: algorithm)
@@ -210,7 +210,7 @@ import Testing
         #expect(await refusal(try authority.token(transactionClaims(), header: ["x5c": chain])) == .wrongAlgorithm)
         let critical: [String: any Sendable] = ["alg": "ES256", "x5c": chain, "crit": ["b64"], "b64": false]
         #expect(await refusal(try authority.token(transactionClaims(), header: critical)) == .wrongAlgorithm)
-        // The signature of another token under the header of this one.
+        // The signature of another JWS.
         let (one, other) = (
             try authority.token(transactionClaims()), try authority.token(transactionClaims(["price": 1]))
         )
@@ -218,7 +218,7 @@ import Testing
         #expect(await refusal("\(parts[0]).\(others[1]).\(parts[2])") == .wrongSignature)
     }
 
-    @Test("x5c has to be three certificates in base64")
+    @Test("x5c must be three certificates in base64")
     func chains() async throws {
         let chain = authority.chain.map { Data($0).base64EncodedString() }
         let wrong: [any Sendable] = [
@@ -237,7 +237,7 @@ import Testing
         #expect(await refusal(try authority.token(transactionClaims(), chain: reversed)) == .untrustedRoot)
     }
 
-    @Test("A signature by another key, empty, of zeros, too long or in DER is refused")
+    @Test("A signature that is by another key, empty, all zeros, too long or in DER is rejected")
     func signatures() async throws {
         let stranger = P256.Signing.PrivateKey()
         #expect(await refusal(try authority.token(transactionClaims(), key: stranger)) == .wrongSignature)
@@ -251,7 +251,7 @@ import Testing
         #expect(await refusal(input + ".") == .malformed)
     }
 
-    @Test("A leaf that expired when the data was signed is refused; one that expired since is not")
+    @Test("A leaf certificate that had expired at signedDate is rejected; one that expired later is accepted")
     func leafExpiry() async throws {
         let signed = start.advanced(bySeconds: 101 * 86_400)
         let late = try authority.token(transactionClaims(["signedDate": signed.millisecondsSinceEpoch]))
@@ -261,7 +261,7 @@ import Testing
         #expect(try await verifier.transaction(authority.token(transactionClaims()), now: years).signedDate == start)
     }
 
-    @Test("What was signed more than ten minutes from now is refused, as temporary")
+    @Test("A signedDate more than ten minutes in the future is rejected as temporary")
     func future() async throws {
         for (seconds, expected) in [(600, nil), (601, PurchaseRefusal.signedInFuture)] {
             let signed = start.advanced(bySeconds: seconds).millisecondsSinceEpoch
@@ -271,7 +271,7 @@ import Testing
 
     // MARK: Claims
 
-    @Test("Another bundle or environment is refused")
+    @Test("A wrong bundle id or environment is rejected")
     func bundleAndEnvironment() async throws {
         for bundle in ["com.example.other", "com.example.dwell2", "COM.EXAMPLE.DWELL", "com.example"] {
             #expect(await refusal(try authority.token(transactionClaims(["bundleId": bundle]))) == .wrongBundle)
@@ -286,7 +286,7 @@ import Testing
         #expect(try await renewalRefusal(["originalTransactionId": "2000000000000009"]) == .otherSubscription)
     }
 
-    @Test("Each member that decides something is required, and has its type")
+    @Test("Each transaction member that affects entitlements is required and has the documented type")
     func members() async throws {
         let required = [
             "transactionId", "originalTransactionId", "bundleId", "productId", "subscriptionGroupIdentifier",
@@ -319,7 +319,7 @@ import Testing
         }
     }
 
-    @Test("Each member of a renewal that decides something is required, and has its type")
+    @Test("Each renewal member that affects entitlements is required and has the documented type")
     func renewalMembers() async throws {
         for name in ["originalTransactionId", "productId", "signedDate", "environment"] {
             #expect(try await renewalRefusal([name: nil]) == .wrongClaims, "\(name)")
@@ -333,7 +333,7 @@ import Testing
         }
     }
 
-    @Test("A product type that this release does not know is stored, and entitles to nothing")
+    @Test("An unknown product type is stored, and gives no entitlement")
     func unknownKind() async throws {
         let token = try authority.token(transactionClaims(["type": "Lease", "expiresDate": nil]))
         let fact = try await authority.verifier().transaction(token, now: start)
@@ -343,7 +343,7 @@ import Testing
         #expect(facts.entitlements(at: start).isEmpty)
     }
 
-    @Test("Production notifications need the configured appAppleId")
+    @Test("Production notifications must have the configured appAppleId")
     func appAppleID() async throws {
         #expect(try await notificationRefusal(notificationClaims(data: ["appAppleId": nil])) == .wrongApp)
         #expect(try await notificationRefusal(notificationClaims(data: ["appAppleId": 1])) == .wrongApp)
@@ -351,7 +351,7 @@ import Testing
         #expect(try await notificationRefusal(notificationClaims(), unset) == .wrongApp)
     }
 
-    @Test("A notification whose inside does not belong to its outside is refused")
+    @Test("A notification whose transaction or renewal does not match it is rejected")
     func mixtures() async throws {
         let transaction = try authority.token(transactionClaims())
         let sandbox = try authority.token(transactionClaims(["environment": "Sandbox"]))
@@ -389,7 +389,7 @@ import Testing
         }
     }
 
-    @Test("One kind of token does not pass for another")
+    @Test("Each kind of signed data is rejected as another kind")
     func kinds() async throws {
         let verifier = authority.verifier()
         #expect(await refusal(try authority.token(renewalClaims())) == .wrongClaims)
@@ -404,7 +404,7 @@ import Testing
 
     // MARK: Xcode
 
-    @Test("Purchases from StoreKit testing in Xcode are accepted only where that is allowed, and say what they are")
+    @Test("Purchases from StoreKit testing in Xcode are accepted only if allowed, and marked as such")
     func xcode() async throws {
         let stranger = P256.Signing.PrivateKey()
         let header: [String: any Sendable] = ["alg": "ES256", "kid": "Apple_Xcode_Key", "x5c": ["AAAA"]]
@@ -412,7 +412,7 @@ import Testing
         #expect(await refusal(token) == .wrongChain)
         let verifier = authority.verifier(acceptsXcode: true)
         #expect(try await verifier.transaction(token, now: start).environment == .xcode)
-        // What says that it is Apple's has to be Apple's, there too.
+        // Environments that Apple signs are still verified.
         for environment in ["Production", "Sandbox"] {
             let forged = try authority.token(
                 transactionClaims(["environment": environment]), header: header, key: stranger)

@@ -1,5 +1,5 @@
-// The certificates that Apple signs App Store data with today, which are in the header of every token: the pinned root and
-// all checks have to accept them, and nothing that is signed by somebody else under them.
+// Apple's current certificates for App Store data, from the x5c header of real signed data: they are accepted with the
+// pinned root and all checks, and data that Apple did not sign is rejected under them.
 
 import Crypto
 import Foundation
@@ -49,7 +49,7 @@ import Testing
     private static let leafBegins = Moment(millisecondsSinceEpoch: 1_758_311_091_000)
     private static let leafEnds = Moment(millisecondsSinceEpoch: 1_823_449_643_000)
 
-    @Test("Apple's own chain is accepted from the leaf's first second to its last")
+    @Test("Apple's chain is accepted from the first to the last second of the leaf's validity")
     func accepted() async throws {
         for time in [Self.leafBegins, start, Self.leafEnds] {
             let key = try await CertificateChain().leafKey(of: Self.chain, at: time)
@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    @Test("A token under Apple's chain that Apple did not sign is refused for its signature")
+    @Test("A JWS with Apple's chain and another key's signature is rejected for its signature")
     func forged() async throws {
         let stranger = try TestAuthority()
         let token = try stranger.token(transactionClaims(), chain: Self.chain)
@@ -72,7 +72,7 @@ import Testing
         await #expect(throws: PurchaseRefusal.wrongSignature) { try await verifier.transaction(token, now: start) }
     }
 
-    @Test("Any bit of Apple's leaf or intermediate changed is refused")
+    @Test("Apple's leaf or intermediate with any bit changed is rejected")
     func bits() async {
         for index in 0..<2 {
             for byte in Self.chain[index].indices {

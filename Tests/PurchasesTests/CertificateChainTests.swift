@@ -1,4 +1,4 @@
-// The three certificates of a token: each broken once.
+// `CertificateChain`: a valid chain is accepted, and rejected with any one property of a certificate broken.
 
 import Crypto
 import Foundation
@@ -25,7 +25,7 @@ import Testing
         return await refusal(of: authority.chain, roots: [authority.root])
     }
 
-    @Test("A chain like Apple's is accepted, with the leaf's key, also a second time from memory")
+    @Test("A valid chain returns the key of its leaf, the second time from the cache")
     func accepted() async throws {
         let authority = try TestAuthority()
         let chain = CertificateChain(roots: [authority.root])
@@ -35,14 +35,14 @@ import Testing
         }
     }
 
-    @Test("The pinned root is Apple Root CA - G3, by the fingerprint that Apple publishes")
+    @Test("The pinned root has the fingerprint of Apple Root CA - G3 that Apple publishes")
     func appleRoot() throws {
         let fingerprint = SHA256.hash(data: AppleRootCertificate.g3).map { String(format: "%02x", $0) }.joined()
         #expect(AppleRootCertificate.g3.count == 583)
         #expect(fingerprint == "63343abfb89a6a03ebb57e9b3f5fa7be7c4f5c756f3017b3a8c488c3653e9179")
     }
 
-    @Test("Another authority's chain is refused by Apple's root, and by a root of the same name")
+    @Test("A chain of another authority is rejected, even if its root has the same name")
     func strangers() async throws {
         let (one, other) = (try TestAuthority(), try TestAuthority())
         #expect(await refusal(of: one.chain, roots: [AppleRootCertificate.g3]) == .untrustedRoot)
@@ -55,14 +55,14 @@ import Testing
         #expect(await refusal(of: one.chain, roots: []) == .untrustedRoot)
     }
 
-    @Test("Apple's root alone helps nobody: any chain that ends in it has to be signed under it")
+    @Test("A chain that ends in Apple's root but is not signed under it is rejected")
     func appleRootBorrowed() async throws {
         let authority = try TestAuthority()
         let chain = [authority.leaf, authority.intermediate, AppleRootCertificate.g3]
         #expect(await refusal(of: chain, roots: [AppleRootCertificate.g3]) == .wrongCertificate)
     }
 
-    @Test("Two, four or no certificates, a certificate twice, or another order are refused")
+    @Test("Two, four or no certificates, a repeated certificate, and a wrong order are rejected")
     func numberAndOrder() async throws {
         let authority = try TestAuthority()
         let (leaf, intermediate, root) = (authority.leaf, authority.intermediate, authority.root)
@@ -78,11 +78,11 @@ import Testing
         #expect(await refusal(of: [leaf, intermediate, leaf], roots: roots) == .untrustedRoot)
         #expect(await refusal(of: [root, root, root], roots: roots) == .missingMarker)
         #expect(await refusal(of: [leaf, leaf, root], roots: roots) == .missingMarker)
-        // A leaf as its own root is no authority.
+        // A leaf in the place of the root is not a certificate authority.
         #expect(await refusal(of: [leaf, intermediate, leaf], roots: [leaf]) == .wrongCertificate)
     }
 
-    @Test("Each marker missing, in the wrong place or another one is refused")
+    @Test("A marker extension that is missing, on the wrong certificate or a different one is rejected")
     func markers() async throws {
         #expect(try await refusal { $0.leafMarker = nil } == .missingMarker)
         #expect(try await refusal { $0.intermediateMarker = nil } == .missingMarker)
@@ -91,7 +91,7 @@ import Testing
         #expect(try await refusal { $0.leafMarker = [1, 2, 840, 113635, 100, 6, 11, 2] } == .missingMarker)
     }
 
-    @Test("Each certificate counts from its first second to its last one, at the time of the signature")
+    @Test("Each certificate is valid from its first to its last second, at the time of the signature")
     func dates() async throws {
         let day = 86_400
         for keyPath in [\TestAuthority.Flaws.rootDays, \.intermediateDays, \.leafDays] {
@@ -102,7 +102,7 @@ import Testing
         }
         let authority = try TestAuthority()
         let chain = CertificateChain(roots: [authority.root])
-        // First as it is verified, then as it is remembered.
+        // First verified, then from the cache.
         for _ in 1...2 {
             for (seconds, isValid) in [
                 (-100 * day - 1, false), (-100 * day, true), (100 * day, true), (100 * day + 1, false),
@@ -116,7 +116,7 @@ import Testing
         }
     }
 
-    @Test("A certificate that its issuer did not sign, or was not allowed to, is refused; a leaf has a P-256 key")
+    @Test("A certificate not signed by a permitted issuer is rejected; so is a leaf key that is not P-256")
     func signatures() async throws {
         #expect(try await refusal { $0.forgesLeaf = true } == .wrongCertificate)
         #expect(try await refusal { $0.forgesIntermediate = true } == .wrongCertificate)
@@ -125,7 +125,7 @@ import Testing
         #expect(try await refusal { $0.leafHasUnknownCriticalExtension = true } == .wrongCertificate)
     }
 
-    @Test("Any bit of any certificate changed: none is accepted, none crashes")
+    @Test("A chain with any bit of any certificate changed is rejected")
     func bits() async throws {
         let authority = try TestAuthority()
         for index in 0..<3 {
@@ -133,14 +133,14 @@ import Testing
                 var chain = authority.chain
                 chain[index][byte] ^= 1 << UInt8(byte % 8)
                 let refusal = await refusal(of: chain, roots: [authority.root])
-                // The root is compared, and not verified: it is trusted as it is.
+                // The root is compared byte for byte and trusted, so its signature is not verified.
                 #expect(refusal != nil, "byte \(byte) of certificate \(index)")
                 if index == 2 { #expect(refusal == .untrustedRoot) }
             }
         }
     }
 
-    @Test("Each certificate cut off at every byte, empty, with a byte more, or too long is refused")
+    @Test("A certificate that is truncated, empty, too long or has an extra byte is rejected")
     func lengths() async throws {
         let authority = try TestAuthority()
         for index in 0..<2 {

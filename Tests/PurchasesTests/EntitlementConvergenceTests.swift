@@ -1,6 +1,5 @@
-// The promise that the fold of purchases makes: whatever the order, repetition and delay of what Apple signed, one
-// entitlement, and the right one. DWELL_PURCHASE_YEARS=100000 for the long run; a failure names its seed, DWELL_PROPERTY_SEED
-// plays it.
+// Property tests of the fold of purchases: facts give the same, correct entitlements in any order, with any repetition
+// and delay. DWELL_PURCHASE_YEARS=100000 for a long run. A failure names its seed; DWELL_PROPERTY_SEED repeats it.
 
 import JourneyModel
 import TestSupport
@@ -11,7 +10,7 @@ import Testing
 @Suite struct EntitlementConvergenceTests {
     private static let seeds = PropertyRun.seeds("DWELL_PURCHASE_YEARS", unlessSet: 2000)
 
-    @Test("A year's facts in any order, doubled and delayed: the same facts, and the same entitlements at any time")
+    @Test("A year's facts give the same set and entitlements in any order, with repeats and delays")
     func anyOrder() {
         for seed in Self.seeds {
             let store = SimulatedStore(seed: seed)
@@ -33,13 +32,13 @@ import Testing
         }
     }
 
-    @Test("After each step of the store, and until the next one, the facts say what the store knows")
+    @Test("From each step of the store to the next, the facts give the entitlements that the store expects")
     func truth() {
         for seed in Self.seeds {
             let store = SimulatedStore(seed: seed)
             var random = SeededRandom(seed: ~seed)
             for (step, next) in zip(store.steps, store.steps.dropFirst().map(\.hour) + [Int.max]) {
-                // All of a year's steps would take quadratic time.
+                // A sample, because all steps of a year take quadratic time.
                 guard random.chance(1, in: 4) else { continue }
                 var facts = PurchaseFacts()
                 for fact in Self.deliveries(of: Array(store.facts.prefix(step.factCount)), &random) { facts.add(fact) }
@@ -52,7 +51,7 @@ import Testing
                         }, uniquingKeysWith: { one, _ in one })
                     guard found == step.truth else {
                         Issue.record(
-                            "seed \(seed), hour \(step.hour) and \(time): \(found), but it is \(step.truth)")
+                            "seed \(seed), hour \(step.hour) and \(time): found \(found), expected \(step.truth)")
                         return
                     }
                 }
@@ -60,7 +59,7 @@ import Testing
         }
     }
 
-    @Test("The simulated years reach every status, and both kinds of revocation")
+    @Test("The simulated years reach every status, upgrades, early renewals and expiry by time alone")
     func coverage() {
         var statuses: Set<Entitlement.Status> = []
         var upgrades = 0

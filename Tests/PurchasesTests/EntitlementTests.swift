@@ -1,4 +1,4 @@
-// What follows from facts, case by case, as an app developer would ask.
+// The entitlements that result from facts, case by case.
 
 import JourneyModel
 import Testing
@@ -51,12 +51,12 @@ private let day = 86_400
             uniquingKeysWith: { one, _ in one })
     }
 
-    @Test("Nothing signed, nothing entitled")
+    @Test("No facts give no entitlements")
     func nothing() {
         #expect(PurchaseFacts().entitlements(at: start).isEmpty)
     }
 
-    @Test("Active to the last millisecond of the period, expired after it, without word from Apple")
+    @Test("A subscription is active to the last millisecond of its period and expires without a notification")
     func expiry() {
         let facts = PurchaseFacts([.transaction(transaction())])
         let last = at(30).advanced(byMilliseconds: -1)
@@ -65,12 +65,12 @@ private let day = 86_400
         #expect(facts.entitlements(at: at(30)).map(\.accessEnds) == [at(30)])
     }
 
-    @Test("A purchase that this server's clock has not reached yet is active at once")
+    @Test("A purchase with a date ahead of this server's clock is active at once")
     func clockBehind() {
         #expect(statuses([transaction()], at: -1) == ["monthly": .active])
     }
 
-    @Test("A renewal that is charged a day early extends the period, and does not begin a downgrade")
+    @Test("A renewal charged a day early extends the period, and does not start a downgrade")
     func earlyRenewal() {
         let same = transaction("2", from: 30, to: 60, signed: 29)
         #expect(entitlements([transaction(), same], at: 29).map(\.accessEnds) == [at(60)])
@@ -79,7 +79,7 @@ private let day = 86_400
         #expect(statuses([transaction(), other], at: 30) == ["monthly": .expired, "weekly": .active])
     }
 
-    @Test("Cancelled: active to the end of the period, and it says that it will not renew")
+    @Test("With auto-renewal off, a subscription is active to the end of its period")
     func cancelled() {
         let renewals = [renewal(signed: 0), renewal(signed: 5, autoRenews: false)]
         let active = entitlements([transaction()], renewals, at: 6)
@@ -88,7 +88,7 @@ private let day = 86_400
         #expect(statuses([transaction()], renewals, at: 31) == ["monthly": .expired])
     }
 
-    @Test("Billing retry without access, then with it when Apple grants grace, then without, and over after 60 days")
+    @Test("Billing retry gives no access except in the grace period, and ends after 60 days")
     func billing() {
         let retry = renewal(signed: 30, isRetrying: true)
         let grace = renewal(signed: 31, isRetrying: true, grace: 46)
@@ -100,18 +100,18 @@ private let day = 86_400
         #expect(statuses([transaction()], [retry, grace], at: 90) == ["monthly": .expired])
         let recovered = transaction("2", from: 50, to: 80)
         #expect(statuses([transaction(), recovered], [retry, grace], at: 51) == ["monthly": .active])
-        // The old renewal information says nothing about the new period.
+        // The earlier renewal information does not apply to the new period.
         #expect(entitlements([transaction(), recovered], [retry, grace], at: 51).map(\.autoRenews) == [nil])
         #expect(statuses([transaction(), recovered], [retry, grace], at: 80) == ["monthly": .expired])
     }
 
-    @Test("Given up: what Apple says ends it before the 60 days are over")
+    @Test("Billing retry ends before 60 days if Apple signs its end")
     func givenUp() {
         let renewals = [renewal(signed: 30, isRetrying: true), renewal(signed: 40, autoRenews: false)]
         #expect(statuses([transaction()], renewals, at: 41) == ["monthly": .expired])
     }
 
-    @Test("An upgrade counts at once, also when nothing says so about the old transaction, and its refund ends both")
+    @Test("An upgrade takes effect at once, even if the old transaction is not marked; its refund ends both")
     func upgrade() {
         let old = transaction()
         let new = transaction("2", "yearly", from: 10, to: 375)
@@ -125,7 +125,7 @@ private let day = 86_400
         #expect(statuses([marked, new, refunded], at: 13) == ["monthly": .expired, "yearly": .refunded])
     }
 
-    @Test("A planned downgrade leaves the period alone and is told")
+    @Test("A scheduled downgrade is shown and does not change the current period")
     func downgrade() {
         let entitlement = entitlements([transaction()], [renewal(signed: 5, to: "weekly")], at: 6).first
         #expect(entitlement?.status == .active)
@@ -136,7 +136,7 @@ private let day = 86_400
                 == ["monthly": .expired, "weekly": .active])
     }
 
-    @Test("A refund ends access, its reversal brings it back, in any order; one of an older period changes nothing")
+    @Test("A refund ends access, its reversal restores it, in any order; a refund of an older period changes nothing")
     func refunds() {
         let bought = transaction()
         let refunded = transaction(signed: 3) { $0.revocation = .init(date: at(3), kind: .refund) }
@@ -149,7 +149,7 @@ private let day = 86_400
         #expect(statuses([refunded, second], at: 31) == ["monthly": .active])
     }
 
-    @Test("Family sharing: beside the driver's own subscription the better one is told, and its end is no refund")
+    @Test("Of a Family Sharing and an own subscription the better one is returned; the end of sharing is no refund")
     func family() {
         let shared = transaction("7", original: "7") { $0.ownership = .familyShared }
         let ended = transaction("7", original: "7", signed: 9) {
@@ -165,7 +165,7 @@ private let day = 86_400
         #expect(entitlements([longer, own], at: 10).map(\.accessEnds) == [at(40)])
     }
 
-    @Test("An offer is told with the period that it paid for")
+    @Test("An offer is shown with its period")
     func offers() {
         let trial = transaction(to: 7) { $0.offer = .init(type: 1, identifier: nil) }
         let paid = transaction("2", from: 7, to: 37)
@@ -173,7 +173,7 @@ private let day = 86_400
         #expect(entitlements([trial, paid], at: 8).map(\.offer) == [nil])
     }
 
-    @Test("A lifetime product does not end, but can be refunded and brought back")
+    @Test("A non-consumable does not expire, but can be refunded and restored")
     func lifetime() {
         let bought = transaction("5", original: "5", "forever", kind: .nonConsumable, to: nil)
         #expect(statuses([bought], at: 100_000) == ["forever": .active])
@@ -182,12 +182,12 @@ private let day = 86_400
             $0.revocation = .init(date: at(4), kind: .refund)
         }
         #expect(statuses([bought, refunded], at: 5) == ["forever": .refunded])
-        // Bought again after the refund.
+        // Purchased again after the refund.
         let again = transaction("6", original: "6", "forever", kind: .nonConsumable, from: 6, to: nil)
         #expect(statuses([bought, refunded, again], at: 7) == ["forever": .active])
     }
 
-    @Test("Consumables are counted, without those that were refunded")
+    @Test("Consumables are counted without refunded ones")
     func consumables() {
         func coins(_ id: String, _ quantity: Int64, refunded: Bool = false) -> TransactionFact {
             transaction(id, original: id, "coins", kind: .consumable, to: nil) {
@@ -203,7 +203,7 @@ private let day = 86_400
         #expect(none.map(\.status) == [.refunded])
     }
 
-    @Test("A non-renewing subscription is there until the app says that it is over")
+    @Test("A non-renewing subscription does not expire: the app decides when it ends")
     func nonRenewing() {
         let season = transaction("8", original: "8", "season", kind: .nonRenewing, to: nil)
         let entitlement = entitlements([season], at: 500).first
@@ -212,7 +212,7 @@ private let day = 86_400
         #expect(entitlement?.purchaseDate == at(0))
     }
 
-    @Test("Sandbox and production, and two apps, are told apart, though ids and products are the same")
+    @Test("Sandbox and production, and two apps, are separate even with equal ids and products")
     func apart() {
         let sandbox = transaction { $0.environment = .sandbox }
         let other = transaction("2", original: "2") { $0.bundleID = "other" }
@@ -223,7 +223,7 @@ private let day = 86_400
             ])
     }
 
-    @Test("Of two facts that Apple signed in the same millisecond the same one always wins")
+    @Test("Of two facts signed in the same millisecond, the same one always wins")
     func ties() {
         var (one, other) = (transaction(), transaction(to: 60))
         one.payload = [1]

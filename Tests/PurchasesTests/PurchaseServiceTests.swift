@@ -1,4 +1,4 @@
-// From what an app or Apple sends to what is stored and answered.
+// `AppStorePurchases` with a store in memory: from signed data to the stored facts and the result.
 
 import Identity
 import JourneyModel
@@ -8,7 +8,7 @@ import Testing
 @testable import Purchases
 
 @Suite struct PurchaseServiceTests {
-    /// A store in memory, for one driver, whom everything belongs to that does not belong to `other`.
+    /// A store in memory for one driver, who owns every purchase except those of `other`.
     private final class MemoryStore: PurchaseStore {
         private struct Contents {
             var facts = PurchaseFacts()
@@ -73,7 +73,7 @@ import Testing
             verifier: authority.verifier(), store: store, newToken: { "a1b2c3d4-0000-4000-8000-00000000000a" })
     }
 
-    @Test("A purchase that an app shows is answered with what the driver is entitled to by it")
+    @Test("A purchase returns the resulting entitlements")
     func shown() async throws {
         let service = service(MemoryStore())
         let entitlements = try await service.add(
@@ -85,7 +85,7 @@ import Testing
         #expect(try await service.appAccountToken(of: ada, at: start) == "a1b2c3d4-0000-4000-8000-00000000000a")
     }
 
-    @Test("Nothing is stored of what Apple did not sign, nor of half of it")
+    @Test("A purchase or notification is not stored if any part of it is not signed by Apple")
     func refused() async throws {
         let store = MemoryStore()
         let service = service(store)
@@ -104,7 +104,7 @@ import Testing
         #expect(try await service.entitlements(of: ada.driver, at: start).isEmpty)
     }
 
-    @Test("Another driver's purchase, and a store that fails, are told apart from what is not Apple's")
+    @Test("Another driver's purchase and a failing store throw their own errors")
     func failures() async throws {
         let token = try authority.token(transactionClaims())
         await #expect(throws: PurchaseFailure.ownedByAnother) {
@@ -121,7 +121,7 @@ import Testing
         }
     }
 
-    @Test("A notification takes effect once")
+    @Test("A repeated notification has no effect")
     func notification() async throws {
         let service = service(MemoryStore())
         let payload = try authority.token(

@@ -1,6 +1,6 @@
-// A year of one driver's purchases as the App Store lives it: it buys, renews, fails to charge, recovers, upgrades, downgrades,
-// refunds and takes that back, and signs what it did. After each step it knows, by its own bookkeeping, what the driver is
-// entitled to; the facts alone have to say the same. Simulated in hours from `start`.
+// Simulates a year of one driver's purchases in the App Store, in hours from `start`: purchases, renewals, billing
+// failures and recoveries, upgrades, downgrades, refunds and their reversals, each with the facts that Apple would sign.
+// After each step it records the expected entitlements independently of the facts, for comparison.
 
 import JourneyModel
 import TestSupport
@@ -36,16 +36,16 @@ extension PurchaseFacts {
 func hour(_ hour: Int) -> Moment { start.advanced(bySeconds: hour * 3600) }
 
 struct SimulatedStore {
-    /// What the bookkeeping says of one product.
+    /// The expected entitlement to one product.
     struct Truth: Hashable {
         var status: Entitlement.Status
         var accessEnds: Moment?
     }
 
-    /// After that hour, until the next one, the truth is this.
+    /// The expected entitlements from this hour until the next step, by product id.
     struct Step {
         var hour: Int
-        /// How many of `facts` were signed by then.
+        /// Number of `facts` signed until then.
         var factCount: Int
         var truth: [String: Truth]
     }
@@ -71,7 +71,7 @@ struct SimulatedStore {
         while now < 365 * 24, steps.count < 60 { play() }
     }
 
-    // MARK: What happens
+    // MARK: Steps
 
     private mutating func play() {
         switch Int.random(in: 0..<100, using: &random) {
@@ -88,7 +88,7 @@ struct SimulatedStore {
         }
     }
 
-    /// While it is paid for and more than two hours are left.
+    /// Whether the subscription is active with more than two hours left.
     private var mayChange: Bool {
         guard let subscription, truth[subscription.productID]?.status == .active, let ends = subscription.expiresDate
         else {
@@ -99,7 +99,7 @@ struct SimulatedStore {
 
     private mutating func wait(_ hours: Int) { now += max(1, hours) }
 
-    /// A while, but not to the end of the period.
+    /// Waits for a random time within the period.
     private mutating func waitWithinPeriod() {
         guard let ends = subscription?.expiresDate else { return wait(1) }
         let left = Int(ends.milliseconds(since: hour(now)) / 3_600_000)
@@ -112,7 +112,7 @@ struct SimulatedStore {
 
     private mutating func subscribe() {
         let product = [Self.monthly, Self.yearly, Self.weekly].randomPick(&random)
-        // Of a subscription that was followed by another product, the end of a grace period is no longer known.
+        // After a change of product, the facts no longer contain the end of a grace period.
         if let last = subscription, truth[last.productID]?.status == .expired {
             truth[last.productID]?.accessEnds = last.expiresDate
         }
@@ -145,7 +145,7 @@ struct SimulatedStore {
         }
     }
 
-    /// Charged up to a day before the period begins: nothing changes but until when, if it is the same product.
+    /// Charged up to a day before the period starts: only extends access, if it is the same product.
     private mutating func renewEarly(_ current: TransactionFact, end: Int) {
         guard end - now > 14 else {
             now = max(now + 1, end)
@@ -157,7 +157,7 @@ struct SimulatedStore {
         let before = truth
         renew(current, at: end)
         if next != current.productID {
-            // Not begun: the one before it goes on to its end.
+            // The new period has not started: the previous one continues to its end.
             truth = before
             step()
             now = end
@@ -189,7 +189,7 @@ struct SimulatedStore {
                 return step()
             }
             now = grace
-            // Sometimes nobody tells: time alone ends it.
+            // Sometimes Apple signs nothing: it expires by time alone.
             if random.chance(1, in: 2) { sign(autoRenews: true, isRetrying: true, grace: grace, intent: 2) }
             close(current, .billingRetry, at: hour(grace))
             step()
@@ -200,7 +200,7 @@ struct SimulatedStore {
         } else {
             now = end + 60 * 24
             if random.chance(1, in: 2) { sign(autoRenews: false, intent: 2) }
-            // The end of a grace period stays known only as long as the facts speak of it.
+            // The end of a grace period is known only while the latest renewal information contains it.
             let isKnown = renewal?.isInBillingRetry == true
             close(current, .expired, at: isKnown ? hour(grace ?? end) : hour(end))
         }
@@ -212,7 +212,7 @@ struct SimulatedStore {
         waitWithinPeriod()
         buy(Self.yearly, original: old.originalTransactionID)
         close(old, .expired, at: hour(now))
-        // Apple does not always send the old one again: the new one has to suffice.
+        // Apple does not always sign the old transaction again: the new one must suffice.
         if random.chance(1, in: 2) {
             old.isUpgraded = true
             emit(&old)
@@ -255,7 +255,7 @@ struct SimulatedStore {
         }
     }
 
-    /// No other unexpired transaction gives access when this one is taken away.
+    /// Whether no other unexpired transaction gives access without this one.
     private func isOnlyPaid(_ current: TransactionFact) -> Bool {
         let others = PurchaseFacts(facts).transactions.values.filter {
             $0.kind == .autoRenewable && $0.key != current.key && $0.revocation == nil && !$0.isUpgraded
@@ -273,11 +273,11 @@ struct SimulatedStore {
         step()
     }
 
-    /// The app shows a transaction again: signed anew, with nothing new in it.
+    /// Signs a transaction again without changes, as for an app that sends it again.
     private mutating func signAgain() {
         wait(1)
         guard now < 365 * 24, var current = subscription, current.purchaseDate <= hour(now) else { return }
-        // Only if no end lies in between.
+        // Not if the subscription expired in between.
         if let status = truth[current.productID]?.status, status == .active,
             current.expiresDate.map({ $0 <= hour(now) }) == true
         {
@@ -326,10 +326,10 @@ struct SimulatedStore {
         step()
     }
 
-    // MARK: Bookkeeping
+    // MARK: Expected entitlements
 
     private mutating func step() {
-        // A step at the hour of the one before replaces it.
+        // Replaces a previous step at the same hour.
         if steps.last?.hour == now { steps.removeLast() }
         steps.append(Step(hour: now, factCount: facts.count, truth: truth))
     }
@@ -358,10 +358,10 @@ struct SimulatedStore {
             revocation: nil, offer: nil, appAccountToken: nil, signedDate: hour(now), payload: [])
     }
 
-    /// Stands for the bytes, which differ from fact to fact.
+    /// A unique payload for each fact.
     private var number: [UInt8] { [UInt8(facts.count / 256 % 256), UInt8(facts.count % 256)] }
 
-    /// Signed now; what is signed in one hour keeps its order by the millisecond.
+    /// Signs a fact now. Facts of the same hour differ in the millisecond, in their order.
     private mutating func emit(_ fact: inout TransactionFact) {
         fact.signedDate = hour(now).advanced(byMilliseconds: Int64(facts.count % 1000))
         fact.payload = number

@@ -1,5 +1,5 @@
-// A certificate authority like Apple's, made for one test: root, intermediate and leaf with both markers, each of which a test
-// may break, and the JWS that the leaf signs.
+// A certificate authority like Apple's, generated for one test: root, intermediate and leaf with both marker
+// extensions, each of which a test may break, and the JWS signed by the leaf.
 
 import Crypto
 import Foundation
@@ -19,16 +19,16 @@ struct TestAuthority: Sendable {
     static let appleBundleID = "com.example.dwell"
     static let appleID: Int64 = 123_456_789
 
-    /// What is broken; all others are as Apple has them.
+    /// Properties that a test may break. The defaults are Apple's.
     struct Flaws: Sendable {
         var leafMarker: ASN1ObjectIdentifier? = TestAuthority.leafMarker
         var intermediateMarker: ASN1ObjectIdentifier? = TestAuthority.intermediateMarker
-        /// Days from `start` in which each is valid.
+        /// Validity of each certificate, in days from `start`.
         var rootDays = -3650...3650
         var intermediateDays = -1000...1000
         var leafDays = -100...100
         var intermediateIsAuthority = true
-        /// Signed by another key than its issuer's.
+        /// Certificates signed by a key other than their issuer's.
         var forgesLeaf = false
         var forgesIntermediate = false
         var hasP384Leaf = false
@@ -43,7 +43,7 @@ struct TestAuthority: Sendable {
     var chain: [[UInt8]] { [leaf, intermediate, root] }
 
     init(_ flaws: Flaws = Flaws(), name: String = "Test Root") throws {
-        // Apple's root and intermediate have P-384.
+        // Apple's root and intermediate have P-384 keys.
         let (rootKey, intermediateKey, stranger) = (
             P384.Signing.PrivateKey(), P384.Signing.PrivateKey(), P384.Signing.PrivateKey()
         )
@@ -104,9 +104,9 @@ struct TestAuthority: Sendable {
         return serializer.serializedBytes
     }
 
-    // MARK: Tokens
+    // MARK: Signed data
 
-    /// A JWS of `claims`, the leaf's signature, and the header that Apple sends; each can be another.
+    /// A JWS of `claims` with Apple's header, signed by the leaf. `algorithm`, `chain` and `key` replace parts of it.
     func token(
         _ claims: [String: any Sendable], algorithm: String = "ES256", chain: [[UInt8]]? = nil,
         key: P256.Signing.PrivateKey? = nil
@@ -135,7 +135,7 @@ struct TestAuthority: Sendable {
     }
 }
 
-/// As Apple sends them, in production; `changes` are made on top, and `nil` as a value takes a member out.
+/// A production transaction as Apple signs it, with `changes` applied; a nil value removes a member.
 func transactionClaims(_ changes: [String: (any Sendable)?] = [:]) -> [String: any Sendable] {
     changed(
         [
