@@ -1,5 +1,5 @@
 // Compares docs/architecture.md with the sources: the arrows of its diagram with Package.swift and the imports of each
-// module.
+// module, its list of files with the folders.
 
 import Foundation
 import Testing
@@ -118,6 +118,39 @@ import Testing
         let declared = try Self.declared()
         for module in declared.keys {
             #expect(!Self.reachable(from: module, declared).contains(module), "\(module) imports itself in the end")
+        }
+    }
+
+    /// The lines of "Every file": folder and names, for example "- `Sources/Sockets/`: Connection, EventLoop".
+    private static func listedFiles() throws -> [String: String] {
+        var listed: [String: String] = [:]
+        for match in try text("docs/architecture.md").matches(of: #/(?m)^- `(Sources/[^`]+)\/`: (.+)$/#) {
+            listed[String(match.1)] = String(match.2)
+        }
+        return listed
+    }
+
+    /// The same for the folder as it is: Swift files without their extension. Copies of migrations/ are left out.
+    private static func filesOfSources() throws -> [String: String] {
+        let folder = root.appending(path: "Sources")
+        let paths = try #require(FileManager.default.enumerator(atPath: folder.path))
+        var names: [String: [String]] = [:]
+        for case let path as String in paths where !path.hasPrefix("SQLiteStore/Migrations") {
+            let url = folder.appending(path: path)
+            guard try url.resourceValues(forKeys: [.isRegularFileKey]).isRegularFile == true else { continue }
+            let parent = "Sources/" + path.split(separator: "/").dropLast().joined(separator: "/")
+            let isSwift = url.pathExtension == "swift"
+            names[parent, default: []].append(isSwift ? String(url.lastPathComponent.dropLast(6)) : url.lastPathComponent)
+        }
+        return names.mapValues { $0.sorted().joined(separator: ", ") }
+    }
+
+    @Test func `the page lists every file`() throws {
+        let listed = try Self.listedFiles()
+        let found = try Self.filesOfSources()
+        #expect(found.count > 40)
+        for folder in Set(listed.keys).union(found.keys).sorted() {
+            #expect(listed[folder] == found[folder], "expected: - `\(folder)/`: \(found[folder] ?? "no such line")")
         }
     }
 }
