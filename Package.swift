@@ -181,7 +181,7 @@ let package = Package(
         // Tests, one directory for each module.
         .target(
             name: "TestSupport",
-            dependencies: ["JourneyModel", "Engine"],
+            dependencies: ["JourneyModel", "Engine", "Sockets"],
             path: "Tests/TestSupport",
             swiftSettings: settings
         ),
@@ -191,7 +191,7 @@ let package = Package(
             name: "JourneyClientTests", dependencies: ["JourneyClient", "JourneyModel", "TestSupport"],
             swiftSettings: settings),
         .testTarget(name: "HTTP1Tests", dependencies: ["HTTP1", "TestSupport"], swiftSettings: settings),
-        .testTarget(name: "SocketsTests", dependencies: ["Sockets"], swiftSettings: settings),
+        .testTarget(name: "SocketsTests", dependencies: ["Sockets", "TestSupport"], swiftSettings: settings),
         .testTarget(
             name: "TelemetryTests",
             dependencies: [

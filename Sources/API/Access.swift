@@ -88,19 +88,29 @@ struct Access: Sendable {
         return answer
     }
 
-    /// The same for a response that does not suspend, if the token check does not either; nil when it does.
-    func driverAtOnce(_ answer: @escaping CallerAnswer, route: String) -> @Sendable (Request) -> Response? {
+    /// Any signed-in driver, for a response from memory: a task is started only where the token needs a look-up.
+    func driver(_ answer: @escaping CallerAnswer, route: String) -> Responder {
         { request in
             switch judge(request) {
-            case .known(let caller):
-                var response = answer(request, caller)
-                response.principal = caller.driver.rawValue
-                return response
+            case .known(let caller): return .response(answered(answer, request, caller))
             case .refused(let answer):
-                return noted(answer.response(requestID: request.id), nil, route, request)
-            case .needsLookup: return nil
+                return .response(noted(answer.response(requestID: request.id), nil, route, request))
+            case .needsLookup(let lookUp):
+                return .work {
+                    do throws(ProblemAnswer) {
+                        return answered(answer, request, try await found(lookUp))
+                    } catch {
+                        return noted(error.response(requestID: request.id), nil, route, request)
+                    }
+                }
             }
         }
+    }
+
+    private func answered(_ answer: CallerAnswer, _ request: Request, _ caller: Caller) -> Response {
+        var response = answer(request, caller)
+        response.principal = caller.driver.rawValue
+        return response
     }
 
     /// Operators: `OPS_TOKEN`, or an access token of the role `ops`.
@@ -177,14 +187,19 @@ struct Access: Sendable {
         switch judge(request) {
         case .known(let caller): return caller
         case .refused(let answer): throw answer
-        case .needsLookup(let lookUp):
-            do throws(TokenRefusal) {
-                let caller = try await lookUp()
-                metrics.count(.accepted)
-                return caller
-            } catch {
-                throw refused(error)
-            }
+        case .needsLookup(let lookUp): return try await found(lookUp)
+        }
+    }
+
+    private nonisolated(nonsending) func found(
+        _ lookUp: () async throws(TokenRefusal) -> Caller
+    ) async throws(ProblemAnswer) -> Caller {
+        do throws(TokenRefusal) {
+            let caller = try await lookUp()
+            metrics.count(.accepted)
+            return caller
+        } catch {
+            throw refused(error)
         }
     }
 

@@ -163,16 +163,15 @@ package struct API: Sendable {
     // MARK: The kinds of routes, with the credential and the charge of each
 
     private func anyone(_ template: String, _ handler: @escaping @Sendable (Request) -> Response) -> Endpoint {
-        let route = Route(.get, template, atOnce: { handler($0) }, handler: { handler($0) })
-        return Endpoint(route: route, credential: .none, limits: [])
+        Endpoint(
+            route: Route(.get, template, responder: { .response(handler($0)) }), credential: .none, limits: [])
     }
 
     /// A driver's GET whose response is in memory: it costs no more than refusing it.
     private func fromMemory(_ template: String, _ answer: @escaping CallerAnswer) -> Endpoint {
-        let handler = access.driver(
-            { request, caller throws(ProblemAnswer) in answer(request, caller) }, route: template)
-        let route = Route(.get, template, atOnce: access.driverAtOnce(answer, route: template), handler: handler)
-        return Endpoint(route: route, credential: .accessToken, limits: [])
+        Endpoint(
+            route: Route(.get, template, responder: access.driver(answer, route: template)),
+            credential: .accessToken, limits: [])
     }
 
     /// A driver's GET that reads the database.

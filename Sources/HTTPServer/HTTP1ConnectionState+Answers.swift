@@ -4,41 +4,31 @@ internal import HTTP1
 internal import Sockets
 
 extension HTTP1ConnectionState {
-    /// nil when no handler is to be asked. Mutating, like all that a task asks for: what only borrows a value of this
-    /// size is handed a copy of it, in the task's frame.
-    @inline(never) mutating func handling() -> (handler: RequestHandler, Request)? {
-        guard case .handler(let placed)? = exchange?.destination, let request = exchange?.request else { return nil }
-        return (placed.route.handler, request)
-    }
-
-    /// For who asked `handling`, and a task whose frame has no room for what an answer is made of.
-    @inline(never) mutating func answerWithoutHandler() {
-        _ = answerAtOnce()
-    }
-
-    /// Answers what needs no waiting. False when the handler has to be asked.
-    mutating func answerAtOnce() -> Bool {
+    /// Responds to the request in hand, which is complete or refused, from memory. Returns the work that makes the
+    /// response, where that is not enough.
+    mutating func respond() -> RequestWork? {
         // Taken out rather than copied: its parts are many.
-        guard let exchange = exchange.take() else { return true }
+        guard let exchange = exchange.take() else { return nil }
         let response: Response
         switch exchange.destination {
         case .handler(let placed):
-            guard let atOnce = placed.route.atOnce, let answer = atOnce(exchange.request) else {
+            switch placed.route.responder(exchange.request) {
+            case .response(let fromMemory): response = fromMemory
+            case .work(let work):
                 self.exchange = exchange
-                return false
+                return work
             }
-            response = answer
         case .noContent(let fields): response = Response(status: .noContent, fields: fields)
         case .refusal(let status, let detail, let fields): response = rendered(status, detail, fields, exchange)
         }
         send(response, to: exchange, atMilliseconds: exchange.request.receivedAtMilliseconds)
         holdRequest()
-        return true
+        return nil
     }
 
     /// Answers the request in hand, or the beginning of one, and ends the connection. What was decided when the head
     /// came goes first: a body that is too long for a path that does not exist is 404.
-    @inline(never) mutating func refuse(_ status: Status, _ detail: String, retryAfterSeconds: Int? = nil) {
+    mutating func refuse(_ status: Status, _ detail: String, retryAfterSeconds: Int? = nil) {
         var fields = Fields()
         if let retryAfterSeconds { fields.append("Retry-After", String(retryAfterSeconds)) }
         let exchange =
@@ -58,13 +48,13 @@ extension HTTP1ConnectionState {
     }
 
     private func rendered(_ status: Status, _ detail: String, _ fields: Fields, _ exchange: Exchange) -> Response {
-        serving.refusals(RefusedRequest(status: status, detail: detail, requestID: exchange.request.id, fields: fields))
+        context.refusals(RefusedRequest(status: status, detail: detail, requestID: exchange.request.id, fields: fields))
     }
 
     // MARK: - Sending
 
     /// Answers the exchange in hand, which ends with it.
-    @inline(never) mutating func send(_ response: Response, close: Bool = false) {
+    mutating func send(_ response: Response, close: Bool = false) {
         guard let exchange = takeExchange() else { return }
         send(response, to: exchange, close: close, atMilliseconds: LoopClock.nowMilliseconds)
     }
@@ -93,26 +83,26 @@ extension HTTP1ConnectionState {
 
     /// The fields of every answer: of a handler, a refusal or a stream.
     private func fields(of response: Response, to exchange: Exchange) -> Fields {
-        guard let crossOrigin = serving.configuration.crossOrigin else { return response.fields }
+        guard let crossOrigin = context.configuration.crossOrigin else { return response.fields }
         var fields = response.fields
         crossOrigin.allow(exchange.request.fields, in: &fields)
         return fields
     }
 
     private func dateText(_ milliseconds: Int64) -> String {
-        serving.clocks[connection.loop.index].dateText(milliseconds)
+        context.clocks[connection.loop.index].dateText(milliseconds)
     }
 
     private mutating func observe(_ exchange: Exchange, _ status: Status, _ bytesOut: Int) {
         let bytesTaken = bytesRead - http.bufferedBytes
         let bytesIn = max(0, bytesTaken - bytesTakenBefore)
         let now = Deadline.now
-        answeredAt = now
+        respondedAt = now
         let duration = now.nanoseconds &- exchange.startedAt.nanoseconds
         let placed = exchange.placed
-        serving.metrics.answered(
+        context.metrics.answered(
             placed?.place, exchange.method, status, nanoseconds: duration, bytesIn: bytesIn, bytesOut: bytesOut)
-        serving.observer.answered(
+        context.observer.answered(
             CompletedRequest(
                 requestID: exchange.request.id, method: exchange.method, routeTemplate: placed?.route.template,
                 status: status, durationNanoseconds: duration, bytesIn: bytesIn, bytesOut: bytesOut,
@@ -124,26 +114,33 @@ extension HTTP1ConnectionState {
 
     // MARK: - Streaming
 
-    /// Answers the head alone; the answer ends with `endStream`.
-    @inline(never) mutating func beginStream(_ response: Response) -> Exchange? {
-        guard var exchange = takeExchange() else { return nil }
+    /// Makes the head alone; the response ends with `endStream`. False when no response is due.
+    mutating func beginStream(_ response: Response) -> Bool {
+        guard var exchange = takeExchange() else { return false }
         exchange.note(response)
+        let before = output.count
         http.encodeHead(
             status: response.status, fields: fields(of: response, to: exchange),
             dateText: dateText(LoopClock.nowMilliseconds),
             requestID: exchange.request.id, close: connection.isDraining, into: &output)
-        streamedBytes = output.count
-        return exchange
-    }
-
-    /// False when no stream has begun, or it has ended.
-    @inline(never) mutating func encodeChunk(_ bytes: [UInt8]) -> Bool {
-        guard http.encodeChunk(bytes, into: &output) else { return false }
-        streamedBytes += output.count
+        streamedBytes = output.count - before
+        streaming = (exchange, response.status)
         return true
     }
 
-    @inline(never) mutating func endStream(_ exchange: Exchange, _ status: Status) {
+    /// False in response to HEAD.
+    var streamHasContent: Bool { streaming?.exchange.method != .head }
+
+    /// False when no stream has begun, or it has ended.
+    mutating func encodeChunk(_ bytes: [UInt8]) -> Bool {
+        let before = output.count
+        guard http.encodeChunk(bytes, into: &output) else { return false }
+        streamedBytes += output.count - before
+        return true
+    }
+
+    mutating func endStream() {
+        guard let (exchange, status) = streaming.take() else { return }
         let before = output.count
         http.encodeEnd(into: &output)
         observe(exchange, status, streamedBytes + output.count - before)

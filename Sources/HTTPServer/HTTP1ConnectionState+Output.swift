@@ -13,11 +13,11 @@ extension HTTP1ConnectionState {
     // MARK: - The budget
 
     /// Has the budget count so many bytes for this connection. False, and nothing changes, without room for more.
-    @inline(never) mutating func hold(_ bytes: Int) -> Bool {
+    mutating func hold(_ bytes: Int) -> Bool {
         if bytes > heldBytes {
-            guard serving.bufferBudget.take(bytes - heldBytes, for: client) else { return false }
+            guard context.bufferBudget.take(bytes - heldBytes, for: client) else { return false }
         } else if bytes < heldBytes {
-            serving.bufferBudget.give(heldBytes - bytes, for: client)
+            context.bufferBudget.give(heldBytes - bytes, for: client)
         }
         heldBytes = bytes
         return true
@@ -27,34 +27,62 @@ extension HTTP1ConnectionState {
     mutating func hold(for client: String?) -> Bool {
         if client == self.client { return true }
         let bytes = heldBytes
-        serving.bufferBudget.give(bytes, for: self.client)
+        context.bufferBudget.give(bytes, for: self.client)
         heldBytes = 0
         self.client = client
         return hold(bytes)
     }
 
-    /// The same for answers that nobody has taken yet. How long to wait for each piece of them, in milliseconds: without
-    /// room for this answer nobody waits for the client to take it.
-    @inline(never) mutating func holdOutput() -> Int {
-        let hasRoom = output.count <= HTTP1ConnectionState.uncountedBytes || hold(heldBytes + output.count)
-        return hasRoom ? serving.configuration.writeStallMilliseconds : 0
+    /// Counts the output that the peer has not taken. Returns how long to wait for each piece of it, in milliseconds:
+    /// not at all without room for it.
+    mutating func holdOutput() -> Int {
+        let bytes = output.count > HTTP1ConnectionState.uncountedBytes ? output.count : 0
+        if bytes > heldOutputBytes {
+            guard hold(heldBytes + bytes - heldOutputBytes) else { return 0 }
+            heldOutputBytes = bytes
+        }
+        return context.configuration.writeStallMilliseconds
+    }
+
+    /// The peer has taken all of the output after a wait. An idle wait begins now, not with the response.
+    mutating func outputIsTaken() {
+        _ = hold(max(0, heldBytes - heldOutputBytes))
+        heldOutputBytes = 0
+        respondedAt = nil
+    }
+
+    /// The connection is closed: nobody takes what was made.
+    mutating func dropOutput() {
+        output = []
+        sentBytes = 0
+        outputIsTaken()
+    }
+
+    /// The connection is closed and nothing works for it: gives everything back.
+    mutating func holdNothing() {
+        dropOutput()
+        exchange = nil
+        _ = hold(0)
+        client = nil
     }
 
     /// Enough to be written before more is made.
-    @inline(never) mutating func isOutputFull() -> Bool {
-        output.count > serving.configuration.outputBytesMax
+    mutating func isOutputFull() -> Bool {
+        output.count > context.configuration.outputBytesMax
     }
 
     /// The same for what was received of the request in hand, and of the next ones.
     @discardableResult
     mutating func holdRequest() -> Bool {
         let input = http.inputCapacityBytes
-        let bytes = (exchange?.request.body.capacity ?? 0) + (input > HTTP1ConnectionState.uncountedBytes ? input : 0)
+        let bytes =
+            (exchange?.request.body.capacity ?? 0) + (input > HTTP1ConnectionState.uncountedBytes ? input : 0)
+            + heldOutputBytes
         if exchange == nil, client != nil { _ = hold(for: nil) }
         return bytes == heldBytes || hold(bytes)
     }
 
-    @inline(never) mutating func shed(_ detail: String = "The server is busy.") {
+    mutating func shed(_ detail: String = "The server is busy.") {
         refuse(.serviceUnavailable, detail, retryAfterSeconds: 1)
     }
 
@@ -62,16 +90,18 @@ extension HTTP1ConnectionState {
 
     /// What was made is written when this round of the loop ends. False when it has to be written now: it is much, or the
     /// peer has not taken the last of it.
-    @inline(never) mutating func leavesOutputToRound() -> Bool {
+    mutating func leavesOutputToRound() -> Bool {
         output.isEmpty || output.count <= HTTP1ConnectionState.uncountedBytes && connection.flushAtTickEnd()
     }
 
-    /// False when the peer does not take all of it now, or nothing any more. The task meets the same failure.
-    mutating func flushAtTickEnd() -> Bool {
-        guard let sent = try? connection.writeAtOnce(output) else { return false }
-        output.removeFirst(sent)
-        giveBackOutput()
-        return output.isEmpty
+    /// Sends as much as the peer takes now. True when that is all.
+    mutating func write() throws(TransportError) -> Bool {
+        if output.isEmpty { return true }
+        sentBytes = try connection.send(output, from: sentBytes)
+        if sentBytes < output.count { return false }
+        output.removeAll(keepingCapacity: true)
+        sentBytes = 0
+        return true
     }
 
     /// Who waits keeps little.

@@ -1,8 +1,6 @@
-// One side of a conversation, as far as nothing has to be waited for: bytes to events, events to answers, answers to
-// bytes. It says what comes next; waiting is HTTP1Connection's, and what an answer is made of is in
-// HTTP1ConnectionState+Answers.swift.
-//
-// What it has made and not written, and what the budget counts of it, is dealt with in HTTP1ConnectionState+Output.swift.
+// What a connection does next: bytes to events, events to responses, responses to bytes. It never waits; that and the
+// socket are HTTP1Connection's. How a response is made is in HTTP1ConnectionState+Answers.swift, what is made and not
+// written, and what the budget counts of it, in HTTP1ConnectionState+Output.swift.
 //
 // A value with all that changes from request to request, so that its owner checks once for a batch of requests
 // that nobody else is at it, and not once for each of its parts.
@@ -13,10 +11,12 @@ internal import Sockets
 /// Not copyable: its buffers belong to one connection. To be used on the connection's loop.
 struct HTTP1ConnectionState: ~Copyable {
     let connection: Connection
-    let serving: ServerContext
+    let context: ServerContext
     var http: ServerConnection
     /// Made and not written yet.
     var output: [UInt8] = []
+    /// Of `output`, at its beginning.
+    var sentBytes = 0
     /// Between `.head` and the answer.
     var exchange: Exchange?
     /// Bytes read so far, and how many of them belong to requests that were answered.
@@ -25,16 +25,19 @@ struct HTTP1ConnectionState: ~Copyable {
     /// Of the streamed answer in hand, so far.
     var streamedBytes = 0
     /// The last answer's moment.
-    var answeredAt: Deadline?
+    var respondedAt: Deadline?
     /// Taken from the budget.
     var heldBytes = 0
+    /// Of those, for output that the peer has not taken.
+    var heldOutputBytes = 0
     /// Whose part of the budget that is: of the request in hand, once its credential was judged.
     var client: String?
 
-    /// What was found while the task waited, and needs it.
-    private(set) var stepInHand: Step?
+    /// The streamed response in hand.
+    var streaming: (exchange: Exchange, status: Status)?
+
     /// Since another connection of the loop had its turn, or there was nothing more to answer.
-    private var answersAtOnce = 0
+    private var responsesInRow = 0
     /// The last request that its path alone led to a route.
     private var lastMatch: (method: Method, path: String, placed: RegisteredRoute)?
 
@@ -45,12 +48,14 @@ struct HTTP1ConnectionState: ~Copyable {
 
     /// A refused request's body is read up to here, so that the connection can go on.
     private static let discardedBodyBytesMax = 64 << 10
-    /// So many are answered at once, then the other connections of the loop have a turn: under half a millisecond.
-    private static let answersAtOnceMax = 64
+    /// Responses from memory, after which the other connections of the loop have a turn: under half a millisecond.
+    private static let responsesInRowMax = 64
 
     enum Step {
-        case read, answer
-        /// Enough was answered at once.
+        case read
+        /// The request in hand is complete; this makes its response.
+        case work(RequestWork)
+        /// The other connections have a turn.
         case pause
         case end(Ending)
     }
@@ -62,39 +67,28 @@ struct HTTP1ConnectionState: ~Copyable {
         case linger
     }
 
-    struct Wait {
-        var deadline: Deadline
-        var endsOnDrain: Bool
-    }
-
-    init(_ connection: Connection, _ serving: ServerContext) {
+    init(_ connection: Connection, _ context: ServerContext) {
         self.connection = connection
-        self.serving = serving
-        http = ServerConnection(limits: serving.configuration.limits)
+        self.context = context
+        http = ServerConnection(limits: context.configuration.limits)
     }
 
     // MARK: - Events
 
-    @inline(never) mutating func takeStep() -> Step {
-        guard let step = stepInHand else { return nextStep() }
-        stepInHand = nil
-        return step
-    }
-
     /// Takes events as far as they can be dealt with at once.
-    private mutating func nextStep() -> Step {
+    mutating func nextStep() -> Step {
         while true {
             switch http.nextEvent() {
             case .needMoreData:
-                answersAtOnce = 0
+                responsesInRow = 0
                 return .read
             case .head(let head): begin(head)
             case .body(let bytes): take(bytes)
             case .end:
-                guard answerAtOnce() else { return .answer }
-                answersAtOnce += 1
-                if answersAtOnce >= Self.answersAtOnceMax || isOutputFull() {
-                    answersAtOnce = 0
+                if let work = respond() { return .work(work) }
+                responsesInRow += 1
+                if responsesInRow >= Self.responsesInRowMax || isOutputFull() {
+                    responsesInRow = 0
                     return .pause
                 }
             case .refused(let refusal): refuse(refusal.status, refusal.detail)
@@ -108,7 +102,7 @@ struct HTTP1ConnectionState: ~Copyable {
         headDeadline = nil
         contentStart = nil
         let (destination, parameters) = destination(of: head)
-        let client = serving.configuration.trustedProxies.clientAddress(
+        let client = context.configuration.trustedProxies.clientAddress(
             peer: connection.remoteAddress, head.fields)
         exchange = Exchange(
             destination: destination,
@@ -121,8 +115,8 @@ struct HTTP1ConnectionState: ~Copyable {
 
     /// What becomes of the request, and the parts of its path that a template names.
     private mutating func destination(of head: RequestHead) -> (Exchange.Destination, [String: String]) {
-        let preflight = serving.configuration.crossOrigin?.preflightAnswer(
-            head.method, head.fields, methods: serving.router.allowOfServer)
+        let preflight = context.configuration.crossOrigin?.preflightAnswer(
+            head.method, head.fields, methods: context.router.allowOfServer)
         if let preflight {
             http.limitBody(toBytes: HTTP1ConnectionState.discardedBodyBytesMax)
             return (.noContent(preflight), [:])
@@ -151,7 +145,7 @@ struct HTTP1ConnectionState: ~Copyable {
         if let last = lastMatch, last.path == path, last.method == method {
             return .route(last.placed, parameters: [:])
         }
-        let match = serving.router.match(method, path)
+        let match = context.router.match(method, path)
         if case .route(let placed, let parameters) = match, parameters.isEmpty {
             lastMatch = (method, path, placed)
         }
@@ -180,14 +174,14 @@ struct HTTP1ConnectionState: ~Copyable {
 
     /// The content of the request in hand has not come, and nobody has judged yet whether it may. Ask after
     /// `.needMoreData`.
-    @inline(never) mutating func isJudgementDue() -> Bool {
-        guard http.phase == .content, let exchange, !exchange.isJudged, case .handler(let placed) = exchange.destination
+    func isJudgementDue() -> Bool {
+        guard http.phase == .content, exchange?.isJudged == false, case .handler(let placed)? = exchange?.destination
         else { return false }
         return placed.route.judge != nil
     }
 
     /// nil when there is nothing to be judged.
-    @inline(never) mutating func judging() -> (judge: RequestJudge, Request)? {
+    mutating func judging() -> (judge: RequestJudge, Request)? {
         guard isJudgementDue(), let exchange, case .handler(let placed) = exchange.destination,
             let judge = placed.route.judge
         else { return nil }
@@ -195,91 +189,54 @@ struct HTTP1ConnectionState: ~Copyable {
         return (judge, exchange.request)
     }
 
-    /// True: the content may come. False: it was refused, and the connection ends with the answer.
-    @inline(never) mutating func take(_ judgement: Judgement) -> Bool {
+    /// The content may come, or it was refused and the connection ends with the response.
+    mutating func take(_ judgement: Judgement) {
         switch judgement {
-        case .refused(let response):
-            send(response, close: true)
-            return false
+        case .refused(let response): send(response, close: true)
         case .welcome(let client):
-            if hold(for: client) { return true }
-            shed("You have too many requests under way.")
-            return false
+            if !hold(for: client) { shed("You have too many requests under way.") }
         }
     }
 
     // MARK: - Reading
 
-    /// What may be read is read and answered without the task. True: all of it was, and the wait goes on.
-    mutating func serveWhileWaiting() -> Bool {
-        do throws(TransportError) {
-            guard let count = try readAtOnce() else { return true }
-            // The task reads the end once more.
-            if count == 0 { return false }
-            answeredAt = nil
-            let step = nextStep()
-            guard case .read = step, !isJudgementDue(), !http.isContinueDue, leavesOutputToRound() else {
-                stepInHand = step
-                return false
-            }
-            guard let wait = wait(since: answeredAt) else { return false }
-            connection.waitOn(until: wait.deadline, endsOnDrain: wait.endsOnDrain)
-            return true
-        } catch {
-            // The task meets the same failure, or is cancelled already.
-            return false
-        }
-    }
-
-    /// The same for the task: it was woken because of bytes, or because something was left to it.
-    @inline(never) mutating func readOnceWoken() throws(TransportError) {
-        if stepInHand == nil, try readAtOnce() == 0 { http.receiveEndOfStream() }
-    }
-
-    /// How many bytes there were, 0 at the end of the stream; nil when there is nothing yet.
-    private mutating func readAtOnce() throws(TransportError) -> Int? {
-        let count = try connection.readAtOnce { http.receive($0) }
-        bytesRead += count ?? 0
-        return count
+    /// False when there is nothing yet.
+    mutating func read() throws(TransportError) -> Bool {
+        guard let count = try connection.receive({ http.receive($0) }) else { return false }
+        bytesRead += count
+        if count == 0 { http.receiveEndOfStream() }
+        respondedAt = nil
+        return true
     }
 
     /// A client that waits for 100 (Continue) gets it, unless its request is refused (RFC 9110 section 10.1.1): then
     /// a final status instead, and its body will not be read.
-    @inline(never) mutating func answersInsteadOfReading() -> Bool {
+    mutating func respondsInsteadOfReading() -> Bool {
         guard http.isContinueDue else { return false }
-        if exchange?.isRefused == true { return true }
+        if exchange?.isRefused == true {
+            _ = respond()
+            return true
+        }
         http.encodeContinue(into: &output)
         return false
     }
 
-    /// What is not needed while waiting is given back. nil when the budget has no room for what is, which is answered.
-    /// `start`: when the wait between requests began, if that was just now.
-    @inline(never) mutating func wait(since start: Deadline? = nil) -> Wait? {
+    /// Until when to wait for bytes; what is not needed meanwhile is given back. nil when the budget has no room for what
+    /// is, and a 503 was made.
+    mutating func deadlineOfWait() -> Deadline? {
         giveBackOutput()
         guard holdRequest() else {
             shed()
             return nil
         }
-        let phase = http.phase
-        return Wait(
-            deadline: deadline(phase, start), endsOnDrain: phase == .idle && drainDeadline == nil)
+        return deadline(http.phase)
     }
 
-    /// nil when the connection goes on.
-    @inline(never) mutating func ending(after error: TransportError) throws(TransportError) -> Ending? {
-        let phase = http.phase
-        switch error {
-        case .draining:
-            drainDeadline = .inMilliseconds(serving.configuration.drainIdleMilliseconds)
-            return nil
-        case .timedOut where phase == .idle:
-            return .close
-        case .timedOut:
-            refuseLateRequest()
-            return .linger
-        default:
-            throw error
-        }
+    /// The deadline of a wait has passed.
+    mutating func endingOfLateRequest() -> Ending {
+        if http.phase == .idle { return .close }
+        refuseLateRequest()
+        return .linger
     }
 
     /// 408 is for who only asks. Shipped phones drop an event for every status of 4xx but three, and a bad network is
@@ -293,22 +250,25 @@ struct HTTP1ConnectionState: ~Copyable {
         }
     }
 
-    private mutating func deadline(_ phase: ServerConnection.Phase, _ start: Deadline?) -> Deadline {
+    private mutating func deadline(_ phase: ServerConnection.Phase) -> Deadline {
         switch phase {
         case .head:
-            let deadline = headDeadline ?? .inMilliseconds(serving.configuration.headTimeoutMilliseconds)
+            let deadline = headDeadline ?? .inMilliseconds(context.configuration.headTimeoutMilliseconds)
             headDeadline = deadline
             return deadline
         case .content:
             let start = contentStart ?? (.now, bytesRead)
             contentStart = start
             let received = min(bytesRead - start.bytesRead, 1 << 40)
-            let earned = received * 1000 / max(1, serving.configuration.bodyBytesPerSecondMin)
+            let earned = received * 1000 / max(1, context.configuration.bodyBytesPerSecondMin)
             let patience = min(
-                serving.configuration.bodyTimeoutMilliseconds + earned, serving.configuration.bodyTimeMaxMilliseconds)
+                context.configuration.bodyTimeoutMilliseconds + earned, context.configuration.bodyTimeMaxMilliseconds)
             return start.at.advanced(byMilliseconds: patience)
         case .idle, .response, .closed:
-            let idle = (start ?? .now).advanced(byMilliseconds: serving.configuration.idleTimeoutMilliseconds)
+            if connection.isDraining, drainDeadline == nil {
+                drainDeadline = .inMilliseconds(context.configuration.drainIdleMilliseconds)
+            }
+            let idle = (respondedAt ?? .now).advanced(byMilliseconds: context.configuration.idleTimeoutMilliseconds)
             return min(idle, drainDeadline ?? .never)
         }
     }

@@ -3,6 +3,20 @@ package import HTTP1
 /// It runs where it is called, on the connection's loop, and comes back there without asking the runtime for the way.
 package typealias RequestHandler = nonisolated(nonsending) @Sendable (Request) async -> Response
 
+/// What makes one response, in a task of its own on the connection's loop.
+package typealias RequestWork = nonisolated(nonsending) @Sendable () async -> Response
+
+/// What becomes of a request that is complete.
+package enum Reply: Sendable {
+    /// From memory.
+    case response(Response)
+    /// Something has to be waited for: a task is started.
+    case work(RequestWork)
+}
+
+/// Called on the connection's loop with each complete request; must not block.
+package typealias Responder = @Sendable (Request) -> Reply
+
 /// What is asked when the head of a request has come and its content has not: whether it may. It runs on the
 /// connection's loop. Not asked when both came at once; so the handler judges again.
 package typealias RequestJudge = nonisolated(nonsending) @Sendable (Request) async -> Judgement
@@ -22,24 +36,39 @@ package struct Route: Sendable {
     package var template: String
     /// A longer body is refused with 413 before it is read (or as soon as it is longer).
     package var bodyBytesMax: Int
-    package var handler: RequestHandler
     /// nil: the content may come from anybody.
     package var judge: RequestJudge?
-    /// Asked before the handler, on the connection's loop and without a task of its own: what can be answered from
-    /// memory costs no more than that. Must not block. nil: the handler is asked.
-    package var atOnce: (@Sendable (Request) -> Response?)?
+    package var responder: Responder
 
     package init(
-        _ method: Method, _ template: String, bodyBytesMax: Int = 64 * 1024,
-        judge: RequestJudge? = nil, atOnce: (@Sendable (Request) -> Response?)? = nil,
-        handler: @escaping RequestHandler
+        _ method: Method, _ template: String, bodyBytesMax: Int = 64 * 1024, judge: RequestJudge? = nil,
+        responder: @escaping Responder
     ) {
         self.method = method
         self.template = template
         self.bodyBytesMax = bodyBytesMax
         self.judge = judge
-        self.atOnce = atOnce
-        self.handler = handler
+        self.responder = responder
+    }
+
+    /// A route whose every request is work.
+    package init(
+        _ method: Method, _ template: String, bodyBytesMax: Int = 64 * 1024, judge: RequestJudge? = nil,
+        handler: @escaping RequestHandler
+    ) {
+        self.init(
+            method, template, bodyBytesMax: bodyBytesMax, judge: judge,
+            responder: { request in
+                .work { await handler(request) }
+            })
+    }
+
+    /// The response, however it is made: for tests without a connection.
+    package func response(to request: Request) async -> Response {
+        switch responder(request) {
+        case .response(let response): response
+        case .work(let work): await work()
+        }
     }
 }
 

@@ -63,7 +63,7 @@ package final class Server: Sendable {
             clocks: loops.loops.map { _ in LoopClock() })
         do {
             for address in configuration.addresses {
-                let group = try await listen(on: address, loops: loops, census: census, handler: serving)
+                let group = try await listen(on: address, loops: loops, census: census, context: serving)
                 state.withLock { $0.listening.append(group) }
                 logger.info("listening", metadata: ["address": "\(group.address)"])
             }
@@ -75,11 +75,12 @@ package final class Server: Sendable {
     }
 
     private func listen(
-        on address: SocketAddress, loops: EventLoopGroup, census: ConnectionLimiter, handler: ServerContext
+        on address: SocketAddress, loops: EventLoopGroup, census: ConnectionLimiter, context: ServerContext
     ) async throws(CannotListen) -> ListenerGroup {
         do throws(TransportError) {
             return try await ListenerGroup.listen(
-                on: address, loops: loops, census: census, backlog: configuration.backlog, handler: handler)
+                on: address, loops: loops, census: census, backlog: configuration.backlog
+            ) { connection, rejection, whenOver in context.serve(connection, rejection, whenOver: whenOver) }
         } catch {
             throw CannotListen(address: address, reason: error)
         }

@@ -10,7 +10,7 @@ internal import Sockets
     internal import Darwin
 #endif
 
-struct ServerContext: ConnectionHandler {
+struct ServerContext: Sendable {
     let configuration: ServerConfiguration
     let router: Router
     let refusals: RefusalRenderer
@@ -21,12 +21,10 @@ struct ServerContext: ConnectionHandler {
     /// One for each loop, at the loop's index.
     let clocks: [LoopClock]
 
-    func serve(_ connection: Connection) async {
-        await HTTP1Connection(connection, self).serve()
-    }
-
-    func reject(_ connection: Connection, _ reason: RejectedConnection) async {
-        await HTTP1Connection(connection, self).reject()
+    /// On the connection's loop. `rejection`: the limit that the connection is over.
+    func serve(_ connection: Connection, _ rejection: RejectedConnection?, whenOver: @escaping @Sendable () -> Void) {
+        let http = HTTP1Connection(connection, self, whenOver: whenOver)
+        if rejection == nil { http.serve() } else { http.reject() }
     }
 }
 

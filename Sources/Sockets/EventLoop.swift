@@ -13,16 +13,21 @@ internal import Dispatch
     internal import Darwin
 #endif
 
-/// What is told when its descriptor is ready. Called on the loop.
-protocol ReadinessReceiver: AnyObject {
-    func becameReady(_ readiness: Readiness)
+/// What happened to a descriptor of a loop.
+enum DescriptorEvent {
+    case ready(Readiness)
     /// The loop shuts down: close the descriptor, wake the waiter.
-    func loopShutsDown()
+    case loopShutsDown
 }
 
-/// What asked for it is told when the round is nearly over (`flushAtTickEnd`). Called on the loop.
-protocol TickEndReceiver: AnyObject {
-    func roundEnds()
+/// What to call for a descriptor. In a struct, since a closure that is an element of a collection by itself is wrapped anew
+/// with each access; a closure over its owner alone is the owner's reference and allocates nothing.
+private struct DescriptorHandler {
+    let call: (DescriptorEvent) -> Void
+}
+
+private struct TickEndAction {
+    let call: () -> Void
 }
 
 /// Safe to share: `inbox` is, everything else that changes is touched only on `queue` (`assertOnLoop` marks the doors),
@@ -38,10 +43,10 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     private let inbox: LoopInbox
     private var runnable: [UnownedJob] = []
     private var running: [UnownedJob] = []
-    private var yielded: [UnsafeContinuation<Void, Never>] = []
-    private var toldAtEndOfRound: [any TickEndReceiver] = []
+    private var yielded: [() -> Void] = []
+    private var tickEndActions: [TickEndAction] = []
     private var timers = TimerQueue()
-    private var receivers = SlotMap()
+    private var handlers = SlotMap<DescriptorHandler>()
     private var isShutDown = false
     /// Reached when the poller's descriptor is closed.
     private let end = Latch()
@@ -136,7 +141,13 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     /// Lets the other tasks and descriptors of this loop have a turn. Only for a task that runs on it.
     nonisolated(nonsending) func yield() async {
-        await withUnsafeContinuation { yielded.append($0) }
+        await withUnsafeContinuation { continuation in yielded.append { continuation.resume() } }
+    }
+
+    /// Calls the closure in the next round, after the descriptors that are ready then. On the loop.
+    func nextRound(_ body: @escaping () -> Void) {
+        assertOnLoop()
+        yielded.append(body)
     }
 
     private func onThisThread(_ body: () -> Void) {
@@ -151,7 +162,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     private func runRound(_ ready: Int) -> Int32? {
         onThisThread {
             if !isShutDown {
-                poller.takeReady(ready) { token, readiness in receivers[token]?.becameReady(readiness) }
+                poller.takeReady(ready) { token, readiness in handlers[token]?.call(.ready(readiness)) }
                 // What was answered at once does not wait for the tasks.
                 endRound()
                 fireDueTimers()
@@ -193,7 +204,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         if yielded.isEmpty { return }
         let resumed = yielded
         yielded.removeAll(keepingCapacity: true)
-        for continuation in resumed { continuation.resume() }
+        for body in resumed { body() }
     }
 
     private func takeInbox() {
@@ -209,18 +220,20 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         running.removeAll(keepingCapacity: true)
     }
 
-    /// Tells it once, when the descriptors that are ready or the tasks that are runnable have had their turn. What many
+    /// Calls it once, when the descriptors that are ready or the tasks that are runnable have had their turn. What many
     /// connections answer in one round is sent in one go: a peer that takes it all (a proxy, a benchmark) is woken once
     /// and finds everything, instead of being woken for each.
-    func flushAtTickEnd(_ receiver: any TickEndReceiver) {
+    ///
+    /// The action does not ask for another one.
+    func flushAtTickEnd(_ action: @escaping () -> Void) {
         assertOnLoop()
-        toldAtEndOfRound.append(receiver)
+        tickEndActions.append(TickEndAction(call: action))
     }
 
     private func endRound() {
-        if toldAtEndOfRound.isEmpty { return }
-        for receiver in toldAtEndOfRound { receiver.roundEnds() }
-        toldAtEndOfRound.removeAll(keepingCapacity: true)
+        if tickEndActions.isEmpty { return }
+        for action in tickEndActions { action.call() }
+        tickEndActions.removeAll(keepingCapacity: true)
     }
 
     // MARK: - Timers
@@ -251,20 +264,20 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         case connection, listener
     }
 
-    /// Registers the descriptor; the token removes it. The table keeps the receiver alive until then.
+    /// Registers the descriptor; the token removes it. The handler is called on the loop, and kept until then.
     func add(
-        _ receiver: any ReadinessReceiver, _ descriptor: Int32, _ interest: Interest
+        _ descriptor: Int32, _ interest: Interest, _ handler: @escaping (DescriptorEvent) -> Void
     ) throws(TransportError) -> UInt64 {
         assertOnLoop()
         if isShutDown { throw .closed }
-        let token = receivers.insert(receiver)
+        let token = handlers.insert(DescriptorHandler(call: handler))
         do {
             switch interest {
             case .connection: try poller.addConnection(descriptor, token: token)
             case .listener: try poller.addListener(descriptor, token: token)
             }
         } catch {
-            receivers.remove(token)
+            handlers.remove(token)
             throw error
         }
         return token
@@ -273,7 +286,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// Forgets the descriptor. `stillOpen`: it stays open, so the poller must be told too (closing tells it by itself).
     func remove(_ token: UInt64, _ descriptor: Int32, stillOpen: Bool) {
         assertOnLoop()
-        receivers.remove(token)
+        handlers.remove(token)
         if stillOpen && !isShutDown { poller.remove(descriptor) }
     }
 
@@ -288,7 +301,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     private func shutDownNow() {
         if isShutDown { return }
-        for receiver in receivers.all { receiver.loopShutsDown() }
+        for handler in handlers.all { handler.call(.loopShutsDown) }
         isShutDown = true
     }
 }

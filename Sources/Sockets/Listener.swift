@@ -9,7 +9,7 @@
 /// What becomes of an accepted socket is the business of `accepted`, which takes the descriptor over.
 ///
 /// Safe to share: everything that changes is touched only on `loop`.
-final class Listener: @unchecked Sendable, ReadinessReceiver {
+final class Listener: @unchecked Sendable {
     private let loop: EventLoop
     private let accepted: @Sendable (Int32, Endpoint) -> Void
     private var descriptor: Int32
@@ -52,7 +52,12 @@ final class Listener: @unchecked Sendable, ReadinessReceiver {
     /// On the loop.
     func start() throws(TransportError) {
         if descriptor < 0 { throw .closed }
-        token = try loop.add(self, descriptor, .listener)
+        token = try loop.add(descriptor, .listener) { event in
+            switch event {
+            case .ready: self.becameReady()
+            case .loopShutsDown: self.close()
+            }
+        }
     }
 
     /// On the loop. What the kernel has accepted already is taken first: closing would reset it. Of a shared socket it
@@ -75,7 +80,7 @@ final class Listener: @unchecked Sendable, ReadinessReceiver {
         spare = -1
     }
 
-    func becameReady(_ readiness: Readiness) {
+    private func becameReady() {
         for _ in 0..<Listener.acceptedPerTurnMax {
             switch acceptOne() {
             case .took: continue
@@ -83,10 +88,6 @@ final class Listener: @unchecked Sendable, ReadinessReceiver {
             case .exhausted: return pause()
             }
         }
-    }
-
-    func loopShutsDown() {
-        close()
     }
 
     private enum Attempt {

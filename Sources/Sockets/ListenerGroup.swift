@@ -2,6 +2,12 @@
 
 internal import Synchronization
 
+/// Serves one connection, on its loop: sets `Connection.whenChanged`, and calls the closure once, on the loop, when the
+/// connection is closed and nothing works for it any more. With a reason it is over a limit: it is told so and closed, at
+/// latest after a few seconds.
+package typealias ConnectionServing =
+    @Sendable (Connection, RejectedConnection?, _ whenOver: @escaping @Sendable () -> Void) -> Void
+
 /// For TCP every loop has a listener of its own on the same port (SO_REUSEPORT), and the kernel spreads connections
 /// over them. For a Unix socket SO_REUSEPORT does not spread: one listener, whose connections go round the loops.
 package final class ListenerGroup: Sendable {
@@ -9,7 +15,7 @@ package final class ListenerGroup: Sendable {
     package let address: SocketAddress
 
     private let loops: EventLoopGroup
-    private let handler: any ConnectionHandler
+    private let serve: ConnectionServing
     /// Perhaps shared with other groups.
     private let census: ConnectionLimiter
     /// Of this group, those that are turned away included.
@@ -27,12 +33,12 @@ package final class ListenerGroup: Sendable {
 
     private init(
         _ address: SocketAddress, isInherited: Bool, _ loops: EventLoopGroup, _ census: ConnectionLimiter,
-        _ handler: any ConnectionHandler
+        _ serve: @escaping ConnectionServing
     ) {
         self.address = address
         self.isInherited = isInherited
         self.loops = loops
-        self.handler = handler
+        self.serve = serve
         self.census = census
         registries = loops.loops.map { ConnectionRegistry($0) }
     }
@@ -45,7 +51,7 @@ package final class ListenerGroup: Sendable {
     /// machine, not permitted.
     package static func listen(
         on address: SocketAddress, loops: EventLoopGroup, census: ConnectionLimiter, backlog: Int = 4096,
-        handler: any ConnectionHandler
+        serve: @escaping ConnectionServing
     ) async throws(TransportError) -> ListenerGroup {
         let syscalls = loops.loops[0].syscalls
         let binding: Binding
@@ -58,7 +64,7 @@ package final class ListenerGroup: Sendable {
             binding = try Binding.bind(endpoint, address, loops: loops.loops.count, backlog: backlog, syscalls)
         }
         let group = ListenerGroup(
-            binding.address(askedFor: address), isInherited: isInherited, loops, census, handler)
+            binding.address(askedFor: address), isInherited: isInherited, loops, census, serve)
         try await group.start(binding.descriptors)
         return group
     }
@@ -66,10 +72,10 @@ package final class ListenerGroup: Sendable {
     /// The same with limits of its own.
     package static func listen(
         on address: SocketAddress, loops: EventLoopGroup, limits: ConnectionLimits = ConnectionLimits(),
-        backlog: Int = 4096, handler: any ConnectionHandler
+        backlog: Int = 4096, serve: @escaping ConnectionServing
     ) async throws(TransportError) -> ListenerGroup {
         try await listen(
-            on: address, loops: loops, census: ConnectionLimiter(limits), backlog: backlog, handler: handler)
+            on: address, loops: loops, census: ConnectionLimiter(limits), backlog: backlog, serve: serve)
     }
 
     private func start(_ descriptors: [Int32]) async throws(TransportError) {
@@ -112,28 +118,31 @@ package final class ListenerGroup: Sendable {
         openCount.add(1, ordering: .relaxed)
         Socket.sendAtOnce(descriptor, endpoint, loop.syscalls)
         let connection = Connection(descriptor, on: loop, remoteAddress: endpoint.text)
-        let task = Task(executorPreference: loop) {
-            await self.serve(connection, admission)
-            connection.close()
-            self.leave(endpoint, admission)
-        }
-        loop.execute { connection.isServed(by: task) }
+        loop.execute { self.begin(connection, endpoint, admission) }
     }
 
-    private func serve(_ connection: Connection, _ admission: ConnectionLimiter.Admission) async {
+    /// On the connection's loop.
+    private func begin(_ connection: Connection, _ endpoint: Endpoint, _ admission: ConnectionLimiter.Admission) {
         // Out of memory for one more registration: the connection cannot be told, only closed.
-        guard (try? connection.register()) != nil else { return }
+        guard (try? connection.register()) != nil else {
+            connection.close()
+            return leave(endpoint, admission)
+        }
         let registry = registries[connection.loop.index]
         registry.insert(connection)
-        if case .turnedAway(let reason) = admission {
-            let timer = LoopTimer { connection.close() }
-            connection.loop.start(timer, .inMilliseconds(ListenerGroup.turnAwayMilliseconds))
-            await handler.reject(connection, reason)
-            connection.loop.remove(timer)
-        } else {
-            await handler.serve(connection)
+        guard case .turnedAway(let reason) = admission else {
+            return serve(connection, nil) { [self] in
+                registry.remove(connection)
+                leave(endpoint, admission)
+            }
         }
-        registry.remove(connection)
+        let timer = LoopTimer { connection.close() }
+        connection.loop.start(timer, .inMilliseconds(ListenerGroup.turnAwayMilliseconds))
+        serve(connection, reason) { [self] in
+            connection.loop.remove(timer)
+            registry.remove(connection)
+            leave(endpoint, admission)
+        }
     }
 
     private var isEmpty: Bool { openCount.load(ordering: .sequentiallyConsistent) == 0 }

@@ -1,4 +1,4 @@
-// One direction of a connection: may the call be tried, and who waits for it.
+// A task that waits for one direction of a connection.
 
 /// How a wait ended.
 enum Wake {
@@ -8,9 +8,6 @@ enum Wake {
 /// Safe to share: everything is touched only on `loop`; the one door from elsewhere, a cancellation, goes through
 /// `loop.execute`.
 final class ReadinessWaiter: @unchecked Sendable {
-    /// Set by every edge, cleared when the kernel said that there is nothing more.
-    var mayProceed = true
-
     private let loop: EventLoop
     private var waiter: UnsafeContinuation<Wake, Never>?
     private var timer: LoopTimer?
@@ -42,17 +39,6 @@ final class ReadinessWaiter: @unchecked Sendable {
         }
     }
 
-    /// The wait that is under way goes on with these; nothing happens without one.
-    func waitOn(until deadline: Deadline, endsOnDrain: Bool) {
-        if waiter == nil { return }
-        self.endsOnDrain = endsOnDrain
-        if deadline != .never {
-            startTimer(deadline)
-        } else if let timer {
-            loop.stop(timer)
-        }
-    }
-
     private func cancel(_ number: UInt64) {
         cancelled = number
         if self.number == number { wake(.cancelled) }
@@ -64,11 +50,6 @@ final class ReadinessWaiter: @unchecked Sendable {
         self.waiter = nil
         if let timer { loop.stop(timer) }
         waiter.resume(returning: wake)
-    }
-
-    func becameReady() {
-        mayProceed = true
-        wake(.ready)
     }
 
     func drainBegan() {

@@ -1,32 +1,32 @@
-/// Whom a poller's event is for: tokens with a generation, so that an event that was taken from the kernel in the
-/// same batch in which its descriptor was closed does not reach the next owner of the place.
-struct SlotMap {
+/// What a poller's event is for: tokens with a generation, so that an event that was taken from the kernel in the same batch
+/// in which its descriptor was closed does not reach the next value of the place.
+struct SlotMap<Value> {
     private struct Place {
         var generation: UInt32 = 0
-        var receiver: (any ReadinessReceiver)?
+        var value: Value?
     }
     private var places: [Place] = []
     private var free: [Int] = []
 
-    subscript(token: UInt64) -> (any ReadinessReceiver)? {
+    subscript(token: UInt64) -> Value? {
         let index = Int(token & 0xffff_ffff)
         guard index < places.count, places[index].generation == UInt32(token >> 32) else { return nil }
-        return places[index].receiver
+        return places[index].value
     }
 
-    var all: [any ReadinessReceiver] { places.compactMap(\.receiver) }
+    var all: [Value] { places.compactMap(\.value) }
 
-    mutating func insert(_ receiver: any ReadinessReceiver) -> UInt64 {
+    mutating func insert(_ value: Value) -> UInt64 {
         let index = free.popLast() ?? places.count
         if index == places.count { places.append(Place()) }
-        places[index].receiver = receiver
+        places[index].value = value
         return UInt64(places[index].generation) << 32 | UInt64(index)
     }
 
     mutating func remove(_ token: UInt64) {
         let index = Int(token & 0xffff_ffff)
         guard index < places.count, places[index].generation == UInt32(token >> 32) else { return }
-        places[index].receiver = nil
+        places[index].value = nil
         places[index].generation &+= 1
         free.append(index)
     }

@@ -4,8 +4,8 @@
 // that comes up. A keep-alive connection moves its timer with every request; that costs one store, not a heap
 // operation. Refuses to know the time: `now` is told to it.
 
-/// One thing that can be due. Confined to its loop.
-final class LoopTimer {
+/// One thing that can be due. Safe to share: everything is touched only on its loop.
+final class LoopTimer: @unchecked Sendable {
     fileprivate var place = -1
     /// The heap's key; never later than `deadline`, so that the timer comes up in time.
     fileprivate var key = UInt64.max

@@ -21,8 +21,8 @@ struct EventRouteTests {
         guard let route = api.routes.first(where: { $0.method == .post && $0.template == template }) else {
             return Response(status: .notFound)
         }
-        return await route.handler(
-            Request(
+        return await route.response(
+            to: Request(
                 method: .post, path: template, fields: Fields(fields), body: Array(body.utf8), id: "r1",
                 receivedAtMilliseconds: api.clock.now.millisecondsSinceEpoch))
     }

@@ -17,8 +17,8 @@ import Testing
     private func ask(_ path: String, query: String? = nil, token: String?) async -> Response {
         let route = api.routes.first { $0.method == .get && $0.template == path }
         guard let route else { return Response(status: .notFound) }
-        return await route.handler(
-            Request(
+        return await route.response(
+            to: Request(
                 method: .get, path: path, query: query,
                 fields: Fields(token.map { [("Authorization", "Bearer \($0)")] } ?? []),
                 id: "r1", receivedAtMilliseconds: api.clock.now.millisecondsSinceEpoch,

@@ -74,7 +74,7 @@ import Testing
             readiness: Scripted().readiness(redis: .lost), metricsToken: nil,
             guesses: Guessed().guesses(LocalRateLimiter(limits: .off))
         ) { "" }
-        let response = await routes.ready.handler(request())
+        let response = await routes.ready.response(to: request())
         #expect(response.status == .ok)
         #expect(
             response.text == #"{"status":"ready","checks":{"database":"ok","drain":"ok","redis":"lost"}}"#)
@@ -83,7 +83,7 @@ import Testing
         draining.beginDrain()
         let refused = await OperatorRoutes(
             readiness: draining, metricsToken: nil, guesses: Guessed().guesses(LocalRateLimiter(limits: .off))
-        ) { "" }.ready.handler(request())
+        ) { "" }.ready.response(to: request())
         #expect(refused.status == .serviceUnavailable)
         #expect(refused.fields.first("Retry-After") == "2")
         #expect(refused.fields.first("Content-Type") == "application/problem+json")
@@ -98,7 +98,7 @@ import Testing
             metricsToken: Secret("0123456789abcdef"),
             guesses: Guessed().guesses(LocalRateLimiter(limits: .off))
         ) { "a 1\n" }
-        let response = await routes.metrics.handler(request(authorization))
+        let response = await routes.metrics.response(to: request(authorization))
         #expect(response.status == .unauthorized)
         #expect(response.fields.first("WWW-Authenticate") != nil)
     }
@@ -109,7 +109,7 @@ import Testing
             metricsToken: Secret("0123456789abcdef"),
             guesses: Guessed().guesses(LocalRateLimiter(limits: .off))
         ) { "a 1\n" }
-        let response = await routes.metrics.handler(request("Bearer 0123456789abcdef"))
+        let response = await routes.metrics.response(to: request("Bearer 0123456789abcdef"))
         #expect(response.status == .ok)
         #expect(response.fields.first("Content-Type") == "text/plain; version=0.0.4; charset=utf-8")
         #expect(response.text == "a 1\n")

@@ -86,8 +86,8 @@ final class ScriptedAPI: Sendable {
         let route = literal ?? routes.first { $0.method == .get && $0.template == "/native/sessions/{session_id}" }
         guard let route else { return Response(status: .notFound) }
         let name = path.split(separator: "/").last.map(String.init) ?? ""
-        return await route.handler(
-            Request(
+        return await route.response(
+            to: Request(
                 method: method, path: path, query: parts.count > 1 ? String(parts[1]) : nil, fields: Fields(fields),
                 id: "r1", receivedAtMilliseconds: clock.now.millisecondsSinceEpoch,
                 parameters: ["session_id": name]))
@@ -111,8 +111,8 @@ extension ScriptedAPI {
             else { continue }
             let parameters = zip(names, segments).filter { $0.0.hasPrefix("{") }
                 .map { (String($0.dropFirst().dropLast()), String($1)) }
-            return await route.handler(
-                Request(
+            return await route.response(
+                to: Request(
                     method: route.method, path: String(parts[0]), query: parts.count > 1 ? String(parts[1]) : nil,
                     fields: Fields(fields), body: Array(body.utf8), id: requestID,
                     receivedAtMilliseconds: clock.now.millisecondsSinceEpoch, remoteAddress: address,

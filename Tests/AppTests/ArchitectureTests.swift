@@ -140,7 +140,8 @@ import Testing
             guard try url.resourceValues(forKeys: [.isRegularFileKey]).isRegularFile == true else { continue }
             let parent = "Sources/" + path.split(separator: "/").dropLast().joined(separator: "/")
             let isSwift = url.pathExtension == "swift"
-            names[parent, default: []].append(isSwift ? String(url.lastPathComponent.dropLast(6)) : url.lastPathComponent)
+            let name = url.lastPathComponent
+            names[parent, default: []].append(isSwift ? String(name.dropLast(6)) : name)
         }
         return names.mapValues { $0.sorted().joined(separator: ", ") }
     }
@@ -151,6 +152,17 @@ import Testing
         #expect(found.count > 40)
         for folder in Set(listed.keys).union(found.keys).sorted() {
             #expect(listed[folder] == found[folder], "expected: - `\(folder)/`: \(found[folder] ?? "no such line")")
+        }
+    }
+
+    @Test func `every function of the road is in its file`() throws {
+        let text = try Self.text("docs/architecture.md")
+        let road = try #require(text.split(separator: "## The road of one event").last)
+        let steps = road.matches(of: #/(?m)^\d+\. `([\w\/+.]+)` `(\w+)`/#)
+        #expect(steps.count > 20)
+        for step in steps {
+            let source = try Self.text("Sources/\(step.1)")
+            #expect(source.contains(try Regex("\\bfunc \(step.2)\\b")), "\(step.1): \(step.2)")
         }
     }
 }

@@ -87,10 +87,10 @@ final class ServedDwell: Sendable {
     /// The one thing that is not as it is in production: when a request came is read from the test's clock.
     private static func told(_ clock: ManualClock, _ route: Route) -> Route {
         var route = route
-        route.handler = { [handler = route.handler] request in
+        route.responder = { [responder = route.responder] request in
             var request = request
             request.receivedAtMilliseconds = clock.now.millisecondsSinceEpoch
-            return await handler(request)
+            return responder(request)
         }
         if let judge = route.judge {
             route.judge = { request in

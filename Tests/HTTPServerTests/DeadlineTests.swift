@@ -8,6 +8,10 @@ import Testing
 @testable import HTTPServer
 @testable import Sockets
 
+#if canImport(Glibc)
+    import Glibc
+#endif
+
 @Suite struct DeadlineTests {
     @Test func `an idle connection is closed without a word, before and after a request`() async throws {
         try await withServer([.hello], .test.with(\.idleTimeoutMilliseconds, 50)) { test in
@@ -199,6 +203,58 @@ import Testing
                 #expect(!wasCancelled)
                 break
             }
+        }
+    }
+
+    @Test func `requests that are served already are not late, however long they take`() async throws {
+        let route = Route(
+            .get, "/busy",
+            responder: { _ in
+                usleep(10_000)
+                return .response(Response(status: .ok))
+            })
+        // Longer than a run of responses without a turn of the others, which takes 640 ms.
+        try await withServer([route], .test.with(\.idleTimeoutMilliseconds, 500)) { test in
+            let client = try await test.connect()
+            try await client.send(String(repeating: "GET /busy HTTP/1.1\r\n\(host)\r\n", count: 70))
+            for _ in 0..<70 { #expect(try await client.answer().status == 200) }
+        }
+    }
+
+    @Test func `a client that took long to read its answer may ask again`() async throws {
+        let big = [UInt8](repeating: 1, count: 16 << 20)
+        let route = Route(.get, "/big", responder: { _ in .response(Response(status: .ok, body: .bytes(big))) })
+        try await withServer([route, .hello], .test.with(\.idleTimeoutMilliseconds, 800)) { test in
+            let client = try await test.connect()
+            try await client.send("GET /big HTTP/1.1\r\n\(host)\r\n")
+            try await client.connection.loop.sleep(until: .inMilliseconds(1_100))
+            #expect(try await client.answer().body.count == big.count)
+            #expect(try await client.exchange("GET /hello HTTP/1.1\r\n\(host)\r\n").text == "hello")
+        }
+    }
+
+    @Test func `a body stays counted until its handler ends, also when the connection is closed`() async throws {
+        let (started, starts) = AsyncStream<Void>.makeStream()
+        let gate = Latch()
+        let route = Route(.post, "/slow") { request in
+            starts.yield()
+            await gate.wait()
+            return Response(status: .ok, body: .bytes(request.body))
+        }
+        try await withServer([route]) { test in
+            let client = try await test.connect()
+            let body = String(repeating: "a", count: 20_000)
+            try await client.send("POST /slow HTTP/1.1\r\n\(host)Content-Length: 20000\r\n\r\n\(body)")
+            for await _ in started { break }
+            await test.server.drain(withinSeconds: 0)
+            #expect(test.server.counts.bytesHeld >= 20_000)
+            #expect(test.server.counts.connectionsOpen == 1)
+            gate.reach()
+            let deadline = Deadline.inSeconds(5)
+            while test.server.counts.connectionsOpen > 0 && !deadline.hasPassed { await Task.yield() }
+            #expect(test.server.counts.connectionsOpen == 0)
+            #expect(test.server.counts.bytesHeld == 0)
+            #expect(test.observations.all.map(\.status) == [.ok])
         }
     }
 }

@@ -135,4 +135,22 @@ import Testing
             _ = await dripping.result
         }
     }
+
+    @Test(.timeLimit(.minutes(1))) func `an answer does not wait for the judge of the next request`() async throws {
+        let gate = Latch()
+        let judged = Route(
+            .post, "/judged",
+            judge: { _ in
+                await gate.wait()
+                return .welcome(client: nil)
+            },
+            handler: { request in Response(status: .ok, body: .bytes(request.body)) })
+        try await withServer([.hello, judged]) { test in
+            let client = try await test.connect()
+            try await client.send("GET /hello HTTP/1.1\r\n\(host)\r\n" + head(5))
+            #expect(try await client.answer().text == "hello")
+            gate.reach()
+            #expect(try await client.exchange("world").text == "world")
+        }
+    }
 }

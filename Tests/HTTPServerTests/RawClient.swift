@@ -162,19 +162,20 @@ extension ServerConfiguration {
 }
 
 extension Route {
-    /// GET `/hello`, answered at once.
-    static let hello = answeredAtOnce("/hello") { _ in "hello" }
+    /// GET `/hello`, answered from memory.
+    static let hello = answeredFromMemory("/hello") { _ in "hello" }
     /// POST `/echo`, up to 1000 bytes.
     static let echo = Route(.post, "/echo", bodyBytesMax: 1000) { request in
         Response(status: .ok, body: .bytes(request.body))
     }
-    /// GET `/number/{n}`, answered at once.
-    static let number = answeredAtOnce("/number/{n}") { $0.parameters["n"] ?? "" }
+    /// GET `/number/{n}`, answered from memory.
+    static let number = answeredFromMemory("/number/{n}") { $0.parameters["n"] ?? "" }
 
-    private static func answeredAtOnce(_ template: String, _ text: @escaping @Sendable (Request) -> String) -> Route {
+    private static func answeredFromMemory(_ template: String, _ text: @escaping @Sendable (Request) -> String) -> Route
+    {
         Route(
-            .get, template, atOnce: { Response(status: .ok, body: .bytes(Array(text($0).utf8))) },
-            handler: { _ in Response(status: .internalServerError) })
+            .get, template,
+            responder: { .response(Response(status: .ok, body: .bytes(Array(text($0).utf8)))) })
     }
 }
 

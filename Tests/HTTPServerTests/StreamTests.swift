@@ -94,4 +94,36 @@ import Testing
             }
         }
     }
+
+    @Test func `a writer that outlived its stream cannot write into the next one`() async throws {
+        let (writers, handOver) = AsyncStream<any ResponseBodyWriter>.makeStream()
+        let (begun, begins) = AsyncStream<Void>.makeStream()
+        let gate = Latch()
+        let kept = Route(.get, "/kept") { _ in
+            Response(status: .ok, body: .stream { writer in handOver.yield(writer) })
+        }
+        let next = Route(.get, "/next") { _ in
+            Response(
+                status: .ok,
+                body: .stream { writer in
+                    begins.yield()
+                    await gate.wait()
+                    try await writer.write(Array("next".utf8))
+                })
+        }
+        try await withServer([kept, next]) { test in
+            let client = try await test.connect()
+            #expect(try await client.exchange("GET /kept HTTP/1.1\r\n\(host)\r\n").text == "")
+            try await client.send("GET /next HTTP/1.1\r\n\(host)\r\n")
+            for await _ in begun { break }
+            for await writer in writers {
+                writer.whenClientEndsSending { Issue.record("told of another stream's client") }
+                await #expect(throws: TransportError.closed) { try await writer.write([1]) }
+                break
+            }
+            client.connection.shutdownWrite()
+            gate.reach()
+            #expect(try await client.answer().text == "next")
+        }
+    }
 }

@@ -5,6 +5,7 @@ import Foundation
 import Outbound
 import Sockets
 import Synchronization
+import TestSupport
 
 struct ReceivedRequest: Sendable {
     /// The request line and the fields, as they came.

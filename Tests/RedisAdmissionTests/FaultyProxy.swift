@@ -3,6 +3,7 @@
 
 import Sockets
 import Synchronization
+import TestSupport
 
 @testable import RedisAdmission
 

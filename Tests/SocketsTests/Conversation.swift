@@ -1,5 +1,7 @@
 // What the tests of this folder share: an echo handler and a client's side of a conversation with it.
 
+import TestSupport
+
 @testable import Sockets
 
 #if canImport(Glibc)

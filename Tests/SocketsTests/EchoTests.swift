@@ -1,5 +1,6 @@
 // Bytes go round over real sockets: TCP over IPv4, IPv6 and names, Unix sockets, both halves on their own.
 
+import TestSupport
 import Testing
 
 @testable import Sockets

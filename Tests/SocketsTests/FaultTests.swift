@@ -2,6 +2,7 @@
 // time, and no descriptor is left open or closed twice. Each fault is tried at the 1st, 2nd, 3rd, ... call of its
 // kind, until the conversation has no such call any more.
 
+import TestSupport
 import Testing
 
 @testable import Sockets

@@ -1,6 +1,7 @@
 // Listening: limits, running out of descriptors, stale socket files, a port that is taken, many connections, turns.
 
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Sockets

@@ -1,6 +1,7 @@
 // How a wait ends: bytes, deadline, cancellation, close, drain, the peer's end; and that the two directions of a
 // connection do not get in each other's way. Both ends are real sockets.
 
+import TestSupport
 import Testing
 
 @testable import Sockets

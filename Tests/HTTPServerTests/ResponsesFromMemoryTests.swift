@@ -1,4 +1,4 @@
-// Requests that are answered at once, while the connection's task waits: everything that holds for a connection holds
+// Requests that are answered from memory, without a task: everything that holds for a connection holds
 // for them too - order, turns, deadlines, drain, clients that do not read.
 
 import Testing
@@ -7,18 +7,19 @@ import Testing
 @testable import HTTPServer
 @testable import Sockets
 
-@Suite struct AtOnceTests {
+@Suite struct ResponsesFromMemoryTests {
     private static let large = [UInt8](repeating: 7, count: 4 << 20)
     /// GET `/large`, more than a socket takes.
     private static let largeRoute = Route(
-        .get, "/large", atOnce: { _ in Response(status: .ok, body: .bytes(large)) },
-        handler: { _ in Response(status: .internalServerError) })
+        .get, "/large", responder: { _ in .response(Response(status: .ok, body: .bytes(large))) })
 
-    @Test func `the handler is asked when there is no answer at once`() async throws {
+    @Test func `a route responds from memory or with work, request by request`() async throws {
         let route = Route(
             .get, "/{n}",
-            atOnce: { $0.path == "/1" ? Response(status: .ok, body: .bytes([0x31])) : nil },
-            handler: { _ in Response(status: .ok, body: .bytes([0x32])) })
+            responder: { request in
+                if request.path == "/1" { return .response(Response(status: .ok, body: .bytes([0x31]))) }
+                return .work { Response(status: .ok, body: .bytes([0x32])) }
+            })
         try await withServer([route]) { test in
             let client = try await test.connect()
             for path in ["/1", "/2", "/1", "/1", "/2"] {
@@ -54,7 +55,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1))) func `an answer does not wait for the handler of the next request`() async throws {
-        // The first is answered by the loop, or by the connection's task.
+        // The first is answered by the loop, or by a task.
         for first in [
             "GET /hello HTTP/1.1\r\n\(host)\r\n", "POST /echo HTTP/1.1\r\n\(host)Content-Length: 5\r\n\r\nhello",
         ] {
@@ -100,7 +101,7 @@ import Testing
         }
     }
 
-    @Test func `a connection that became idle without its task ends with a drain`() async throws {
+    @Test func `a connection that became idle without a task ends with a drain`() async throws {
         try await withServer([.hello], .test.with(\.drainIdleMilliseconds, 50)) { test in
             let client = try await test.connect()
             try await client.send("GET /hello HTTP/1.1\r\n")
@@ -124,7 +125,7 @@ import Testing
         }
     }
 
-    @Test func `100 is sent while the task waits`() async throws {
+    @Test func `100 is sent without a task`() async throws {
         try await withServer([.hello, .echo]) { test in
             let client = try await test.connect()
             _ = try await client.exchange("GET /hello HTTP/1.1\r\n\(host)\r\n")

@@ -1,0 +1,119 @@
+// Reads and writes of a connection by a task that waits: for what this process asks of others, and for tests.
+//
+// A call is tried before anything waits, and a wait ends with the next edge for its direction. Between the attempt and
+// the wait the task does not leave the loop.
+
+/// One task may read while another one writes. Every call may come from any task and hops to the connection's loop when it
+/// is not there.
+extension Connection {
+    /// After so many reads and writes without a wait the other connections of the loop have a turn.
+    private static let callsWithoutWaitMax = 32
+
+    /// A task waits for bytes. To be read on the loop.
+    var hasReader: Bool { reading?.isTaken == true }
+
+    // MARK: - Reading
+
+    /// The next bytes, at most 64 KiB, lent to the closure for the time of the call; empty at the end of the stream,
+    /// then and at every later call. Returns as soon as there are any.
+    ///
+    /// `endsOnDrain`: throws `.draining` when it would have to wait, or waits, while the connection is draining.
+    package nonisolated(nonsending) func read<Answer>(
+        until deadline: Deadline = .never, endsOnDrain: Bool = false, _ body: (UnsafeRawBufferPointer) -> Answer
+    ) async throws(TransportError) -> Answer {
+        if !loop.isCurrent {
+            return try await readFromElsewhere(until: deadline, endsOnDrain: endsOnDrain).withUnsafeBytes(body)
+        }
+        try await takeTurns()
+        while true {
+            var answer: Answer?
+            if let count = try receive({ answer = body($0) }) {
+                return answer ?? body(UnsafeRawBufferPointer(start: nil, count: count))
+            }
+            if endsOnDrain && isDraining { throw .draining }
+            if reading == nil { reading = ReadinessWaiter(loop) }
+            try await wait(reading, until: deadline, endsOnDrain: endsOnDrain)
+        }
+    }
+
+    /// The same with the bytes copied out.
+    package nonisolated(nonsending) func read(
+        until deadline: Deadline = .never, endsOnDrain: Bool = false
+    ) async throws(TransportError) -> [UInt8] {
+        try await read(until: deadline, endsOnDrain: endsOnDrain) { Array($0) }
+    }
+
+    @concurrent private func readFromElsewhere(
+        until deadline: Deadline, endsOnDrain: Bool
+    ) async throws(TransportError) -> [UInt8] {
+        try await withTaskExecutorPreference(loop) { () async throws(TransportError) in
+            try await read(until: deadline, endsOnDrain: endsOnDrain)
+        }
+    }
+
+    // MARK: - Writing
+
+    /// Returns when all bytes are in the kernel's hands, which is no promise that the peer has them.
+    ///
+    /// `stallTimeoutMilliseconds` bounds each single wait for the peer to take more, `deadline` all of them together.
+    package nonisolated(nonsending) func write(
+        _ bytes: [UInt8], until deadline: Deadline = .never, stallTimeoutMilliseconds: Int? = nil
+    ) async throws(TransportError) {
+        if !loop.isCurrent {
+            return try await writeFromElsewhere(
+                bytes, until: deadline, stallTimeoutMilliseconds: stallTimeoutMilliseconds)
+        }
+        try await takeTurns()
+        var sent = 0
+        while true {
+            sent = try send(bytes, from: sent)
+            if sent == bytes.count { return }
+            let stalled = stallTimeoutMilliseconds.map { Deadline.inMilliseconds($0) } ?? .never
+            try await waitWritable(until: min(deadline, stalled))
+        }
+    }
+
+    @concurrent private func writeFromElsewhere(
+        _ bytes: [UInt8], until deadline: Deadline, stallTimeoutMilliseconds: Int?
+    ) async throws(TransportError) {
+        try await withTaskExecutorPreference(loop) { () async throws(TransportError) in
+            try await write(bytes, until: deadline, stallTimeoutMilliseconds: stallTimeoutMilliseconds)
+        }
+    }
+
+    // MARK: - Waiting
+
+    /// Until it can be written to; of a connect, until it has ended, well or badly.
+    nonisolated(nonsending) func waitWritable(until deadline: Deadline) async throws(TransportError) {
+        if writing == nil { writing = ReadinessWaiter(loop) }
+        try await wait(writing, until: deadline, endsOnDrain: false)
+    }
+
+    private nonisolated(nonsending) func wait(
+        _ direction: ReadinessWaiter?, until deadline: Deadline, endsOnDrain: Bool
+    ) async throws(TransportError) {
+        guard let direction, !direction.isTaken else { throw .alreadyWaiting }
+        callsWithoutWait = 0
+        switch await direction.wait(until: deadline, endsOnDrain: endsOnDrain) {
+        case .ready: return
+        case .timedOut: throw .timedOut
+        case .cancelled: throw .cancelled
+        case .draining: throw .draining
+        case .closed: throw .closed
+        }
+    }
+
+    /// Counts a call that did not wait: a peer that is always ready must not keep the loop, nor keep a cancelled task
+    /// alive. On the loop.
+    package nonisolated(nonsending) func takeTurns() async throws(TransportError) {
+        callsWithoutWait += 1
+        if callsWithoutWait > Self.callsWithoutWaitMax { try await giveTurn() }
+    }
+
+    /// Lets the other connections of the loop have a turn; throws when the task was cancelled. On the loop.
+    package nonisolated(nonsending) func giveTurn() async throws(TransportError) {
+        callsWithoutWait = 0
+        if Task.isCancelled { throw .cancelled }
+        await loop.yield()
+    }
+}

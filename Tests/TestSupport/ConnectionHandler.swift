@@ -1,0 +1,44 @@
+package import Sockets
+
+/// Serves each connection of a listener with a task of its own, which runs on the connection's loop and waits for bytes.
+/// The connection is closed when it returns, if it was not before. The task is cancelled when the peer is gone or the
+/// connection was closed from elsewhere, but not when the peer has only ended its own side.
+package protocol ConnectionHandler: Sendable {
+    func serve(_ connection: Connection) async
+
+    /// Called instead of `serve` for a connection over a limit.
+    func reject(_ connection: Connection, _ reason: RejectedConnection) async
+}
+
+extension ConnectionHandler {
+    package func reject(_ connection: Connection, _ reason: RejectedConnection) async {}
+}
+
+extension ListenerGroup {
+    package static func listen(
+        on address: SocketAddress, loops: EventLoopGroup, census: ConnectionLimiter, backlog: Int = 4096,
+        handler: any ConnectionHandler
+    ) async throws(TransportError) -> ListenerGroup {
+        try await listen(on: address, loops: loops, census: census, backlog: backlog) {
+            connection, rejection, whenOver in
+            let task = Task(executorPreference: connection.loop) {
+                if let rejection {
+                    await handler.reject(connection, rejection)
+                } else {
+                    await handler.serve(connection)
+                }
+                connection.close()
+                whenOver()
+            }
+            connection.whenChanged { _ in if connection.peerIsGone { task.cancel() } }
+        }
+    }
+
+    package static func listen(
+        on address: SocketAddress, loops: EventLoopGroup, limits: ConnectionLimits = ConnectionLimits(),
+        backlog: Int = 4096, handler: any ConnectionHandler
+    ) async throws(TransportError) -> ListenerGroup {
+        try await listen(
+            on: address, loops: loops, census: ConnectionLimiter(limits), backlog: backlog, handler: handler)
+    }
+}
