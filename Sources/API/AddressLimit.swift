@@ -10,22 +10,15 @@ import JourneyModel
 
 struct AddressLimit: Sendable {
     let admission: any Admission
-    let limits: RateLimits
 
     /// The handler behind the limit. Its responses carry the quota of the address, and `Cache-Control: no-store`.
-    ///
-    /// - Parameter driverClass: the driver's window that the handler also charges; named in the policy.
-    func limited(_ form: ProblemForm, driverClass: RateLimitClass?, _ handler: @escaping RequestHandler)
-        -> RequestHandler
-    {
-        let policy = RateLimitFields.policy(limits, for: [.auth] + (driverClass.map { [$0] } ?? []))
-        return { request in
+    func limited(_ form: ProblemForm, _ handler: @escaping RequestHandler) -> RequestHandler {
+        { request in
             let decision = await admission.admit(Self.claim(of: request))
             var response =
                 decision.verdict == .refused
                 ? ProblemAnswer.tooManyRequests(decision.quota).response(requestID: request.id, form)
                 : await handler(request)
-            if let policy { response.fields.set("RateLimit-Policy", policy) }
             if let rateLimit = RateLimitFields.rateLimit([(.auth, decision.quota)]) {
                 let driver = response.fields.first("RateLimit")
                 response.fields.set("RateLimit", rateLimit + (driver.map { ", " + $0 } ?? ""))

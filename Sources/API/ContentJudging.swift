@@ -7,9 +7,7 @@ import HTTPServer
 
 extension Endpoint {
     /// Adds the check of the credential at the head, if the credential is a field that `Access` checks.
-    ///
-    /// - Parameter policy: the `RateLimit-Policy` of the route's responses; nil when it has none.
-    func judged(by access: Access, refusals: RefusalLimit, policy: String?) -> Endpoint {
+    func judged(by access: Access, refusals: RefusalLimit) -> Endpoint {
         let form: ProblemForm = route.template.hasPrefix("/api/") ? .legacy : .plain
         let judge: RequestJudge
         switch credential {
@@ -23,12 +21,7 @@ extension Endpoint {
             return self
         }
         var endpoint = self
-        endpoint.route.judge = { request in
-            let judgement = await judge(request)
-            guard case .refused(var response) = judgement, let policy else { return judgement }
-            response.fields.set("RateLimit-Policy", policy)
-            return .refused(response)
-        }
+        endpoint.route.judge = judge
         return endpoint
     }
 }

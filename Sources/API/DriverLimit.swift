@@ -9,10 +9,9 @@ import JourneyModel
 
 struct DriverLimit: Sendable {
     let admission: any Admission
-    let limits: RateLimits
 
     /// The handler behind the window: each request of a known caller is charged, whatever its result. Responses
-    /// after the token is accepted carry the quota; `policy` adds the policy to the others.
+    /// after the token is accepted carry the quota; the policy is on every response of the route (`API.surface`).
     func limited(_ limitClass: RateLimitClass, _ handler: @escaping CallerHandler) -> CallerHandler {
         { request, caller throws(ProblemAnswer) in
             let claim = AdmissionClaim(
@@ -38,15 +37,5 @@ struct DriverLimit: Sendable {
         admission.charge(
             AdmissionClaim(
                 driver: driver, limitClass: limitClass, idempotencyKey: AdmissionClaim.keyOfOneRequest()), times: times)
-    }
-
-    /// Adds the policy to every response of the route, also to a refused token.
-    func policy(_ limitClass: RateLimitClass, _ handler: @escaping RequestHandler) -> RequestHandler {
-        guard let policy = RateLimitFields.policy(limits, for: [limitClass]) else { return handler }
-        return { request in
-            var response = await handler(request)
-            response.fields.append("RateLimit-Policy", policy)
-            return response
-        }
     }
 }

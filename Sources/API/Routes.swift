@@ -40,8 +40,8 @@ package struct API: Sendable {
         access = Access(
             tokens: tokens, operatorToken: operation.token, guesses: operation.guesses,
             metrics: TokenMetrics(metrics), refused: operation.refused)
-        addressLimit = AddressLimit(admission: admission, limits: limits)
-        driverLimit = DriverLimit(admission: admission, limits: limits)
+        addressLimit = AddressLimit(admission: admission)
+        driverLimit = DriverLimit(admission: admission)
         refusalLimit = RefusalLimit(admission: admission)
         events = EventHandlers(ingest: ingest, refusals: refusalLimit, logger: logger)
         sessions = SessionsHandler(store: store)
@@ -69,10 +69,14 @@ package struct API: Sendable {
     /// Every route with its credential and the windows that it charges.
     package var surface: [Endpoint] {
         endpoints.map { endpoint in
+            var endpoint = endpoint.judged(by: access, refusals: refusalLimit)
             // Responses to wrong operator tokens do not reveal how many attempts are left.
-            let policy =
-                endpoint.credential == .operatorToken ? nil : RateLimitFields.policy(limits, for: endpoint.limits)
-            return endpoint.judged(by: access, refusals: refusalLimit, policy: policy)
+            if endpoint.credential != .operatorToken,
+                let policy = RateLimitFields.policy(limits, for: endpoint.limits)
+            {
+                endpoint.route.responseFields = [Fields.Field(name: "RateLimit-Policy", value: policy)]
+            }
+            return endpoint
         }
     }
 
@@ -189,8 +193,7 @@ package struct API: Sendable {
     private func driver(
         _ method: Method, _ template: String, limit: RateLimitClass, _ handler: @escaping CallerHandler
     ) -> Endpoint {
-        let limited = driverLimit.policy(
-            limit, access.driver(driverLimit.limited(limit, handler), route: template))
+        let limited = access.driver(driverLimit.limited(limit, handler), route: template)
         return Endpoint(
             route: Route(method, template, handler: limited), credential: .accessToken, limits: [limit])
     }
@@ -237,16 +240,15 @@ package struct API: Sendable {
         Endpoint(
             route: Route(
                 method, template, bodyBytesMax: AccountBody.bytesMax,
-                handler: addressLimit.limited(form, driverClass: driverClass, handler)),
+                handler: addressLimit.limited(form, handler)),
             credential: credential, limits: [.auth] + (driverClass.map { [$0] } ?? []))
     }
 
-    /// A route that is charged by event: every response names the policy, and the driver's quota once the driver is
-    /// known (contract, section 4).
+    /// A route that is charged by event: every response has the driver's quota once the driver is known (contract,
+    /// section 4).
     private func event(
         _ template: String, _ handler: @escaping CallerHandler, bodyBytesMax: Int = RequestLimits.eventBytesMax
     ) -> Endpoint {
-        let policy = RateLimitFields.policy(limits)
         let ingest = events.ingest
         let admitted = access.driver(
             { request, caller throws(ProblemAnswer) in
@@ -263,11 +265,8 @@ package struct API: Sendable {
                 }
                 return response
             }, route: template)
-        let route = Route(.post, template, bodyBytesMax: bodyBytesMax) { request in
-            var response = await admitted(request)
-            if let policy { response.fields.append("RateLimit-Policy", policy) }
-            return response
-        }
-        return Endpoint(route: route, credential: .accessToken, limits: RateLimitClass.ofEvents)
+        return Endpoint(
+            route: Route(.post, template, bodyBytesMax: bodyBytesMax, handler: admitted), credential: .accessToken,
+            limits: RateLimitClass.ofEvents)
     }
 }

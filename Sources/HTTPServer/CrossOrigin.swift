@@ -1,6 +1,6 @@
 // Cross-origin requests: which web pages may call this server from a browser and read its answers (the Fetch standard,
 // "HTTP-CORS protocol": https://fetch.spec.whatwg.org/#http-cors-protocol). The one place that knows these fields; every
-// answer passes here on its way to the bytes, those that no handler made too (HTTP1ConnectionState+Answers.swift).
+// answer passes here on its way to the bytes, those that no handler made too (Middleware.swift).
 
 internal import HTTP1
 

@@ -19,6 +19,10 @@ struct Exchange {
     /// Why `request.remoteAddress` is a proxy's, when it is.
     var addressGap: ClientAddress.Gap?
     var startedAt = Deadline.now
+    /// Longer content is refused with 413.
+    var bodyBytesMax = Int.max
+    /// For the client, when the response is a refusal that no handler made.
+    var refusalDetail: String?
     /// The response's.
     var principal: String?
     var refusalReason: String?

@@ -8,8 +8,8 @@ extension HTTP1ConnectionState {
     /// response, where that is not enough.
     mutating func respond() -> RequestWork? {
         // Taken out rather than copied: its parts are many.
-        guard let exchange = exchange.take() else { return nil }
-        let response: Response
+        guard var exchange = exchange.take() else { return nil }
+        var response: Response
         switch exchange.destination {
         case .handler(let placed):
             switch placed.route.responder(exchange.request) {
@@ -19,9 +19,11 @@ extension HTTP1ConnectionState {
                 return work
             }
         case .noContent(let fields): response = Response(status: .noContent, fields: fields)
-        case .refusal(let status, let detail, let fields): response = rendered(status, detail, fields, exchange)
+        case .refusal(let status, let detail, let fields):
+            response = Response(status: status, fields: fields)
+            exchange.refusalDetail = detail
         }
-        send(response, to: exchange, atMilliseconds: exchange.request.receivedAtMilliseconds)
+        send(&response, to: exchange, atMilliseconds: exchange.request.receivedAtMilliseconds)
         holdRequest()
         return nil
     }
@@ -31,24 +33,25 @@ extension HTTP1ConnectionState {
     mutating func refuse(_ status: Status, _ detail: String, retryAfterSeconds: Int? = nil) {
         var fields = Fields()
         if let retryAfterSeconds { fields.append("Retry-After", String(retryAfterSeconds)) }
-        let exchange =
-            exchange
-            ?? Exchange(
-                destination: .refusal(status, detail: detail, fields: fields),
-                request: Request(
-                    method: .get, path: "", fields: http.receivedFields, id: RequestID.of(http.receivedFields),
-                    receivedAtMilliseconds: LoopClock.nowMilliseconds, remoteAddress: connection.remoteAddress),
-                hasHead: false)
-        self.exchange = exchange
+        var exchange = exchange ?? exchangeWithoutHead(status, detail, fields)
         var refusal = (status: status, detail: detail, fields: fields)
         if case .refusal(let status, let detail, let fields) = exchange.destination {
             refusal = (status, detail, fields)
         }
-        send(rendered(refusal.status, refusal.detail, refusal.fields, exchange), close: true)
+        exchange.refusalDetail = refusal.detail
+        self.exchange = exchange
+        send(Response(status: refusal.status, fields: refusal.fields), close: true)
     }
 
-    private func rendered(_ status: Status, _ detail: String, _ fields: Fields, _ exchange: Exchange) -> Response {
-        context.refusals(RefusedRequest(status: status, detail: detail, requestID: exchange.request.id, fields: fields))
+    private func exchangeWithoutHead(_ status: Status, _ detail: String, _ fields: Fields) -> Exchange {
+        var exchange = Exchange(
+            destination: .refusal(status, detail: detail, fields: fields),
+            request: Request(
+                method: .get, path: "", fields: http.receivedFields, id: "",
+                receivedAtMilliseconds: LoopClock.nowMilliseconds, remoteAddress: connection.remoteAddress),
+            hasHead: false)
+        context.middleware.begin(&exchange)
+        return exchange
     }
 
     // MARK: - Sending
@@ -56,19 +59,21 @@ extension HTTP1ConnectionState {
     /// Answers the exchange in hand, which ends with it.
     mutating func send(_ response: Response, close: Bool = false) {
         guard let exchange = takeExchange() else { return }
-        send(response, to: exchange, close: close, atMilliseconds: LoopClock.nowMilliseconds)
+        var response = response
+        send(&response, to: exchange, close: close, atMilliseconds: LoopClock.nowMilliseconds)
     }
 
     /// Streamed bodies are ignored for rejections.
     private mutating func send(
-        _ response: Response, to exchange: consuming Exchange, close: Bool = false, atMilliseconds milliseconds: Int64
+        _ response: inout Response, to exchange: consuming Exchange, close: Bool = false,
+        atMilliseconds milliseconds: Int64
     ) {
         let before = output.count
+        context.middleware.respond(&response, to: exchange)
         var bytes: [UInt8] = []
         if case .bytes(let content) = response.body { bytes = content }
         http.encode(
-            status: response.status, fields: fields(of: response, to: exchange), body: bytes,
-            dateText: dateText(milliseconds),
+            status: response.status, fields: response.fields, body: bytes, dateText: dateText(milliseconds),
             requestID: exchange.request.id, close: close || connection.isDraining, into: &output)
         exchange.note(response)
         observe(exchange, response.status, output.count - before)
@@ -81,34 +86,19 @@ extension HTTP1ConnectionState {
         return taken
     }
 
-    /// The fields of every answer: of a handler, a refusal or a stream.
-    private func fields(of response: Response, to exchange: Exchange) -> Fields {
-        guard let crossOrigin = context.configuration.crossOrigin else { return response.fields }
-        var fields = response.fields
-        crossOrigin.allow(exchange.request.fields, in: &fields)
-        return fields
-    }
-
     private func dateText(_ milliseconds: Int64) -> String {
         context.clocks[connection.loop.index].dateText(milliseconds)
     }
 
     private mutating func observe(_ exchange: Exchange, _ status: Status, _ bytesOut: Int) {
         let bytesTaken = bytesRead - http.bufferedBytes
-        let bytesIn = max(0, bytesTaken - bytesTakenBefore)
         let now = Deadline.now
         respondedAt = now
-        let duration = now.nanoseconds &- exchange.startedAt.nanoseconds
-        let placed = exchange.placed
-        context.metrics.answered(
-            placed?.place, exchange.method, status, nanoseconds: duration, bytesIn: bytesIn, bytesOut: bytesOut)
-        context.observer.answered(
-            CompletedRequest(
-                requestID: exchange.request.id, method: exchange.method, routeTemplate: placed?.route.template,
-                status: status, durationNanoseconds: duration, bytesIn: bytesIn, bytesOut: bytesOut,
-                remoteAddress: exchange.request.remoteAddress, addressGap: exchange.addressGap,
-                principal: exchange.principal, refusalReason: exchange.refusalReason,
-                traceParent: exchange.request.fields.first("traceparent")))
+        context.middleware.end(
+            exchange,
+            ExchangeOutcome(
+                status: status, durationNanoseconds: now.nanoseconds &- exchange.startedAt.nanoseconds,
+                bytesIn: max(0, bytesTaken - bytesTakenBefore), bytesOut: bytesOut))
         bytesTakenBefore = bytesTaken
     }
 
@@ -117,10 +107,12 @@ extension HTTP1ConnectionState {
     /// Makes the head alone; the response ends with `endStream`. False when no response is due.
     mutating func beginStream(_ response: Response) -> Bool {
         guard var exchange = takeExchange() else { return false }
+        var response = response
+        context.middleware.respond(&response, to: exchange)
         exchange.note(response)
         let before = output.count
         http.encodeHead(
-            status: response.status, fields: fields(of: response, to: exchange),
+            status: response.status, fields: response.fields,
             dateText: dateText(LoopClock.nowMilliseconds),
             requestID: exchange.request.id, close: connection.isDraining, into: &output)
         streamedBytes = output.count - before

@@ -46,8 +46,6 @@ struct HTTP1ConnectionState: ~Copyable {
     /// From the moment a drain found the connection idle.
     private var drainDeadline: Deadline?
 
-    /// A refused request's body is read up to here, so that the connection can go on.
-    private static let discardedBodyBytesMax = 64 << 10
     /// Responses from memory, after which the other connections of the loop have a turn: under half a millisecond.
     private static let responsesInRowMax = 64
 
@@ -102,41 +100,27 @@ struct HTTP1ConnectionState: ~Copyable {
         headDeadline = nil
         contentStart = nil
         let (destination, parameters) = destination(of: head)
-        let client = context.configuration.trustedProxies.clientAddress(
-            peer: connection.remoteAddress, head.fields)
-        exchange = Exchange(
+        var exchange = Exchange(
             destination: destination,
             request: Request(
-                method: head.method, path: head.path, query: head.query, fields: head.fields,
-                id: RequestID.of(head.fields), receivedAtMilliseconds: LoopClock.nowMilliseconds,
-                remoteAddress: client.text, parameters: parameters),
-            addressGap: client.gap)
+                method: head.method, path: head.path, query: head.query, fields: head.fields, id: "",
+                receivedAtMilliseconds: LoopClock.nowMilliseconds, remoteAddress: connection.remoteAddress,
+                parameters: parameters))
+        context.middleware.begin(&exchange)
+        http.limitBody(toBytes: exchange.bodyBytesMax)
+        self.exchange = exchange
     }
 
-    /// What becomes of the request, and the parts of its path that a template names.
+    /// Where the request goes, and the parts of its path that a template names.
     private mutating func destination(of head: RequestHead) -> (Exchange.Destination, [String: String]) {
-        let preflight = context.configuration.crossOrigin?.preflightAnswer(
-            head.method, head.fields, methods: context.router.allowOfServer)
-        if let preflight {
-            http.limitBody(toBytes: HTTP1ConnectionState.discardedBodyBytesMax)
-            return (.noContent(preflight), [:])
-        }
         switch match(head.method, head.path) {
-        case .route(let placed, let found):
-            http.limitBody(toBytes: placed.route.bodyBytesMax)
-            return (.handler(placed), found)
-        case .options(let allow):
-            http.limitBody(toBytes: HTTP1ConnectionState.discardedBodyBytesMax)
-            return (.noContent(Fields([("Allow", allow)])), [:])
+        case .route(let placed, let parameters): return (.handler(placed), parameters)
+        case .options(let allow): return (.noContent(Fields([("Allow", allow)])), [:])
         case .notFound:
-            http.limitBody(toBytes: HTTP1ConnectionState.discardedBodyBytesMax)
             return (.refusal(.notFound, detail: "There is nothing at this path.", fields: Fields()), [:])
         case .methodNotAllowed(let allow):
-            http.limitBody(toBytes: HTTP1ConnectionState.discardedBodyBytesMax)
             let fields = Fields([("Allow", allow)])
-            return (
-                .refusal(.methodNotAllowed, detail: "This path does not take this method.", fields: fields), [:]
-            )
+            return (.refusal(.methodNotAllowed, detail: "This path does not take this method.", fields: fields), [:])
         }
     }
 

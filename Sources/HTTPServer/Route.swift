@@ -39,6 +39,8 @@ package struct Route: Sendable {
     /// nil: the content may come from anybody.
     package var judge: RequestJudge?
     package var responder: Responder
+    /// On every response of the route, whoever makes it: its handler, its judge or the server.
+    package var responseFields: [Fields.Field] = []
 
     package init(
         _ method: Method, _ template: String, bodyBytesMax: Int = 64 * 1024, judge: RequestJudge? = nil,
@@ -65,10 +67,13 @@ package struct Route: Sendable {
 
     /// The response, however it is made: for tests without a connection.
     package func response(to request: Request) async -> Response {
-        switch responder(request) {
-        case .response(let response): response
-        case .work(let work): await work()
-        }
+        var response =
+            switch responder(request) {
+            case .response(let response): response
+            case .work(let work): await work()
+            }
+        for field in responseFields { response.fields.append(field.name, field.value) }
+        return response
     }
 }
 

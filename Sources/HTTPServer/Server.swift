@@ -57,13 +57,15 @@ package final class Server: Sendable {
     package func start() async throws -> [SocketAddress] {
         let loops = try givenLoops ?? EventLoopGroup(count: configuration.loops)
         state.withLock { $0.loops = loops }
-        let serving = ServerContext(
-            configuration: configuration, router: Router(routes), refusals: refusals, observer: observer,
-            logger: logger, bufferBudget: bufferBudget, metrics: metrics,
-            clocks: loops.loops.map { _ in LoopClock() })
+        let router = Router(routes)
+        let context = ServerContext(
+            configuration: configuration, router: router,
+            middleware: MiddlewareList(
+                configuration, methods: router.allowOfServer, observer: observer, metrics: metrics, refusals: refusals),
+            logger: logger, bufferBudget: bufferBudget, clocks: loops.loops.map { _ in LoopClock() })
         do {
             for address in configuration.addresses {
-                let group = try await listen(on: address, loops: loops, census: census, context: serving)
+                let group = try await listen(on: address, loops: loops, census: census, context: context)
                 state.withLock { $0.listening.append(group) }
                 logger.info("listening", metadata: ["address": "\(group.address)"])
             }

@@ -13,11 +13,9 @@ internal import Sockets
 struct ServerContext: Sendable {
     let configuration: ServerConfiguration
     let router: Router
-    let refusals: RefusalRenderer
-    let observer: any RequestObserver
+    let middleware: MiddlewareList
     let logger: Logger
     let bufferBudget: BufferBudget
-    let metrics: RequestMetrics
     /// One for each loop, at the loop's index.
     let clocks: [LoopClock]
 

@@ -1,0 +1,229 @@
+// The middleware of every request: each by itself, the order of the list, and what is missing without one of them.
+
+import CoreMetrics
+import Telemetry
+import Testing
+
+@testable import HTTP1
+@testable import HTTPServer
+
+@Suite struct MiddlewareTests {
+    private static let page = "https://app.example.org"
+
+    private func exchange(
+        _ destination: Exchange.Destination = .refusal(.notFound, detail: "nothing", fields: Fields()),
+        _ method: HTTP1.Method = .get, _ fields: [(String, String)] = [], hasHead: Bool = true
+    ) -> Exchange {
+        Exchange(
+            destination: destination,
+            request: Request(
+                method: method, path: "/a", fields: Fields(fields), id: "", receivedAtMilliseconds: 1,
+                remoteAddress: "10.0.0.1", parameters: ["n": "1"]),
+            hasHead: hasHead)
+    }
+
+    private func routed(_ field: String? = nil) -> Exchange.Destination {
+        var route = Route(.post, "/a", bodyBytesMax: 10, responder: { _ in .response(Response(status: .ok)) })
+        if let field { route.responseFields = [Fields.Field(name: field, value: "1")] }
+        return .handler(RegisteredRoute(route, place: 0))
+    }
+
+    private let outcome = ExchangeOutcome(
+        status: .notFound, durationNanoseconds: 1_000_000, bytesIn: 20, bytesOut: 30)
+
+    private var crossOrigin: CrossOriginRequests {
+        get throws {
+            CrossOriginRequests(crossOrigin: try #require(CrossOrigin([Self.page])), methods: "GET, POST")
+        }
+    }
+
+    // MARK: - Each by itself
+
+    @Test func `a request id is the client's, if it is harmless, or a new one`() {
+        var given = exchange(.noContent(Fields()), .get, [("X-Request-Id", "abc-1")])
+        RequestIDs().begin(&given)
+        #expect(given.request.id == "abc-1")
+        var harmful = exchange(.noContent(Fields()), .get, [("X-Request-Id", "a b")])
+        RequestIDs().begin(&harmful)
+        #expect(RequestID.isWellFormed(harmful.request.id))
+        var refused = exchange(hasHead: false)
+        RequestIDs().begin(&refused)
+        #expect(RequestID.isWellFormed(refused.request.id))
+        #expect(refused.request.id != harmful.request.id)
+    }
+
+    @Test func `the client's address is what a trusted peer says, and the peer's before the head is complete`() throws {
+        let fields = [("X-Forwarded-For", "192.0.2.7")]
+        let middleware = ClientAddresses(proxies: try #require(TrustedProxies(["10.0.0.0/8"])))
+        var request = exchange(.noContent(Fields()), .get, fields)
+        middleware.begin(&request)
+        #expect(request.request.remoteAddress == "192.0.2.7")
+        #expect(request.addressGap == nil)
+        var silent = exchange()
+        middleware.begin(&silent)
+        #expect(silent.request.remoteAddress == "10.0.0.1")
+        #expect(silent.addressGap == .absent)
+        var early = exchange(.noContent(Fields()), .get, fields, hasHead: false)
+        middleware.begin(&early)
+        #expect(early.request.remoteAddress == "10.0.0.1")
+        #expect(early.addressGap == nil)
+        var untrusted = exchange(.noContent(Fields()), .get, fields)
+        ClientAddresses(proxies: TrustedProxies()).begin(&untrusted)
+        #expect(untrusted.request.remoteAddress == "10.0.0.1")
+    }
+
+    @Test func `the access log has the route, the result and who it was, and no path`() {
+        let observations = Observations()
+        var exchange = exchange(routed(), .post, [("traceparent", "00-1")])
+        exchange.request.id = "id"
+        var response = Response(status: .notFound)
+        response.principal = "driver"
+        response.refusalReason = "because"
+        exchange.note(response)
+        AccessLog(observer: observations).end(exchange, outcome)
+        #expect(observations.all.count == 1)
+        let line = observations.all[0]
+        #expect(line.requestID == "id")
+        #expect(line.method == .post)
+        #expect(line.routeTemplate == "/a")
+        #expect(line.status == .notFound)
+        #expect(line.durationNanoseconds == 1_000_000)
+        #expect(line.bytesIn == 20 && line.bytesOut == 30)
+        #expect(line.remoteAddress == "10.0.0.1")
+        #expect(line.principal == "driver" && line.refusalReason == "because")
+        #expect(line.traceParent == "00-1")
+        AccessLog(observer: observations).end(self.exchange(hasHead: false), outcome)
+        #expect(observations.all.last?.method == nil)
+    }
+
+    @Test func `a request is counted under its route, or under none`() {
+        let prometheus = PrometheusMetrics()
+        let route = Route(.post, "/a", responder: { _ in .response(Response(status: .ok)) })
+        let counts = RequestCounts(metrics: RequestMetrics([route], prometheus))
+        counts.end(exchange(routed(), .post), outcome)
+        counts.end(exchange(), outcome)
+        counts.end(exchange(), outcome)
+        let text = prometheus.text()
+        #expect(text.contains(#"dwell_http_requests_total{route="/a",method="POST",status="404"} 1"#))
+        #expect(text.contains(#"dwell_http_requests_total{route="none",method="GET",status="404"} 2"#))
+    }
+
+    @Test func `a preflight of an allowed page is answered, whatever its path, and readable`() throws {
+        let fields = [("Origin", Self.page), ("Access-Control-Request-Method", "POST")]
+        var preflight = exchange(routed(), .options, fields)
+        try crossOrigin.begin(&preflight)
+        guard case .noContent(let allowed) = preflight.destination else {
+            Issue.record("no preflight")
+            return
+        }
+        #expect(allowed.first("Access-Control-Allow-Methods") == "GET, POST")
+        #expect(preflight.request.parameters.isEmpty)
+        var response = Response(status: .noContent, fields: allowed)
+        try crossOrigin.respond(&response, to: preflight)
+        #expect(response.fields.first("Access-Control-Allow-Origin") == Self.page)
+
+        var other = exchange(routed(), .options, [("Origin", "https://evil.example"), fields[1]])
+        try crossOrigin.begin(&other)
+        #expect(other.placed != nil)
+        var unreadable = Response(status: .ok)
+        try crossOrigin.respond(&unreadable, to: other)
+        #expect(unreadable.fields.first("Access-Control-Allow-Origin") == nil)
+        #expect(unreadable.fields.first("Vary") == "Origin")
+    }
+
+    @Test func `content is limited to what the route takes, or to what is worth discarding`() {
+        var exchange = exchange(routed())
+        SizeLimits().begin(&exchange)
+        #expect(exchange.bodyBytesMax == 10)
+        var unrouted = self.exchange()
+        SizeLimits().begin(&unrouted)
+        #expect(unrouted.bodyBytesMax == 64 << 10)
+    }
+
+    @Test func `a route's fields are on each of its responses, and on no other`() {
+        var route = Route(.get, "/a", responder: { _ in .response(Response(status: .ok)) })
+        route.responseFields = [Fields.Field(name: "RateLimit-Policy", value: "q=1")]
+        var response = Response(status: .contentTooLarge)
+        RouteFields().respond(&response, to: exchange(.handler(RegisteredRoute(route, place: 0))))
+        #expect(response.fields.values("RateLimit-Policy") == ["q=1"])
+        var unrouted = Response(status: .notFound)
+        RouteFields().respond(&unrouted, to: exchange())
+        #expect(unrouted.fields.isEmpty)
+    }
+
+    @Test func `a refusal is rendered with its id, fields and sentence, a handler's response is left alone`() {
+        let problems = Problems { refused in
+            var fields = refused.fields
+            fields.append("X-Refused", "yes")
+            return Response(
+                status: refused.status, fields: fields,
+                body: .bytes(Array("\(refused.requestID) \(refused.detail)".utf8)))
+        }
+        var exchange = exchange()
+        exchange.request.id = "id"
+        exchange.refusalDetail = "nothing here"
+        var response = Response(status: .notFound, fields: Fields([("Retry-After", "1")]))
+        problems.respond(&response, to: exchange)
+        #expect(response.status == .notFound)
+        #expect(response.fields.first("Retry-After") == "1")
+        #expect(response.fields.first("X-Refused") == "yes")
+        guard case .bytes(let body) = response.body else {
+            Issue.record("no content")
+            return
+        }
+        #expect(String(decoding: body, as: UTF8.self) == "id nothing here")
+
+        var handled = Response(status: .notFound)
+        problems.respond(&handled, to: self.exchange(routed()))
+        #expect(handled.fields.first("X-Refused") == nil)
+    }
+
+    // MARK: - The list
+
+    private func list(_ crossOrigin: CrossOrigin?) -> MiddlewareList {
+        var configuration = ServerConfiguration(addresses: [])
+        configuration.crossOrigin = crossOrigin
+        return MiddlewareList(
+            configuration, methods: "GET", observer: Observations(),
+            metrics: RequestMetrics([], NOOPMetricsHandler.instance),
+            refusals: { Response(status: $0.status, fields: $0.fields) })
+    }
+
+    @Test func `the list has every concern in its order`() {
+        let all = list(CrossOrigin([Self.page])).middleware.map { "\(type(of: $0))" }
+        #expect(
+            all == [
+                "RequestIDs", "ClientAddresses", "AccessLog", "RequestCounts", "CrossOriginRequests", "SizeLimits",
+                "RouteFields", "Problems",
+            ])
+        #expect(list(nil).middleware.map { "\(type(of: $0))" } == all.filter { $0 != "CrossOriginRequests" })
+    }
+
+    @Test func `a response passes the list backwards: the fields of web pages are on problems too`() {
+        var exchange = exchange(.refusal(.notFound, detail: "nothing", fields: Fields()), .get, [("Origin", Self.page)])
+        exchange.refusalDetail = "nothing"
+        var response = Response(status: .notFound)
+        let list = list(CrossOrigin([Self.page]))
+        list.begin(&exchange)
+        list.respond(&response, to: exchange)
+        #expect(response.fields.first("Access-Control-Allow-Origin") == Self.page)
+    }
+
+    /// Each is independent of the others: what one does is missing without it, and nothing else.
+    @Test(arguments: 0..<8) func `each can be left out by itself`(leftOut: Int) {
+        var list = list(CrossOrigin([Self.page]))
+        list.middleware.remove(at: leftOut)
+        var exchange = exchange(
+            routed("RateLimit-Policy"), .get, [("X-Request-Id", "mine"), ("Origin", Self.page)])
+        list.begin(&exchange)
+        #expect((exchange.request.id == "mine") == (leftOut != 0))
+        #expect((exchange.bodyBytesMax == 10) == (leftOut != 5))
+        var response = Response(status: .ok)
+        list.respond(&response, to: exchange)
+        #expect((response.fields.first("Access-Control-Allow-Origin") == Self.page) == (leftOut != 4))
+        #expect((response.fields.first("RateLimit-Policy") != nil) == (leftOut != 6))
+        list.end(exchange, outcome)
+        let observer = list.middleware.compactMap { ($0 as? AccessLog)?.observer as? Observations }.first
+        #expect(observer?.all.count == (leftOut == 2 ? nil : 1))
+    }
+}
