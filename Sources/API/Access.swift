@@ -12,8 +12,8 @@ typealias CallerHandler = nonisolated(nonsending) @Sendable (Request, Caller) as
 /// A handler without authorization; credentials, if any, are in the request's body.
 typealias OpenHandler = nonisolated(nonsending) @Sendable (Request) async throws(ProblemAnswer) -> Response
 
-/// A handler that requires a token and does not suspend.
-typealias CallerAnswer = @Sendable (Request, Caller) -> Response
+/// What a route makes of a request whose caller is known: a response, or the work that makes it.
+typealias CallerResponder = @Sendable (Request, Caller) -> Reply
 
 struct Access: Sendable {
     let tokens: any TokenVerifier
@@ -39,23 +39,42 @@ struct Access: Sendable {
         }
     }
 
-    /// Any signed-in driver.
-    func driver(_ handler: @escaping CallerHandler, route: String, form: ProblemForm = .plain)
-        -> RequestHandler
-    {
+    /// Any signed-in driver. A task is started only for work, and where the token needs a look-up.
+    func driver(_ respond: @escaping CallerResponder, route: String, form: ProblemForm = .plain) -> Responder {
         { request in
-            var driver: DriverID?
-            var response: Response
-            do throws(ProblemAnswer) {
-                let caller = try await caller(of: request)
-                driver = caller.driver
-                response = try await handler(request, caller)
-            } catch {
-                response = error.response(requestID: request.id, form)
+            switch judge(request) {
+            case .known(let caller):
+                switch respond(request, caller) {
+                case .response(let response): return .response(noted(response, of: caller, route, request))
+                case .work(let work): return .work { noted(await work(), of: caller, route, request) }
+                }
+            case .refused(let answer):
+                return .response(noted(answer.response(requestID: request.id, form), nil, route, request))
+            case .needsLookup(let lookUp):
+                return .work {
+                    do throws(ProblemAnswer) {
+                        let caller = try await found(lookUp)
+                        return noted(await respond(request, caller).response(), of: caller, route, request)
+                    } catch {
+                        return noted(error.response(requestID: request.id, form), nil, route, request)
+                    }
+                }
             }
-            response.principal = driver?.rawValue
-            return noted(response, driver, route, request)
         }
+    }
+
+    /// The same for a handler whose every request is work.
+    func driver(_ handler: @escaping CallerHandler, route: String, form: ProblemForm = .plain) -> Responder {
+        driver(
+            { request, caller in
+                .work {
+                    do throws(ProblemAnswer) {
+                        return try await handler(request, caller)
+                    } catch {
+                        return error.response(requestID: request.id, form)
+                    }
+                }
+            }, route: route, form: form)
     }
 
     /// The same check of the credential, before the content is read. The memory of accepted content is counted
@@ -88,29 +107,10 @@ struct Access: Sendable {
         return answer
     }
 
-    /// Any signed-in driver, for a response from memory: a task is started only where the token needs a look-up.
-    func driver(_ answer: @escaping CallerAnswer, route: String) -> Responder {
-        { request in
-            switch judge(request) {
-            case .known(let caller): return .response(answered(answer, request, caller))
-            case .refused(let answer):
-                return .response(noted(answer.response(requestID: request.id), nil, route, request))
-            case .needsLookup(let lookUp):
-                return .work {
-                    do throws(ProblemAnswer) {
-                        return answered(answer, request, try await found(lookUp))
-                    } catch {
-                        return noted(error.response(requestID: request.id), nil, route, request)
-                    }
-                }
-            }
-        }
-    }
-
-    private func answered(_ answer: CallerAnswer, _ request: Request, _ caller: Caller) -> Response {
-        var response = answer(request, caller)
+    private func noted(_ response: Response, of caller: Caller, _ route: String, _ request: Request) -> Response {
+        var response = response
         response.principal = caller.driver.rawValue
-        return response
+        return noted(response, caller.driver, route, request)
     }
 
     /// Operators: `OPS_TOKEN`, or an access token of the role `ops`.

@@ -16,20 +16,24 @@ struct BatchHandler: Sendable {
     let events: EventHandlers
     let refused: RefusedRequests
 
-    var post: CallerHandler {
-        { request, caller throws(ProblemAnswer) in
-            let (decoded, bytes) = try events.decode(request, of: caller, bytesMax: RequestLimits.batchBytesMax) {
-                body, headers throws(BodyRefusal) in
-                try EventBatch.decode(body, sentAt: headers.sentAt)
+    var post: CallerResponder {
+        { request, caller in
+            events.respond(request, of: caller) { () throws(ProblemAnswer) in
+                let (decoded, bytes) = try events.decode(request, of: caller, bytesMax: RequestLimits.batchBytesMax) {
+                    body, headers throws(BodyRefusal) in
+                    try EventBatch.decode(body, sentAt: headers.sentAt)
+                }
+                return {
+                    let submissions = decoded.compactMap { try? $0.get() }
+                    let ingested = await events.ingest.ingest(
+                        submissions, of: caller.driver, receivedAt: request.receivedAt)
+                    let refusedCount = decoded.count - submissions.count + ingested.count(where: \.outcome.isRefusal)
+                    events.refusals.charge(
+                        caller.driver, bytes: bytes, events: decoded.count, refused: refusedCount,
+                        repeats: ingested.count(where: \.outcome.isRepeat))
+                    return events.withQuotas(answer(decoded, ingested, of: caller.driver, request), of: caller)
+                }
             }
-            let submissions = decoded.compactMap { try? $0.get() }
-            let ingested = await events.ingest.ingest(
-                submissions, of: caller.driver, receivedAt: request.receivedAt)
-            let refusedCount = decoded.count - submissions.count + ingested.count(where: \.outcome.isRefusal)
-            events.refusals.charge(
-                caller.driver, bytes: bytes, events: decoded.count, refused: refusedCount,
-                repeats: ingested.count(where: \.outcome.isRepeat))
-            return answer(decoded, ingested, of: caller.driver, request)
         }
     }
 

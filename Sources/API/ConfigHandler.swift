@@ -36,7 +36,7 @@ struct ConfigHandler: Sendable {
         }
     }
 
-    var get: CallerAnswer {
+    var get: @Sendable (Request, Caller) -> Response {
         let memory = Memory(Prepared(settings.readWireJSON()))
         return { request, _ in
             let inForce = settings.readWireJSON()

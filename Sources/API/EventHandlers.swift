@@ -13,16 +13,43 @@ struct EventHandlers: Sendable {
     let logger: Logger
 
     /// Handles one event in the form of that route.
-    func post(_ route: EventRoute) -> CallerHandler {
-        { request, caller throws(ProblemAnswer) in
-            let (submission, bytes) = try decode(request, of: caller, bytesMax: RequestLimits.eventBytesMax) {
-                body, headers throws(BodyRefusal) in
-                try EventSubmission.decode(body, route: route, headers: headers)
+    func post(_ route: EventRoute) -> CallerResponder {
+        { request, caller in
+            respond(request, of: caller) { () throws(ProblemAnswer) in
+                let (submission, bytes) = try decode(request, of: caller, bytesMax: RequestLimits.eventBytesMax) {
+                    body, headers throws(BodyRefusal) in
+                    try EventSubmission.decode(body, route: route, headers: headers)
+                }
+                return {
+                    let ingested = await ingest.ingest(submission, of: caller.driver, receivedAt: request.receivedAt)
+                    refusals.charge(
+                        caller.driver, bytes: bytes, events: 1, refused: ingested.outcome.isRefusal ? 1 : 0)
+                    return withQuotas(answer(ingested, request), of: caller)
+                }
             }
-            let ingested = await ingest.ingest(submission, of: caller.driver, receivedAt: request.receivedAt)
-            refusals.charge(caller.driver, bytes: bytes, events: 1, refused: ingested.outcome.isRefusal ? 1 : 0)
-            return answer(ingested, request)
         }
+    }
+
+    /// The work of a request whose content is decoded, or what is wrong with it, from memory.
+    func respond(
+        _ request: Request, of caller: Caller, _ work: () throws(ProblemAnswer) -> RequestWork
+    ) -> Reply {
+        do throws(ProblemAnswer) {
+            return .work(try work())
+        } catch {
+            return .response(withQuotas(error.response(requestID: request.id), of: caller))
+        }
+    }
+
+    /// Every response has the driver's quotas once the driver is known (contract, section 4): where no event was charged,
+    /// those of both limits.
+    func withQuotas(_ response: Response, of caller: Caller) -> Response {
+        guard response.fields.first("RateLimit") == nil,
+            let rateLimit = RateLimitFields.rateLimit(ingest.quotas(of: caller.driver))
+        else { return response }
+        var response = response
+        response.fields.append("RateLimit", rateLimit)
+        return response
     }
 
     /// The decoded body and its length, decompressed. A refused body is charged by its length; no body is read

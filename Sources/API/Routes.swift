@@ -172,9 +172,11 @@ package struct API: Sendable {
     }
 
     /// A driver's GET whose response is in memory: it costs no more than refusing it.
-    private func fromMemory(_ template: String, _ answer: @escaping CallerAnswer) -> Endpoint {
+    private func fromMemory(
+        _ template: String, _ respond: @escaping @Sendable (Request, Caller) -> Response
+    ) -> Endpoint {
         Endpoint(
-            route: Route(.get, template, responder: access.driver(answer, route: template)),
+            route: Route(.get, template, responder: access.driver({ .response(respond($0, $1)) }, route: template)),
             credential: .accessToken, limits: [])
     }
 
@@ -195,7 +197,7 @@ package struct API: Sendable {
     ) -> Endpoint {
         let limited = access.driver(driverLimit.limited(limit, handler), route: template)
         return Endpoint(
-            route: Route(method, template, handler: limited), credential: .accessToken, limits: [limit])
+            route: Route(method, template, responder: limited), credential: .accessToken, limits: [limit])
     }
 
     /// A search is a POST so that its text is in no proxy's log; it changes nothing.
@@ -213,8 +215,9 @@ package struct API: Sendable {
         _ method: Method, _ template: String, limit: RateLimitClass, _ handler: @escaping CallerHandler,
         form: ProblemForm = .plain
     ) -> Endpoint {
-        let handler = access.driver(driverLimit.limited(limit, handler), route: template, form: form)
-        return limited(method, template, handler, form, wants: .accessToken, driverClass: limit)
+        let responder = access.driver(driverLimit.limited(limit, handler), route: template, form: form)
+        return limited(
+            method, template, { await responder($0).response() }, form, wants: .accessToken, driverClass: limit)
     }
 
     /// A sign-in route whose credential is verified behind the handler.
@@ -244,29 +247,13 @@ package struct API: Sendable {
             credential: credential, limits: [.auth] + (driverClass.map { [$0] } ?? []))
     }
 
-    /// A route that is charged by event: every response has the driver's quota once the driver is known (contract,
-    /// section 4).
+    /// A route that is charged by event.
     private func event(
-        _ template: String, _ handler: @escaping CallerHandler, bodyBytesMax: Int = RequestLimits.eventBytesMax
+        _ template: String, _ respond: @escaping CallerResponder, bodyBytesMax: Int = RequestLimits.eventBytesMax
     ) -> Endpoint {
-        let ingest = events.ingest
-        let admitted = access.driver(
-            { request, caller throws(ProblemAnswer) in
-                var response: Response
-                do throws(ProblemAnswer) {
-                    response = try await handler(request, caller)
-                } catch {
-                    response = error.response(requestID: request.id)
-                }
-                if response.fields.first("RateLimit") == nil,
-                    let rateLimit = RateLimitFields.rateLimit(ingest.quotas(of: caller.driver))
-                {
-                    response.fields.append("RateLimit", rateLimit)
-                }
-                return response
-            }, route: template)
-        return Endpoint(
-            route: Route(.post, template, bodyBytesMax: bodyBytesMax, handler: admitted), credential: .accessToken,
-            limits: RateLimitClass.ofEvents)
+        Endpoint(
+            route: Route(
+                .post, template, bodyBytesMax: bodyBytesMax, responder: access.driver(respond, route: template)),
+            credential: .accessToken, limits: RateLimitClass.ofEvents)
     }
 }

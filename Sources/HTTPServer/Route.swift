@@ -12,6 +12,13 @@ package enum Reply: Sendable {
     case response(Response)
     /// Something has to be waited for: a task is started.
     case work(RequestWork)
+
+    package nonisolated(nonsending) func response() async -> Response {
+        switch self {
+        case .response(let response): response
+        case .work(let work): await work()
+        }
+    }
 }
 
 /// Called on the connection's loop with each complete request; must not block.
@@ -67,11 +74,7 @@ package struct Route: Sendable {
 
     /// The response, however it is made: for tests without a connection.
     package func response(to request: Request) async -> Response {
-        var response =
-            switch responder(request) {
-            case .response(let response): response
-            case .work(let work): await work()
-            }
+        var response = await responder(request).response()
         for field in responseFields { response.fields.append(field.name, field.value) }
         return response
     }
