@@ -29,7 +29,7 @@ final class HTTP1Connection: @unchecked Sendable {
     /// The peer has not taken all of the output.
     private var isStalled = false
     /// The writer of a stream that waits until the peer has taken its chunk.
-    private var chunkWriter: UnsafeContinuation<TransportError?, Never>?
+    private var chunkWriter: CheckedContinuation<TransportError?, Never>?
     /// Counts the waits of writers, so that a cancellation that comes late does not end the next one.
     private var chunkWaits: UInt64 = 0
     private var isWritingChunk = false
@@ -42,9 +42,6 @@ final class HTTP1Connection: @unchecked Sendable {
         case lingering(bytesLeft: Int)
         case over
     }
-
-    /// Reads in a row, after which the other connections of the loop have a turn.
-    private static let readsMax = 8
 
     /// On the loop. `whenOver`: called once, when the connection is closed and its task has ended.
     init(_ connection: Connection, _ context: ServerContext, whenOver: @escaping @Sendable () -> Void) {
@@ -130,41 +127,17 @@ final class HTTP1Connection: @unchecked Sendable {
     // MARK: - Serving
 
     private func serveNext() throws(TransportError) -> Bool {
-        var reads = 0
-        while true {
-            // Also before the next request starts work: responses of work are as long as they are.
-            if state.isOutputFull() { guard try write() else { return false } }
-            switch state.nextStep() {
-            case .read:
-                if state.isJudgementDue() {
-                    guard try flush() else { return false }
-                    judge()
-                    return false
-                }
-                if state.respondsInsteadOfReading() { continue }
-                guard try flush() else { return false }
-                guard reads < Self.readsMax else {
-                    continueInNextRound()
-                    return false
-                }
-                reads += 1
-                guard try !state.read() else { continue }
-                guard let deadline = state.deadlineOfWait() else { continue }
-                connection.setDeadline(deadline)
-                return false
-            case .work(let work):
-                // Earlier responses of the same batch do not wait for it.
-                if !state.leavesOutputToRound() { _ = try state.write() }
-                start(work)
-                return false
-            case .pause:
-                if try write() { continueInNextRound() }
-                return false
-            case .end(let ending):
-                activity = .ending(ending)
-                return true
-            }
+        switch try state.serve() {
+        case .wait(let deadline): connection.setDeadline(deadline)
+        case .stalled: stall()
+        case .nextRound: continueInNextRound()
+        case .judge: judge()
+        case .work(let work): start(work)
+        case .end(let ending):
+            activity = .ending(ending)
+            return true
         }
+        return false
     }
 
     /// Serving goes on when the other connections had their turn. No deadline holds meanwhile: there are bytes to be served,
@@ -272,7 +245,7 @@ final class HTTP1Connection: @unchecked Sendable {
         let number = chunkWaits
         let failure = await withTaskCancellationHandler {
             if Task.isCancelled { return TransportError.cancelled as TransportError? }
-            return await withUnsafeContinuation { chunkWriter = $0 }
+            return await withCheckedContinuation { chunkWriter = $0 }
         } onCancel: {
             connection.loop.execute { if self.chunkWaits == number { self.resumeChunkWriter(.cancelled) } }
         }
@@ -310,17 +283,13 @@ final class HTTP1Connection: @unchecked Sendable {
             }
             return true
         }
-        if !isStalled || state.sentBytes > sentBefore {
-            isStalled = true
-            connection.setDeadline(.inMilliseconds(state.holdOutput()))
-        }
+        if !isStalled || state.sentBytes > sentBefore { stall() }
         return false
     }
 
-    /// The same, or at the end of this round where that is early enough.
-    private func flush() throws(TransportError) -> Bool {
-        if state.leavesOutputToRound() { return true }
-        return try write()
+    private func stall() {
+        isStalled = true
+        connection.setDeadline(.inMilliseconds(state.holdOutput()))
     }
 
     /// What many connections respond in one round is sent in one go. The task of the next request may run already: what is

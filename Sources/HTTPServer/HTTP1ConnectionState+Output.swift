@@ -94,6 +94,12 @@ extension HTTP1ConnectionState {
         output.isEmpty || output.count <= HTTP1ConnectionState.uncountedBytes && connection.flushAtTickEnd()
     }
 
+    /// Writes, or leaves it to the end of this round where that is early enough. False when the peer has not taken all.
+    mutating func flush() throws(TransportError) -> Bool {
+        if leavesOutputToRound() { return true }
+        return try write()
+    }
+
     /// Sends as much as the peer takes now. True when that is all.
     mutating func write() throws(TransportError) -> Bool {
         if output.isEmpty { return true }

@@ -48,13 +48,21 @@ struct HTTP1ConnectionState: ~Copyable {
 
     /// Responses from memory, after which the other connections of the loop have a turn: under half a millisecond.
     private static let responsesInRowMax = 64
+    /// Reads in a row, after which they have one too.
+    private static let readsMax = 8
 
-    enum Step {
-        case read
+    /// What its owner does when nothing more can be done here.
+    enum Pause {
+        /// Wait for bytes, at most until then.
+        case wait(Deadline)
+        /// Go on when the peer has taken the output.
+        case stalled
+        /// Go on when the other connections had a turn.
+        case nextRound
+        /// Find out whether the content of the request in hand may come.
+        case judge
         /// The request in hand is complete; this makes its response.
         case work(RequestWork)
-        /// The other connections have a turn.
-        case pause
         case end(Ending)
     }
 
@@ -71,10 +79,40 @@ struct HTTP1ConnectionState: ~Copyable {
         http = ServerConnection(limits: context.configuration.limits)
     }
 
-    // MARK: - Events
+    // MARK: - Serving
 
-    /// Takes events as far as they can be dealt with at once.
-    mutating func nextStep() -> Step {
+    /// Reads, parses and responds from memory, as far as that goes now. To be called while no output is stalled.
+    mutating func serve() throws(TransportError) -> Pause {
+        var reads = 0
+        while true {
+            if isOutputFull() { guard try write() else { return .stalled } }
+            switch nextStep() {
+            case .read:
+                if isJudgementDue() { return try flush() ? .judge : .stalled }
+                if respondsInsteadOfReading() { continue }
+                guard try flush() else { return .stalled }
+                guard reads < Self.readsMax else { return .nextRound }
+                reads += 1
+                if try read() { continue }
+                if let deadline = deadlineOfWait() { return .wait(deadline) }
+            case .work(let work):
+                // Earlier responses of the same batch do not wait for it.
+                if !leavesOutputToRound() { _ = try write() }
+                return .work(work)
+            case .pause: return try write() ? .nextRound : .stalled
+            case .end(let ending): return .end(ending)
+            }
+        }
+    }
+
+    private enum Step {
+        case read, pause
+        case work(RequestWork)
+        case end(Ending)
+    }
+
+    /// Takes events until one has to wait.
+    private mutating func nextStep() -> Step {
         while true {
             switch http.nextEvent() {
             case .needMoreData:
@@ -158,7 +196,7 @@ struct HTTP1ConnectionState: ~Copyable {
 
     /// The content of the request in hand has not come, and nobody has judged yet whether it may. Ask after
     /// `.needMoreData`.
-    func isJudgementDue() -> Bool {
+    private func isJudgementDue() -> Bool {
         guard http.phase == .content, exchange?.isJudged == false, case .handler(let placed)? = exchange?.destination
         else { return false }
         return placed.route.judge != nil
@@ -185,7 +223,7 @@ struct HTTP1ConnectionState: ~Copyable {
     // MARK: - Reading
 
     /// False when there is nothing yet.
-    mutating func read() throws(TransportError) -> Bool {
+    private mutating func read() throws(TransportError) -> Bool {
         guard let count = try connection.receive({ http.receive($0) }) else { return false }
         bytesRead += count
         if count == 0 { http.receiveEndOfStream() }
@@ -195,7 +233,7 @@ struct HTTP1ConnectionState: ~Copyable {
 
     /// A client that waits for 100 (Continue) gets it, unless its request is refused (RFC 9110 section 10.1.1): then
     /// a final status instead, and its body will not be read.
-    mutating func respondsInsteadOfReading() -> Bool {
+    private mutating func respondsInsteadOfReading() -> Bool {
         guard http.isContinueDue else { return false }
         if exchange?.isRefused == true {
             _ = respond()
@@ -207,7 +245,7 @@ struct HTTP1ConnectionState: ~Copyable {
 
     /// Until when to wait for bytes; what is not needed meanwhile is given back. nil when the budget has no room for what
     /// is, and a 503 was made.
-    mutating func deadlineOfWait() -> Deadline? {
+    private mutating func deadlineOfWait() -> Deadline? {
         giveBackOutput()
         guard holdRequest() else {
             shed()

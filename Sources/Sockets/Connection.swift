@@ -174,7 +174,8 @@ package final class Connection: @unchecked Sendable {
     /// Has `.timedOut` follow at that time, in place of the one set before. On the loop.
     package func setDeadline(_ deadline: Deadline) {
         if descriptor < 0 || timer == nil && deadline == .never { return }
-        let timer = timer ?? LoopTimer { [weak self] in self?.owner?(.timedOut) }
+        // Closing lets go of the timer. A weak reference would make each reference to the connection dearer.
+        let timer = timer ?? LoopTimer { self.owner?(.timedOut) }
         self.timer = timer
         if deadline == .never { loop.stop(timer) } else { loop.start(timer, deadline) }
     }
@@ -183,8 +184,7 @@ package final class Connection: @unchecked Sendable {
     package func continueInNextRound() {
         if continues { return }
         continues = true
-        loop.nextRound { [weak self] in
-            guard let self else { return }
+        loop.nextRound { [self] in
             continues = false
             owner?(.ready)
         }
