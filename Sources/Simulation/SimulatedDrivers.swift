@@ -39,7 +39,7 @@ package struct SimulatedDrivers: Sendable {
     private let sleep: @Sendable (Duration) async throws -> Void
 
     /// More would only wait for `--rate`.
-    private static let driversAtOnceMax = 256
+    private static let concurrentDriversMax = 256
     private static let progressInterval = Duration.milliseconds(200)
 
     /// An identity token of Apple's for that person and raw nonce; each call returns another one.
@@ -95,7 +95,7 @@ package struct SimulatedDrivers: Sendable {
     private func playAll(_ days: [DriverDay], start: Journey, settings: Settings, _ courier: Courier) async throws {
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             for (index, day) in days.enumerated() {
-                if index >= Self.driversAtOnceMax { try await tasks.next() }
+                if index >= Self.concurrentDriversMax { try await tasks.next() }
                 tasks.addTask { try await play(day, index, start: start, settings: settings, courier) }
             }
             // The first that throws cancels the others.

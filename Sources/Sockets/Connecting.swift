@@ -32,7 +32,7 @@ extension Connection {
     ) async throws(TransportError) -> Connection {
         let syscalls = loop.syscalls
         let descriptor = try Socket.open(family: endpoint.family, syscalls)
-        Socket.sendAtOnce(descriptor, endpoint, syscalls)
+        Socket.setNoDelay(descriptor, endpoint, syscalls)
         let connection = Connection(descriptor, on: loop, remoteAddress: endpoint.text)
         do {
             try await connection.start(descriptor, endpoint, until: deadline)

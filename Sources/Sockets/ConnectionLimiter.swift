@@ -29,7 +29,7 @@ package final class ConnectionLimiter: Sendable {
         case served
         case turnedAway(RejectedConnection)
         /// Too many are being turned away already; nothing was counted.
-        case closedAtOnce
+        case closedUnanswered
     }
 
     private struct Counts {
@@ -65,7 +65,7 @@ package final class ConnectionLimiter: Sendable {
                 return .served
             }
             counts.ever.turnedAway += 1
-            if counts.turnedAway >= ConnectionLimiter.turnedAwayMax { return .closedAtOnce }
+            if counts.turnedAway >= ConnectionLimiter.turnedAwayMax { return .closedUnanswered }
             counts.turnedAway += 1
             return .turnedAway(reason)
         }
@@ -76,7 +76,7 @@ package final class ConnectionLimiter: Sendable {
         let address = countedAddress(endpoint)
         counts.withLock { counts in
             switch admission {
-            case .closedAtOnce: break
+            case .closedUnanswered: break
             case .turnedAway: counts.turnedAway -= 1
             case .served:
                 counts.served -= 1

@@ -111,12 +111,12 @@ package final class ListenerGroup: Sendable {
     /// Takes the descriptor over. On the listener's loop.
     private func accepted(_ descriptor: Int32, _ endpoint: Endpoint, on loop: EventLoop) {
         let admission = census.enter(endpoint)
-        if admission == .closedAtOnce {
+        if admission == .closedUnanswered {
             _ = loop.syscalls.close(descriptor)
             return
         }
         openCount.add(1, ordering: .relaxed)
-        Socket.sendAtOnce(descriptor, endpoint, loop.syscalls)
+        Socket.setNoDelay(descriptor, endpoint, loop.syscalls)
         let connection = Connection(descriptor, on: loop, remoteAddress: endpoint.text)
         loop.execute { self.begin(connection, endpoint, admission) }
     }

@@ -15,7 +15,7 @@ enum Socket {
     }
 
     /// Nagle's algorithm off: an answer is handed over whole, waiting could only delay it. Failing is no harm.
-    static func sendAtOnce(_ descriptor: Int32, _ endpoint: Endpoint, _ syscalls: Syscalls) {
+    static func setNoDelay(_ descriptor: Int32, _ endpoint: Endpoint, _ syscalls: Syscalls) {
         guard endpoint.family != AF_UNIX else { return }
         _ = syscalls.setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
     }
