@@ -1,6 +1,7 @@
 // Every route with every kind of credential, generated from the list of routes. A new route is included automatically;
 // if its credential is in the body, the test fails until it has an example here.
 
+import Engine
 import HTTP1
 import HTTPServer
 import Testing
@@ -141,6 +142,25 @@ import Testing
         #expect(good.status == .ok)
         #expect(missing.status == .unauthorized)
         #expect(await work().status == .unauthorized)
+    }
+
+    /// What is wrong with an event, or with its credential, needs no task; a good event is stored by one.
+    @Test(arguments: surface.filter { $0.endpoint.limits == RateLimitClass.ofEvents })
+    func aRejectedEventStartsNoTask(row: Row) throws {
+        let endpoint = try #require(
+            ScriptedAPI().surface.first { Row(endpoint: $0).testDescription == row.testDescription })
+        let respond = { endpoint.route.responder(Self.request(endpoint, fields: $0, body: $1)) }
+        let good = [("Authorization", "Bearer good")]
+        guard case .response(let missing) = respond([], "{}"), case .response(let malformed) = respond(good, "{")
+        else {
+            Issue.record("a task is started for a rejection")
+            return
+        }
+        #expect(missing.status == .unauthorized)
+        #expect(missing.fields.first("RateLimit") == nil)
+        #expect(malformed.status == .badRequest)
+        #expect(malformed.fields.first("RateLimit") != nil)
+        #expect(malformed.principal == "driver")
     }
 
     private static let badBearers: [[(String, String)]] = [

@@ -89,6 +89,23 @@ import Testing
         }
     }
 
+    /// Each response is more than a socket takes, so that every one of them stalls, whichever way it was made.
+    @Test func `responses from memory and of work keep their order when the client reads late`() async throws {
+        let work = Route(.get, "/work") { _ in Response(status: .ok, body: .bytes(Self.large)) }
+        try await withServer([Self.largeRoute, .hello, work]) { test in
+            let client = try await test.connect()
+            let request = { (path: String) in "GET \(path) HTTP/1.1\r\n\(host)\r\n" }
+            let paths = ["/large", "/work", "/hello", "/work", "/work", "/large", "/hello"]
+            try await client.send(paths.map(request).joined())
+            try await Task.sleep(for: .milliseconds(100))
+            for path in paths {
+                let answer = try await client.answer()
+                #expect(path == "/hello" ? answer.text == "hello" : answer.body.count == Self.large.count)
+            }
+            #expect(try await client.exchange(request("/hello")).text == "hello")
+        }
+    }
+
     @Test func `the deadline of the next head holds, and not that of an idle connection`() async throws {
         try await withServer([.hello], .test.with(\.headTimeoutMilliseconds, 100)) { test in
             let client = try await test.connect()
