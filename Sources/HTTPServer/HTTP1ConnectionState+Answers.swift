@@ -7,22 +7,22 @@ extension HTTP1ConnectionState {
     /// Responds to the request in hand, which is complete or refused, from memory. Returns the work that makes the
     /// response, where that is not enough.
     mutating func respond() -> RequestWork? {
-        var response: Response
-        switch exchange?.destination {
-        case nil: return nil
-        case .handler(let placed)?:
-            switch exchange.map({ placed.route.responder($0.request) }) {
-            case nil: return nil
-            case .response(let fromMemory)?: response = fromMemory
-            case .work(let work)?: return work
-            }
-        case .noContent(let fields)?: response = Response(status: .noContent, fields: fields)
-        case .refusal(let status, let detail, let fields)?:
-            response = Response(status: status, fields: fields)
-            exchange?.refusalDetail = detail
-        }
         // Taken out rather than copied: its parts are many.
-        guard let exchange = exchange.take() else { return nil }
+        guard var exchange = exchange.take() else { return nil }
+        var response: Response
+        switch exchange.destination {
+        case .handler(let placed):
+            switch placed.route.responder(exchange.request) {
+            case .response(let fromMemory): response = fromMemory
+            case .work(let work):
+                self.exchange = exchange
+                return work
+            }
+        case .noContent(let fields): response = Response(status: .noContent, fields: fields)
+        case .refusal(let status, let detail, let fields):
+            response = Response(status: status, fields: fields)
+            exchange.refusalDetail = detail
+        }
         send(&response, to: exchange, atMilliseconds: exchange.request.receivedAtMilliseconds)
         holdRequest()
         return nil

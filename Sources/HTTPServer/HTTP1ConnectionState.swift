@@ -121,9 +121,11 @@ struct HTTP1ConnectionState: ~Copyable {
             case .head(let head): begin(head)
             case .body(let bytes): take(bytes)
             case .end:
+                // Content that was decoded and rejected may have been long, and longer decompressed.
+                let hadContent = exchange?.request.body.isEmpty == false
                 if let work = respond() { return .work(work) }
                 responsesInRow += 1
-                if responsesInRow >= Self.responsesInRowMax || isOutputFull() {
+                if hadContent || responsesInRow >= Self.responsesInRowMax || isOutputFull() {
                     responsesInRow = 0
                     return .pause
                 }
