@@ -124,31 +124,35 @@ import Testing
     /// The lines of "Every file": folder and names, for example "- `Sources/Sockets/`: Connection, EventLoop".
     private static func listedFiles() throws -> [String: String] {
         var listed: [String: String] = [:]
-        for match in try text("docs/architecture.md").matches(of: #/(?m)^- `(Sources/[^`]+)\/`: (.+)$/#) {
+        for match in try text("docs/architecture.md").matches(of: #/(?m)^- `([\w\/]+)\/`: (.+)$/#) {
             listed[String(match.1)] = String(match.2)
         }
         return listed
     }
 
-    /// The same for the folder as it is: Swift files without their extension. Copies of migrations/ are left out.
-    private static func filesOfSources() throws -> [String: String] {
-        let folder = root.appending(path: "Sources")
-        let paths = try #require(FileManager.default.enumerator(atPath: folder.path))
+    /// The same for the folders as they are: Swift files without their extension. Copies of migrations/, fixtures and
+    /// what Python leaves behind are not listed.
+    private static func files() throws -> [String: String] {
+        let isListed = { (path: String) in
+            !path.contains(#/(^|\/)\.|SQLiteStore/Migrations|/Fixtures|__pycache__/#)
+        }
         var names: [String: [String]] = [:]
-        for case let path as String in paths where !path.hasPrefix("SQLiteStore/Migrations") {
-            let url = folder.appending(path: path)
-            guard try url.resourceValues(forKeys: [.isRegularFileKey]).isRegularFile == true else { continue }
-            let parent = "Sources/" + path.split(separator: "/").dropLast().joined(separator: "/")
-            let isSwift = url.pathExtension == "swift"
-            let name = url.lastPathComponent
-            names[parent, default: []].append(isSwift ? String(name.dropLast(6)) : name)
+        for folder in ["Sources", "Tests", "config", "docker"] {
+            let paths = try #require(FileManager.default.enumerator(atPath: root.appending(path: folder).path))
+            for case let path as String in paths where isListed("\(folder)/\(path)") {
+                let file = root.appending(path: folder).appending(path: path)
+                guard try file.resourceValues(forKeys: [.isRegularFileKey]).isRegularFile == true else { continue }
+                let parent = ([folder] + path.split(separator: "/").dropLast().map(String.init)).joined(separator: "/")
+                let name = file.lastPathComponent
+                names[parent, default: []].append(file.pathExtension == "swift" ? String(name.dropLast(6)) : name)
+            }
         }
         return names.mapValues { $0.sorted().joined(separator: ", ") }
     }
 
     @Test func `the page lists every file`() throws {
         let listed = try Self.listedFiles()
-        let found = try Self.filesOfSources()
+        let found = try Self.files()
         #expect(found.count > 40)
         for folder in Set(listed.keys).union(found.keys).sorted() {
             #expect(listed[folder] == found[folder], "expected: - `\(folder)/`: \(found[folder] ?? "no such line")")
