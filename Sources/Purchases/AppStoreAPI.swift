@@ -1,11 +1,11 @@
-// The port to Apple's App Store Server API. What it returns is signed, and verified like everything else.
+// The port to Apple's App Store Server API. It returns signed data, which is verified like any other.
 
 package import JourneyModel
 
 package enum AppStoreAPIFailure: Error, Hashable, Sendable {
-    /// No environment of any app has such a transaction.
+    /// No environment of any app has this transaction.
     case notFound
-    /// Apple is away, slow or busy. `reason` is a word for the log.
+    /// Apple is unreachable, too slow, or limits requests. `reason` is one word for the log.
     case unavailable(retryAfterSeconds: Int, reason: String)
 }
 
@@ -24,9 +24,9 @@ package struct NotificationHistoryRequest: Hashable, Sendable {
     package var bundleID: String
     package var from: Moment
     package var to: Moment
-    /// Only those that this server did not accept.
+    /// Only notifications that this server did not accept.
     package var onlyFailures: Bool
-    /// Of the previous page.
+    /// The token from the previous page.
     package var pageToken: String?
 
     package init(

@@ -27,7 +27,7 @@ package final class CertificateChain: Sendable {
 
     /// DER.
     private let roots: [[UInt8]]
-    /// Leaves that Apple revoked. Few: only certificates of stored facts get here.
+    /// Leaves revoked by Apple. Few, because only certificates of stored facts are checked.
     private let revoked = Mutex<Set<[UInt8]>>([])
     private let cache = Mutex(TwoGenerationCache<[[UInt8]], TrustedLeaf>(countMax: cachedChainsMax))
 
@@ -57,7 +57,7 @@ package final class CertificateChain: Sendable {
         return leaf.key
     }
 
-    /// From now on nothing that the leaf of this chain signed is accepted.
+    /// Rejects all data signed by the leaf of this chain from now on.
     func revoke(_ chain: [[UInt8]]) {
         guard let leaf = chain.first else { return }
         revoked.withLock { _ = $0.insert(leaf) }

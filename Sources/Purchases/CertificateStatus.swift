@@ -1,5 +1,5 @@
-// Asks Apple's OCSP responder (RFC 6960) whether the certificates behind stored facts were revoked: beside requests, once
-// per leaf and day. Revoked ends what the leaf signed; a responder that is away, or answers nonsense, changes nothing.
+// Asks Apple's OCSP responder (RFC 6960) in the background, once a day per leaf, whether the certificates of stored facts
+// were revoked. Facts signed by a revoked leaf no longer count. No response, or an invalid one, changes nothing.
 
 package import Foundation
 package import JourneyModel
@@ -25,13 +25,13 @@ package struct PurchaseSigner: Hashable, Sendable {
 
 package struct CertificateStatus: Sendable {
     package static let intervalSeconds = 86_400
-    /// How often the list of signers is read: by then every process refuses a leaf that one of them found revoked.
+    /// Interval of reading the signers: within it, all processes reject a leaf that one of them found revoked.
     static let pauseSeconds = 600
 
     package enum Finding: Hashable, Sendable {
         case good
         case revoked
-        /// The responder did not answer.
+        /// The responder did not respond.
         case unknown
     }
 
@@ -42,7 +42,7 @@ package struct CertificateStatus: Sendable {
     private let clock: @Sendable () -> Moment
     private let report: @Sendable (Finding) -> Void
 
-    /// `query` posts a DER request to a responder, within a time limit; nil when it does not answer.
+    /// `query` posts a DER request to a responder, within a time limit; nil if there is no response.
     package init(
         signers: @escaping @Sendable () async throws -> [PurchaseSigner],
         record: @escaping @Sendable (_ signer: Int64, _ isRevoked: Bool, Moment) async throws -> Void,
@@ -88,11 +88,11 @@ package struct CertificateStatus: Sendable {
         let parsed = certificates.compactMap { try? Certificate(derEncoded: $0) }
         guard parsed.count == CertificateChain.certificateCount else { return .unknown }
         let requester = Requester(query: query)
-        // A leaf that has expired since is still asked about.
+        // Also check leaves that have expired since.
         let time = parsed.map(\.notValidBefore).max() ?? Date()
         var verifier = Verifier(rootCertificates: CertificateStore([parsed[2]])) {
             RFC5280Policy(fixedExpiryValidationTime: time)
-            // Fails for a valid response that says revoked, and for nothing else.
+            // Fails only for a valid response with the status revoked.
             OCSPVerifierPolicy(failureMode: .soft, requester: requester)
         }
         let result = await verifier.validate(leaf: parsed[0], intermediates: CertificateStore([parsed[1]]))

@@ -1,18 +1,18 @@
-// Asks Apple for the notifications that this server missed: at the start and daily. Each is taken as if Apple had sent it
-// now, so one that is known has no second effect.
+// Fetches the notifications that this server missed, at the start and daily. Each is processed as if Apple had just sent
+// it, so a known one has no second effect.
 
 package import JourneyModel
 
 package struct NotificationHistory: Sendable {
-    /// Apple keeps 180 days.
+    /// Apple's notification history has 180 days.
     static let daysMax = 179
-    /// Apple repeats a notification for three days, then gives up.
+    /// Apple retries a notification for three days.
     static let failureDays = 4
     static let intervalSeconds = 86_400
     static let retrySeconds = 600
-    /// Before the newest known one at the start: several may have been under way.
+    /// At the start, the history is read from this long before the newest stored notification: others may be missing.
     static let overlapSeconds = 3_600
-    /// Against a list that does not end.
+    /// Limits a history that does not end.
     static let pagesMax = 100_000
 
     /// The result of one pass, for the log.
@@ -28,7 +28,7 @@ package struct NotificationHistory: Sendable {
     private let clock: @Sendable () -> Moment
     private let report: @Sendable (Report) -> Void
 
-    /// `newest`: when the newest stored notification came.
+    /// `newest`: the time at which the newest stored notification was received.
     package init(
         api: any AppStoreAPI, purchases: any PurchaseService, newest: @escaping @Sendable () async throws -> Moment?,
         apps: [AppStoreApp], environments: Set<AppStoreEnvironment>, clock: @escaping @Sendable () -> Moment,
@@ -64,7 +64,7 @@ package struct NotificationHistory: Sendable {
         return max(oldest, newest.advanced(bySeconds: -Self.overlapSeconds))
     }
 
-    /// One pass: everything since `from`, if given, then what Apple could not deliver in the last days.
+    /// One pass: all notifications since `from`, if given, then those of the last days that Apple could not deliver.
     func fill(from: Moment?) async -> Report {
         var counts = (stored: 0, known: 0, refused: 0)
         let now = clock()

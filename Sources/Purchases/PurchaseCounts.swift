@@ -1,5 +1,5 @@
-// How many purchases of each kind there are, for the operator page: all drivers' facts, counted again and again. A pass
-// takes at most a twentieth of the time, however many drivers there are. The sandbox is not counted.
+// Counts production purchases by status for the operator page, by repeated passes over the facts of all drivers. A pass
+// works at most a twentieth of the time, however many drivers there are. Sandbox purchases are not counted.
 
 package import JourneyModel
 import Synchronization
@@ -13,7 +13,7 @@ package struct PurchaseTotals: Hashable, Sendable {
 
     package init() {}
 
-    /// Adds one driver's. Consumables and lifetime products count as active like subscriptions.
+    /// Adds one driver's purchases. Valid consumables and non-consumables count as active.
     mutating func add(_ facts: PurchaseFacts, at now: Moment) {
         for entitlement in facts.entitlements(at: now) where entitlement.environment == .production {
             switch entitlement.status {
@@ -32,7 +32,7 @@ package struct PurchaseTotals: Hashable, Sendable {
     }
 }
 
-/// The facts of some drivers, and where the next page begins; nil: there is none.
+/// The facts of some drivers, and the start of the next page; nil for the last page.
 package struct PurchasePage: Sendable {
     package var facts: [PurchaseFacts]
     package var next: Int64?
@@ -58,7 +58,7 @@ package final class PurchaseCounts: Sendable {
         self.clock = clock
     }
 
-    /// Of the last whole pass; nil before the first.
+    /// The result of the last complete pass; nil before the first.
     package var totals: PurchaseTotals? { last.withLock { $0 } }
 
     /// Runs until the task is cancelled.
@@ -70,7 +70,7 @@ package final class PurchaseCounts: Sendable {
             } catch is CancellationError {
                 return
             } catch {
-                // The database is unavailable, which others report: the last totals stay.
+                // The database is unavailable, which is reported elsewhere: keep the last totals.
             }
             do { try await Task.sleep(for: .seconds(Self.pauseSeconds)) } catch { return }
         }

@@ -15,7 +15,7 @@ package enum PurchaseRefusal: String, Error, Hashable, Sendable, CaseIterable {
     case wrongCertificate = "wrong_certificate"
     /// A certificate was not valid at `signedDate`.
     case expiredCertificate = "expired_certificate"
-    /// Apple revoked the leaf.
+    /// Apple revoked the leaf certificate.
     case revokedCertificate = "revoked_certificate"
     case wrongSignature = "wrong_signature"
     /// `signedDate` is further ahead of this server's clock than `AppStoreVerifier.clockSkewSecondsMax`: one of the two

@@ -10,11 +10,11 @@ package enum PurchaseFailure: Error, Hashable, Sendable {
     /// The purchase belongs to another driver.
     case ownedByAnother
     case store(AccountFailure)
-    /// This server does not ask Apple: only signed transactions are accepted.
+    /// The App Store Server API is not configured: only signed transactions are accepted.
     case needsSignedTransaction
-    /// Apple knows no such transaction of one of our apps, or another product in it.
+    /// Apple has no such transaction for the configured apps, or it has other ids than claimed.
     case unknownTransaction
-    /// Apple could not be asked. `reason` is a word for the log.
+    /// The App Store Server API is unavailable. `reason` is one word for the log.
     case appleUnavailable(retryAfterSeconds: Int, reason: String)
 }
 
@@ -24,7 +24,7 @@ package protocol PurchaseService: Sendable {
         signedTransaction: String, signedRenewal: String?, of caller: Caller, at now: Moment
     ) async throws(PurchaseFailure) -> [Entitlement]
 
-    /// The same for an app that only names the transaction: Apple is asked for it.
+    /// The same for an app that sends only ids: fetches the signed transaction from Apple.
     func add(
         _ claim: PurchaseClaim, of caller: Caller, at now: Moment
     ) async throws(PurchaseFailure) -> [Entitlement]
@@ -39,7 +39,7 @@ package protocol PurchaseService: Sendable {
     func appAccountToken(of caller: Caller, at now: Moment) async throws(AccountFailure) -> String
 }
 
-/// What an app without StoreKit 2 says about a purchase. Proves nothing by itself.
+/// The ids of a purchase, from an app without StoreKit 2. Unsigned, so they prove nothing.
 package struct PurchaseClaim: Hashable, Sendable {
     /// 1 to 64 digits.
     package var transactionID: String
@@ -66,7 +66,7 @@ package struct TakenNotification: Hashable, Sendable {
 package struct AppStorePurchases: PurchaseService {
     private let verifier: AppStoreVerifier
     private let store: any PurchaseStore
-    /// Nil: Apple is not asked.
+    /// Nil if the App Store Server API is not configured.
     private let api: (any AppStoreAPI)?
     private let newToken: @Sendable () -> String
 

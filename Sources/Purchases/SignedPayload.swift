@@ -37,7 +37,7 @@ package struct SignedPayload: Sendable {
         return certificates
     }
 
-    /// The same of a stored header, base64url; nil for anything else.
+    /// The same for a stored header in base64url; nil for anything else.
     static func certificates(inHeader header: String) -> [[UInt8]]? {
         guard let bytes = Base64URL.bytes(of: header), let json = try? JSONValue.parse(bytes) else { return nil }
         return certificates(in: json)

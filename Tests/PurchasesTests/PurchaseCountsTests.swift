@@ -1,4 +1,4 @@
-// The totals for the operator page, over pages of drivers.
+// `PurchaseCounts`: the totals for the operator page, over pages of drivers.
 
 import JourneyModel
 import Testing
