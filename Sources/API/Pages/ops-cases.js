@@ -6,6 +6,8 @@
 let opened = [];
 
 function openCases(title, load) {
+    // Views of a dialog that was closed are gone, also if its event is still to come.
+    if (!byID("cases").open) opened = [];
     if (opened.length > 0) opened[opened.length - 1].scroll = byID("cases").scrollTop;
     opened.push({ title, load, scroll: 0 });
     showCases();
@@ -30,7 +32,7 @@ async function showCases() {
 
 byID("cases-back").addEventListener("click", () => { opened.pop(); showCases(); });
 byID("cases-close").addEventListener("click", () => byID("cases").close());
-byID("cases").addEventListener("close", () => { opened = []; });
+byID("cases").addEventListener("close", () => { if (!byID("cases").open) opened = []; });
 
 // Returns the server's response, or throws with the server's error text.
 async function read(path, options) {
