@@ -28,6 +28,8 @@ struct PurchaseMetrics: Sendable {
             uniqueKeysWithValues: Purchase.allCases.map { outcome in
                 (outcome, factory.counter(MetricFamilies.purchases, [("outcome", outcome.rawValue)]))
             })
+        // Series that exist from the start: a rate needs the sample before the first refusal.
+        for outcome in ["refused", "failed"] { _ = notifications("unknown", outcome) }
     }
 
     func count(purchase outcome: Purchase) {
@@ -47,6 +49,10 @@ struct PurchaseMetrics: Sendable {
     }
 
     private func count(_ type: String, _ outcome: String) {
-        factory.counter(MetricFamilies.storeNotifications, [("type", type), ("outcome", outcome)]).increment(by: 1)
+        notifications(type, outcome).increment(by: 1)
+    }
+
+    private func notifications(_ type: String, _ outcome: String) -> any CounterHandler {
+        factory.counter(MetricFamilies.storeNotifications, [("type", type), ("outcome", outcome)])
     }
 }
