@@ -137,7 +137,7 @@ import Testing
             !path.contains(#/(^|\/)\.|SQLiteStore/Migrations|/Fixtures|__pycache__/#)
         }
         var names: [String: [String]] = [:]
-        for folder in ["Sources", "Tests", "config", "docker"] {
+        for folder in ["Sources", "Tests", "config", "docker", "scripts"] {
             let paths = try #require(FileManager.default.enumerator(atPath: root.appending(path: folder).path))
             for case let path as String in paths where isListed("\(folder)/\(path)") {
                 let file = root.appending(path: folder).appending(path: path)
