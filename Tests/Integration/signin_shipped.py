@@ -138,7 +138,7 @@ def _(lab):
     def expect(method, body, **members):
         said = lab.call(method, "/auth/me", body, token).expect(200).expect_no_store().json
         assert said == {**driver["user"], **members}, said
-        assert lab.me(token).json == said
+        assert lab.user(token) == said
 
     expect("PUT", {"name": "Ada", "email": "ada@example.org"}, name="Ada", email="ada@example.org")
     expect("PATCH", {"name": "Ada L."}, name="Ada L.", email="ada@example.org")

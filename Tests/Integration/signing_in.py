@@ -210,6 +210,12 @@ class Lab:
     def me(self, token, server=None):
         return self.call("GET", "/auth/me", token=token, server=server)
 
+    def user(self, token):
+        """The user as the answers of signing in have it: the account token for purchases is only in /auth/me."""
+        user = self.me(token).expect(200).json
+        user.pop("app_account_token", None)
+        return user
+
     # --- somebody signed in
 
     def apple_driver(self, subject=None, **body):
