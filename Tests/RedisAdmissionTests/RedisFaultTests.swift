@@ -75,6 +75,7 @@ extension WithRedis {
         /// Replies for one driver arrive after the deadline, while other drivers are checked over new connections.
         @Test func lateRepliesReachNobody() async throws {
             try await withProxy(RateLimits(sessionEvents: 1000)) { proxy, admission in
+                var sent = 0
                 for round in 0..<4 {
                     #expect(await servesAgain(admission))
                     proxy.fault = .delay(milliseconds: 70)
@@ -83,11 +84,16 @@ extension WithRedis {
                     }
                     for task in late { #expect(await task.value.quota.remaining == 999 - round) }
                     proxy.fault = .none
-                    for number in 0..<20 {
-                        if number == 10 { #expect(await servesAgain(admission)) }
+                    // At first while the connections are made again, then until Redis decided ten times: on a busy
+                    // machine a prompt reply may be late too.
+                    let before = admission.status.decisionsByRedis
+                    for number in 0..<100 {
+                        if number >= 10 { #expect(await servesAgain(admission)) }
                         let decision = await admission.admit(claim("\(round) \(number)", of: "prompt"))
                         #expect(decision.verdict == .admitted)
-                        #expect(decision.quota.remaining == 999 - round * 20 - number)
+                        #expect(decision.quota.remaining == 999 - sent)
+                        sent += 1
+                        if number >= 19, admission.status.decisionsByRedis - before >= 10 { break }
                     }
                 }
                 #expect(admission.status.timeouts >= 4)
