@@ -27,9 +27,11 @@ package enum AccountRules {
     /// One `@` with something on both sides, no spaces, no invisible characters. Whether the address exists cannot
     /// be known anyway.
     static func acceptsEmail(_ email: String) -> Bool {
-        let parts = email.split(separator: "@", omittingEmptySubsequences: false)
+        // By scalars: as a character, "@" followed by a combining one is not "@".
+        let parts = email.unicodeScalars.split(separator: "@", omittingEmptySubsequences: false)
+        let hasSpace = email.unicodeScalars.contains(where: \.properties.isWhitespace)
         return email.utf8.count <= emailBytesMax && parts.count == 2 && !parts[0].isEmpty && !parts[1].isEmpty
-            && AccessClaims.isUsable(email, lengthMax: emailBytesMax) && !email.contains(where: \.isWhitespace)
+            && AccessClaims.isUsable(email, lengthMax: emailBytesMax) && !hasSpace
     }
 
     /// The stored part of a `User-Agent`: printable, and short enough for a list.

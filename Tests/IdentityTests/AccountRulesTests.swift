@@ -32,6 +32,15 @@ struct AccountRulesTests {
             RefreshRule.judge(token, successor: nil, at: now) == (expected == .repeat ? .unrepeatable : expected))
     }
 
+    @Test(arguments: [
+        ("ada@example.org", true), ("ĉ@\u{1F3FB}", true), ("@\u{301}@b", false), ("a@b@c", false),
+        ("a@@\u{301}b", false),
+        ("@b", false), ("a@", false), ("a", false), ("a b@c", false), ("a@b\u{2028}c", false), ("a@ \u{301}b", false),
+    ])
+    func `an email address has one @, also before a combining character`(email: String, isAccepted: Bool) {
+        #expect(AccountRules.acceptsEmail(email) == isAccepted)
+    }
+
     @Test func `a code is right once all of it is, in time, and when a guess is allowed`() {
         let right = [UInt8](repeating: 7, count: 32)
         let code = StoredCode(digest: right, expiresAt: at.advanced(bySeconds: 600))
