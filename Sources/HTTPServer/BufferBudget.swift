@@ -1,14 +1,13 @@
 internal import Synchronization
 
-/// Memory that clients make the server hold, shared by all connections: bodies, requests that are not complete, and
-/// answers that nobody takes. Each has a limit of its own; this bounds their sum, and the part of it that one client may
-/// have.
+/// Limits the memory held for clients over all connections: bodies, incomplete requests and responses that the peer has
+/// not read. Each of them has its own limit; this one bounds their sum, and each client's share of it.
 final class BufferBudget: Sendable {
     let bytesMax: Int
-    /// Of one client: a sixteenth, so that a few of them leave room for everybody else; at least one long body fits.
+    /// Per client: a sixteenth of `bytesMax`, so that a few clients cannot use all of it, but at least one long body.
     let bytesPerClientMax: Int
     private let bytes = Atomic<Int>(0)
-    /// Of those who hold something; clients without a name share nothing but the sum.
+    /// Bytes held per client that holds any. Unidentified clients count only towards the sum.
     private let clients = Mutex<[String: Int]>([:])
 
     init(bytesMax: Int) {
@@ -20,7 +19,8 @@ final class BufferBudget: Sendable {
 
     func bytesHeld(by client: String) -> Int { clients.withLock { $0[client] ?? 0 } }
 
-    /// False when there is no room; nothing was taken then. `client`: whose part of the sum it is.
+    /// Reserves `count` bytes. False, with nothing reserved, when they do not fit. `client`: whose share they count
+    /// towards.
     func take(_ count: Int, for client: String?) -> Bool {
         guard bytes.add(count, ordering: .relaxed).newValue <= bytesMax else {
             bytes.subtract(count, ordering: .relaxed)

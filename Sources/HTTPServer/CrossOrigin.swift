@@ -1,18 +1,18 @@
-// Cross-origin requests: which web pages may call this server from a browser and read its answers (the Fetch standard,
-// "HTTP-CORS protocol": https://fetch.spec.whatwg.org/#http-cors-protocol). The one place that knows these fields; every
-// answer passes here on its way to the bytes, those that no handler made too (Middleware.swift).
+// Cross-origin requests: which web pages may call this server from a browser and read its responses (the Fetch
+// standard, "HTTP-CORS protocol": https://fetch.spec.whatwg.org/#http-cors-protocol). Only this file knows these
+// fields. Every response passes through it before it is encoded, including those without a handler (Middleware.swift).
 
 internal import HTTP1
 
 package struct CrossOrigin: Hashable, Sendable {
-    /// More than any deployment lists; each request compares against all of them.
+    /// More than any deployment lists. Each request is compared with all of them.
     package static let originsMax = 64
 
     /// As a browser sends them in `Origin`. Never empty.
     package let origins: [String]
 
     /// nil when one of them is not an origin as a browser sends it, or there are none or too many. `*` and `null` are
-    /// no origins: answers are allowed with credentials, for which the standard takes exact origins only.
+    /// not accepted: responses allow credentials, and for those the standard requires exact origins.
     package init?(_ origins: [String]) {
         guard (1...Self.originsMax).contains(origins.count), origins.allSatisfy(Self.isSerializedOrigin) else {
             return nil
@@ -22,12 +22,12 @@ package struct CrossOrigin: Hashable, Sendable {
 
     // MARK: Answers
 
-    /// What a page may read of an answer beside the fields that every page may.
+    /// Response fields that a page may read, in addition to those that every page may.
     private static let exposedFields =
         "RateLimit, RateLimit-Policy, Retry-After, ETag, X-Request-Id, Idempotent-Replayed"
 
-    /// Adds what an answer to this request carries. Every answer varies by the origin, also those to no page at all:
-    /// a cache on the way would hand one page's answer to another.
+    /// Adds the CORS fields to the response to this request. Every response has `Vary: Origin`, also without an allowed
+    /// origin: otherwise a cache in between could serve one page's response to another.
     func allow(_ request: Fields, in answer: inout Fields) {
         answer.append("Vary", "Origin")
         guard let origin = allowedOrigin(of: request) else { return }
@@ -44,16 +44,16 @@ package struct CrossOrigin: Hashable, Sendable {
 
     // MARK: Preflights
 
-    /// Chromium keeps a preflight's answer for at most two hours.
+    /// Chromium caches a preflight's response for at most two hours.
     private static let keptSeconds = 7200
-    /// What the server reads, and what tracing libraries add to every request.
+    /// The fields that the server reads, and those that tracing libraries add to every request.
     private static let requestFields =
         "Authorization, Content-Type, Content-Encoding, Idempotency-Key, If-None-Match, Last-Event-ID, X-Request-Id, "
         + "X-Sent-At, X-Requested-With, Cache-Control, traceparent, tracestate, baggage"
 
-    /// What answers a preflight from an allowed page; nil when the request is none. The same for every path, known or
-    /// not: the page then sends its request and can read the 404 or 405 that a refused preflight would hide.
-    /// `methods`: all that the server takes on any path.
+    /// The fields of the response to a preflight from an allowed page; nil when the request is not one. The same for
+    /// every path, known or not: the page then sends its request and can read the 404 or 405 that a refused preflight
+    /// would hide. `methods`: all that the server accepts on any path.
     func preflightAnswer(_ method: Method, _ request: Fields, methods: String) -> Fields? {
         guard method == .options, request.count(of: "Access-Control-Request-Method") == 1,
             allowedOrigin(of: request) != nil
@@ -68,7 +68,7 @@ package struct CrossOrigin: Hashable, Sendable {
     // MARK: Origins
 
     /// `scheme://host[:port]` in the one form that browsers send (HTML standard, "ASCII serialization of an origin"):
-    /// lower case, no default port, nothing behind it. An origin in another form would never match.
+    /// lower case, no default port, nothing after it. An origin in another form would never match.
     static func isSerializedOrigin(_ text: String) -> Bool {
         guard text.utf8.count <= 256, let separator = text.firstRange(of: "://") else { return false }
         let scheme = text[..<separator.lowerBound].utf8

@@ -1,29 +1,30 @@
 internal import HTTP1
 internal import Sockets
 
-/// One request in the making, and what is to become of it.
+/// One request being received, and how it will be answered.
 struct Exchange {
     enum Destination {
         case handler(RegisteredRoute)
-        /// Decided before the body was read; the body is read only to keep the connection.
+        /// Decided before the body was read; the body is read only to keep the connection usable.
         case refusal(Status, detail: String, fields: Fields)
-        /// 204 with these fields: OPTIONS, and the preflights of browsers.
+        /// 204 with these fields: OPTIONS, and CORS preflights.
         case noContent(Fields)
     }
 
     var destination: Destination
-    /// Its body grows as it comes.
+    /// The body grows as it is received.
     var request: Request
-    /// False when it was refused before its head was complete: then its method and fields are not known.
+    /// False when it was refused before its head was complete: then its method is unknown and its fields may be
+    /// incomplete.
     var hasHead = true
-    /// Why `request.remoteAddress` is a proxy's, when it is.
+    /// Why `request.remoteAddress` is a proxy's address, when it is.
     var addressGap: ClientAddress.Gap?
     var startedAt = Deadline.now
     /// Longer content is refused with 413.
     var bodyBytesMax = Int.max
-    /// For the client, when the response is a refusal that no handler made.
+    /// The detail for the client when the server itself, not a handler, refuses the request.
     var refusalDetail: String?
-    /// The response's.
+    /// From the response, for the access log.
     var principal: String?
     var refusalReason: String?
 

@@ -1,25 +1,26 @@
-// The two fields in which proxies write down whom they talked to: Forwarded (RFC 7239) and X-Forwarded-For. Texts in,
-// addresses out, in the order of the fields, the nearest proxy's last. Refuses to know who is believed.
+// The two fields in which a proxy records the peer that it received a request from: Forwarded (RFC 7239) and
+// X-Forwarded-For. Returns addresses in field order, the nearest proxy's entry last. Which proxies are trusted is
+// decided in TrustedProxies.
 
 internal import HTTP1
 internal import Sockets
 
-/// What one proxy said about whom it talked to: nil when that is no IP number (`unknown`, `_hidden`) or not readable.
+/// The peer address that one proxy recorded; nil when it is not an IP address (`unknown`, `_hidden`) or not readable.
 typealias ForwardedAddress = IPAddress?
 
 enum ForwardedAddresses {
-    /// Of a chain the last so many are looked at: nobody has more proxies of their own.
+    /// Only this many entries at the end of a chain are read: no deployment has more proxies of its own.
     private static let chainMax = 32
 
-    /// Of X-Forwarded-For: numbers separated by commas, which some proxies write with a port.
+    /// From X-Forwarded-For: addresses separated by commas; some proxies add a port.
     static func xForwardedFor(_ fields: Fields) -> [ForwardedAddress] {
         fields.values("X-Forwarded-For").flatMap { $0.utf8.split(separator: UInt8(ascii: ",")) }
             .suffix(chainMax)
             .map { $0.trimmed }.filter { !$0.isEmpty }.map(node)
     }
 
-    /// Of Forwarded: the `for` of each element, nil for an element without one. A line that is not of RFC 7239's form
-    /// counts as one element that says nothing: who wrote which part of it cannot be told.
+    /// From Forwarded: the `for` of each element, nil for an element without one. A line that does not follow RFC 7239
+    /// counts as one element without an address: which proxy wrote which part of it is unknown.
     static func forwarded(_ fields: Fields) -> [ForwardedAddress] {
         fields.values("Forwarded").flatMap { line -> [[UInt8]?] in
             var reading = ForwardedReading(Array(line.utf8))
@@ -27,8 +28,8 @@ enum ForwardedAddresses {
         }.suffix(chainMax).map { $0.flatMap(node) }
     }
 
-    /// RFC 7239 section 6: an IPv4 number, or an IPv6 number in brackets, and perhaps a port. X-Forwarded-For has IPv6
-    /// numbers without brackets too.
+    /// RFC 7239 section 6: an IPv4 address, or an IPv6 address in brackets, with an optional port. X-Forwarded-For also
+    /// has IPv6 addresses without brackets.
     static func node(_ bytes: some Collection<UInt8>) -> ForwardedAddress {
         let text = String(decoding: bytes, as: UTF8.self)
         if let number = IPAddress(text) { return number }
@@ -40,7 +41,7 @@ enum ForwardedAddresses {
         return IPAddress(String(text[..<colon]))
     }
 
-    /// Empty, or a colon with a number or a name after it.
+    /// True when empty, or a colon followed by a number or a name.
     private static func isPort(_ text: Substring) -> Bool {
         text.isEmpty || text.hasPrefix(":") && (2...65).contains(text.utf8.count) && !text.dropFirst().contains(":")
     }
@@ -66,7 +67,7 @@ private struct ForwardedReading {
         self.bytes = bytes
     }
 
-    /// The `for` of each element; nil when the line is not of that form.
+    /// The `for` of each element; nil when the line does not follow the grammar.
     mutating func elements() -> [[UInt8]?]? {
         var elements: [[UInt8]?] = []
         var hasPairs = false
@@ -106,7 +107,7 @@ private struct ForwardedReading {
         return (String(decoding: name, as: UTF8.self).lowercased(), value)
     }
 
-    /// RFC 9110 section 5.6.2 names fewer bytes; proxies write `:`, `[` and `]` without the quotes that they need.
+    /// Accepts more than a token of RFC 9110 section 5.6.2: proxies write `:`, `[` and `]` without the required quotes.
     private mutating func token() -> [UInt8] {
         let start = index
         while index < bytes.count, (0x21...0x7E).contains(bytes[index]), !isDelimiter(bytes[index]) { index += 1 }

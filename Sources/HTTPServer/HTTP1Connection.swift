@@ -1,39 +1,38 @@
-// One connection, driven by its loop: each change of the socket, each deadline and each response of a task moves it on.
-// Nothing here waits. What comes next is decided in HTTP1ConnectionState, how it is done here.
+// One connection, driven by its loop: by changes of the socket, by deadlines and by responses from tasks. Nothing here
+// blocks. HTTP1ConnectionState decides what to do next; this class does it.
 //
 //   serving     requests are read, parsed and answered from memory
-//   working     a task makes the response of the request in hand; nothing is read
-//   streaming   the task of the request writes the response piece by piece
-//   ending      the last response is on its way
-//   lingering   it was sent; the client has a while to read it
+//   working     a task makes the response to the current request; nothing is read
+//   streaming   the request's task writes the response piece by piece
+//   ending      the last response is being written
+//   lingering   it was sent; the client has some time to read it
 //   over        the connection is closed
 //
-// Reading and writing take turns. What a batch of pipelined requests produced is written at once, and nothing is read
-// while the peer has not taken it (`isStalled`): a client that sends and never reads holds one input and one output buffer,
-// no more. What all clients together make the server hold is counted in the budget that the connections share.
+// Reading and writing alternate. The responses to a batch of pipelined requests are written at once, and nothing is
+// read until the peer has taken them (`isStalled`): a client that sends and never reads holds one input and one output
+// buffer, no more. The memory held for all clients together is limited by the shared BufferBudget.
 
 internal import HTTP1
 internal import Logging
 internal import Sockets
 
-/// Safe to share (its tasks and a streamed body's writer do): everything that changes is touched only on the connection's
-/// loop.
+/// Safe to share (its tasks and the writer of a streamed body do): all mutable state is touched only on the
+/// connection's loop.
 final class HTTP1Connection: @unchecked Sendable {
     private let connection: Connection
     private let whenOver: @Sendable () -> Void
     private var state: HTTP1ConnectionState
     private var activity = Activity.serving
-    /// Of the request in hand. Cancelled when the peer is gone: what it waits for ends, what it commits does not depend
-    /// on who is still there.
+    /// Of the current request. Cancelled when the peer is gone: this ends its waits, but does not undo what it commits.
     private var task: Task<Void, Never>?
     /// The peer has not taken all of the output.
     private var isStalled = false
-    /// The writer of a stream that waits until the peer has taken its chunk.
+    /// The writer of a stream, suspended until the peer has taken its chunk.
     private var chunkWriter: CheckedContinuation<TransportError?, Never>?
-    /// Counts the waits of writers, so that a cancellation that comes late does not end the next one.
+    /// Counts the waits of writers, so that a late cancellation does not end the next one.
     private var chunkWaits: UInt64 = 0
     private var isWritingChunk = false
-    /// Counts streams: a writer that outlives its stream must not write into the next one.
+    /// Counts streams, so that a writer that outlives its stream cannot write into the next one.
     private var streamNumber: UInt64 = 0
 
     private enum Activity {
@@ -68,7 +67,7 @@ final class HTTP1Connection: @unchecked Sendable {
         switch change {
         case .ready:
             advance()
-            // After what the kernel still has of the peer was read.
+            // Only after the bytes that the kernel still holds from the peer were read.
             if connection.peerIsGone { task?.cancel() }
         case .tickEnds: writeAtTickEnd()
         case .timedOut: timedOut()
@@ -77,17 +76,17 @@ final class HTTP1Connection: @unchecked Sendable {
         }
     }
 
-    /// Does all that can be done now.
+    /// Does everything that is possible without waiting.
     private func advance() {
         do throws(TransportError) {
             while try step() {}
         } catch {
-            // The peer is gone, or does not take its response: there is nobody to tell.
+            // The peer is gone or does not read its response: no error response can reach it.
             connection.close()
         }
     }
 
-    /// False when the next change has to come first.
+    /// False when nothing more can be done before the next change.
     private func step() throws(TransportError) -> Bool {
         if isStalled { guard try write() else { return false } }
         switch activity {
@@ -98,7 +97,7 @@ final class HTTP1Connection: @unchecked Sendable {
             return false
         case .over: return false
         case .streaming:
-            // Nothing is stalled: the chunk is taken.
+            // Not stalled, so the peer has taken the chunk.
             resumeChunkWriter(nil)
             return false
         case .ending(let ending):
@@ -140,8 +139,8 @@ final class HTTP1Connection: @unchecked Sendable {
         return false
     }
 
-    /// Serving goes on when the other connections had their turn. No deadline holds meanwhile: there are bytes to be served,
-    /// or perhaps to be read.
+    /// Continues after the loop's other connections have run. There is no deadline meanwhile: bytes are ready to be
+    /// served, or may be ready to be read.
     private func continueInNextRound() {
         connection.setDeadline(.never)
         connection.continueInNextRound()
@@ -160,7 +159,7 @@ final class HTTP1Connection: @unchecked Sendable {
 
     // MARK: - Work
 
-    /// Starts the task of the request in hand.
+    /// Starts the task of the current request.
     private func start(_ work: @escaping RequestWork) {
         activity = .working
         connection.setDeadline(.never)
@@ -171,7 +170,7 @@ final class HTTP1Connection: @unchecked Sendable {
         if connection.peerIsGone { task?.cancel() }
     }
 
-    /// On a closed connection, for the log and the metrics: nobody gets the response.
+    /// Runs on a closed connection too, for the log and the metrics; the response is then discarded.
     private nonisolated(nonsending) func respond(_ response: Response) async {
         guard case .working = activity, case .stream(let produce) = response.body else {
             return state.send(response)
@@ -188,7 +187,7 @@ final class HTTP1Connection: @unchecked Sendable {
             state.endStream()
         } catch {
             connection.whenPeerEndsSending(nil)
-            // Without the last chunk the client knows that this is not all.
+            // Without the last chunk the client sees that the response is incomplete.
             state.context.logger.debug("a streamed body ended early", metadata: ["error": "\(type(of: error))"])
             connection.close()
         }
@@ -204,7 +203,7 @@ final class HTTP1Connection: @unchecked Sendable {
         advance()
     }
 
-    /// Whether the content of the request in hand may come. Nothing is read until that is known.
+    /// Asks the route's judge whether the content of the current request is accepted. Nothing is read until it returns.
     private func judge() {
         guard let (judge, request) = state.judging() else { return }
         activity = .working
@@ -228,12 +227,12 @@ final class HTTP1Connection: @unchecked Sendable {
         if isWritingChunk { throw .alreadyWaiting }
         isWritingChunk = true
         defer { isWritingChunk = false }
-        // After the stream's closure returned no chunk is due: the writer outlived it.
+        // The stream has ended: its closure returned, or the connection closed.
         guard isStreaming(number), state.encodeChunk(bytes) else { throw .closed }
         do throws(TransportError) {
             if try write() { try await connection.takeTurns() } else { try await chunkIsTaken() }
         } catch {
-            // A writer gets the error; closing cancels the task, which reaches a waiter.
+            // This writer gets the error by the throw; closing cancels the task.
             connection.close()
             throw error
         }
@@ -271,8 +270,8 @@ final class HTTP1Connection: @unchecked Sendable {
 
     // MARK: - Writing
 
-    /// True when the peer has taken all of the output. If not, nothing else is done until it has, or has taken nothing for
-    /// too long.
+    /// True when the peer has taken all of the output. Otherwise nothing else is done until it has, or until it has
+    /// taken nothing for too long.
     private func write() throws(TransportError) -> Bool {
         let sentBefore = state.sentBytes
         if try state.write() {
@@ -292,10 +291,10 @@ final class HTTP1Connection: @unchecked Sendable {
         connection.setDeadline(.inMilliseconds(state.holdOutput()))
     }
 
-    /// What many connections respond in one round is sent in one go. The task of the next request may run already: what is
-    /// in the output then are whole responses.
+    /// The output of all connections is sent together at the end of a round of the loop. The task of the next request
+    /// may be running already; the output then holds only whole responses.
     private func writeAtTickEnd() {
-        // The peer takes nothing: `ready` follows when it does, and goes on from there.
+        // `ready` follows when the peer takes output again, and continues from there.
         if isStalled { return }
         do throws(TransportError) {
             if case .working = activity {
@@ -315,7 +314,7 @@ final class HTTP1Connection: @unchecked Sendable {
         isStalled = false
         resumeChunkWriter(.closed)
         if let task {
-            // It still has the request, which stays counted until it ends.
+            // The task still has the request, whose bytes stay counted until it ends.
             state.dropOutput()
             task.cancel()
         } else {
@@ -325,7 +324,7 @@ final class HTTP1Connection: @unchecked Sendable {
     }
 }
 
-/// What a streaming handler is given. One write at a time.
+/// The writer passed to a streaming handler. One write at a time.
 private struct StreamedBody: ResponseBodyWriter {
     let connection: HTTP1Connection
     let number: UInt64

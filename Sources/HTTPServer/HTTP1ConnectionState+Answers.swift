@@ -1,13 +1,13 @@
-// From a request that is complete, or refused, to the bytes of its answer.
+// From a complete or refused request to the bytes of its response.
 
 internal import HTTP1
 internal import Sockets
 
 extension HTTP1ConnectionState {
-    /// Responds to the request in hand, which is complete or refused, from memory. Returns the work that makes the
-    /// response, where that is not enough.
+    /// Responds to the current request, which is complete or refused, when that needs no waiting. Otherwise returns the
+    /// work that makes the response.
     mutating func respond() -> RequestWork? {
-        // Taken out rather than copied: its parts are many.
+        // Taken out instead of copied: a copy would retain each of its many parts.
         guard var exchange = exchange.take() else { return nil }
         var response: Response
         switch exchange.destination {
@@ -28,8 +28,8 @@ extension HTTP1ConnectionState {
         return nil
     }
 
-    /// Answers the request in hand, or the beginning of one, and ends the connection. What was decided when the head
-    /// came goes first: a body that is too long for a path that does not exist is 404.
+    /// Refuses the current request, whose head may be incomplete, and ends the connection. A refusal decided at the
+    /// head takes precedence: a body that is too long, on a path that does not exist, gets 404.
     mutating func refuse(_ status: Status, _ detail: String, retryAfterSeconds: Int? = nil) {
         var fields = Fields()
         if let retryAfterSeconds { fields.append("Retry-After", String(retryAfterSeconds)) }
@@ -56,14 +56,14 @@ extension HTTP1ConnectionState {
 
     // MARK: - Sending
 
-    /// Answers the exchange in hand, which ends with it.
+    /// Responds to the current exchange and ends it.
     mutating func send(_ response: Response, close: Bool = false) {
         guard let exchange = takeExchange() else { return }
         var response = response
         send(&response, to: exchange, close: close, atMilliseconds: LoopClock.nowMilliseconds)
     }
 
-    /// Streamed bodies are ignored for rejections.
+    /// The body of a streamed response is ignored here; `beginStream` sends those.
     private mutating func send(
         _ response: inout Response, to exchange: consuming Exchange, close: Bool = false,
         atMilliseconds milliseconds: Int64
@@ -79,7 +79,7 @@ extension HTTP1ConnectionState {
         observe(exchange, response.status, output.count - before)
     }
 
-    /// What it made the server hold is given back.
+    /// Takes the exchange out and returns its bytes to the budget.
     private mutating func takeExchange() -> Exchange? {
         let taken = exchange.take()
         holdRequest()
@@ -104,7 +104,7 @@ extension HTTP1ConnectionState {
 
     // MARK: - Streaming
 
-    /// Makes the head alone; the response ends with `endStream`. False when no response is due.
+    /// Encodes only the head; `endStream` ends the response. False when no response is due.
     mutating func beginStream(_ response: Response) -> Bool {
         guard var exchange = takeExchange() else { return false }
         var response = response
@@ -120,10 +120,10 @@ extension HTTP1ConnectionState {
         return true
     }
 
-    /// False in response to HEAD.
+    /// False for a response to HEAD.
     var streamHasContent: Bool { streaming?.exchange.method != .head }
 
-    /// False when no stream has begun, or it has ended.
+    /// False when no stream has begun, or when it has ended.
     mutating func encodeChunk(_ bytes: [UInt8]) -> Bool {
         let before = output.count
         guard http.encodeChunk(bytes, into: &output) else { return false }

@@ -1,18 +1,18 @@
-// What a dialogue holds: the answers that nobody has taken yet, when they are written, and what the budget that all
-// connections share is told of both sides.
+// The output that the peer has not taken yet, when it is written, and what the connection counts in the BufferBudget
+// for input and output.
 
 internal import HTTP1
 internal import Sockets
 
 extension HTTP1ConnectionState {
-    /// Kept by a connection that waits for bytes; 10 000 of them hold at most 40 MiB.
+    /// Output capacity that a waiting connection keeps; at most 40 MiB for 10 000 of them.
     private static let idleOutputBytesMax = 4 << 10
-    /// Not counted in the budget: what an idle connection may keep of input and output, and most requests stay below.
+    /// Not counted in the budget: what an idle connection may keep of input and of output; most requests need less.
     private static let uncountedBytes = 8 << 10
 
     // MARK: - The budget
 
-    /// Has the budget count so many bytes for this connection. False, and nothing changes, without room for more.
+    /// Sets the bytes counted in the budget for this connection. False, without a change, when they do not fit.
     mutating func hold(_ bytes: Int) -> Bool {
         if bytes > heldBytes {
             guard context.bufferBudget.take(bytes - heldBytes, for: client) else { return false }
@@ -23,7 +23,8 @@ extension HTTP1ConnectionState {
         return true
     }
 
-    /// What is held is that client's part of the budget from now on; nil: nobody's. False without room for it there.
+    /// Counts the held bytes towards this client's share from now on; nil: towards no client's. False when they do not
+    /// fit there.
     mutating func hold(for client: String?) -> Bool {
         if client == self.client { return true }
         let bytes = heldBytes
@@ -33,8 +34,8 @@ extension HTTP1ConnectionState {
         return hold(bytes)
     }
 
-    /// Counts the output that the peer has not taken. Returns how long to wait for each piece of it, in milliseconds:
-    /// not at all without room for it.
+    /// Counts the output that the peer has not taken. Returns how long to wait for the peer to take more, in
+    /// milliseconds; 0 when the budget has no room.
     mutating func holdOutput() -> Int {
         let bytes = output.count > HTTP1ConnectionState.uncountedBytes ? output.count : 0
         if bytes > heldOutputBytes {
@@ -44,21 +45,21 @@ extension HTTP1ConnectionState {
         return context.configuration.writeStallMilliseconds
     }
 
-    /// The peer has taken all of the output after a wait. An idle wait begins now, not with the response.
+    /// The peer has taken all of a stalled output. The idle timeout starts now, not at the response.
     mutating func outputIsTaken() {
         _ = hold(max(0, heldBytes - heldOutputBytes))
         heldOutputBytes = 0
         respondedAt = nil
     }
 
-    /// The connection is closed: nobody takes what was made.
+    /// The connection is closed: discards the output.
     mutating func dropOutput() {
         output = []
         sentBytes = 0
         outputIsTaken()
     }
 
-    /// The connection is closed and nothing works for it: gives everything back.
+    /// The connection is closed and no task runs for it: returns everything to the budget.
     mutating func holdNothing() {
         dropOutput()
         exchange = nil
@@ -66,12 +67,12 @@ extension HTTP1ConnectionState {
         client = nil
     }
 
-    /// Enough to be written before more is made.
+    /// True when the output has to be written before more is produced.
     mutating func isOutputFull() -> Bool {
         output.count > context.configuration.outputBytesMax
     }
 
-    /// The same for what was received of the request in hand, and of the next ones.
+    /// Counts what was received of the current request and of those that follow it.
     @discardableResult
     mutating func holdRequest() -> Bool {
         let input = http.inputCapacityBytes
@@ -88,13 +89,13 @@ extension HTTP1ConnectionState {
 
     // MARK: - Writing
 
-    /// What was made is written when this round of the loop ends. False when it has to be written now: it is much, or the
-    /// peer has not taken the last of it.
+    /// Leaves the output to the end of this round of the loop. False when it has to be written now, because it is large
+    /// or the peer has not taken earlier output.
     mutating func leavesOutputToRound() -> Bool {
         output.isEmpty || output.count <= HTTP1ConnectionState.uncountedBytes && connection.flushAtTickEnd()
     }
 
-    /// Writes, or leaves it to the end of this round where that is early enough. False when the peer has not taken all.
+    /// Writes the output, or leaves it to the end of this round. False when the peer has not taken all of it.
     mutating func flush() throws(TransportError) -> Bool {
         if leavesOutputToRound() { return true }
         return try write()
@@ -110,7 +111,7 @@ extension HTTP1ConnectionState {
         return true
     }
 
-    /// Who waits keeps little.
+    /// A waiting connection keeps only a small output buffer.
     mutating func giveBackOutput() {
         if output.isEmpty, output.capacity > HTTP1ConnectionState.idleOutputBytesMax { output = [] }
     }

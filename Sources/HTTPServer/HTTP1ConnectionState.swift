@@ -1,75 +1,75 @@
-// What a connection does next: bytes to events, events to responses, responses to bytes. It never waits; that and the
-// socket are HTTP1Connection's. How a response is made is in HTTP1ConnectionState+Answers.swift, what is made and not
-// written, and what the budget counts of it, in HTTP1ConnectionState+Output.swift.
+// Decides what a connection does next: bytes to events, events to responses, responses to bytes. It never waits;
+// waiting and the socket belong to HTTP1Connection. Responding is in HTTP1ConnectionState+Answers.swift; the output
+// that is not written yet, and what the budget counts, in HTTP1ConnectionState+Output.swift.
 //
-// A value with all that changes from request to request, so that its owner checks once for a batch of requests
-// that nobody else is at it, and not once for each of its parts.
+// A value type with everything that changes from request to request, so that its owner pays one exclusivity check for a
+// batch of requests instead of one for each of its properties.
 
 internal import HTTP1
 internal import Sockets
 
-/// Not copyable: its buffers belong to one connection. To be used on the connection's loop.
+/// Not copyable: its buffers belong to one connection. Used only on the connection's loop.
 struct HTTP1ConnectionState: ~Copyable {
     let connection: Connection
     let context: ServerContext
     var http: ServerConnection
-    /// Made and not written yet.
+    /// Encoded and not written yet.
     var output: [UInt8] = []
-    /// Of `output`, at its beginning.
+    /// How many bytes at the beginning of `output` are sent.
     var sentBytes = 0
-    /// Between `.head` and the answer.
+    /// From `.head` to the response.
     var exchange: Exchange?
     /// Bytes read so far, and how many of them belong to requests that were answered.
     var bytesRead = 0
     var bytesTakenBefore = 0
-    /// Of the streamed answer in hand, so far.
+    /// Bytes of the current streamed response so far.
     var streamedBytes = 0
-    /// The last answer's moment.
+    /// When the last response was made.
     var respondedAt: Deadline?
-    /// Taken from the budget.
+    /// Bytes counted in the budget.
     var heldBytes = 0
-    /// Of those, for output that the peer has not taken.
+    /// The part of `heldBytes` for output that the peer has not taken.
     var heldOutputBytes = 0
-    /// Whose part of the budget that is: of the request in hand, once its credential was judged.
+    /// The client whose share `heldBytes` counts towards: the current request's, once its credential was judged.
     var client: String?
 
-    /// The streamed response in hand.
+    /// The current streamed response.
     var streaming: (exchange: Exchange, status: Status)?
 
-    /// Since another connection of the loop had its turn, or there was nothing more to answer.
+    /// Responses since another connection of the loop could run, or since there was nothing left to answer.
     private var responsesInRow = 0
-    /// The last request that its path alone led to a route.
+    /// The last request whose route was found by the path alone, without parameters.
     private var lastMatch: (method: Method, path: String, placed: RegisteredRoute)?
 
     private var headDeadline: Deadline?
     private var contentStart: (at: Deadline, bytesRead: Int)?
-    /// From the moment a drain found the connection idle.
+    /// Set when a drain finds the connection idle.
     private var drainDeadline: Deadline?
 
-    /// Responses from memory, after which the other connections of the loop have a turn: under half a millisecond.
+    /// After this many responses from memory, the loop's other connections run: under half a millisecond.
     private static let responsesInRowMax = 64
-    /// Reads in a row, after which they have one too.
+    /// The same after this many reads in a row.
     private static let readsMax = 8
 
-    /// What its owner does when nothing more can be done here.
+    /// What the owner does next, when nothing more can be done here.
     enum Pause {
-        /// Wait for bytes, at most until then.
+        /// Wait for bytes, at most until the deadline.
         case wait(Deadline)
-        /// Go on when the peer has taken the output.
+        /// Continue when the peer has taken the output.
         case stalled
-        /// Go on when the other connections had a turn.
+        /// Continue after the other connections of the loop.
         case nextRound
-        /// Find out whether the content of the request in hand may come.
+        /// Ask whether the content of the current request is accepted.
         case judge
-        /// The request in hand is complete; this makes its response.
+        /// The current request is complete; this work makes its response.
         case work(RequestWork)
         case end(Ending)
     }
 
     enum Ending {
-        /// Nobody waits for anything.
+        /// No response is pending: close now.
         case close
-        /// The last answer must arrive: see `ServerConfiguration.lingerMilliseconds`.
+        /// Let the last response arrive: see `ServerConfiguration.lingerMilliseconds`.
         case linger
     }
 
@@ -81,7 +81,7 @@ struct HTTP1ConnectionState: ~Copyable {
 
     // MARK: - Serving
 
-    /// Reads, parses and responds from memory, as far as that goes now. To be called while no output is stalled.
+    /// Reads, parses and responds from memory until it has to wait. Not called while output is stalled.
     mutating func serve() throws(TransportError) -> Pause {
         var reads = 0
         while true {
@@ -96,7 +96,7 @@ struct HTTP1ConnectionState: ~Copyable {
                 if try read() { continue }
                 if let deadline = deadlineOfWait() { return .wait(deadline) }
             case .work(let work):
-                // Earlier responses of the same batch do not wait for it.
+                // Earlier responses of the same batch do not wait for this work.
                 if !leavesOutputToRound() { _ = try write() }
                 return .work(work)
             case .pause: return try write() ? .nextRound : .stalled
@@ -111,7 +111,7 @@ struct HTTP1ConnectionState: ~Copyable {
         case end(Ending)
     }
 
-    /// Takes events until one has to wait.
+    /// Handles events until something has to be waited for.
     private mutating func nextStep() -> Step {
         while true {
             switch http.nextEvent() {
@@ -121,7 +121,8 @@ struct HTTP1ConnectionState: ~Copyable {
             case .head(let head): begin(head)
             case .body(let bytes): take(bytes)
             case .end:
-                // Content that was decoded and rejected may have been long, and longer decompressed.
+                // Content can be expensive, even when rejected: it may be long, and longer when decompressed. So pause
+                // after it.
                 let hadContent = exchange?.request.body.isEmpty == false
                 if let work = respond() { return .work(work) }
                 responsesInRow += 1
@@ -151,7 +152,7 @@ struct HTTP1ConnectionState: ~Copyable {
         self.exchange = exchange
     }
 
-    /// Where the request goes, and the parts of its path that a template names.
+    /// Where the request goes, and its path parameters.
     private mutating func destination(of head: RequestHead) -> (Exchange.Destination, [String: String]) {
         switch match(head.method, head.path) {
         case .route(let placed, let parameters): return (.handler(placed), parameters)
@@ -164,7 +165,7 @@ struct HTTP1ConnectionState: ~Copyable {
         }
     }
 
-    /// Most connections ask for one thing again and again.
+    /// Most connections repeat one request, so the last match is cached.
     private mutating func match(_ method: Method, _ path: String) -> Router.Match {
         if let last = lastMatch, last.path == path, last.method == method {
             return .route(last.placed, parameters: [:])
@@ -186,7 +187,7 @@ struct HTTP1ConnectionState: ~Copyable {
             return
         }
         if count > held {
-            // What is allocated is counted, before it is: twice as much, and no more than can still come.
+            // Counted before it is allocated: double the capacity, but no more than the content can still need.
             let capacity = max(count, min(2 * held, count + http.contentBytesLeftMax))
             guard hold(heldBytes + capacity - held) else { return shed() }
             exchange?.request.body.reserveCapacity(capacity)
@@ -196,7 +197,7 @@ struct HTTP1ConnectionState: ~Copyable {
 
     // MARK: - Judging
 
-    /// The content of the request in hand has not come, and nobody has judged yet whether it may. Ask after
+    /// True when the content has not been received and the route's judge has not been asked yet. Valid after
     /// `.needMoreData`.
     private func isJudgementDue() -> Bool {
         guard http.phase == .content, exchange?.isJudged == false, case .handler(let placed)? = exchange?.destination
@@ -204,7 +205,7 @@ struct HTTP1ConnectionState: ~Copyable {
         return placed.route.judge != nil
     }
 
-    /// nil when there is nothing to be judged.
+    /// nil when no judgement is due.
     mutating func judging() -> (judge: RequestJudge, Request)? {
         guard isJudgementDue(), let exchange, case .handler(let placed) = exchange.destination,
             let judge = placed.route.judge
@@ -213,7 +214,7 @@ struct HTTP1ConnectionState: ~Copyable {
         return (judge, exchange.request)
     }
 
-    /// The content may come, or it was refused and the connection ends with the response.
+    /// Accepts the content, or refuses it with a response that ends the connection.
     mutating func take(_ judgement: Judgement) {
         switch judgement {
         case .refused(let response): send(response, close: true)
@@ -224,7 +225,7 @@ struct HTTP1ConnectionState: ~Copyable {
 
     // MARK: - Reading
 
-    /// False when there is nothing yet.
+    /// False when no bytes are available yet.
     private mutating func read() throws(TransportError) -> Bool {
         guard let count = try connection.receive({ http.receive($0) }) else { return false }
         bytesRead += count
@@ -233,8 +234,8 @@ struct HTTP1ConnectionState: ~Copyable {
         return true
     }
 
-    /// A client that waits for 100 (Continue) gets it, unless its request is refused (RFC 9110 section 10.1.1): then
-    /// a final status instead, and its body will not be read.
+    /// Sends 100 (Continue) to a client that waits for it. A refused request gets its final status instead (RFC 9110
+    /// section 10.1.1), and its body is not read; then this returns true.
     private mutating func respondsInsteadOfReading() -> Bool {
         guard http.isContinueDue else { return false }
         if exchange?.isRefused == true {
@@ -245,8 +246,8 @@ struct HTTP1ConnectionState: ~Copyable {
         return false
     }
 
-    /// Until when to wait for bytes; what is not needed meanwhile is given back. nil when the budget has no room for what
-    /// is, and a 503 was made.
+    /// Until when to wait for bytes. Releases memory that is not needed meanwhile. nil when the rest does not fit into
+    /// the budget; a 503 was made then.
     private mutating func deadlineOfWait() -> Deadline? {
         giveBackOutput()
         guard holdRequest() else {
@@ -263,8 +264,8 @@ struct HTTP1ConnectionState: ~Copyable {
         return .linger
     }
 
-    /// 408 is for who only asks. Shipped phones drop an event for every status of 4xx but three, and a bad network is
-    /// no reason to lose one: what may be an event is answered 503 (docs/decisions/late-requests.md).
+    /// Only safe requests get 408. Shipped phones discard an event on every 4xx but three, and a slow network must not
+    /// lose one, so a request that may carry an event gets 503 (docs/decisions/late-requests.md).
     private mutating func refuseLateRequest() {
         let detail = "The request did not arrive in time. Send it again."
         if http.isSafeRequest {

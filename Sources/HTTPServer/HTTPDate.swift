@@ -1,4 +1,4 @@
-// The Date field (RFC 9110 section 5.6.7: `Sun, 06 Nov 1994 08:49:37 GMT`), made once per second.
+// The Date field (RFC 9110 section 5.6.7: `Sun, 06 Nov 1994 08:49:37 GMT`), formatted once per second.
 
 import GregorianCalendar
 
@@ -7,7 +7,8 @@ struct HTTPDate {
     private var second = Int64.min
     private var made = ""
 
-    /// The same string for every moment of one second. Moments before 1970 count as 1970, those after 9999 as its end.
+    /// The same string throughout one second. Times before 1970 are clamped to 1970, those after 9999 to its last
+    /// second.
     mutating func text(_ milliseconds: Int64) -> String {
         let current = min(max(0, milliseconds / 1000), HTTPDate.lastSecond)
         if current != second {

@@ -1,20 +1,21 @@
-// What happens to every request on every route, as a list in the order in which it runs. Each concern can be read, tested
-// and left out by itself. A field on every response is one line: in `respond` of one of these.
+// What applies to every request on every route, as a list in execution order. Each concern can be read, tested and
+// removed alone. To set a field on every response, add one line to the `respond` of one of them.
 //
-//   begin      the head is complete and its route found: in the order of the list
-//   respond    the response is complete but for its bytes: in the reverse order
-//   end        the bytes of the response are made, a stream's last ones too: in the order of the list
+//   begin      the head is complete and its route found; in list order
+//   respond    the response is complete but not encoded; in reverse order
+//   end        the response is encoded, a stream's last chunk included; in list order
 //
-// What needs the caller (the credential, the charge and the quota) is around the handler of a route: API/Routes.swift.
+// What depends on the caller (credential, charge, quota) wraps the handlers of the routes: API/Routes.swift.
 
 internal import HTTP1
 
-/// One concern of every request: one or more of the three below. Called on the connection's loop; must not block.
+/// One concern of every request: implements one or more of the three protocols below. Called on the connection's loop;
+/// must not block.
 protocol Middleware: Sendable {}
 
 protocol RequestMiddleware: Middleware {
-    /// The content has not been read. Also for a request that is refused before its head is complete, with the fields that
-    /// came until then.
+    /// The content has not been read. Also called for a request that is refused before its head is complete, with the
+    /// fields received so far.
     func begin(_ exchange: inout Exchange)
 }
 
@@ -29,7 +30,7 @@ protocol CompletionMiddleware: Middleware {
 
 struct ExchangeOutcome {
     var status: Status
-    /// From the complete head to the made response, a streamed one's end included.
+    /// From the complete head to the encoded response, a streamed one's end included.
     var durationNanoseconds: UInt64
     /// Head and framing included.
     var bytesIn: Int
@@ -39,12 +40,12 @@ struct ExchangeOutcome {
 struct MiddlewareList: Sendable {
     var middleware: [any Middleware] { didSet { take() } }
 
-    // The calls that are not empty, in their order: a request makes a third of them, and copies no existential.
+    // Only the middleware that implements each call, in order. Calling it copies no existential.
     private var begins: [Begin] = []
     private var responds: [Respond] = []
     private var ends: [End] = []
 
-    // In structs, since a closure that is an element of a collection by itself is wrapped anew with each access.
+    // In structs, because a closure that is itself a collection's element is wrapped again on each access.
     private struct Begin {
         let call: @Sendable (inout Exchange) -> Void
     }
@@ -55,7 +56,6 @@ struct MiddlewareList: Sendable {
         let call: @Sendable (Exchange, ExchangeOutcome) -> Void
     }
 
-    /// The list of a server.
     init(
         _ configuration: ServerConfiguration, methods: String, observer: any RequestObserver, metrics: RequestMetrics,
         refusals: @escaping RefusalRenderer
@@ -94,15 +94,15 @@ struct MiddlewareList: Sendable {
 
 // MARK: - The list, in its order
 
-/// Gives the request its id; ResponseEncoder writes it into the response.
+/// Assigns the request's id; ResponseEncoder writes it into the response.
 struct RequestIDs: RequestMiddleware {
     func begin(_ exchange: inout Exchange) {
         exchange.request.id = RequestID.of(exchange.request.fields)
     }
 }
 
-/// Finds the client behind trusted proxies. A request whose head is not complete keeps the peer's address: the field may
-/// be missing.
+/// Finds the client's address behind trusted proxies. A request whose head is incomplete keeps the peer's address,
+/// because the forwarding field may be missing.
 struct ClientAddresses: RequestMiddleware {
     let proxies: TrustedProxies
 
@@ -141,10 +141,10 @@ struct RequestCounts: CompletionMiddleware {
     }
 }
 
-/// CORS: preflights are answered from memory, whatever their path; every response says which page may read it.
+/// CORS: answers preflights from memory on every path, and adds to every response which page may read it.
 struct CrossOriginRequests: RequestMiddleware, ResponseMiddleware {
     let crossOrigin: CrossOrigin
-    /// All that the server takes on any path.
+    /// All that the server accepts on any path.
     let methods: String
 
     func begin(_ exchange: inout Exchange) {
@@ -161,8 +161,8 @@ struct CrossOriginRequests: RequestMiddleware, ResponseMiddleware {
     }
 }
 
-/// Limits the content: to what the route takes; of a request that reaches no handler, to what is worth reading so that the
-/// connection can go on.
+/// Limits the content: to the route's maximum, or, for a request that reaches no handler, to what is worth reading to
+/// keep the connection open.
 struct SizeLimits: RequestMiddleware {
     static let discardedBytesMax = 64 << 10
 
@@ -171,7 +171,7 @@ struct SizeLimits: RequestMiddleware {
     }
 }
 
-/// The fields that a route wants on each of its responses, as the policy of its rate limits.
+/// Adds the fields that a route sets on each of its responses, such as its rate limit policy.
 struct RouteFields: ResponseMiddleware {
     func respond(_ response: inout Response, to exchange: Exchange) {
         guard let fields = exchange.placed?.route.responseFields else { return }
@@ -179,7 +179,7 @@ struct RouteFields: ResponseMiddleware {
     }
 }
 
-/// Renders a refusal as a problem. Without it a refusal is its status and fields.
+/// Renders a refusal as a problem. Without this it has only status and fields.
 struct Problems: ResponseMiddleware {
     let render: RefusalRenderer
 

@@ -9,11 +9,11 @@ package struct Request: Sendable {
     package var query: String?
     package var fields: Fields
     package var body: [UInt8]
-    /// `X-Request-Id` when it was well-formed, else made here; echoed in the response by the server.
+    /// `X-Request-Id` when it is well-formed, else generated; the server echoes it in the response.
     package var id: String
     /// Whole milliseconds since 1970 when the request head was complete; read once and passed along.
     package var receivedAtMilliseconds: Int64
-    /// The peer's address as text, for limits by address; proxies are already taken into account.
+    /// The client's address as text, for limits by address; trusted proxies are already taken into account.
     package var remoteAddress: String
     /// What the route's `{name}` segments matched.
     package var parameters: [String: String]

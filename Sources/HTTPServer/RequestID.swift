@@ -2,13 +2,13 @@ internal import HTTP1
 internal import Synchronization
 
 enum RequestID {
-    /// The client's own, when there is one that may be taken over, else a new one.
+    /// The client's own id when it is well-formed, else a new one.
     static func of(_ fields: Fields) -> String {
         guard let given = fields.value("X-Request-Id"), isWellFormed(given) else { return make() }
         return String(decoding: given, as: UTF8.self)
     }
 
-    /// A client's own id is taken over when it can do no harm in a log or a field: `[A-Za-z0-9._-]{1,128}`.
+    /// A client's own id is used when it is safe in a log and in a field: `[A-Za-z0-9._-]{1,128}`.
     static func isWellFormed(_ text: some Collection<UInt8>) -> Bool {
         (1...128).contains(text.count) && text.allSatisfy(isAllowed)
     }
@@ -26,8 +26,8 @@ enum RequestID {
         }
     }
 
-    /// Unique among processes by its random first half, within the process by the count. Not a secret. Up to two
-    /// milliard requests it has the 15 bytes that a String keeps inside itself.
+    /// Unique among processes by its random first half, within the process by the count. Not a secret. For the first
+    /// two billion requests it is 15 bytes, which a String stores inline.
     static func make() -> String {
         let number = count.wrappingAdd(1, ordering: .relaxed).oldValue
         var digits = 1

@@ -1,5 +1,5 @@
-// The figures of answered requests. A route, a method and a status each have a place, found without comparing texts
-// beyond the method's; what a client sends cannot make a new series: unknown methods and statuses share one.
+// Metrics of answered requests. Each route, method and status has an index, found without comparing texts other than
+// the method's. A client cannot create a new series: unknown methods and statuses share one each.
 
 internal import CoreMetrics
 internal import HTTP1
@@ -7,7 +7,7 @@ internal import Telemetry
 
 struct RequestMetrics: Sendable {
     private let counts: CounterTable
-    /// By route; the last one is of requests that reached none.
+    /// By route; the last one is for requests without a route.
     private let durations: TimerTable
     private let bytesIn: any CounterHandler
     private let bytesOut: any CounterHandler
@@ -17,7 +17,7 @@ struct RequestMetrics: Sendable {
         200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 406, 408, 409, 410, 412, 413, 414, 415, 416, 417, 422, 426,
         428, 429, 431, 500, 501, 502, 503, 504, 505,
     ]
-    /// At a status less 100 its place in `knownStatuses`; of others the one after the last.
+    /// At a status minus 100: its index in `knownStatuses`, or the count of those for other statuses.
     private let statusPlaces: [Int] = (100..<600).map { status in
         knownStatuses.firstIndex(of: status) ?? knownStatuses.count
     }

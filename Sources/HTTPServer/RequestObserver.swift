@@ -1,28 +1,28 @@
 package import HTTP1
 
-/// What is known about a request once its answer is made; for the access log and for metrics. It holds no path and
-/// no query: those can carry what must not be logged.
+/// What is known about a request once its response is made; for the access log and for metrics. It has no path and no
+/// query: they can contain what must not be logged.
 package struct CompletedRequest: Sendable {
     package var requestID: String
-    /// nil when it was refused before its head was complete. Any token that a client sends: not a bounded set.
+    /// nil when it was refused before its head was complete. Can be any token that a client sends: not a bounded set.
     package var method: Method?
-    /// nil when no route was found, or the request was refused before it was looked for.
+    /// nil when no route was found, or the request was refused before routing.
     package var routeTemplate: String?
     package var status: Status
-    /// From the complete head to the made answer, a streamed one's end included.
+    /// From the complete head to the encoded response, a streamed one's end included.
     package var durationNanoseconds: UInt64
     /// Of the request, head and framing included.
     package var bytesIn: Int
-    /// Of the answer, head and framing included.
+    /// Of the response, head and framing included.
     package var bytesOut: Int
-    /// Proxies taken into account; "" for a Unix socket.
+    /// The client's address, trusted proxies taken into account; "" for a Unix socket.
     package var remoteAddress: String
-    /// Why `remoteAddress` is a trusted proxy's, when it is.
+    /// Why `remoteAddress` is a trusted proxy's address, when it is.
     package var addressGap: ClientAddress.Gap?
-    /// Who the request's credential belongs to, as the handler found it; nil when nobody was recognised. A driver's id:
-    /// not for a log as it is.
+    /// The owner of the request's credential, as the handler found it; nil without a valid one. May be a driver's id:
+    /// must not be logged as it is.
     package var principal: String?
-    /// Why it was refused, as the handler said it for the log.
+    /// Why the request was refused, in the handler's words for the log.
     package var refusalReason: String?
     /// The traceparent field as it came, unchecked.
     package var traceParent: String?
@@ -47,8 +47,8 @@ package struct CompletedRequest: Sendable {
     }
 }
 
-/// An object, so that telling it copies nothing.
+/// A class, so that passing it on copies nothing.
 package protocol RequestObserver: AnyObject, Sendable {
-    /// Called on a connection's loop, once per answered request, refused ones too. Must not block.
+    /// Called on a connection's loop, once per answered request, also when it is refused. Must not block.
     func answered(_ request: CompletedRequest)
 }

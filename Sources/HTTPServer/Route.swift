@@ -1,16 +1,16 @@
 package import HTTP1
 
-/// It runs where it is called, on the connection's loop, and comes back there without asking the runtime for the way.
+/// Runs on the caller's executor, the connection's loop, and returns there without an executor hop.
 package typealias RequestHandler = nonisolated(nonsending) @Sendable (Request) async -> Response
 
-/// What makes one response, in a task of its own on the connection's loop.
+/// Makes one response, in its own task on the connection's loop.
 package typealias RequestWork = nonisolated(nonsending) @Sendable () async -> Response
 
-/// What becomes of a request that is complete.
+/// The result for a complete request.
 package enum Reply: Sendable {
-    /// From memory.
+    /// Made from memory, without waiting.
     case response(Response)
-    /// Something has to be waited for: a task is started.
+    /// Has to wait for something: a task is started.
     case work(RequestWork)
 
     package nonisolated(nonsending) func response() async -> Response {
@@ -24,29 +24,29 @@ package enum Reply: Sendable {
 /// Called on the connection's loop with each complete request; must not block.
 package typealias Responder = @Sendable (Request) -> Reply
 
-/// What is asked when the head of a request has come and its content has not: whether it may. It runs on the
-/// connection's loop. Not asked when both came at once; so the handler judges again.
+/// Decides, when the head of a request has been received and its content has not, whether to accept the content. Runs
+/// on the connection's loop. Not called when both arrived together, so the handler checks again.
 package typealias RequestJudge = nonisolated(nonsending) @Sendable (Request) async -> Judgement
 
 package enum Judgement: Sendable {
-    /// The content is not read; the connection ends with this answer (RFC 9112 section 9.6), which a client that waits for
-    /// 100 (Continue) gets instead of it (RFC 9110 section 10.1.1).
+    /// The content is not read; the connection ends with this response (RFC 9112 section 9.6). A client that waits for
+    /// 100 (Continue) gets it instead (RFC 9110 section 10.1.1).
     case refused(Response)
-    /// `client`: who it is, by the name under which what it makes the server hold is counted.
+    /// `client`: the name under which the memory held for the client is counted.
     case welcome(client: String?)
 }
 
-/// One method on one path, with what holds for it before its handler runs.
+/// One method on one path, with what applies before its handler runs.
 package struct Route: Sendable {
     package var method: Method
     /// Literal segments and `{name}` segments: `/native/devices/{token}`. Also the route's name in logs and metrics.
     package var template: String
-    /// A longer body is refused with 413 before it is read (or as soon as it is longer).
+    /// A longer body is refused with 413, before it is read if its length is known, else once it is longer.
     package var bodyBytesMax: Int
-    /// nil: the content may come from anybody.
+    /// nil: the content is accepted from every client.
     package var judge: RequestJudge?
     package var responder: Responder
-    /// On every response of the route, whoever makes it: its handler, its judge or the server.
+    /// Added to every response of the route, made by its handler, its judge or the server.
     package var responseFields: [Fields.Field] = []
 
     package init(
@@ -60,7 +60,7 @@ package struct Route: Sendable {
         self.responder = responder
     }
 
-    /// A route whose every request is work.
+    /// A route whose requests all need a task.
     package init(
         _ method: Method, _ template: String, bodyBytesMax: Int = 64 * 1024, judge: RequestJudge? = nil,
         handler: @escaping RequestHandler
@@ -72,7 +72,7 @@ package struct Route: Sendable {
             })
     }
 
-    /// The response, however it is made: for tests without a connection.
+    /// The response, with or without work: for tests without a connection.
     package func response(to request: Request) async -> Response {
         var response = await responder(request).response()
         for field in responseFields { response.fields.append(field.name, field.value) }
@@ -80,10 +80,10 @@ package struct Route: Sendable {
     }
 }
 
-/// A route of a server. An object, so that handing it on costs one reference.
+/// A route of a server. A class, so that passing it on costs one reference.
 package final class RegisteredRoute: Sendable {
     package let route: Route
-    /// Its place among the routes of the server, by which its figures are kept.
+    /// Its index among the server's routes and in their metrics.
     let place: Int
 
     init(_ route: Route, place: Int) {
@@ -92,11 +92,11 @@ package final class RegisteredRoute: Sendable {
     }
 }
 
-/// A request that never reaches a handler: malformed, over a limit, no such path, wrong method, shedding.
-/// HTTPServer says what happened; API says how it looks (one problem form everywhere).
+/// A request that never reaches a handler: malformed, over a limit, unknown path, wrong method, server overloaded.
+/// HTTPServer decides the status and the detail; API renders them (one problem format everywhere).
 package struct RefusedRequest: Sendable {
     package var status: Status
-    /// A sentence for the client. Never repeats its input.
+    /// A sentence for the client. Never repeats the client's input.
     package var detail: String
     package var requestID: String
     /// Fields the refusal must carry: `Allow` with 405, `Retry-After` with 503.

@@ -1,7 +1,7 @@
-// From method and path to a route. Paths arrive decoded and in their one form (HTTP1/RequestTarget.swift), so that
-// they are compared as they are; "/a" and "/a/" are two paths.
+// From method and path to a route. Paths arrive decoded and normalized (HTTP1/RequestTarget.swift), so they are
+// compared as they are; "/a" and "/a/" are two paths.
 //
-// A path that is some template word for word is found by one lookup and never reaches the `{name}` templates.
+// A path that equals a template without parameters is found by one lookup and is never matched with `{name}` templates.
 
 package import HTTP1
 
@@ -9,9 +9,9 @@ package struct Router: Sendable {
     package enum Match: Sendable {
         case route(RegisteredRoute, parameters: [String: String])
         case notFound
-        /// `allow`: what the path takes, as the Allow field lists it.
+        /// `allow`: the methods of the path, as the Allow field lists them.
         case methodNotAllowed(allow: String)
-        /// OPTIONS on a path that has routes (or `*`), and none for OPTIONS: answered without a handler.
+        /// OPTIONS on a path that has routes (or `*`), but none for OPTIONS: answered without a handler.
         case options(allow: String)
     }
 
@@ -28,11 +28,11 @@ package struct Router: Sendable {
     private var literal: [String: Resource] = [:]
     private var templates: [(segments: [Segment], resource: Resource)] = []
     private var segmentsMax = 0
-    /// What the server takes on any path, as the Allow field lists it.
+    /// The methods that the server accepts on any path, as the Allow field lists them.
     private(set) var allowOfServer = ""
 
-    /// Of two routes with the same method and template the first one counts. Templates with `{name}` are tried in the
-    /// order in which they first appear.
+    /// Of several routes with the same method and template, the first one is used. Templates with `{name}` are tried in
+    /// the order in which they first appear.
     package init(_ routes: [Route]) {
         var order: [String] = []
         var resources: [String: Resource] = [:]
@@ -54,12 +54,12 @@ package struct Router: Sendable {
         allowOfServer = Router.allow(routes)
     }
 
-    /// HEAD is answered by the route for GET, unless it has one of its own.
+    /// The route for GET also answers HEAD, unless the path has a route for HEAD.
     package func match(_ method: Method, _ path: String) -> Match {
         if path == "*" { return .options(allow: allowOfServer) }
         if let resource = literal[path] { return choose(resource, method, [:]) }
         if templates.isEmpty { return .notFound }
-        // One segment more than any template has is enough to fit none.
+        // A path with more segments than any template matches none, so one extra segment is enough.
         let parts = path.utf8.dropFirst().split(
             separator: UInt8(ascii: "/"), maxSplits: segmentsMax, omittingEmptySubsequences: false
         ).map { Substring($0) }
@@ -89,7 +89,7 @@ package struct Router: Sendable {
         }
     }
 
-    /// nil when the path does not fit the template; a `{name}` does not stand for nothing.
+    /// nil when the path does not match the template; `{name}` does not match an empty segment.
     private static func parameters(_ segments: [Segment], _ parts: [Substring]) -> [String: String]? {
         guard segments.count == parts.count else { return nil }
         var parameters: [String: String] = [:]

@@ -1,4 +1,4 @@
-// The server: what it is made of, its start and its end.
+// The server: its parts, its start and its shutdown.
 
 package import CoreMetrics
 internal import HTTP1
@@ -6,7 +6,7 @@ package import Logging
 package import Sockets
 internal import Synchronization
 
-/// An address that the server was told to listen on and cannot have.
+/// The server cannot listen on a configured address.
 package struct CannotListen: Error, CustomStringConvertible {
     package var address: SocketAddress
     package var reason: TransportError
@@ -31,7 +31,7 @@ package final class Server: Sendable {
     }
     private let state = Mutex(State())
 
-    /// `loops`: to run on; the server makes its own, and ends them with itself, when there are none. `metrics`: where
+    /// `loops`: the loops to run on; nil: the server makes its own and shuts them down when it drains. `metrics`: where
     /// requests are counted.
     package init(
         configuration: ServerConfiguration, routes: [Route], refusals: @escaping RefusalRenderer,
@@ -52,8 +52,8 @@ package final class Server: Sendable {
                 connectionsPerAddressMax: configuration.connectionsPerAddressMax))
     }
 
-    /// Listens on every address, and serves from then on. Answers the addresses with the ports that the system chose.
-    /// Throws `CannotListen` when one of them cannot be had; then none is kept. To be called once.
+    /// Listens on every address and serves from then on. Returns the addresses with the ports that the system chose.
+    /// Throws `CannotListen` when the server cannot listen on one of them; it then listens on none. To be called once.
     package func start() async throws -> [SocketAddress] {
         let loops = try givenLoops ?? EventLoopGroup(count: configuration.loops)
         state.withLock { $0.loops = loops }
@@ -88,9 +88,9 @@ package final class Server: Sendable {
         }
     }
 
-    /// Stops accepting, answers what comes on open connections with `Connection: close`, and closes what is left after
-    /// that time. Handlers that still run then run on; their answers are dropped. A second call does nothing. Returns how
-    /// many connections were left after that time.
+    /// Stops accepting, answers requests on open connections with `Connection: close`, and closes the remaining
+    /// connections after that time. Handlers still running then continue; their responses are discarded. A second call
+    /// does nothing. Returns how many connections remained after that time.
     @discardableResult
     package func drain(withinSeconds: Int) async -> Int {
         let (listening, loops) = state.withLock { state in
@@ -108,7 +108,7 @@ package final class Server: Sendable {
         return left
     }
 
-    /// For `/metrics`: what is open and held now, and what there was since the start.
+    /// For `/metrics`: the connections and bytes now, and the connections since the start.
     package var counts: ServerCounts {
         let connections = census.connections
         return ServerCounts(
@@ -122,7 +122,7 @@ package struct ServerCounts: Hashable, Sendable {
     package var connectionsOpen: Int
     /// Since the start.
     package var connectionsServed: Int
-    /// Since the start, over a limit.
+    /// Rejected since the start, over a limit.
     package var connectionsTurnedAway: Int
     package var bytesHeld: Int
     package var bytesHeldMax: Int

@@ -1,4 +1,4 @@
-// What the connections of a server share, and the seam to Sockets.
+// What the connections of a server share, and where Sockets hands connections to HTTP.
 
 internal import HTTP1
 internal import Logging
@@ -16,10 +16,10 @@ struct ServerContext: Sendable {
     let middleware: MiddlewareList
     let logger: Logger
     let bufferBudget: BufferBudget
-    /// One for each loop, at the loop's index.
+    /// One per loop, at the loop's index.
     let clocks: [LoopClock]
 
-    /// On the connection's loop. `rejection`: the limit that the connection is over.
+    /// On the connection's loop. `rejection`: the limit that the connection exceeds, if any.
     func serve(_ connection: Connection, _ rejection: RejectedConnection?, whenOver: @escaping @Sendable () -> Void) {
         let http = HTTP1Connection(connection, self, whenOver: whenOver)
         if rejection == nil { http.serve() } else { http.reject() }
@@ -37,7 +37,7 @@ final class LoopClock: @unchecked Sendable {
         return Int64(time.tv_sec) &* 1000 &+ Int64(time.tv_nsec / 1_000_000)
     }
 
-    /// The Date field of that moment.
+    /// The Date field for that time.
     func dateText(_ milliseconds: Int64) -> String {
         date.text(milliseconds)
     }

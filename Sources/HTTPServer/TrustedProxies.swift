@@ -1,21 +1,21 @@
-// Who the client is when proxies are in between. A field that anybody can send is believed only as far as the chain
-// of known proxies reaches: from the right, each address is that of who talked to the proxy before.
+// The client's address behind proxies. Any client can send a forwarding field, so it is trusted only as far as the
+// chain of known proxies reaches: read from the right, each entry is the peer of the proxy before it.
 
 package import HTTP1
 internal import Sockets
 
-/// The one field in which the trusted proxies write whom they talked to. The other one is never read: a proxy passes it
-/// on as the client sent it. The raw values are those of `TRUSTED_PROXIES_HEADER`.
+/// The one field in which the trusted proxies record their peer. The other one is never read: a proxy passes it on as
+/// the client sent it. The raw values are those of `TRUSTED_PROXIES_HEADER`.
 package enum ForwardingField: String, CaseIterable, Sendable {
     case xForwardedFor = "X-Forwarded-For"
     /// RFC 7239.
     case forwarded = "Forwarded"
 }
 
-/// Who the client is, and how it became known.
+/// The client's address, and why it is not known if it is a proxy's.
 package struct ClientAddress: Hashable, Sendable {
-    /// Why a trusted proxy's field does not say it; the address is the nearest proxy's then. The raw values are those of
-    /// the access log.
+    /// Why a trusted proxy's field does not name the client; `text` is then the nearest proxy's address. The raw values
+    /// are those of the access log.
     package enum Gap: String, Sendable {
         case absent, unreadable
     }
@@ -26,7 +26,7 @@ package struct ClientAddress: Hashable, Sendable {
     package var gap: Gap?
 }
 
-/// The networks whose forwarding field is believed. Empty: nobody's.
+/// The networks whose forwarding field is trusted. Empty: none.
 package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
     private struct Network: Hashable, Sendable {
         var number: IPAddress
@@ -34,18 +34,18 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
     }
     private var networks: [Network] = []
     private var unixSocket = false
-    /// Of all of them.
+    /// The field that all of them use.
     package var field = ForwardingField.xForwardedFor
 
     package init() {}
 
-    /// As a list with commas, without spaces: what this was made of, in one form.
+    /// The list this was made of, in canonical form: separated by commas, without spaces.
     package var description: String {
         (networks.map { "\($0.number.text)/\($0.prefixBits)" } + (unixSocket ? ["unix"] : [])).joined(separator: ",")
     }
 
-    /// Each an address, a network such as `10.0.0.0/8` or `fd00::/8`, or `unix` for clients of the Unix
-    /// socket. nil when one of them is neither.
+    /// Each entry is an address, a network such as `10.0.0.0/8` or `fd00::/8`, or `unix` for clients of the Unix
+    /// socket. nil when one of them is none of these.
     package init?(_ list: [String]) {
         for text in list {
             if text == "unix" {
@@ -65,7 +65,7 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The client's address: the peer's, or what its trusted proxies say in `field`.
+    /// The client's address: the peer's, or for a trusted peer the one in `field`.
     package func clientAddress(peer: String, _ fields: Fields) -> ClientAddress {
         guard trusts(peer) else { return ClientAddress(text: peer) }
         let chain =
@@ -76,7 +76,7 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
         return client(peer: peer, chain)
     }
 
-    /// From the right, as far as those who say it are trusted.
+    /// Walks the chain from the right while the entry's source is trusted.
     private func client(peer: String, _ chain: [ForwardedAddress]) -> ClientAddress {
         var client = peer
         for entry in chain.reversed() {
