@@ -7,9 +7,9 @@
 #endif
 
 struct Binding {
-    /// What the system bound, with the port that it chose.
+    /// The address that was bound, with the port that the system chose.
     var endpoint: Endpoint
-    /// One for TCP on each loop, one in all for a Unix socket.
+    /// One per loop for TCP, a single one for a Unix socket.
     var descriptors: [Int32]
 
     static func bind(
@@ -33,8 +33,8 @@ struct Binding {
         return binding
     }
 
-    /// One socket that listens already; all loops share it, and so may other processes. Throws `.system` with EINVAL
-    /// when it does not listen.
+    /// Takes over a socket that is already listening; all loops share it, and other processes may too. Throws `.system`
+    /// with EINVAL when it is not listening.
     static func adopt(_ descriptor: Int32, _ syscalls: Syscalls) throws(TransportError) -> Binding {
         let owned = syscalls.makeOwn(descriptor)
         if owned < 0 { throw .system(call: "fcntl", errno: Int32(clamping: -owned)) }
@@ -45,7 +45,7 @@ struct Binding {
         return Binding(endpoint: try Socket.localEndpoint(descriptor, syscalls), descriptors: [descriptor])
     }
 
-    /// What is listened on, with the port that the system chose.
+    /// The address in the requested form, with the port that the system chose.
     func address(askedFor asked: SocketAddress) -> SocketAddress {
         switch asked {
         case .ip(let host, _): .ip(host: host, port: endpoint.port)
@@ -56,15 +56,15 @@ struct Binding {
         }
     }
 
-    /// With SO_REUSEPORT a second server on the same port would quietly get half of the connections. A socket
-    /// without it is refused while anybody listens there.
+    /// With SO_REUSEPORT a second server on the same port would silently get half of the connections. Binding a socket
+    /// without it fails while another one listens there.
     private static func refuseSharing(_ endpoint: Endpoint, _ syscalls: Syscalls) throws(TransportError) {
         let probe = try Socket.listen(on: endpoint, backlog: 1, sharesPort: false, syscalls)
         _ = syscalls.close(probe)
     }
 
-    /// A server that was killed leaves its socket's file behind, and nobody can bind there again. It is removed when
-    /// it is a socket and nobody answers on it; anything else at that path stays, and the bind fails.
+    /// A server that was killed leaves its socket file behind, which prevents a new bind. The file is removed when it
+    /// is a socket that refuses connections; anything else at that path is kept, and the bind fails.
     private static func removeStaleSocket(
         _ path: String, _ endpoint: Endpoint, _ syscalls: Syscalls
     ) throws(TransportError) {

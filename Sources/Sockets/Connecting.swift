@@ -7,8 +7,8 @@
 #endif
 
 extension Connection {
-    /// Connects; a name's addresses are tried one after the other until one answers. The deadline holds for the
-    /// whole of it, looking up the name included. Throws the last address's error.
+    /// Connects; tries a name's addresses in order until one accepts. The deadline covers everything, the name lookup
+    /// included. Throws the last address's error.
     package static func connect(
         to address: SocketAddress, on loop: EventLoop, until deadline: Deadline = .never
     ) async throws(TransportError) -> Connection {
@@ -46,7 +46,7 @@ extension Connection {
     private func start(
         _ descriptor: Int32, _ endpoint: Endpoint, until deadline: Deadline
     ) async throws(TransportError) {
-        // Not retried on EINTR: the attempt goes on by itself then, as with EINPROGRESS (connect(2)).
+        // Not retried on EINTR: the attempt then continues by itself, as with EINPROGRESS (connect(2)).
         let answer = endpoint.withPointer { loop.syscalls.connect(descriptor, $0, $1) }
         try register()
         if answer >= 0 { return }

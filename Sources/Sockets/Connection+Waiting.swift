@@ -1,23 +1,24 @@
-// Reads and writes of a connection by a task that waits: for what this process asks of others, and for tests.
+// Reads and writes by a task that waits: for this process's outgoing connections, and for tests.
 //
-// A call is tried before anything waits, and a wait ends with the next edge for its direction. Between the attempt and
-// the wait the task does not leave the loop.
+// The system call is tried first; a wait ends with the next edge for its direction. The task does not leave the loop
+// between the attempt and the wait, so it misses no edge.
 
-/// One task may read while another one writes. Every call may come from any task and hops to the connection's loop when it
-/// is not there.
+/// One task may read while another one writes. Every call may come from any task; it hops to the connection's loop when
+/// needed.
 extension Connection {
-    /// After so many reads and writes without a wait the other connections of the loop have a turn.
+    /// After this many reads and writes without a wait, the loop's other connections run.
     private static let callsWithoutWaitMax = 32
 
-    /// A task waits for bytes. To be read on the loop.
+    /// True while a task waits for bytes. Read on the loop.
     var hasReader: Bool { reading?.isTaken == true }
 
     // MARK: - Reading
 
-    /// The next bytes, at most 64 KiB, lent to the closure for the time of the call; empty at the end of the stream,
-    /// then and at every later call. Returns as soon as there are any.
+    /// Passes the next bytes, at most 64 KiB, to the closure, valid only during the call; empty at the end of the
+    /// stream, and again on every later call. Returns as soon as there are any.
     ///
-    /// `endsOnDrain`: throws `.draining` when it would have to wait, or waits, while the connection is draining.
+    /// `endsOnDrain`: throws `.draining` instead of waiting when the connection is draining, also when the drain begins
+    /// during the wait.
     package nonisolated(nonsending) func read<Answer>(
         until deadline: Deadline = .never, endsOnDrain: Bool = false, _ body: (UnsafeRawBufferPointer) -> Answer
     ) async throws(TransportError) -> Answer {
@@ -36,7 +37,7 @@ extension Connection {
         }
     }
 
-    /// The same with the bytes copied out.
+    /// The same, with the bytes copied.
     package nonisolated(nonsending) func read(
         until deadline: Deadline = .never, endsOnDrain: Bool = false
     ) async throws(TransportError) -> [UInt8] {
@@ -53,9 +54,9 @@ extension Connection {
 
     // MARK: - Writing
 
-    /// Returns when all bytes are in the kernel's hands, which is no promise that the peer has them.
+    /// Returns when the kernel has all bytes; the peer may not have received them.
     ///
-    /// `stallTimeoutMilliseconds` bounds each single wait for the peer to take more, `deadline` all of them together.
+    /// `stallTimeoutMilliseconds` limits each single wait for the peer to take more, `deadline` the whole call.
     package nonisolated(nonsending) func write(
         _ bytes: [UInt8], until deadline: Deadline = .never, stallTimeoutMilliseconds: Int? = nil
     ) async throws(TransportError) {
@@ -83,7 +84,7 @@ extension Connection {
 
     // MARK: - Waiting
 
-    /// Until it can be written to; of a connect, until it has ended, well or badly.
+    /// Waits until the connection is writable, or until a connect has ended, with success or failure.
     nonisolated(nonsending) func waitWritable(until deadline: Deadline) async throws(TransportError) {
         if writing == nil { writing = ReadinessWaiter(loop) }
         try await wait(writing, until: deadline, endsOnDrain: false)
@@ -103,14 +104,14 @@ extension Connection {
         }
     }
 
-    /// Counts a call that did not wait: a peer that is always ready must not keep the loop, nor keep a cancelled task
-    /// alive. On the loop.
+    /// Counts a call that did not wait. Without this a peer that is always ready could occupy the loop and keep a
+    /// cancelled task running. On the loop.
     package nonisolated(nonsending) func takeTurns() async throws(TransportError) {
         callsWithoutWait += 1
         if callsWithoutWait > Self.callsWithoutWaitMax { try await giveTurn() }
     }
 
-    /// Lets the other connections of the loop have a turn; throws when the task was cancelled. On the loop.
+    /// Lets the loop's other connections run; throws when the task was cancelled. On the loop.
     package nonisolated(nonsending) func giveTurn() async throws(TransportError) {
         callsWithoutWait = 0
         if Task.isCancelled { throw .cancelled }

@@ -1,10 +1,10 @@
-// One socket on its loop: reads and writes that never wait, and a call for each change. Knows no protocol.
+// One socket on its loop: non-blocking reads and writes, and a call for each change. Knows no protocol.
 //
-// No edge is lost: `mayRead` and `mayWrite` are set by every edge the poller reports and cleared only when the kernel said
-// that there is nothing more (EAGAIN, or fewer bytes than asked for, see epoll(7)). After the peer's end was reported
+// No edge is lost: every edge that the poller reports sets `mayRead` and `mayWrite`, and they are cleared only when the
+// kernel has nothing more (EAGAIN, or fewer bytes than asked for, see epoll(7)). After the peer's end was reported
 // `mayRead` stays set, because no further edge follows that one.
 //
-// Its owner is called for each change (`whenChanged`), or a task waits for bytes (Connection+Waiting.swift).
+// Changes are reported to the owner (`whenChanged`), or a task waits for bytes (Connection+Waiting.swift).
 
 #if canImport(Glibc)
     internal import Glibc
@@ -12,30 +12,29 @@
     internal import Darwin
 #endif
 
-/// What happened to a connection. The owner looks at the connection for the rest.
+/// A change of a connection. The owner reads the details from the connection.
 package enum ConnectionChange: Sendable {
-    /// It can be read or written, perhaps, or the peer ended or failed.
+    /// It may be readable or writable, or the peer ended or failed.
     case ready
     /// The deadline that was set last has passed.
     case timedOut
-    /// `flushAtTickEnd` was called in this round of the loop, which is nearly over.
+    /// This round of the loop, in which `flushAtTickEnd` was called, is about to end.
     case tickEnds
     /// A drain began: finish the request in progress and end.
     case draining
-    /// It is closed, by whichever side. The last change.
+    /// It was closed, by either side. Always the last change.
     case closed
 }
 
-/// A connected stream socket. It stays registered with its loop until `close()`, which its owner must call.
-///
-/// Safe to share: everything that changes is touched only on `loop`, which every entry point makes sure of or says.
+/// Safe to share: all mutable state is touched only on `loop`; each entry point hops there or documents that it is
+/// called there.
 package final class Connection: @unchecked Sendable {
     package let loop: EventLoop
     /// The peer's IP number as text, without port; "" for a Unix socket.
     package let remoteAddress: String
-    /// To be read on the loop, like all that follows.
+    /// Read on the loop, like everything that follows.
     package private(set) var isDraining = false
-    /// It failed, or is down in both directions: nobody would get a response.
+    /// The connection failed or is down in both directions: no response can reach the peer.
     package private(set) var peerIsGone = false
     package private(set) var mayRead = true
     package private(set) var mayWrite = true
@@ -47,15 +46,15 @@ package final class Connection: @unchecked Sendable {
     private var owner: ((ConnectionChange) -> Void)?
     private var peerEndsSending: (@Sendable () -> Void)?
     private var timer: LoopTimer?
-    /// `continueInNextRound` was called, and its `.ready` has not come.
+    /// `continueInNextRound` was called, and its `.ready` is still to come.
     private var continues = false
 
-    // For tasks that wait, made with the first wait.
+    // For tasks that wait; created at the first wait.
     var reading: ReadinessWaiter?
     var writing: ReadinessWaiter?
     var callsWithoutWait = 0
 
-    /// Takes the descriptor over.
+    /// Takes ownership of the descriptor.
     init(_ descriptor: Int32, on loop: EventLoop, remoteAddress: String) {
         self.descriptor = descriptor
         self.loop = loop
@@ -88,8 +87,8 @@ package final class Connection: @unchecked Sendable {
 
     // MARK: - Reading and writing
 
-    /// Reads at most 64 KiB, lent to the closure, and returns how many bytes: 0 at the end of the stream, then and at
-    /// every later call; nil when there is nothing yet. On the loop.
+    /// Reads at most 64 KiB and passes them to the closure. Returns how many bytes: 0 at the end of the stream, and
+    /// again on every later call; nil when no bytes are available yet. On the loop.
     package func receive(_ body: (UnsafeRawBufferPointer) -> Void) throws(TransportError) -> Int? {
         if descriptor < 0 { throw .closed }
         if !mayRead { return nil }
@@ -109,7 +108,7 @@ package final class Connection: @unchecked Sendable {
         return nil
     }
 
-    /// Writes as much as the peer takes now and returns where the rest begins. On the loop.
+    /// Writes as much as the peer takes now. Returns the index of the first byte not sent. On the loop.
     package func send(_ bytes: [UInt8], from start: Int = 0) throws(TransportError) -> Int {
         var sent = start
         while sent < bytes.count {
@@ -127,7 +126,7 @@ package final class Connection: @unchecked Sendable {
         return sent
     }
 
-    /// Tells the peer that nothing more comes; reading goes on. When the peer is gone already, closes.
+    /// Ends the sending direction; reading continues. Closes the connection when the peer is already gone.
     package func shutdownWrite() {
         loop.execute { [self] in
             if descriptor < 0 { return }
@@ -155,12 +154,12 @@ package final class Connection: @unchecked Sendable {
         if ended { peerEnds() }
         if mayRead { reading?.wake(.ready) }
         if mayWrite { writing?.wake(.ready) }
-        // After the waits were ended: what the kernel still has of a peer that is gone can be read.
+        // After the waiters: bytes that the kernel still holds from a peer that is gone can be read.
         owner?(.ready)
     }
 
-    /// Has `.tickEnds` follow when this round of the loop is nearly over. False when the peer has not taken what was sent
-    /// last. On the loop.
+    /// Requests a `.tickEnds` at the end of this round of the loop. False when the peer has not taken the last output.
+    /// On the loop.
     package func flushAtTickEnd() -> Bool {
         guard owner != nil, mayWrite else { return false }
         loop.flushAtTickEnd { self.tickEnds() }
@@ -171,16 +170,17 @@ package final class Connection: @unchecked Sendable {
         owner?(.tickEnds)
     }
 
-    /// Has `.timedOut` follow at that time, in place of the one set before. On the loop.
+    /// Requests a `.timedOut` at that time, replacing the previous deadline. On the loop.
     package func setDeadline(_ deadline: Deadline) {
         if descriptor < 0 || timer == nil && deadline == .never { return }
-        // Closing lets go of the timer. A weak reference would make each reference to the connection dearer.
+        // Closing releases the timer, and with it this reference. A weak one would make each reference to the
+        // connection slower.
         let timer = timer ?? LoopTimer { self.owner?(.timedOut) }
         self.timer = timer
         if deadline == .never { loop.stop(timer) } else { loop.start(timer, deadline) }
     }
 
-    /// Has `.ready` follow once, after the other connections of the loop had their turn. On the loop.
+    /// Requests one `.ready` after the loop's other connections have run. On the loop.
     package func continueInNextRound() {
         if continues { return }
         continues = true
@@ -196,9 +196,8 @@ package final class Connection: @unchecked Sendable {
         owner?(.draining)
     }
 
-    /// Calls the closure once, on the loop, when the peer has sent its last byte; now, if it has. That is all that
-    /// can be seen of a peer that closed its socket: only what is written to it then finds out whether it still reads.
-    /// nil: nobody wants to know any more.
+    /// Calls the closure once, on the loop, when the peer has sent its last byte, or now if it already has. A peer that
+    /// closed its socket looks the same: only a later write shows whether it still reads. nil removes the closure.
     package func whenPeerEndsSending(_ body: (@Sendable () -> Void)?) {
         loop.execute { [self] in
             peerEndsSending = body

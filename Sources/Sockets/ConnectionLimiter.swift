@@ -1,11 +1,11 @@
 internal import Synchronization
 
-/// How many connections there may be.
+/// Limits on open connections.
 package struct ConnectionLimits: Hashable, Sendable {
-    /// In all; at least 1.
+    /// In total; at least 1.
     package var connectionsMax: Int
-    /// From one address: an IPv4 number, or a /64 of IPv6, which is what one host gets. Unix sockets have none.
-    /// 0 turns the limit off (behind a proxy all connections have the proxy's address).
+    /// From one address: an IPv4 address, or an IPv6 /64, the usual allocation of one host. Unix sockets are not
+    /// counted. 0 turns the limit off (behind a proxy all connections have the proxy's address).
     package var connectionsPerAddressMax: Int
 
     package init(connectionsMax: Int = 10_000, connectionsPerAddressMax: Int = 0) {
@@ -14,21 +14,21 @@ package struct ConnectionLimits: Hashable, Sendable {
     }
 }
 
-/// How many connections there are, and were.
+/// Counts of connections.
 package struct ConnectionCounts: Hashable, Sendable {
-    /// Now, those that are being turned away included.
+    /// Open now, including those being rejected.
     package var open = 0
     /// Since the start.
     package var served = 0
     package var turnedAway = 0
 }
 
-/// Counts the connections of all loops, and of all listeners that share it.
+/// Counts connections over all loops, and over all listeners that share this limiter.
 package final class ConnectionLimiter: Sendable {
     enum Admission: Equatable {
         case served
         case turnedAway(RejectedConnection)
-        /// Too many are being turned away already; nothing was counted.
+        /// Too many are being rejected already; nothing was counted.
         case closedUnanswered
     }
 
@@ -40,7 +40,7 @@ package final class ConnectionLimiter: Sendable {
     }
     private let limits: ConnectionLimits
     private let counts = Mutex(Counts())
-    /// Telling a client that it is turned away costs a descriptor too; beyond so many at once they are just closed.
+    /// Rejecting with a response uses a descriptor too; above this number connections are closed without one.
     private static let turnedAwayMax = 64
 
     package init(_ limits: ConnectionLimits) {
@@ -71,7 +71,7 @@ package final class ConnectionLimiter: Sendable {
         }
     }
 
-    /// Once for every `enter` that counted, with what it answered.
+    /// Called once for every `enter` that counted, with its result.
     func leave(_ endpoint: Endpoint, _ admission: Admission) {
         let address = countedAddress(endpoint)
         counts.withLock { counts in

@@ -4,7 +4,7 @@
     import Darwin
 #endif
 
-/// A moment on the monotonic clock: a change of the wall clock neither fires it nor delays it.
+/// A time on the monotonic clock: changes of the wall clock neither trigger nor delay it.
 package struct Deadline: Hashable, Comparable, Sendable {
     /// Nanoseconds on CLOCK_MONOTONIC.
     package let nanoseconds: UInt64
@@ -21,7 +21,7 @@ package struct Deadline: Hashable, Comparable, Sendable {
         return Deadline(nanoseconds: UInt64(time.tv_sec) &* 1_000_000_000 &+ UInt64(time.tv_nsec))
     }
 
-    /// That many milliseconds from now; negative counts as 0, more than a century as never.
+    /// That many milliseconds from now; negative counts as 0, more than a century as `never`.
     package static func inMilliseconds(_ milliseconds: Int) -> Deadline {
         now.advanced(byMilliseconds: milliseconds)
     }

@@ -1,9 +1,9 @@
-// An event loop: one serial DispatchQueue whose one work item waits on the poller for as long as the loop lives. It is
-// a TaskExecutor: a task that prefers it runs on its queue, and a job enqueued from the queue itself runs in the next
+// An event loop: one serial DispatchQueue with one work item, which waits on the poller as long as the loop lives. It
+// is a TaskExecutor: a task that prefers it runs on its queue, and a job enqueued from that queue runs in the next
 // round.
 //
-// A round: wait for ready descriptors, for the first timer, or for jobs from other threads; take what is there, which
-// makes tasks runnable; run what is runnable. While anything is, the wait is none.
+// A round: wait for ready descriptors, the first timer, or jobs from other threads; handle them, which makes tasks
+// runnable; run those tasks. While a task is runnable, the loop does not wait.
 
 internal import Dispatch
 
@@ -13,15 +13,15 @@ internal import Dispatch
     internal import Darwin
 #endif
 
-/// What happened to a descriptor of a loop.
+/// An event for a descriptor of a loop.
 enum DescriptorEvent {
     case ready(Readiness)
-    /// The loop shuts down: close the descriptor, wake the waiter.
+    /// The loop shuts down: close the descriptor and resume its waiter.
     case loopShutsDown
 }
 
-/// What to call for a descriptor. In a struct, since a closure that is an element of a collection by itself is wrapped anew
-/// with each access; a closure over its owner alone is the owner's reference and allocates nothing.
+/// The handler of a descriptor. In a struct, because a closure that is itself a collection's element is wrapped again
+/// on each access; a closure that captures only its owner is that reference and allocates nothing.
 private struct DescriptorHandler {
     let call: (DescriptorEvent) -> Void
 }
@@ -30,11 +30,11 @@ private struct TickEndAction {
     let call: () -> Void
 }
 
-/// Safe to share: `inbox` is, everything else that changes is touched only on `queue` (`assertOnLoop` marks the doors),
-/// and the poller's add, remove and wake are thread-safe in the kernel.
+/// Safe to share: `inbox` is; all other mutable state is touched only on `queue` (entry points check with
+/// `assertOnLoop`); the poller's add, remove and wake are thread-safe in the kernel.
 package final class EventLoop: TaskExecutor, @unchecked Sendable {
     package let syscalls: Syscalls
-    /// Where in its group.
+    /// Its index in its group.
     package let index: Int
 
     private let queue: DispatchQueue
@@ -54,12 +54,12 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// One buffer for every read of this loop: a read hands it out and has it back before the next one starts.
     let readBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 64)
 
-    /// After a round of so many, more is on its way. Who sends it may want this processor (a proxy on the same machine):
-    /// it is lent to them before the loop sleeps, and most of the time there is no need to sleep then, nor to be woken.
-    /// Not after every round: beside programs that never sleep, the next one who comes alone would wait for their turn.
+    /// After a round with this many events, more are expected soon, and their sender (a proxy on the same machine) may
+    /// need this processor: the loop yields it before it sleeps, which usually saves the sleep and the wakeup. It does
+    /// not yield after every round: beside processes that never sleep, a single request would wait until they have run.
     private static let crowd = 4
 
-    /// Takes the poller over.
+    /// Takes ownership of the poller.
     init(index: Int, poller: Poller, syscalls: Syscalls) {
         self.index = index
         self.syscalls = syscalls
@@ -71,7 +71,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
             var ready = 0
             while let milliseconds = timeout {
                 ready = poller.wait(milliseconds, givesWay: ready >= Self.crowd)
-                // Not held while waiting: a loop that nobody holds any more ends.
+                // The loop is not retained while waiting: it ends when nothing else holds it.
                 timeout = self?.runRound(ready)
             }
             poller.close()
@@ -86,7 +86,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     // MARK: - Which loop is this
 
-    /// The loop whose queue this thread is running; nil on any other thread.
+    /// The loop whose queue runs on this thread; nil on any other thread.
     package static var current: EventLoop? {
         guard let pointer = pthread_getspecific(currentKey) else { return nil }
         return Unmanaged<EventLoop>.fromOpaque(pointer).takeUnretainedValue()
@@ -118,13 +118,13 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         if inbox.put(job) == .ended { runAfterEndSoon() }
     }
 
-    /// Runs the closure on the loop: now when called there, else as soon as the loop comes to it.
+    /// Runs the closure on the loop: immediately when called there, else in its next round.
     package func execute(_ body: @escaping @Sendable () -> Void) {
         if isCurrent { return body() }
         if inbox.put(body) == .ended { runAfterEndSoon() }
     }
 
-    /// Runs the closure on the loop and hands back what it made.
+    /// Runs the closure on the loop and returns its result.
     func run<Answer: Sendable, Failure: Error>(
         _ body: @Sendable () throws(Failure) -> Answer
     ) async throws(Failure) -> Answer {
@@ -139,7 +139,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         if wake == .cancelled { throw .cancelled }
     }
 
-    /// Lets the other tasks and descriptors of this loop have a turn. Only for a task that runs on it.
+    /// Lets the other tasks and descriptors of this loop run. Only for a task that runs on it.
     nonisolated(nonsending) func yield() async {
         await withUnsafeContinuation { continuation in yielded.append { continuation.resume() } }
     }
@@ -157,13 +157,13 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         pthread_setspecific(EventLoop.currentKey, previous)
     }
 
-    /// What is ready was just reported. Answers how many milliseconds to wait for more, -1 for no limit; nil when the
+    /// Handles the ready descriptors. Returns how many milliseconds to wait for more, -1 for no limit; nil when the
     /// loop was shut down.
     private func runRound(_ ready: Int) -> Int32? {
         onThisThread {
             if !isShutDown {
                 poller.takeReady(ready) { token, readiness in handlers[token]?.call(.ready(readiness)) }
-                // What was answered at once does not wait for the tasks.
+                // Flush now: responses made without a task do not wait for the tasks.
                 endRound()
                 fireDueTimers()
             }
@@ -180,7 +180,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         return timers.earliest == .never ? -1 : Int32(clamping: timers.earliest.remainingMilliseconds)
     }
 
-    /// From now on the inbox wakes nobody: what is put in runs as work of its own.
+    /// From now on the inbox does not wake the loop: what is added runs as a separate work item.
     private func end(isIdle: Bool) {
         if !inbox.end() || !isIdle { runAfterEndSoon() }
     }
@@ -212,7 +212,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         for call in calls { call() }
     }
 
-    /// Only what is runnable now: what these jobs make runnable waits for the next round, after the descriptors.
+    /// Runs only what is runnable now: jobs that these make runnable wait for the next round, after the descriptors.
     private func runRunnable() {
         swap(&runnable, &running)
         let executor = asUnownedTaskExecutor()
@@ -220,11 +220,11 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         running.removeAll(keepingCapacity: true)
     }
 
-    /// Calls it once, when the descriptors that are ready or the tasks that are runnable have had their turn. What many
-    /// connections answer in one round is sent in one go: a peer that takes it all (a proxy, a benchmark) is woken once
-    /// and finds everything, instead of being woken for each.
+    /// Calls the action once, after the ready descriptors or the runnable tasks of this round were handled. The output
+    /// of many connections is then sent together: a peer that receives all of it (a proxy, a benchmark) is woken once
+    /// for everything, not once for each.
     ///
-    /// The action does not ask for another one.
+    /// The action must not request another one.
     func flushAtTickEnd(_ action: @escaping () -> Void) {
         assertOnLoop()
         tickEndActions.append(TickEndAction(call: action))
@@ -264,7 +264,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         case connection, listener
     }
 
-    /// Registers the descriptor; the token removes it. The handler is called on the loop, and kept until then.
+    /// Registers the descriptor; the returned token removes it. The handler is called on the loop, and kept until then.
     func add(
         _ descriptor: Int32, _ interest: Interest, _ handler: @escaping (DescriptorEvent) -> Void
     ) throws(TransportError) -> UInt64 {
@@ -283,7 +283,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         return token
     }
 
-    /// Forgets the descriptor. `stillOpen`: it stays open, so the poller must be told too (closing tells it by itself).
+    /// Unregisters the descriptor. `stillOpen`: it stays open, so it must be removed from the poller too (closing does
+    /// that).
     func remove(_ token: UInt64, _ descriptor: Int32, stillOpen: Bool) {
         assertOnLoop()
         handlers.remove(token)
@@ -292,8 +293,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     // MARK: - The end
 
-    /// Closes every descriptor of this loop and the loop's own, waking each waiter with `.closed`. Tasks that
-    /// prefer the loop still run on it to their end. A second call does nothing.
+    /// Closes every descriptor of this loop and the loop's own, ending each wait with `.closed`. Tasks that prefer the
+    /// loop still run on it to their end. A second call does nothing.
     package func shutdown() async {
         execute { self.shutDownNow() }
         await end.wait()

@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// The loops of a process.
+/// The event loops of a process.
 package final class EventLoopGroup: Sendable {
     /// At least one.
     package let loops: [EventLoop]
@@ -18,13 +18,13 @@ package final class EventLoopGroup: Sendable {
         loops = pollers.enumerated().map { EventLoop(index: $0.offset, poller: $0.element, syscalls: syscalls) }
     }
 
-    /// The loops in turn.
+    /// The loops in rotation.
     package func next() -> EventLoop {
         let number = turn.wrappingAdd(1, ordering: .relaxed).oldValue
         return loops[Int(UInt(bitPattern: number) % UInt(loops.count))]
     }
 
-    /// Closes what is still open on every loop, and the loops' own descriptors. A second call does nothing.
+    /// Closes all open descriptors of every loop, and the loops' own. A second call does nothing.
     package func shutdown() async {
         for loop in loops { await loop.shutdown() }
     }

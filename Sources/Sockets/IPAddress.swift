@@ -4,12 +4,12 @@
     internal import Darwin
 #endif
 
-/// An IPv4 or IPv6 number. An IPv4 number inside IPv6 (::ffff:a.b.c.d) is the IPv4 number.
+/// An IPv4 or IPv6 address. An IPv4-mapped IPv6 address (::ffff:a.b.c.d) becomes the IPv4 address.
 package struct IPAddress: Hashable, Sendable {
     /// 4 or 16 bytes.
     package let bytes: [UInt8]
 
-    /// nil when the text is no number; names are not looked up.
+    /// nil when the text is not an IP address; names are not looked up.
     package init?(_ text: String) {
         if text.utf8.count > 45 || text.utf8.contains(0) { return nil }
         var four = [UInt8](repeating: 0, count: 4)
@@ -29,7 +29,7 @@ package struct IPAddress: Hashable, Sendable {
         self.bytes = IPAddress.unmapped(bytes)
     }
 
-    /// The shortest form that the system writes.
+    /// The shortest form, as inet_ntop writes it.
     package var text: String {
         var bytes = bytes
         var buffer = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
@@ -39,7 +39,7 @@ package struct IPAddress: Hashable, Sendable {
         return String(decoding: buffer[..<end].map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    /// The first `bits` of both are the same; false for an IPv4 and an IPv6 number.
+    /// True when the first `bits` of both are equal; false for an IPv4 and an IPv6 address.
     package func hasPrefix(of other: IPAddress, bits: Int) -> Bool {
         guard bytes.count == other.bytes.count, (0...bytes.count * 8).contains(bits) else { return false }
         let whole = bits / 8

@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// Something that happens once and can be awaited, before and after it happened, by any number of tasks.
+/// An event that happens once. Any number of tasks can wait for it, before or after it happens.
 final class Latch: Sendable {
     private struct State {
         var isReached = false

@@ -1,4 +1,4 @@
-// One listening socket on one loop: accepts in bounded batches, and survives running out of descriptors.
+// One listening socket on one loop: accepts in bounded batches, and recovers when the process runs out of descriptors.
 
 #if canImport(Glibc)
     internal import Glibc
@@ -6,9 +6,9 @@
     internal import Darwin
 #endif
 
-/// What becomes of an accepted socket is the business of `accepted`, which takes the descriptor over.
+/// Passes each accepted socket to `accepted`, which takes ownership of its descriptor.
 ///
-/// Safe to share: everything that changes is touched only on `loop`.
+/// Safe to share: all mutable state is touched only on `loop`.
 final class Listener: @unchecked Sendable {
     private let loop: EventLoop
     private let accepted: @Sendable (Int32, Endpoint) -> Void
@@ -16,21 +16,21 @@ final class Listener: @unchecked Sendable {
     private var spare: Int32
     private var token: UInt64?
     private var timer: LoopTimer?
-    /// When to stop hoping that descriptors come back; nil while there are any.
+    /// Without free descriptors: when to stop waiting for one. nil while there are any.
     private var patienceEnds: Deadline?
     private let patienceMilliseconds: Int
     private let isShared: Bool
 
-    /// Accepted in one turn; the rest comes with the next one, after the connections had theirs.
+    /// Accepted in one turn; the rest follows in the next turn, after the connections' turn.
     private static let acceptedPerTurnMax = 64
     /// The kernel's usual maximum of a backlog (net.core.somaxconn).
     private static let acceptedAtStopMax = 4096
-    /// With no descriptor or memory left, asking again at once would only burn the processor.
+    /// With no descriptor or memory left, retrying immediately would only use CPU time.
     static let pauseMilliseconds = 100
 
-    /// Takes the descriptor, which listens, over. `patienceMilliseconds`: without descriptors, who waits to be accepted
-    /// is left waiting for so long, since others close; then one is turned away with every pause, rather than that
-    /// all wait for time-outs of their own. 10 s is shorter than those. `isShared`: the socket stays open in another
+    /// Takes ownership of the listening descriptor. `patienceMilliseconds`: how long, without free descriptors, clients
+    /// stay in the backlog, since other connections may close; after that one is closed per pause, so that they do not
+    /// all wait for their own timeouts, which are longer than 10 s. `isShared`: the socket stays open in another
     /// process when this one closes it.
     init(
         _ descriptor: Int32, on loop: EventLoop, patienceMilliseconds: Int = 10_000, isShared: Bool = false,
@@ -60,8 +60,8 @@ final class Listener: @unchecked Sendable {
         }
     }
 
-    /// On the loop. What the kernel has accepted already is taken first: closing would reset it. Of a shared socket it
-    /// is left to the next server.
+    /// On the loop. Connections that the kernel has already accepted are taken first, because closing would reset them;
+    /// those of a shared socket are left to the next server.
     func stop() {
         if descriptor < 0 { return }
         if token != nil, !isShared { for _ in 0..<Listener.acceptedAtStopMax where acceptOne() != .took { break } }
@@ -69,7 +69,7 @@ final class Listener: @unchecked Sendable {
     }
 
     private func close() {
-        // A poller forgets a descriptor by itself only when nobody else has the socket open.
+        // The poller forgets a descriptor by itself only when no other process has the socket open.
         if let token { loop.remove(token, descriptor, stillOpen: isShared) }
         token = nil
         if let timer { loop.remove(timer) }
@@ -109,7 +109,7 @@ final class Listener: @unchecked Sendable {
             if ends.hasPassed { turnOneAwayWithSpare() }
             return .exhausted
         case ENOBUFS, ENOMEM: return .exhausted
-        // The rest belongs to the connection that was to be accepted (accept(2): treat them like EAGAIN and retry).
+        // Other errors belong to the connection being accepted (accept(2): treat them like EAGAIN and retry).
         default: return .took
         }
     }
@@ -120,7 +120,8 @@ final class Listener: @unchecked Sendable {
         }
     }
 
-    /// A client that is accepted and closed knows where it stands; one left in the backlog waits for its timeout.
+    /// A client that is accepted and closed learns at once that it failed; one left in the backlog waits for its
+    /// timeout.
     private func turnOneAwayWithSpare() {
         if spare < 0 { return }
         _ = loop.syscalls.close(spare)

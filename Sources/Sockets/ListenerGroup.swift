@@ -1,34 +1,35 @@
-// Listening on one address with all loops, and the connections that came of it, until they are drained.
+// Listens on one address with all loops, and keeps the accepted connections until they are drained.
 
 internal import Synchronization
 
-/// Serves one connection, on its loop: sets `Connection.whenChanged`, and calls the closure once, on the loop, when the
-/// connection is closed and nothing works for it any more. With a reason it is over a limit: it is told so and closed, at
-/// latest after a few seconds.
+/// Serves one connection, on its loop: sets `Connection.whenChanged`, and calls `whenOver` once, on the loop, when the
+/// connection is closed and no task runs for it any more. With a reason the connection exceeds a limit: it gets a
+/// rejection and is closed, within a few seconds at most.
 package typealias ConnectionServing =
     @Sendable (Connection, RejectedConnection?, _ whenOver: @escaping @Sendable () -> Void) -> Void
 
-/// For TCP every loop has a listener of its own on the same port (SO_REUSEPORT), and the kernel spreads connections
-/// over them. For a Unix socket SO_REUSEPORT does not spread: one listener, whose connections go round the loops.
+/// For TCP every loop has its own listener on the same port (SO_REUSEPORT), and the kernel distributes connections
+/// among them. For a Unix socket SO_REUSEPORT does not distribute: there is one listener, whose connections are
+/// assigned to the loops in rotation.
 package final class ListenerGroup: Sendable {
-    /// As asked for, with the port that the kernel chose when it was asked for any.
+    /// As requested, with the port that the kernel chose if 0 was requested.
     package let address: SocketAddress
 
     private let loops: EventLoopGroup
     private let serve: ConnectionServing
-    /// Perhaps shared with other groups.
+    /// May be shared with other groups.
     private let census: ConnectionLimiter
-    /// Of this group, those that are turned away included.
+    /// Of this group, including those being rejected.
     private let openCount = Atomic<Int>(0)
-    /// Another process opened the socket, and keeps it.
+    /// The socket was opened by another process, which keeps it.
     private let isInherited: Bool
-    /// One for each loop, at the loop's index.
+    /// One per loop, at the loop's index.
     private let registries: [ConnectionRegistry]
     private let listeners = Mutex<[(Listener, EventLoop)]>([])
     private let acceptingEnded = Atomic<Bool>(false)
     private let everyoneLeft = Latch()
 
-    /// A client that is turned away has so long to take its answer.
+    /// Time that a rejected client has to read its response.
     private static let turnAwayMilliseconds = 2_000
 
     private init(
@@ -45,10 +46,9 @@ package final class ListenerGroup: Sendable {
 
     // MARK: - Listening
 
-    /// Binds, listens, and serves until `drain`. `census`: who counts the connections; shared by groups whose limits
-    /// are meant for all of them. `backlog`: connections that the kernel holds ready, per listener; it clamps the number
-    /// to its own maximum. Throws when the address cannot be had: taken (`.system` with EADDRINUSE), not of this
-    /// machine, not permitted.
+    /// Binds, listens, and serves until `drain`. `census`: counts the connections; groups with common limits share it.
+    /// `backlog`: connections that the kernel queues per listener; it clamps the number to its own maximum. Throws when
+    /// it cannot listen on the address: in use (`.system` with EADDRINUSE), not of this machine, not permitted.
     package static func listen(
         on address: SocketAddress, loops: EventLoopGroup, census: ConnectionLimiter, backlog: Int = 4096,
         serve: @escaping ConnectionServing
@@ -69,7 +69,7 @@ package final class ListenerGroup: Sendable {
         return group
     }
 
-    /// The same with limits of its own.
+    /// The same with its own limits.
     package static func listen(
         on address: SocketAddress, loops: EventLoopGroup, limits: ConnectionLimits = ConnectionLimits(),
         backlog: Int = 4096, serve: @escaping ConnectionServing
@@ -108,7 +108,7 @@ package final class ListenerGroup: Sendable {
 
     // MARK: - Serving
 
-    /// Takes the descriptor over. On the listener's loop.
+    /// Takes ownership of the descriptor. On the listener's loop.
     private func accepted(_ descriptor: Int32, _ endpoint: Endpoint, on loop: EventLoop) {
         let admission = census.enter(endpoint)
         if admission == .closedUnanswered {
@@ -123,7 +123,7 @@ package final class ListenerGroup: Sendable {
 
     /// On the connection's loop.
     private func begin(_ connection: Connection, _ endpoint: Endpoint, _ admission: ConnectionLimiter.Admission) {
-        // Out of memory for one more registration: the connection cannot be told, only closed.
+        // No memory for one more registration: the connection can only be closed, without a response.
         guard (try? connection.register()) != nil else {
             connection.close()
             return leave(endpoint, admission)
@@ -155,11 +155,11 @@ package final class ListenerGroup: Sendable {
 
     // MARK: - The end
 
-    /// Lets the connections come to an end (`Connection.isDraining`), stops listening, and closes those that are left at
-    /// the deadline. Returns how many were left. Handlers that still run then find their connection closed.
+    /// Asks the connections to finish (`Connection.isDraining`), stops listening, and closes the remaining ones at the
+    /// deadline. Returns how many remained. Handlers still running then find their connection closed.
     ///
-    /// The connections are told first, so a refused client can rely on the others knowing. One that is let in
-    /// between the two is told as it comes (`ConnectionRegistry.insert`).
+    /// The connections are asked first, so that once a new client is refused, all others are already draining. A
+    /// connection accepted in between starts draining in `ConnectionRegistry.insert`.
     @discardableResult
     package func drain(until deadline: Deadline) async -> Int {
         for registry in registries { await registry.loop.run { registry.beginDrain() } }

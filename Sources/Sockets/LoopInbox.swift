@@ -1,25 +1,25 @@
-// What other threads have for a loop: jobs of tasks, and calls. Who puts something in wakes the loop if it sleeps, once.
+// Work from other threads for a loop: jobs of tasks, and calls. Adding work to a sleeping loop wakes it, once.
 
 internal import Synchronization
 
 /// Safe to share: its contents are behind one lock.
 final class LoopInbox: Sendable {
     private struct Contents {
-        /// As many as there are tasks: a task has one job at a time.
+        /// At most one per task: a task has one job at a time.
         var jobs: [UnownedJob] = []
         var calls: [@Sendable () -> Void] = []
-        /// The loop waits, or is about to: who puts something in wakes it.
+        /// The loop waits, or is about to: adding work wakes it.
         var sleeps = false
-        /// The loop is shut down, and its poller closed. Tasks run on to their end all the same.
+        /// The loop is shut down, and its poller closed. Tasks still run to their end.
         var hasEnded = false
 
         var isEmpty: Bool { jobs.isEmpty && calls.isEmpty }
     }
 
     enum Taker {
-        /// The loop comes to it.
+        /// The loop will run it.
         case loop
-        /// The loop has ended: the caller has to run the job elsewhere.
+        /// The loop has ended: the caller must run the contents elsewhere.
         case ended
     }
 
@@ -38,7 +38,7 @@ final class LoopInbox: Sendable {
         put { $0.calls.append(call) }
     }
 
-    /// Under the lock the poller is not closed, and a wake reaches the current sleeper.
+    /// The lock ensures that the poller is not closed meanwhile, and that a wake reaches the current wait.
     private func put(_ change: (inout Contents) -> Void) -> Taker {
         contents.withLock { contents in
             let wasEmpty = contents.isEmpty
@@ -51,7 +51,7 @@ final class LoopInbox: Sendable {
         }
     }
 
-    /// Everything. The jobs are appended, the calls handed back.
+    /// Takes everything: appends the jobs, returns the calls.
     func take(jobs: inout [UnownedJob]) -> [@Sendable () -> Void] {
         contents.withLock { contents in
             contents.sleeps = false
@@ -62,7 +62,8 @@ final class LoopInbox: Sendable {
         }
     }
 
-    /// From now on who puts something in wakes the loop. False, and nothing changes, when there is something.
+    /// Marks the loop as sleeping: from now on added work wakes it. False, without a change, when there is work
+    /// already.
     func fallAsleep() -> Bool {
         contents.withLock { contents in
             contents.sleeps = contents.isEmpty
@@ -70,7 +71,7 @@ final class LoopInbox: Sendable {
         }
     }
 
-    /// From now on it wakes nobody. False when there is something left.
+    /// Ends waking: the loop has shut down. False when work is left.
     func end() -> Bool {
         contents.withLock { contents in
             contents.hasEnded = true

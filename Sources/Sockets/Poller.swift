@@ -1,10 +1,10 @@
-// Which descriptors are ready: epoll, and the one file that knows so. A kqueue form would have the same members.
+// Reports which descriptors are ready. The only file that uses epoll; a kqueue version would have the same members.
 //
-// Connections are registered once, for both directions, edge-triggered, and never touched again until they are
-// closed. Level-triggered was the alternative: it would report a client that pipelines while its handler waits for a
-// commit again and again, or cost an epoll_ctl before and after every request to silence it. An edge needs neither,
-// because a connection always tries the call before it waits (Connection.swift says why no edge is lost).
-// Listeners are level-triggered: they accept in bounded batches, and what is left over must be reported again.
+// Connections are registered once, for both directions, edge-triggered, and never touched again until they are closed.
+// Level-triggered polling would report a client that pipelines again and again while its handler waits for a commit, or
+// need an epoll_ctl before and after every request to silence it. Edges need neither, because a connection always tries
+// the call before it waits (Connection.swift says why no edge is lost). Listeners are level-triggered: they accept in
+// bounded batches, and the rest must be reported again.
 
 internal import CEpoll
 
@@ -19,28 +19,28 @@ struct Readiness: OptionSet {
     static let writable = Readiness(rawValue: EPOLLOUT.rawValue)
     /// The peer sent its last byte (EPOLLRDHUP), or the connection is down (EPOLLHUP), or failed (EPOLLERR).
     static let ended = Readiness(rawValue: EPOLLRDHUP.rawValue | gone.rawValue)
-    /// The connection is down or failed: nobody takes an answer any more. epoll reports these two unasked, also while
-    /// nothing is read.
+    /// The connection is down or failed: no response can reach the peer. epoll reports these two without registration,
+    /// also while nothing is read.
     static let gone = Readiness(rawValue: EPOLLHUP.rawValue | EPOLLERR.rawValue)
 }
 
-/// Safe to share: `events` is touched by the one thread that waits, everything else does not change.
+/// Safe to share: only the thread that waits touches `events`; everything else is immutable.
 struct Poller: @unchecked Sendable {
     private let descriptor: Int32
-    /// An eventfd: ends a wait from another thread.
+    /// An eventfd: another thread writes to it to end a wait.
     private let waker: Int32
     private let syscalls: Syscalls
     private let events: UnsafeMutablePointer<epoll_event>
-    /// Events taken in one call; the rest is reported by the next one.
+    /// Events taken in one call; the next call reports the rest.
     private static let eventsMax = 256
-    /// No receiver has it.
+    /// Not a token of any descriptor.
     private static let wakerToken = UInt64.max
 
     init(_ syscalls: Syscalls) throws(TransportError) {
         let answer = syscalls.pollerCreate()
         if answer < 0 { throw .system(call: "epoll_create1", errno: Int32(-answer)) }
         let waker = dwell_eventfd()
-        // Edge-triggered: each write is reported once, and nobody has to read it away.
+        // Edge-triggered: each write is reported once, and the counter never has to be read.
         var event = epoll_event(
             events: EPOLLIN.rawValue | EPOLLET.rawValue, data: epoll_data_t(u64: Poller.wakerToken))
         guard waker >= 0, epoll_ctl(Int32(answer), EPOLL_CTL_ADD, waker, &event) == 0 else {
@@ -73,16 +73,14 @@ struct Poller: @unchecked Sendable {
         _ = syscalls.pollerRemove(self.descriptor, descriptor)
     }
 
-    /// Waits until something is ready, `wake` is called, or so many milliseconds have passed (-1: without limit), and
-    /// says how many events there are to take.
-    ///
-    /// - Parameter givesWay: yields the processor once before it waits.
+    /// Waits until something is ready, `wake` is called, or that many milliseconds have passed (-1: no limit). Returns
+    /// how many events there are to take.
     func wait(_ milliseconds: Int32, givesWay: Bool) -> Int {
         if givesWay, milliseconds != 0 { sched_yield() }
         return max(0, Int(epoll_wait(descriptor, events, Int32(Poller.eventsMax), milliseconds)))
     }
 
-    /// Hands over what the last wait found.
+    /// Passes the events of the last wait to the closure.
     @inline(__always)
     func takeReady(_ count: Int, _ body: (_ token: UInt64, Readiness) -> Void) {
         for index in 0..<count where events[index].data.u64 != Poller.wakerToken {
@@ -96,7 +94,7 @@ struct Poller: @unchecked Sendable {
         _ = Glibc.write(waker, &one, MemoryLayout<UInt64>.size)
     }
 
-    /// After this nothing may be called.
+    /// No other call is allowed after this.
     func close() {
         _ = syscalls.close(descriptor)
         Glibc.close(waker)

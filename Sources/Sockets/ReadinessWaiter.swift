@@ -5,16 +5,16 @@ enum Wake {
     case ready, timedOut, cancelled, draining, closed
 }
 
-/// Safe to share: everything is touched only on `loop`; the one door from elsewhere, a cancellation, goes through
+/// Safe to share: everything is touched only on `loop`; a cancellation, which comes from another thread, goes through
 /// `loop.execute`.
 final class ReadinessWaiter: @unchecked Sendable {
     private let loop: EventLoop
     private var waiter: UnsafeContinuation<Wake, Never>?
     private var timer: LoopTimer?
     private var endsOnDrain = false
-    /// Counts waits, so that a cancellation that comes late does not end the next one.
+    /// Counts waits, so that a late cancellation does not end the next one.
     private var number: UInt64 = 0
-    /// The wait that was cancelled; the handler may run before there is a waiter.
+    /// The number of the cancelled wait; the handler may run before the wait has a continuation.
     private var cancelled: UInt64 = 0
 
     init(_ loop: EventLoop) {
@@ -23,7 +23,7 @@ final class ReadinessWaiter: @unchecked Sendable {
 
     var isTaken: Bool { waiter != nil }
 
-    /// Returns when `wake` is called or the deadline has passed. Nobody else may be waiting.
+    /// Returns when `wake` is called or the deadline has passed. Only one task may wait at a time.
     nonisolated(nonsending) func wait(until deadline: Deadline, endsOnDrain: Bool) async -> Wake {
         number &+= 1
         let number = number

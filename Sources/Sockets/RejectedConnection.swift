@@ -1,4 +1,4 @@
-/// Which limit a connection was over.
+/// The limit that a connection exceeds.
 package enum RejectedConnection: Hashable, Sendable {
     case connectionsMax
     case connectionsPerAddressMax

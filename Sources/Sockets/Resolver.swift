@@ -1,5 +1,5 @@
-// From what is written down to what the system takes. Numbers and paths are turned over at once; names go to
-// getaddrinfo, which blocks, and therefore to threads of their own, a bounded number of them.
+// Resolves addresses to socket addresses. Numbers and paths are converted immediately; names need getaddrinfo, which
+// blocks, so they are looked up on other threads, a bounded number of them.
 
 internal import Dispatch
 internal import Synchronization
@@ -11,12 +11,12 @@ internal import Synchronization
 #endif
 
 enum Resolver {
-    /// A lookup that hangs holds a thread until the system's resolver gives up, so there must not be many.
+    /// A lookup that hangs occupies a thread until the system's resolver gives up, so their number is limited.
     private static let lookupsMax = 8
     private static let lookups = Mutex(0)
     private static let queue = DispatchQueue(label: "dwell.resolver", attributes: .concurrent)
 
-    /// Without asking anybody; nil when the host is a name.
+    /// Resolves without a lookup; nil when the host is a name.
     static func resolveNow(_ address: SocketAddress) throws(TransportError) -> Endpoint? {
         switch address {
         case .inherited: throw .unresolvable
@@ -29,7 +29,8 @@ enum Resolver {
         }
     }
 
-    /// In the order to try; never empty. Throws `.timedOut` at the deadline, though the lookup itself cannot be ended.
+    /// The addresses in the order to try; never empty. Throws `.timedOut` at the deadline, though the lookup itself
+    /// cannot be stopped. Throws `.unresolvable` without a lookup while `lookupsMax` of them are running.
     static func resolve(_ address: SocketAddress, until deadline: Deadline) async throws(TransportError) -> [Endpoint] {
         if let endpoint = try resolveNow(address) { return [endpoint] }
         guard case .ip(let host, let port) = address else { throw .unresolvable }
@@ -79,7 +80,7 @@ enum Resolver {
         return endpoints
     }
 
-    /// The first of answer, deadline and cancellation.
+    /// The first of: result, deadline, cancellation.
     private final class Outcome: Sendable {
         typealias Value = Result<[Endpoint], TransportError>
         private struct State {

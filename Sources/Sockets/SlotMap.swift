@@ -1,5 +1,5 @@
-/// What a poller's event is for: tokens with a generation, so that an event that was taken from the kernel in the same batch
-/// in which its descriptor was closed does not reach the next value of the place.
+/// Maps the tokens of poller events to values. Tokens have a generation: an event taken in the same batch in which its
+/// descriptor was closed does not reach the next value in that slot.
 struct SlotMap<Value> {
     private struct Place {
         var generation: UInt32 = 0

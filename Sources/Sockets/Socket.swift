@@ -1,4 +1,4 @@
-// What listening and connecting sockets have in common. Every socket is non-blocking and closed on exec.
+// Operations shared by listening and connecting sockets. Every socket is non-blocking and closed on exec.
 
 #if canImport(Glibc)
     internal import Glibc
@@ -14,13 +14,14 @@ enum Socket {
         return Int32(answer)
     }
 
-    /// Nagle's algorithm off: an answer is handed over whole, waiting could only delay it. Failing is no harm.
+    /// Turns Nagle's algorithm off: a response is written whole, so waiting could only delay it. A failure is harmless.
     static func setNoDelay(_ descriptor: Int32, _ endpoint: Endpoint, _ syscalls: Syscalls) {
         guard endpoint.family != AF_UNIX else { return }
         _ = syscalls.setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
     }
 
-    /// Bound and listening. `sharesPort`: further sockets may bind the same port, the kernel spreads over them.
+    /// Returns a bound, listening socket. `sharesPort`: further sockets may bind the same port; the kernel distributes
+    /// connections among them.
     static func listen(
         on endpoint: Endpoint, backlog: Int, sharesPort: Bool, _ syscalls: Syscalls
     ) throws(TransportError) -> Int32 {
@@ -40,7 +41,7 @@ enum Socket {
         return descriptor
     }
 
-    /// The address a socket is bound to, with the port that the kernel chose.
+    /// The address that a socket is bound to, with the port that the kernel chose.
     static func localEndpoint(_ descriptor: Int32, _ syscalls: Syscalls) throws(TransportError) -> Endpoint {
         let (endpoint, answer) = Endpoint.filled { syscalls.localName(descriptor, $0, &$1) }
         try check("getsockname", answer)

@@ -4,13 +4,14 @@
     internal import Darwin
 #endif
 
-/// Where to listen or to connect to, as written down.
+/// Where to listen or to connect to, as configured.
 package enum SocketAddress: Hashable, Sendable, CustomStringConvertible {
-    /// An IPv4 or IPv6 number (no brackets) or a name; port 0...65535, 0 only for listening: any free one.
+    /// An IPv4 or IPv6 address (no brackets) or a name; port 0...65535. Port 0 is only for listening: the system
+    /// chooses one.
     case ip(host: String, port: Int)
-    /// A Unix socket's file; at most 107 bytes.
+    /// The path of a Unix socket; at most 107 bytes.
     case unix(path: String)
-    /// Only for listening: a socket that listens already, opened by the process that started this one.
+    /// Only for listening: a socket that already listens, opened by the process that started this one.
     case inherited(descriptor: Int32)
 
     package var description: String {
@@ -22,14 +23,14 @@ package enum SocketAddress: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// An address as the system writes it: resolved, no names left.
+/// A resolved socket address, as the system represents it.
 struct Endpoint: Sendable {
     private(set) var storage = sockaddr_storage()
     private(set) var length = socklen_t(0)
 
     var family: Int32 { Int32(storage.ss_family) }
 
-    /// Filled by a call such as accept or getsockname; whatever that answered is the result.
+    /// Filled by a call such as accept or getsockname; returned with that call's result.
     static func filled(_ call: (UnsafeMutablePointer<sockaddr>, inout socklen_t) -> Int) -> (Endpoint, Int) {
         var endpoint = Endpoint()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
@@ -72,7 +73,7 @@ struct Endpoint: Sendable {
     /// 0 for a Unix socket.
     var port: Int {
         guard family == AF_INET || family == AF_INET6 else { return 0 }
-        // sin_port and sin6_port lie at the same place.
+        // sin_port and sin6_port have the same offset.
         return withUnsafeBytes(of: storage) { Int(UInt16(bigEndian: $0.load(fromByteOffset: 2, as: UInt16.self))) }
     }
 
@@ -82,7 +83,7 @@ struct Endpoint: Sendable {
         withUnsafeMutableBytes(of: &storage) { $0.storeBytes(of: value, toByteOffset: 2, as: UInt16.self) }
     }
 
-    /// The bytes of the number as the system holds it; empty for a Unix socket.
+    /// The address bytes in network order; empty for a Unix socket.
     var number: [UInt8] {
         withUnsafeBytes(of: storage) { bytes in
             switch family {
@@ -93,7 +94,7 @@ struct Endpoint: Sendable {
         }
     }
 
-    /// "" for what is no Unix socket, or one without a file.
+    /// "" when this is not a Unix socket, or one without a file.
     var unixPath: String {
         guard family == AF_UNIX else { return "" }
         return withUnsafeBytes(of: storage) { bytes in
@@ -101,6 +102,6 @@ struct Endpoint: Sendable {
         }
     }
 
-    /// The number as text, without port, brackets or zone; "" for a Unix socket.
+    /// The IP address as text, without port, brackets or zone; "" for a Unix socket.
     var text: String { IPAddress(self)?.text ?? "" }
 }

@@ -1,7 +1,7 @@
-// The system calls of this module that may fail, as values that a test replaces: a script makes the n-th fail with
-// EINTR, EAGAIN, EMFILE, ... without a kernel that has to be talked into it. The wait itself is Poller.swift's.
+// The system calls of this module that may fail, as closures that a test can replace: a script makes the n-th call fail
+// with EINTR, EAGAIN, EMFILE, ... without provoking the kernel. The wait itself is in Poller.swift.
 //
-// A call answers zero or more, or its errno negated: errno itself would be overwritten by whatever runs next.
+// A call returns zero or more, or its errno negated: errno itself could be overwritten by the next call on the thread.
 // EINTR is retried here and nowhere else, in `retried`; the closures themselves must not retry.
 
 internal import CEpoll
@@ -25,19 +25,20 @@ package struct Syscalls: Sendable {
     package var getOption: @Sendable (_ descriptor: Int32, _ level: Int32, _ name: Int32, inout Int32) -> Int
     package var setOption: @Sendable (_ descriptor: Int32, _ level: Int32, _ name: Int32, _ value: Int32) -> Int
     package var localName: @Sendable (_ descriptor: Int32, UnsafeMutablePointer<sockaddr>, inout socklen_t) -> Int
-    /// For a socket that another process opened: O_NONBLOCK and FD_CLOEXEC, which those opened here have from the start.
+    /// For a socket that another process opened: sets O_NONBLOCK and FD_CLOEXEC, which sockets opened here have from
+    /// the start.
     package var makeOwn: @Sendable (_ descriptor: Int32) -> Int
     /// A descriptor on /dev/null, held in reserve by a listener.
     package var openSpare: @Sendable () -> Int
-    /// The st_mode of the path itself, symbolic links not followed.
+    /// The st_mode of the path itself, without following symbolic links.
     package var fileMode: @Sendable (_ path: String) -> Int
     package var unlink: @Sendable (_ path: String) -> Int
     package var pollerCreate: @Sendable () -> Int
     package var pollerAdd: @Sendable (_ poller: Int32, _ descriptor: Int32, _ events: UInt32, _ token: UInt64) -> Int
     package var pollerRemove: @Sendable (_ poller: Int32, _ descriptor: Int32) -> Int
 
-    /// Repeats a call that a signal interrupted. `close` is the one call that must not come through here: on Linux
-    /// the descriptor is gone even when it answers EINTR, and its number may already be somebody else's.
+    /// Repeats a call that a signal interrupted. Not for `close`: on Linux the descriptor is gone even when close
+    /// returns EINTR, and its number may already be reused.
     @inline(__always)
     static func retried(_ call: () -> Int) -> Int {
         while true {
@@ -56,7 +57,7 @@ package struct Syscalls: Sendable {
             accept: { answered(Int(dwell_accept4($0, $1, &$2))) },
             connect: { answered(Int(Glibc.connect($0, $1, $2))) },
             receive: { answered(Glibc.recv($0, $1.baseAddress, $1.count, 0)) },
-            // Without MSG_NOSIGNAL a peer that went away would end the process with SIGPIPE.
+            // Without MSG_NOSIGNAL a send to a peer that is gone would end the process with SIGPIPE.
             send: { answered(Glibc.send($0, $1.baseAddress, $1.count, Int32(MSG_NOSIGNAL))) },
             shutdownWrite: { answered(Int(Glibc.shutdown($0, Int32(SHUT_WR)))) },
             close: { answered(Int(Glibc.close($0))) },
@@ -90,7 +91,7 @@ package struct Syscalls: Sendable {
             pollerRemove: { answered(Int(epoll_ctl($0, EPOLL_CTL_DEL, $1, nil))) }
         )
 
-        /// errno is read before anything else can run on this thread.
+        /// Reads errno before anything else can run on this thread.
         @inline(__always)
         private static func answered(_ answer: Int) -> Int {
             answer >= 0 ? answer : Int(-errno)

@@ -1,13 +1,13 @@
-// A loop's timers: a binary heap in which each timer knows its place, so that one timer is in it at most once.
+// A loop's timers: a binary heap in which each timer knows its index, so that a timer is in it at most once.
 //
-// Moving a timer later or stopping it touches nothing but the timer: its place in the heap is kept and corrected when
-// that comes up. A keep-alive connection moves its timer with every request; that costs one store, not a heap
-// operation. Refuses to know the time: `now` is told to it.
+// Moving a timer later or stopping it changes only the timer; its position in the heap is corrected when it reaches the
+// top. A keep-alive connection moves its timer with every request; that costs one store, not a heap operation. The
+// queue reads no clock: `now` is passed in.
 
-/// One thing that can be due. Safe to share: everything is touched only on its loop.
+/// One timer. Safe to share: everything is touched only on its loop.
 final class LoopTimer: @unchecked Sendable {
     fileprivate var place = -1
-    /// The heap's key; never later than `deadline`, so that the timer comes up in time.
+    /// The heap's key; never later than `deadline`, so that the timer reaches the top in time.
     fileprivate var key = UInt64.max
     fileprivate(set) var deadline = Deadline.never
     let fire: () -> Void
@@ -22,7 +22,7 @@ struct TimerQueue {
 
     var count: Int { heap.count }
 
-    /// When to look again; `.never` when there is nothing. May be earlier than the first timer that is due.
+    /// When to call `takeDue` again; `.never` when there is no timer. May be earlier than the first due timer.
     var earliest: Deadline {
         heap.isEmpty ? .never : Deadline(nanoseconds: heap[0].key)
     }
@@ -41,12 +41,12 @@ struct TimerQueue {
         }
     }
 
-    /// The timer will not fire; it leaves the heap when its turn comes.
+    /// The timer will not fire; it leaves the heap when it reaches the top.
     func stop(_ timer: LoopTimer) {
         timer.deadline = .never
     }
 
-    /// The timer leaves the heap now: its owner goes away.
+    /// Removes the timer from the heap now, because its owner goes away.
     mutating func remove(_ timer: LoopTimer) {
         timer.deadline = .never
         let place = timer.place
@@ -60,7 +60,7 @@ struct TimerQueue {
         siftDown(last.place)
     }
 
-    /// The next timer that is due, taken out; nil when there is none.
+    /// Removes and returns the next due timer; nil when there is none.
     mutating func takeDue(_ now: Deadline) -> LoopTimer? {
         while let first = heap.first, first.key <= now.nanoseconds {
             if first.deadline == .never {

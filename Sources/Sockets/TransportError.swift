@@ -4,28 +4,29 @@
     internal import Darwin
 #endif
 
-/// Why bytes could not be moved. Nobody at the other end can be told: a protocol's own errors live above.
+/// Why bytes could not be transferred. The peer cannot get an error response: a protocol's own errors are in layers
+/// above.
 package enum TransportError: Error, Hashable, Sendable {
     /// This side closed the connection, before the call or during it.
     case closed
-    /// The peer is gone: ECONNRESET, EPIPE and their like.
+    /// The peer is gone: ECONNRESET, EPIPE and similar.
     case reset
     /// The deadline of the call passed first.
     case timedOut
     /// The task was cancelled while it waited.
     case cancelled
-    /// The wait asked to be ended by a drain, and the drain began.
+    /// The wait was to end when a drain begins, and the drain began.
     case draining
     /// Another task already waits for the same direction of this connection.
     case alreadyWaiting
-    /// The address is no number and the name could not be resolved, or it does not fit (a Unix path over 107 bytes).
+    /// The name could not be resolved, or the address is invalid (a Unix path over 107 bytes).
     case unresolvable
-    /// Any other refusal of the system: the call's name and its errno.
+    /// Any other error of a system call: the call's name and its errno.
     case system(call: String, errno: Int32)
 }
 
 extension TransportError: CustomStringConvertible {
-    /// For a log: what the system would say.
+    /// For logs: the system's message.
     package var description: String {
         switch self {
         case .closed: "closed by this side"
