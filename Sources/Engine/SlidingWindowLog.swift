@@ -40,11 +40,6 @@ package struct SlidingWindowLog: Sendable {
         first + place < charges.count ? charges[first + place].time : nil
     }
 
-    /// The same among the charges made after `past`.
-    package func time(at place: Int, after past: Int64) -> Int64? {
-        time(at: count - count(after: past) + place)
-    }
-
     /// Removes every charge made at `time` or before. Amortised O(1) per charge.
     package mutating func removeCharges(through time: Int64) {
         while first < charges.count, charges[first].time <= time {

@@ -68,10 +68,9 @@ final class SlidingWindowShard: Sendable {
             guard let window = state.windows.peek(WindowID(driver: driver, limitClass: limitClass)) else {
                 return limits.quota(of: limitClass, count: 0, oldestTime: nil, at: now)
             }
-            let expired = now - limits.windowMilliseconds
-            return quota(
-                of: limitClass, count: window.count(after: expired), oldestAt: { window.time(at: $0, after: expired) },
-                at: now)
+            let count = window.count(after: now - limits.windowMilliseconds)
+            let expired = window.count - count
+            return quota(of: limitClass, count: count, oldestAt: { window.time(at: expired + $0) }, at: now)
         }
     }
 
