@@ -54,18 +54,16 @@ enum PurchaseRows {
         let transactions = try Row.fetchCursor(
             db,
             sql: """
-                SELECT payload, header, signature FROM purchase_transaction
-                LEFT JOIN purchase_signer ON purchase_signer.id = signer
-                WHERE purchase IN (\(purchases)) AND \(isBelieved)
+                \(believed("purchase_transaction"))
+                AND purchase IN (\(purchases))
                 """,
             arguments: [driver])
         while let row = try transactions.next() { facts.add(try transaction(row)) }
         let renewals = try Row.fetchCursor(
             db,
             sql: """
-                SELECT payload, header, signature FROM purchase_renewal
-                LEFT JOIN purchase_signer ON purchase_signer.id = signer
-                WHERE purchase IN (\(purchases)) AND \(isBelieved)
+                \(believed("purchase_renewal"))
+                AND purchase IN (\(purchases))
                 """,
             arguments: [driver])
         while let row = try renewals.next() { facts.add(try renewal(row)) }
@@ -73,6 +71,14 @@ enum PurchaseRows {
     }
 
     // MARK: Rows
+
+    /// The facts of that table that count, each with its proof; further conditions follow.
+    private static func believed(_ table: String) -> String {
+        """
+        SELECT payload, header, signature FROM \(table)
+        LEFT JOIN purchase_signer ON purchase_signer.id = signer WHERE \(isBelieved)
+        """
+    }
 
     private static func row(of key: SubscriptionKey, _ db: Database) throws -> Int64 {
         let arguments: StatementArguments = [key.environment.rawValue, key.originalTransactionID]
@@ -87,9 +93,8 @@ enum PurchaseRows {
         let known = try Row.fetchOne(
             db,
             sql: """
-                SELECT payload, header, signature FROM purchase_transaction
-                LEFT JOIN purchase_signer ON purchase_signer.id = signer
-                WHERE environment = ? AND transaction_id = ? AND \(isBelieved)
+                \(believed("purchase_transaction"))
+                AND environment = ? AND transaction_id = ?
                 """,
             arguments: [fact.environment.rawValue, fact.transactionID])
         if let known, !fact.isNewer(than: try transaction(known)) { return }
@@ -111,9 +116,8 @@ enum PurchaseRows {
         let known = try Row.fetchOne(
             db,
             sql: """
-                SELECT payload, header, signature FROM purchase_renewal
-                LEFT JOIN purchase_signer ON purchase_signer.id = signer
-                WHERE purchase = ? AND \(isBelieved)
+                \(believed("purchase_renewal"))
+                AND purchase = ?
                 """,
             arguments: [purchase])
         if let known, !fact.isNewer(than: try renewal(known)) { return }
