@@ -20,6 +20,11 @@ struct SettingsOptions: ParsableArguments {
         overrides[Variables.databasePath.name] = database
         return overrides
     }
+
+    /// The valid configuration; otherwise its errors are printed, and the command ends.
+    func configuration() throws -> Configuration {
+        try Configuration.report(from: ConfigurationInput(overrides: overrides)).required()
+    }
 }
 
 /// The addresses to listen on.

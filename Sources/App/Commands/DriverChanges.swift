@@ -33,7 +33,7 @@ extension MissingErasures {
 func changingDrivers<Outcome>(
     _ options: SettingsOptions, _ body: (any DriverChanges) async throws -> Outcome
 ) async throws -> Outcome {
-    let configuration = try Configuration.report(from: ConfigurationInput(overrides: options.overrides)).required()
+    let configuration = try options.configuration()
     do {
         if let server = try await ServerChanges(database: configuration.databasePath) { return try await body(server) }
     } catch let failure as ServerChanges.Failure {

@@ -141,8 +141,7 @@ struct DriverEraseCommand: AsyncParsableCommand {
     @OptionGroup var settingsOptions: SettingsOptions
 
     func run() async throws {
-        let path = try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides)).required()
-            .databasePath
+        let path = try settingsOptions.configuration().databasePath
         let driver = try reading(path) { (records: DriverRecords) throws(RecordsUnreadable) in
             try records.find(.id(DriverID(id))).first
         }

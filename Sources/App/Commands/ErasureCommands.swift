@@ -33,8 +33,7 @@ struct DriverErasuresCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let path = try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides)).required()
-            .databasePath
+        let path = try settingsOptions.configuration().databasePath
         let first = since.flatMap(RFC3339.moment(from:))
         let recorded = try readingErasures(path) { () throws(RecordsUnreadable) in
             try ErasureRecords.read(database: path)

@@ -61,7 +61,7 @@ func changing<Outcome>(
     _ options: SettingsOptions, _ body: (SQLiteAccounts, SQLiteEventStore, Moment) async throws -> Outcome
 ) async throws -> Outcome {
     try await changing(
-        Configuration.report(from: ConfigurationInput(overrides: options.overrides)).required(), body)
+        options.configuration(), body)
 }
 
 func changing<Outcome>(

@@ -31,8 +31,7 @@ struct BackupCommand: AsyncParsableCommand {
     @OptionGroup var settingsOptions: SettingsOptions
 
     func run() async throws {
-        let path = try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides)).required()
-            .databasePath
+        let path = try settingsOptions.configuration().databasePath
         try carefully("pages") { progress throws(MaintenanceRefusal) in
             try DatabaseBackup.make(of: path, to: file, replacing: force, progress)
         }
@@ -75,8 +74,7 @@ struct RestoreCommand: AsyncParsableCommand {
     @OptionGroup var settingsOptions: SettingsOptions
 
     func run() async throws {
-        let path = try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides)).required()
-            .databasePath
+        let path = try settingsOptions.configuration().databasePath
         let plan = try refusing { () throws(MaintenanceRefusal) in try DatabaseBackup.planRestore(of: file, to: path) }
         print(Self.text(plan, file: file, path: path))
         if let loss = plan.loss { try confirm("\(loss) Restore anyway?", yes: yes) }
@@ -129,8 +127,7 @@ struct CheckCommand: AsyncParsableCommand {
     @OptionGroup var settingsOptions: SettingsOptions
 
     func run() async throws {
-        let path = try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides)).required()
-            .databasePath
+        let path = try settingsOptions.configuration().databasePath
         let report = try carefully("events") { progress throws(MaintenanceRefusal) in
             let check = try DatabaseCheck(path: path)
             defer { check.close() }

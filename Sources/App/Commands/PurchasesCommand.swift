@@ -46,8 +46,7 @@ struct PurchasesShowCommand: AsyncParsableCommand {
     @OptionGroup var settingsOptions: SettingsOptions
 
     func run() async throws {
-        let path = try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides)).required()
-            .databasePath
+        let path = try settingsOptions.configuration().databasePath
         let found = try reading(path) { (records: PurchaseRecords) throws(RecordsUnreadable) in
             try records.purchases(of: DriverID(driver))
         }
@@ -84,8 +83,7 @@ struct PurchasesMoveCommand: AsyncParsableCommand {
     @OptionGroup var settingsOptions: SettingsOptions
 
     func run() async throws {
-        let path = try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides)).required()
-            .databasePath
+        let path = try settingsOptions.configuration().databasePath
         let key = SubscriptionKey(
             environment: sandbox ? .sandbox : .production, originalTransactionID: transaction)
         let record = try reading(path) { (records: PurchaseRecords) throws(RecordsUnreadable) in

@@ -43,8 +43,7 @@ struct RefoldCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let path = try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides)).required()
-            .databasePath
+        let path = try settingsOptions.configuration().databasePath
         do {
             // A server of the previous version may run on it, and would find its columns gone.
             if dryRun, FileManager.default.fileExists(atPath: path) { try DatabaseOpening.requireCurrent(path: path) }

@@ -141,7 +141,7 @@ struct SimulateCommand: AsyncParsableCommand {
     /// Nil when the options leave nothing to read from settings.
     private func configurationIfNeeded() throws -> Configuration? {
         if url != nil, token != nil, appleKey == nil { return nil }
-        return try Configuration.report(from: ConfigurationInput(overrides: settingsOptions.overrides)).required()
+        return try settingsOptions.configuration()
     }
 
     private static func url(of configuration: Configuration?) throws -> String {
