@@ -101,15 +101,18 @@ package struct AppStoreServer: AppStoreAPI {
     ) async throws(AppStoreAPIFailure) -> OutgoingResponse {
         let deadline = clock().advanced(byMilliseconds: Self.totalMilliseconds)
         var reason = "busy"
-        var retryAfter = 30
+        var retryAfter: Int?
         for attempt in 0..<Self.attemptsMax {
+            /// Of this attempt's response.
+            var asked: Int?
             do {
                 let answer = try await http.send(
                     try await signed(method, url, bundleID, body), timeoutMilliseconds: Self.timeoutMilliseconds,
                     answerBytesMax: Self.answerBytesMax)
                 guard answer.status == 429 || answer.status >= 500 else { return answer }
                 reason = "status_\(answer.status)"
-                retryAfter = seconds(answer.retryAfterSeconds) ?? retryAfter
+                asked = seconds(answer.retryAfterSeconds)
+                retryAfter = asked ?? retryAfter
             } catch let failure as OutgoingFailure {
                 reason = failure.rawValue
                 if [.cancelled, .redirected, .notTrusted, .answerTooLong].contains(failure) { break }
@@ -119,11 +122,11 @@ package struct AppStoreServer: AppStoreAPI {
             guard attempt < Self.backoffMilliseconds.count else { break }
             // Some jitter, so that many requests do not come back together.
             let pause = Self.backoffMilliseconds[attempt] + Int64.random(in: 0...200)
-            let isAsked = reason.hasPrefix("status_") && Int64(retryAfter) * 1000 > pause && retryAfter != 30
-            guard !isAsked, clock().advanced(byMilliseconds: pause) < deadline else { break }
+            if let asked, Int64(asked) * 1000 > pause { break }
+            guard clock().advanced(byMilliseconds: pause) < deadline else { break }
             do { try await Task.sleep(for: .milliseconds(pause)) } catch { break }
         }
-        throw .unavailable(retryAfterSeconds: retryAfter, reason: reason)
+        throw .unavailable(retryAfterSeconds: retryAfter ?? 30, reason: reason)
     }
 
     private func signed(
