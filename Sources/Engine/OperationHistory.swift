@@ -60,13 +60,7 @@ package enum HistoryRange: String, CaseIterable, Sendable {
     /// The beginning of the first displayed step.
     package func start(at now: Moment) -> Moment {
         let steps = seconds / stepSeconds
-        return Self.floor(now, toSeconds: stepSeconds).advanced(byMilliseconds: -(steps - 1) * stepSeconds * 1000)
-    }
-
-    package static func floor(_ moment: Moment, toSeconds seconds: Int64) -> Moment {
-        let length = seconds * 1000
-        let milliseconds = moment.millisecondsSinceEpoch
-        return Moment(millisecondsSinceEpoch: milliseconds - ((milliseconds % length) + length) % length)
+        return now.floored(toSeconds: stepSeconds).advanced(byMilliseconds: -(steps - 1) * stepSeconds * 1000)
     }
 }
 
@@ -100,14 +94,14 @@ package actor OperationHistory {
 
     /// Runs until the task is cancelled; then stores the remaining counts.
     package func run() async {
-        var minute = HistoryRange.floor(clock(), toSeconds: Self.stepSeconds)
+        var minute = clock().floored(toSeconds: Self.stepSeconds)
         while !Task.isCancelled {
             // At the end of each minute too: a count belongs to the minute in which it was made.
             let end = minute.advanced(byMilliseconds: Self.stepSeconds * 1000)
             let left = end.millisecondsSinceEpoch - clock().millisecondsSinceEpoch
             try? await Task.sleep(for: .milliseconds(min(max(left, 0), Self.collectSeconds * 1000)))
             collect(into: minute)
-            let now = HistoryRange.floor(clock(), toSeconds: Self.stepSeconds)
+            let now = clock().floored(toSeconds: Self.stepSeconds)
             guard now != minute, !Task.isCancelled else { continue }
             minute = now
             await flush()
@@ -118,7 +112,7 @@ package actor OperationHistory {
 
     /// The steps of a range for the page: stored ones, and counts since then.
     package func steps(_ range: HistoryRange, at now: Moment) async throws(StoreFailure) -> [HistoryStep] {
-        collect(into: HistoryRange.floor(clock(), toSeconds: Self.stepSeconds))
+        collect(into: clock().floored(toSeconds: Self.stepSeconds))
         let start = range.start(at: now)
         var stored: [HistoryStep] = []
         var waiting: [Moment: [String: Int]] = [:]
@@ -132,7 +126,7 @@ package actor OperationHistory {
         var steps: [Moment: [String: Int]] = [:]
         for step in stored { steps[step.beginsAt] = step.counts }
         for (minute, counts) in waiting where minute >= start {
-            let begin = HistoryRange.floor(minute, toSeconds: range.stepSeconds)
+            let begin = minute.floored(toSeconds: range.stepSeconds)
             steps[begin, default: [:]].merge(counts, uniquingKeysWith: +)
         }
         return steps.map { HistoryStep(beginsAt: $0, counts: $1) }.sorted { $0.beginsAt < $1.beginsAt }

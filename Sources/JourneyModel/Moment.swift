@@ -23,6 +23,13 @@ public struct Moment: Hashable, Comparable, Sendable {
         return advanced(byMilliseconds: overflow ? (seconds > 0 ? .max : .min) : milliseconds)
     }
 
+    /// The last whole multiple of so many seconds since the epoch: 60 gives the beginning of the minute, 86,400 that of
+    /// the day in UTC. Saturates likewise.
+    public func floored(toSeconds seconds: Int64) -> Moment {
+        let length = seconds * 1000
+        return advanced(byMilliseconds: -(((millisecondsSinceEpoch % length) + length) % length))
+    }
+
     /// Milliseconds from `earlier` to this moment, negative when this one comes first; saturates.
     public func milliseconds(since earlier: Moment) -> Int64 {
         let (difference, overflow) = millisecondsSinceEpoch.subtractingReportingOverflow(earlier.millisecondsSinceEpoch)

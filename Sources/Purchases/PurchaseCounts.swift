@@ -23,11 +23,10 @@ package struct PurchaseTotals: Hashable, Sendable {
             case .expired, .revoked, .refunded: break
             }
         }
-        let day: Int64 = 86_400_000
-        let midnight = now.millisecondsSinceEpoch - ((now.millisecondsSinceEpoch % day) + day) % day
+        let midnight = now.floored(toSeconds: 86_400)
         refundsToday += facts.transactions.values.count { fact in
             guard fact.environment == .production, let revocation = fact.revocation else { return false }
-            return revocation.kind == .refund && revocation.date.millisecondsSinceEpoch >= midnight
+            return revocation.kind == .refund && revocation.date >= midnight
         }
     }
 }

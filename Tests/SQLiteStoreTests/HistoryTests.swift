@@ -101,7 +101,7 @@ import Testing
         }
         // Forty days, a minute of every six hours.
         for _ in 0..<(40 * 4) {
-            let minute = HistoryRange.floor(clock.now, toSeconds: 60)
+            let minute = clock.now.floored(toSeconds: 60)
             let counts = Dictionary(uniqueKeysWithValues: series.map { ($0, 1) })
             try await store.add([HistoryStep(beginsAt: minute, counts: counts)], at: clock.now)
             clock.advance(bySeconds: 6 * 3600)

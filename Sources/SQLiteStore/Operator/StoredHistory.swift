@@ -24,7 +24,7 @@ extension SQLiteEventStore: HistoryStore {
             let delete = try db.cachedStatement(sql: Self.historyDeleteSQL)
             for level in Self.historyLevels {
                 for minute in minutes {
-                    let begin = HistoryRange.floor(minute.beginsAt, toSeconds: level.stepSeconds)
+                    let begin = minute.beginsAt.floored(toSeconds: level.stepSeconds)
                     for (series, count) in minute.counts {
                         try add.execute(arguments: [
                             level.stepSeconds, begin.millisecondsSinceEpoch, series, count,
