@@ -29,7 +29,7 @@ struct LateRefoldTests {
         let pool = try DatabaseOpening.open(path: folder.file(name), nowMilliseconds: 0)
         return try SQLiteEventStore(
             pool: pool, charging: charging,
-            pace: pace ?? RefoldPace(rowsAtOnce: rowsPerPiece, rowsPerPiece: rowsPerPiece))
+            pace: pace ?? RefoldPace(rowsPerLateEvent: rowsPerPiece, rowsPerPiece: rowsPerPiece))
     }
 
     /// A journey that names no charger: one that is targeted before its first event is named after each of them.
@@ -70,7 +70,7 @@ struct LateRefoldTests {
 
     /// Databases in which the refold of the late event before 300 others has stopped after twenty, as after a crash.
     private func cutRefold(copies: String...) async throws {
-        let pace = RefoldPace(rowsAtOnce: 10, rowsPerPiece: 10, restFactor: 1_000_000, quiet: .seconds(3600))
+        let pace = RefoldPace(rowsPerLateEvent: 10, rowsPerPiece: 10, restFactor: 1_000_000, quiet: .seconds(3600))
         let store = try store("cut", pace: pace)
         try await journey(of: 300, in: store)
         let answer = Task { [store, request = late("late")] in await store.append(request) }
@@ -237,7 +237,7 @@ struct LateRefoldTests {
     }
 
     @Test func `late events of others do not put off a refold that waits`() async throws {
-        let store = try store(pace: RefoldPace(rowsAtOnce: 20, rowsPerPiece: 10, restFactor: 0))
+        let store = try store(pace: RefoldPace(rowsPerLateEvent: 20, rowsPerPiece: 10, restFactor: 0))
         try await journey(of: 400, in: store)
         let others = (0..<8).map { DriverID("other-\($0)") }
         for other in others { try await journey(of: 15, by: other, in: store) }

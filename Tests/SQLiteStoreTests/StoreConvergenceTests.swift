@@ -204,7 +204,7 @@ private final class RestartedDatabase {
     private static func store(_ path: String, _ rowsPerPiece: Int) throws -> SQLiteEventStore {
         let pool = try DatabaseOpening.open(path: path, nowMilliseconds: 0)
         return try SQLiteEventStore(
-            pool: pool, pace: RefoldPace(rowsAtOnce: 1, rowsPerPiece: rowsPerPiece, restFactor: 0))
+            pool: pool, pace: RefoldPace(rowsPerLateEvent: 1, rowsPerPiece: rowsPerPiece, restFactor: 0))
     }
 
     private func open() throws {

@@ -144,7 +144,7 @@ final class EventAppending {
     func fold(
         _ new: NewEventRow, into driver: DriverRow, sharingTime: Int = 0
     ) throws(SQLiteError) -> EventFolding.Folded {
-        let folded = try folding.fold(new, into: driver, rowsMax: budget.rowsAtOnce)
+        let folded = try folding.fold(new, into: driver, rowsMax: budget.rowsPerLateEvent)
         if var mark = folded.mark {
             mark.rowCount += sharingTime
             try refolds.write(mark, of: driver.id)

@@ -9,8 +9,8 @@ enum StoreNotificationRows {
     /// Apple sends a notification again for at most three days, and its history reaches back 180: an older id cannot come
     /// again.
     static let keptDays = 200
-    /// Old ones that go with each new one, so that a day of many never has to be paid for at once.
-    private static let removedAtOnce = 4
+    /// Old rows deleted with each insert: more than one, so that they become fewer; few, so that no insert is slow.
+    private static let deletedPerInsert = 4
 
     static func take(
         _ notification: StoreNotification, at now: Moment, _ db: Database
@@ -51,6 +51,6 @@ enum StoreNotificationRows {
                 DELETE FROM store_notification WHERE uuid IN (
                     SELECT uuid FROM store_notification WHERE received_at_ms < ? ORDER BY received_at_ms LIMIT ?)
                 """,
-            arguments: [oldest.millisecondsSinceEpoch, removedAtOnce])
+            arguments: [oldest.millisecondsSinceEpoch, deletedPerInsert])
     }
 }

@@ -3,7 +3,7 @@
 struct RefoldPace {
     /// Events that a late event may refold in the transaction that stores it; an ordinary late event of a phone refolds
     /// fewer than ten.
-    var rowsAtOnce = 50
+    var rowsPerLateEvent = 50
     /// 1.5 ms of the writer, about as long as a commit.
     var rowsPerPiece = 500
     var restFactor = 12
@@ -11,10 +11,10 @@ struct RefoldPace {
     var quiet = Duration.milliseconds(100)
 }
 
-/// What refolds may do in one transaction, and what they did. Late events have `rowsAtOnce` each, whatever refolds that
+/// What refolds may do in one transaction, and what they did. Late events have `rowsPerLateEvent` each, whatever refolds that
 /// continue have used: so a long refold does not hold up the late events of others, nor they the refold.
 struct RefoldBudget {
-    var rowsAtOnce = Int.max
+    var rowsPerLateEvent = Int.max
     /// For refolds that continue; at 0 or below they wait for another transaction.
     var rowsLeft = Int.max
     /// Nil: no refold continued.

@@ -125,7 +125,7 @@ final class WriterConnection {
             let start = ContinuousClock.now
             let turnEnds = start + turnLength
             let rowsMax = start >= nextPiece ? pace.rowsPerPiece : 0
-            appending.budget = RefoldBudget(rowsAtOnce: pace.rowsAtOnce, rowsLeft: rowsMax)
+            appending.budget = RefoldBudget(rowsPerLateEvent: pace.rowsPerLateEvent, rowsLeft: rowsMax)
             var done: [CompletedWork] = []
             var undone = Undone()
             for work in group {
