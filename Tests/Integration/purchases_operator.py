@@ -6,16 +6,9 @@ import json
 
 from app_store import COINS, DAY, MONTHLY, Authority, now_ms, number
 from processes import wait_until
-from signing_in import Suite
+from signing_in import Suite, expect
 
 suite = Suite(__doc__)
-
-
-def expect(run, status, *parts):
-    assert run.returncode == status, run
-    for part in parts:
-        assert part in run.stdout + run.stderr, (part, run)
-    return run
 
 
 def buy(lab, pair, transaction, renewal=None):

@@ -11,16 +11,9 @@ import stat
 import time
 
 from processes import wait_until
-from signing_in import Suite, new_phone
+from signing_in import Suite, expect, new_phone
 
 suite = Suite(__doc__)
-
-
-def expect(run, status, *parts):
-    assert run.returncode == status, run
-    for part in parts:
-        assert part in run.stdout + run.stderr, (part, run)
-    return run
 
 
 def control_socket(server):

@@ -84,6 +84,14 @@ class Answer:
         return pair
 
 
+def expect(run, status, *parts):
+    """A command that ended with that status and printed each of these."""
+    assert run.returncode == status, run
+    for part in parts:
+        assert part in run.stdout + run.stderr, (part, run)
+    return run
+
+
 def expect_user(user, why=""):
     assert set(user) <= {"id", "name", "email", "phone", "role", "app_account_token"} and isinstance(user.get("id"), str), why
 
