@@ -209,7 +209,7 @@ package struct Fields: Sendable {
         }
     }
 
-    /// Most names differ in length.
+    /// Compares the lengths first, because most names differ in length.
     private func isNamed(_ line: Line, _ name: String) -> Bool {
         var name = name
         return name.withUTF8 { name in

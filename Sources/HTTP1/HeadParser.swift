@@ -104,7 +104,8 @@ struct HeadParser: Sendable {
         hasHost = true
     }
 
-    /// RFC 9110 section 10.1.1: the only defined expectation, in any case; any other is 417.
+    /// RFC 9110 section 10.1.1: 100-continue, compared case-insensitively, is the only defined expectation; any other
+    /// is 417.
     private mutating func readExpect(_ bytes: [UInt8], _ value: Range<Int>) throws(Refusal) {
         guard Grammar.matches(bytes, value, "100-continue") else {
             throw Refusal(.expectationFailed, "The only supported expectation is 100-continue.")

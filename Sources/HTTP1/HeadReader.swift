@@ -3,17 +3,17 @@
 
 struct HeadReader: Sendable {
     private var parser = HeadParser()
-    /// Field lines come next.
+    /// The request line was read.
     private(set) var hasRequestLine = false
     private var emptyLines = 0
     private var fieldSectionBytes = 0
 
     /// The field lines read so far.
     var fields: Fields { parser.fields }
-    /// Known as soon as it is read, whatever happens to the rest.
+    /// Known as soon as it is read, also when the rest of the head is rejected.
     var method: Method? { parser.method }
 
-    /// The same, also when the input ends before the line does.
+    /// The same, also when the input ends inside the request line.
     func method(in input: InputBuffer) -> Method? {
         if let method { return method }
         let space = Grammar.firstIndex(of: Grammar.space, input.bytes, input.available)

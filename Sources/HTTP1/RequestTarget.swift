@@ -36,8 +36,8 @@ struct RequestTarget: Sendable {
 
     private static let malformed = Refusal(.badRequest, "The request target is malformed.")
 
-    /// `authority-form = uri-host ":" port`, used with CONNECT only. This server opens no tunnels, and what follows
-    /// a CONNECT is not HTTP, so it ends here (RFC 9110 section 9.3.6).
+    /// `authority-form = uri-host ":" port`, used with CONNECT only. This server opens no tunnels, and what follows a
+    /// CONNECT is not HTTP, so CONNECT is refused (RFC 9110 section 9.3.6).
     private static func refusalOfConnect(_ bytes: [UInt8], _ range: Range<Int>) -> Refusal {
         guard Authority.isValid(bytes, range), let last = range.last, Grammar.isDigit(bytes[last]),
             Grammar.firstIndex(of: UInt8(ascii: ":"), bytes, range) != nil

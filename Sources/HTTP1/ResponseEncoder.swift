@@ -68,7 +68,7 @@ enum ResponseEncoder {
         append("\r\n", into: &output)
     }
 
-    /// A line of our own: its beginning, its value and CRLF.
+    /// A field written by the server: name with separator, value, CRLF.
     private static func append(_ beginning: StaticString, _ value: String, into output: inout [UInt8]) {
         append(beginning, into: &output)
         var value = value

@@ -268,7 +268,7 @@ extension ServerConnection {
 // MARK: - Transitions of the answering side
 
 extension ServerConnection {
-    /// RFC 9110 section 9.3.2: known from the request line on, whatever happens to the rest.
+    /// RFC 9110 section 9.3.2: known from the request line on, also when the rest of the head is rejected.
     var answersHead: Bool { head.method == .head }
 
     /// Begins the one response of this request. Also before any head, for a 408 or a 503 that ends the connection.

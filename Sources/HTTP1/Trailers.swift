@@ -1,6 +1,6 @@
-// Field lines after chunked content (RFC 9110 section 6.5). They are delivered separately from the header fields
-// and never merged into them. Fields that frame, route, authenticate or describe the content come too late there
-// and are rejected (section 6.5.1), since a server that merged them would have read another request.
+// Field lines after chunked content (RFC 9110 section 6.5). They are delivered separately from the header fields and
+// never merged into them. Fields that frame, route, authenticate or describe the content are rejected, because a server
+// that merged them into the header would read a different request (section 6.5.1).
 
 enum Trailers {
     /// In lower case, as compared.
