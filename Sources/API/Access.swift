@@ -12,7 +12,7 @@ typealias CallerHandler = nonisolated(nonsending) @Sendable (Request, Caller) as
 /// A handler without authorization; credentials, if any, are in the request's body.
 typealias OpenHandler = nonisolated(nonsending) @Sendable (Request) async throws(ProblemAnswer) -> Response
 
-/// What a route makes of a request whose caller is known: a response, or the work that makes it.
+/// Responds to a request whose caller is known: with a response, or with the work that makes it.
 typealias CallerResponder = @Sendable (Request, Caller) -> Reply
 
 struct Access: Sendable {
@@ -63,7 +63,7 @@ struct Access: Sendable {
         }
     }
 
-    /// The same for a handler whose every request is work.
+    /// The same for a handler whose requests all need a task.
     func driver(_ handler: @escaping CallerHandler, route: String, form: ProblemForm = .plain) -> Responder {
         driver(
             { request, caller in
@@ -151,11 +151,11 @@ struct Access: Sendable {
         case needsLookup(@Sendable () async throws(TokenRefusal) -> Caller)
     }
 
-    /// Judges the request's token, from memory. 401 and nothing else: shipped clients take 401 and 403 as "sign in again"
-    /// (contract, section 3), and the client does not learn why its token was refused.
+    /// Judges the request's token without waiting. Refuses with 401 only: shipped clients take 401 and 403 as "sign in
+    /// again" (contract, section 3), and the client does not learn why its token was refused.
     private func judge(_ request: Request) -> CallerVerdict {
         let now = request.receivedAtMilliseconds / 1000
-        // A token that is remembered is known by all of its bytes, whose form need not be looked at again.
+        // A cached token is matched by all of its bytes, so its form need not be checked again.
         if let value = request.fields.only("Authorization") {
             let verdict = value.withUnsafeBufferPointer { value -> TokenVerdict? in
                 BearerToken.candidate(in: UnsafeRawBufferPointer(value)).map {

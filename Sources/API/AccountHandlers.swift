@@ -15,7 +15,7 @@ struct AccountHandlers: Sendable {
     let failures: AccountFailures
     let limit: DriverLimit
 
-    /// Bytes of an export that one charge to the window of reads pays for.
+    /// Bytes of an export per charge to the window of reads.
     private static let exportBytesPerRead = 64 << 10
 
     var show: CallerHandler {
@@ -72,7 +72,7 @@ struct AccountHandlers: Sendable {
         return response
     }
 
-    /// Reads a piece when the previous one was written. The status is already sent: an error now aborts the
+    /// Reads each piece after the previous one was written. The status is already sent: an error now aborts the
     /// document.
     private func write(
         _ first: ExportPiece, to writer: any ResponseBodyWriter, _ driver: DriverID, _ request: Request

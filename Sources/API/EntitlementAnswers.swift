@@ -16,7 +16,7 @@ enum EntitlementAnswers {
     static func answer(_ entitlements: [Entitlement], unlessKnown known: [String]) -> Response {
         let json = json(entitlements)
         let etag = etag(of: json)
-        // A driver's own: no cache may answer with it without asking.
+        // Personal data: no shared cache may store it, and every cache must revalidate it.
         var fields = Fields([("ETag", etag), ("Cache-Control", "private, no-cache")])
         if EntityTag.matches(known, etag) { return Response(status: .notModified, fields: fields) }
         fields.append("Content-Type", "application/json")

@@ -30,7 +30,7 @@ struct EventHandlers: Sendable {
         }
     }
 
-    /// The work of a request whose content is decoded, or what is wrong with it, from memory.
+    /// The work for a request whose content was decoded, or the response with its problem, without waiting.
     func respond(
         _ request: Request, of caller: Caller, _ work: () throws(ProblemAnswer) -> RequestWork
     ) -> Reply {
@@ -41,8 +41,8 @@ struct EventHandlers: Sendable {
         }
     }
 
-    /// Every response has the driver's quotas once the driver is known (contract, section 4): where no event was charged,
-    /// those of both limits.
+    /// Adds the driver's quotas, which every response carries once the driver is known (contract, section 4). When no
+    /// event was charged, these are the quotas of both limits.
     func withQuotas(_ response: Response, of caller: Caller) -> Response {
         guard response.fields.first("RateLimit") == nil,
             let rateLimit = RateLimitFields.rateLimit(ingest.quotas(of: caller.driver))

@@ -12,7 +12,8 @@ struct JourneyHandlers: Sendable {
     /// `GET /native/sessions`; a page of twenty fits a phone's screen.
     static let sessionsDefault = 20
     static let sessionsMax = 100
-    /// Each so many of a page are one more read: a page of a hundred costs as much as fifteen.
+    /// A page is charged one more read per this many sessions: a page of a hundred takes as long as fifteen median
+    /// reads.
     private static let sessionsPerRead = 25
     /// `GET /native/sessions/{session_id}`; a whole session is a few dozen events, of about 400 bytes each.
     static let eventsMax = 500

@@ -49,7 +49,7 @@ package struct OperatorGuesses: Sendable {
 }
 
 extension Secret<String> {
-    /// Compares digests, which have one length: the timing reveals neither the bytes nor the length.
+    /// Compares digests, which have a fixed length: the timing reveals neither the bytes nor the length.
     func isShown(by request: Request) -> Bool {
         guard let token = BearerToken.read(from: request.fields) else { return false }
         let digests = [reveal(), token].map { Array(SHA256.hash(data: Array($0.utf8))) }

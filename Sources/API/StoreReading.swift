@@ -7,9 +7,9 @@ import HTTPServer
 import Logging
 
 extension Logger {
-    /// Runs the read. If the store fails, the details go to this log, and the client gets the problem.
+    /// Runs the read. If the store fails, this log gets the details, and the client gets the problem.
     ///
-    /// - Throws: the problem for the client; when the client itself cancelled the read, it is not seen by anyone.
+    /// - Throws: the problem for the client. A client that disconnected, which cancels the read, never receives it.
     func reading<Value>(
         for request: Request, _ body: () async throws(StoreFailure) -> Value
     ) async throws(ProblemAnswer) -> Value {

@@ -1,7 +1,7 @@
-// GET /native/session/stream: the driver's state changes as server-sent events (WHATWG HTML, section 9.2), one
-// message per change, its id to be sent back as Last-Event-ID. With `?entitlements=true` also the driver's
-// entitlements, at the start and after each change, as events of that name without an id. Messages are read from committed rows each time;
-// between two reads the stream holds only the id of the last message.
+// GET /native/session/stream: the driver's state changes as server-sent events (WHATWG HTML, section 9.2), one message
+// per change, whose id the client sends back as Last-Event-ID. With `?entitlements=true` also the driver's
+// entitlements, at the start and after each change, as events of that name without an id. Messages are read from
+// committed rows each time; between two reads the stream holds only the id of the last message.
 
 import Engine
 import HTTP1
@@ -125,8 +125,8 @@ struct StreamHandler: Sendable {
         }
     }
 
-    /// Written when they differ from `last`, the JSON that was written last: a purchase of this process wakes the stream,
-    /// the end of a period and another process's notification are found at the next heartbeat.
+    /// Writes the entitlements when they differ from `last`, the JSON written before. A purchase in this process wakes
+    /// the stream; the end of a period, and a notification to another process, are found at the next heartbeat.
     private func writeEntitlements(
         of driver: DriverID, after last: [UInt8]?, _ request: Request, to writer: any ResponseBodyWriter
     ) async throws -> [UInt8]? {
