@@ -7,7 +7,7 @@ package protocol Admission: Sendable {
     /// the same key while it is in the window is `.known` and charges nothing more.
     nonisolated(nonsending) func admit(_ claim: AdmissionClaim) async -> AdmissionDecision
 
-    /// The same for each of many, in order: the first ones get what is left of a window. One decision per claim.
+    /// The same for several claims, in order: the first ones get what is left of a window. One decision per claim.
     nonisolated(nonsending) func admit(_ claims: [AdmissionClaim]) async -> [AdmissionDecision]
 
     /// The driver's quota in one limit, as far as this process knows. Charges nothing and makes no call.
@@ -34,7 +34,7 @@ package protocol Admission: Sendable {
     /// beyond the limit expire one by one, at the rate of the limit. Does not wait.
     func charge(_ claim: AdmissionClaim, times: Int)
 
-    /// Whether more is charged than the limit, as far as this process knows. Makes no call.
+    /// Whether the window has more charges than its limit, as far as this process knows. Makes no call.
     func isOverdrawn(by driver: DriverID, in limitClass: RateLimitClass) -> Bool
 }
 

@@ -14,7 +14,7 @@ package protocol AnalyticsCapture: Sendable {
 
 package enum CaptureOutcome: Hashable, Sendable {
     case taken
-    /// The service will never accept this request: one of the events is invalid for it, or they are too many.
+    /// The service will never accept this request: one of the events is invalid for it, or there are too many.
     case refused(reason: String)
     /// Retry, after the given seconds at the earliest: it is down, slow, overloaded, or the key is wrong.
     case unavailable(reason: String, retryAfterSeconds: Int?)
@@ -49,7 +49,7 @@ package struct AnalyticsForwarding: Sendable {
         self.logger = logger
     }
 
-    /// What was learnt from the rounds so far; lost with the process, and soon learnt again.
+    /// What previous rounds have shown. Lost when the process ends, and soon learned again.
     struct Pace: Hashable, Sendable {
         /// Halved when a request is refused, until the faulty event is alone; doubled with each success.
         var batchSize = AnalyticsForwarding.batchMax

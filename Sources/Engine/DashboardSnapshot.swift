@@ -122,7 +122,7 @@ package actor DashboardSnapshot {
             return picture
         }
         let first = Self.minute(now) - Self.minutes + 1
-        // No one looked for more than an hour, so counting on would count everything: start over.
+        // Not requested for more than an hour: continuing would count everything since then, so start over.
         if let picture, Self.minute(picture.asOf) < first { (last, counts, isWhole) = (nil, [:], true) }
         let before = last
         let new = try await reader.tallies(after: before, since: Moment(millisecondsSinceEpoch: first * 60_000))

@@ -1,7 +1,7 @@
 package import JourneyModel
 
-/// What became of one event: the same value from the store to the encoder, for a single event, a member of a batch and a
-/// repeat.
+/// The outcome of one event: the same value from the store to the encoder, for a single event, a member of a batch and
+/// a repeat.
 package enum EventOutcome: Hashable, Sendable {
     case stored(StoredEvent)
     /// The same key with the same members was stored before; the verdict is the current one.
@@ -20,10 +20,10 @@ package enum EventOutcome: Hashable, Sendable {
 package struct StoredEvent: Hashable, Sendable {
     package var eventID: String
     package var verdict: Verdict
-    /// The driver's journey after the last stored event in the order. A store leaves the deadlines that have passed
-    /// since to `Ingest`, which takes them (`Journey.advanced(to:)`).
+    /// The driver's journey after the last stored event in the order. A store does not apply deadlines that have passed
+    /// since; `Ingest` does (`Journey.advanced(to:)`).
     package var journey: Journey
-    /// Enough events were refolded for it that this was charged; false for a repeat.
+    /// So many events were refolded for it that this was charged; false for a repeat.
     package var chargesRefold: Bool
 
     package init(eventID: String, verdict: Verdict, journey: Journey, chargesRefold: Bool = false) {
@@ -35,7 +35,7 @@ package struct StoredEvent: Hashable, Sendable {
 }
 
 extension EventOutcome {
-    /// Nothing was stored, and the client is why.
+    /// Nothing was stored, because of the client's request.
     package var isRefusal: Bool {
         switch self {
         case .rateLimited, .keyReused, .sessionNotFound: true
@@ -47,7 +47,7 @@ extension EventOutcome {
         if case .replayed = self { true } else { false }
     }
 
-    /// With the deadlines taken that passed before the request was received.
+    /// With the deadlines applied that passed before the request was received.
     func advanced(to now: Moment) -> EventOutcome {
         switch self {
         case .stored(var event) where event.journey.hasPassedDeadline(at: now):

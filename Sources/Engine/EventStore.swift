@@ -9,15 +9,15 @@ package protocol EventStore: Sendable {
     /// Cancelling the calling task cancels neither the wait nor the commit.
     nonisolated(nonsending) func append(_ request: AppendRequest) async -> EventOutcome
 
-    /// The same for each of many, in order, in as few transactions as the store chooses: one outcome per request.
+    /// The same for several requests, in order, in as few transactions as the store chooses: one outcome per request.
     nonisolated(nonsending) func append(_ requests: [AppendRequest]) async -> [EventOutcome]
 
-    /// The stored event under this driver's key, if there is one, exactly as `append` would answer a repeat
-    /// (`.replayed`, or `.keyReused` when the canonical form differs); nil when the key is new.
-    /// Read by a request that the rate limiter would refuse: a repeat costs nothing.
+    /// The stored event under this driver's key, if there is one, exactly as `append` returns it for a repeat
+    /// (`.replayed`, or `.keyReused` when the canonical form differs); nil when the key is new. Read for a request that
+    /// the rate limiter would refuse: a repeat costs nothing.
     func lookUp(_ submission: EventSubmission, of driver: DriverID) async throws(StoreFailure) -> EventOutcome?
 
-    /// The same for each of many, in one read of the store.
+    /// The same for several submissions, in one read of the store.
     func lookUp(_ submissions: [EventSubmission], of driver: DriverID) async throws(StoreFailure) -> [EventOutcome?]
 
     /// Registers a session before its first event (`POST /native/sessions`).

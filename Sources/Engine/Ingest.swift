@@ -48,9 +48,9 @@ package struct Ingest: Sendable {
         return Ingested(outcome: outcome, limitClass: claim.limitClass, quota: quota)
     }
 
-    /// The same for a batch, in order: each event is charged and answered as if it had come alone. An event that
-    /// finds the window full is tried again when others of the batch were refused, or were repeats, and got their
-    /// charges refunded.
+    /// The same for a batch, in order: each event is charged and answered as if it had been sent alone. An event that
+    /// finds the window full is retried when other events of the batch were refused, or were repeats, and their charges
+    /// were refunded.
     package func ingest(
         _ submissions: [EventSubmission], of driver: DriverID, receivedAt: Moment
     ) async -> [Ingested] {
@@ -93,7 +93,8 @@ package struct Ingest: Sendable {
             var outcome = EventOutcome.rateLimited
             if let (admittedIndex, appended) = next, admittedIndex == index {
                 outcome = appended.advanced(to: receivedAt)
-                // The place of an event that the store rate-limits is not for the others: it owes more than that.
+                // The refund of an event that the store rate-limits is not offered to other events: the driver owes
+                // more than that.
                 if settle(claim, decision.verdict, after: outcome), outcome != .rateLimited {
                     given[claim.limitClass, default: 0] += 1
                 }
@@ -106,7 +107,7 @@ package struct Ingest: Sendable {
         return (ingested, !given.isEmpty)
     }
 
-    /// The quota is read again after a refold was charged, or refused for earlier ones.
+    /// Reads the quota again when a refold was charged, or the event was refused because of earlier refolds.
     private func current(_ quota: Quota, of claim: AdmissionClaim, after outcome: EventOutcome) -> Quota {
         switch outcome {
         case .stored(let event) where event.chargesRefold: admission.quota(of: claim.driver, in: claim.limitClass)
@@ -131,7 +132,7 @@ package struct Ingest: Sendable {
             requiresRegisteredSession: requiresRegisteredSession)
     }
 
-    /// The window is full: only what is already stored can still be answered.
+    /// The window is full: only an event that is already stored gets its response.
     private func lookUp(_ submission: EventSubmission, of driver: DriverID) async -> EventOutcome {
         do {
             return try await store.lookUp(submission, of: driver) ?? .rateLimited
@@ -140,7 +141,7 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// The same for many, in one read of the store.
+    /// The same for several events, in one read of the store.
     private func lookUp(_ submissions: [EventSubmission], of driver: DriverID) async -> [EventOutcome] {
         if submissions.isEmpty { return [] }
         do {

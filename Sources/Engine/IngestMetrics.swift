@@ -46,8 +46,8 @@ struct IngestMetrics: Sendable {
         }
     }
 
-    /// The rank of a name is its place in the contract's list, and diagnostics come after it.
-    /// An event that its client cancelled before it was read is not a failure, and has no outcome.
+    /// The rank of a name is its index in the contract's list; diagnostics come after it. An event whose client
+    /// cancelled it before it was read is not a failure, and has no outcome.
     func count(_ name: EventName, _ outcome: EventOutcome) {
         if outcome == .failed(.cancelled) { return }
         events.count(Int(name.lifecycleRank) * Outcome.allCases.count + label(of: outcome).rawValue)

@@ -131,8 +131,8 @@ package final class JourneyStreams: Sendable {
         var drivers = state.withLock { Set($0.ofDriver.keys) }
         if case .these(let changed) = news.drivers { drivers.formIntersection(changed) }
         guard !drivers.isEmpty else { return news.newest }
-        // The event may be a late one whose refold has just begun. A refold that is complete by now is seen by what the
-        // streams read when they wake.
+        // The event may be a late one whose refold has just begun. If the refold is complete by now, the streams see
+        // its result when they read.
         let refolding = try await journeys.driversAwaitingRefold(among: drivers)
         let bells = state.withLock { state in
             state.streams.filter { drivers.contains($0.value.driver) }.map { id, stream in
@@ -144,8 +144,8 @@ package final class JourneyStreams: Sendable {
         return news.newest
     }
 
-    /// Wakes the streams of drivers whose refold was completed since the last call, by any process. Nothing in the
-    /// event table shows that. Each stream is looked up until then, at least once.
+    /// Wakes the streams of drivers whose refold was completed since the last call, by any process. The event table
+    /// does not show this, so each stream's driver is checked until then, at least once.
     package func wakeRefolded() async throws(StoreFailure) {
         let drivers = state.withLock { Set($0.streams.values.lazy.filter(\.awaitsRefold).map(\.driver)) }
         guard !drivers.isEmpty else { return }
@@ -159,7 +159,7 @@ package final class JourneyStreams: Sendable {
         for bell in bells { bell.yield() }
     }
 
-    /// Something else than the journey of this driver changed: its streams read again.
+    /// Something other than this driver's journey changed: wakes its streams to read again.
     package func wake(_ driver: DriverID) {
         wake { $0.driver == driver }
     }

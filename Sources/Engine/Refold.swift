@@ -85,9 +85,9 @@ package struct RefoldChange: Hashable, Sendable {
     }
 }
 
-/// At the start of the server: refolds the drivers folded by an older release, one after the other, and only while
-/// no request waits for the writer. A driver who sends an event before that is refolded with it. Afterwards: completes
-/// refolds that stopped, because the disk refused a piece or because another process began them and crashed.
+/// At the start of the server: refolds the drivers folded by an older release, one after the other, and only while no
+/// request waits for the writer. A driver who sends an event first is refolded with that event. Afterwards: completes
+/// refolds that stopped, because the disk refused a write or because another process began them and crashed.
 package struct RefoldService: Sendable {
     static let pause = Duration.milliseconds(20)
     static let pauseAfterFailure = Duration.seconds(10)

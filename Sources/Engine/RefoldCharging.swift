@@ -1,25 +1,25 @@
-// The cost of a late event beyond its first charge: the driver's later events are refolded until nothing changes any
-// more, and it is charged by how many those were.
+// The cost of a late event beyond its first charge: the driver's later events are refolded until the result no longer
+// changes, and the event is charged by their number.
 
 package import JourneyModel
 
 /// The port through which the store consults and charges the rate limiter. Called on the writer; must not block.
 package protocol RefoldCharging: Sendable {
-    /// False while more is charged to the claim's window than its limit, or as many other events of the driver have
-    /// the same time as may: a late event is refused then, before anything of it is stored.
+    /// False while the claim's window has more charges than its limit, or when the number of other events of the driver
+    /// at the same time has reached its maximum: a late event is then refused before anything of it is stored.
     func permitsRefold(_ claim: AdmissionClaim, sharingTime: Int) -> Bool
 
     /// `rowCount` stored events were refolded or sorted because of the claim's event, which is on disk.
     func charge(_ claim: AdmissionClaim, rowCount: Int)
 }
 
-/// Charges the window of the event.
+/// Charges the window of the late event.
 package struct RefoldCharges: RefoldCharging {
-    /// Stored events per charge. Fewer cost nothing: 200 take half a millisecond of the writer, and an ordinary late
-    /// event of a phone refolds fewer than ten.
+    /// Stored events per charge. Fewer cost nothing: 200 take half a millisecond of the writer's time, and an ordinary
+    /// late event of a phone refolds fewer than ten.
     package static let rowsPerCharge = 200
-    /// Events of one driver at one corrected millisecond, where events are limited: to find a place among them, SQLite
-    /// sorts all of them, for 2 ms. A phone sends a few.
+    /// Maximum number of events of one driver at one corrected millisecond, where events are limited: to find the place
+    /// of another one, SQLite sorts all of them, which takes 2 ms. A phone sends a few.
     package static let sharingTimeMax = 1_000
 
     private let admission: any Admission

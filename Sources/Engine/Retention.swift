@@ -100,7 +100,7 @@ package struct AgedNumbers: Hashable, Sendable {
 }
 
 package struct RetentionService: Sendable {
-    /// With less, a phone that was off for a week would lose its events from the counts when it sends them.
+    /// With fewer, events that a phone sends after a week offline would be missing from the counts.
     package static let daysMin = 7
     package static let daysMax = 36_500
     /// An intrusion is often found weeks later.
@@ -132,7 +132,7 @@ package struct RetentionService: Sendable {
     private let deletedEvents: any CounterHandler
     private let deletedSessions: any CounterHandler
     private let deletedAuditLines: any CounterHandler
-    /// Sessions up to this number were checked since the start: none of them can become an unused one later.
+    /// Sessions up to this number were checked since the start: none of them can become unused later.
     private let registrationsChecked = Place()
 
     /// - Parameters:

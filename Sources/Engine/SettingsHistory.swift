@@ -1,4 +1,4 @@
-// The history of the settings: when which version came into force, who changed it and why, and which reloads failed or
+// The history of the settings: when each version came into force, who changed it and why, and which reloads failed or
 // left something without effect. The store writes and reads it; the operator page and `dwell config history` show it.
 
 package import JourneyModel
@@ -33,7 +33,7 @@ package struct SettingsReloadRecord: Hashable, Sendable {
     package var at: Moment
     /// False: it changed nothing.
     package var isGood: Bool
-    /// A sentence each.
+    /// One sentence each.
     package var details: [String]
 
     package init(at: Moment, isGood: Bool, details: [String]) {
@@ -52,7 +52,7 @@ package struct SettingsReloadOf: Hashable, Sendable {
     }
 }
 
-/// The newest first.
+/// Newest first.
 package struct SettingsHistory: Hashable, Sendable {
     package var changes: [SettingsChange]
     package var reloads: [SettingsReloadOf]

@@ -31,7 +31,7 @@ final class SlidingWindowShard: Sendable {
     private struct State: Sendable {
         var windows: SlidingWindowGenerations<WindowID, SlidingWindowLog>
         var knownKeys: SlidingWindowGenerations<KnownKey, Bool>
-        /// Threads read the clock before they have the lock; inside it time never goes back.
+        /// Threads read the clock before they hold the lock; under the lock this keeps time from going back.
         var latest = Int64.min
     }
 
@@ -61,7 +61,7 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// Does not count as a use of the window, and changes nothing: asked for with every event.
+    /// Does not count as a use of the window, and changes nothing: it is read with every event.
     func quota(of driver: HashedText, in limitClass: RateLimitClass, at time: Int64) -> Quota {
         state.withLock { state in
             let now = max(state.latest, time)
