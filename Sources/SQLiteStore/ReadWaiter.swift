@@ -1,4 +1,4 @@
-// One wait for a read, which ends once: with the result, or with the cancellation of the waiter.
+// One wait for a read, which ends once: with the result, or with the cancellation of the waiting task.
 
 import Engine
 import Synchronization
@@ -19,7 +19,7 @@ final class ReadWaiter<Value: Sendable>: Sendable {
         }
     }
 
-    /// False when the wait was ended before.
+    /// False when the wait has already ended.
     func begin(_ continuation: CheckedContinuation<Outcome, Never>) -> Bool {
         let hasBegun = state.withLock { state in
             guard case .notBegun = state else { return false }

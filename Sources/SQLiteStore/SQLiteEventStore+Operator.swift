@@ -50,8 +50,8 @@ extension SQLiteEventStore: OperatorReader {
         }
     }
 
-    /// The number of the last event received before that time. Numbers ascend in the order of commits, which is the
-    /// order of receiving, within the milliseconds of a commit: so it is found by binary search.
+    /// The number of the last event received before that time, by binary search: numbers ascend in the order of
+    /// commits, which is the order of receiving, within the milliseconds of a commit.
     private static func lastEvent(before start: Moment, newest: Int64, _ db: Database) throws -> Int64 {
         let statement = try db.makeStatement(
             sql: "SELECT id, received_at_ms FROM event WHERE id > ? ORDER BY id LIMIT 1")

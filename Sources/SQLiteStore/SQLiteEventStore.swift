@@ -72,8 +72,8 @@ package final class SQLiteEventStore: EventStore {
         }.get()
     }
 
-    /// One transaction of ordinary SQL. `purgesWAL`: what it removes is gone from the WAL too when this returns, or
-    /// soon after a reader that is in the way. `sparesDrivers`: it does not touch the rows of drivers.
+    /// Runs one transaction of ordinary SQL. `purgesWAL`: what it removes is gone from the WAL too when this returns,
+    /// or soon after, when a reader is in the way. `sparesDrivers`: it does not touch the rows of drivers.
     func change<Outcome: Sendable>(
         purgesWAL: Bool = false, sparesDrivers: Bool = false,
         _ change: @escaping @Sendable (Database) throws -> Outcome
@@ -92,8 +92,8 @@ package final class SQLiteEventStore: EventStore {
     /// Requests that wait for the writer.
     package var writesWaiting: Int { writer.requestsWaiting }
 
-    /// Returns once a write is on disk and there is room for more: the database accepts writes. A write that fits
-    /// into the existing WAL would prove little on a full disk.
+    /// Returns once a write is on disk and there is room for more: the database accepts writes. On a full disk, a write
+    /// that fits into the existing WAL would prove little.
     package func checkWritable() async throws(StoreFailure) {
         guard FreeSpace.bytes(besideFile: pool.path) ?? .max >= FreeSpace.bytesMin else {
             throw .unavailable("the disk is full")
@@ -141,8 +141,8 @@ package final class SQLiteEventStore: EventStore {
         try await readOutsideRefold(of: driver) { db in try StoredEvents.timeline(of: driver, limit: limit, db) }
     }
 
-    /// Throws `.cancelled` as soon as the calling task is. Not GRDB's async `read`: that one still waits for a free
-    /// connection, and interrupts connections that others may share.
+    /// Throws `.cancelled` as soon as the calling task is cancelled. Does not use GRDB's async `read`: it waits for a
+    /// free connection even then, and interrupts connections that others may share.
     func read<Value: Sendable>(
         _ value: @escaping @Sendable (Database) throws -> Value
     ) async throws(StoreFailure) -> Value {
@@ -151,7 +151,7 @@ package final class SQLiteEventStore: EventStore {
             await withCheckedContinuation { continuation in
                 guard wait.begin(continuation) else { return }
                 pool.asyncRead { db in
-                    // The caller is gone; the connection is free for the next one.
+                    // The caller no longer waits; the connection is free for the next read.
                     if wait.isOver { return }
                     do {
                         wait.end(.success(try value(db.get())))

@@ -73,8 +73,8 @@ struct AccountExport: Sendable {
         json.endObject()
     }
 
-    /// Returns the next bytes of the document, until it is whole. Nil when the driver was deleted since the last
-    /// piece: the document cannot be completed then, and the row's number may be another driver's by now.
+    /// Returns the next bytes of the document, until it is whole. Nil when the driver was deleted since the last piece:
+    /// the document cannot be completed then, and its row number may be another driver's by now.
     mutating func piece(_ db: Database) throws -> [UInt8]? {
         if let driver, try DriverRows.row(of: caller.driver, db) != driver { return nil }
         while json.bytes.count < Self.pieceBytesMin {
@@ -115,7 +115,7 @@ private struct List: Sendable {
     var name: String
     var table: String
     var sql: String
-    /// Members that no query returns, for the row of that number.
+    /// Writes members that the query does not return, for the row of that number.
     var more: (@Sendable (Int64, Moment, inout JSONWriter, Database) throws -> Void)?
 
     /// In ascending order.
@@ -128,7 +128,7 @@ private struct List: Sendable {
             arguments: [driver, row, limit])
     }
 
-    /// Writes nothing if the row was deleted meanwhile. Its number may be another driver's row by now.
+    /// Writes nothing if the row was deleted meanwhile: its number may belong to another driver's row by now.
     func write(
         _ number: Int64, of driver: Int64, at now: Moment, to json: inout JSONWriter, _ db: Database
     ) throws {

@@ -15,9 +15,9 @@ enum AuditRows {
     /// leave at most this many, about 150 bytes each.
     static let passingMax: Int64 = 500_000
 
-    /// Entries that a driver causes by requests, or others by requesting a code, as often as the limits allow. The
-    /// newest of them are kept for each driver. Must equal the condition of the index `audit_of_requests`, word for
-    /// word.
+    /// Entries that a driver causes by requests, or that others cause by requesting a code, as often as the limits
+    /// allow. Only the newest are kept for each driver. Must equal the condition of the index `audit_of_requests`, word
+    /// for word.
     private static let requests = """
         driver IS NOT NULL AND (action IN ('device_added', 'device_removed', 'profile_changed', 'exported')
             OR outcome = 'refused' AND action IN ('otp_send', 'sign_in_otp'))
@@ -44,8 +44,8 @@ enum AuditRows {
             db)
     }
 
-    /// The effect of another driver's request on this one: the origin of that request must not be readable by this
-    /// one.
+    /// Records the effect of another driver's request on this one, without the origin of that request, which this
+    /// driver must not be able to read.
     static func add(
         _ action: AuditAction, _ outcome: AuditOutcome, reason: String, ofAnother driver: Int64, at now: Moment,
         _ db: Database

@@ -15,7 +15,7 @@ struct Erasing: Sendable {
     /// `dwell driver erase`, which gets its own audit entry.
     var isByOperator = false
 
-    /// Also for a driver of whom nothing is stored: its tokens are rejected nevertheless.
+    /// Also for a driver without stored data: its tokens are rejected nevertheless.
     func erase(_ driver: DriverID, _ db: Database) throws {
         let row = try DriverRows.row(of: driver, db)
         if let row {

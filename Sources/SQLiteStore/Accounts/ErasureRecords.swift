@@ -46,7 +46,7 @@ package enum ErasureRecords {
         guard data.count <= listBytesMax, let text = String(bytes: data, encoding: .utf8) else {
             throw RecordsUnreadable("neither a database nor a list of deletions")
         }
-        // An empty list has its heading: a file without a line is one that could not be written.
+        // An empty list still has its heading: a file without any line is an incomplete one.
         guard !text.isEmpty else { throw RecordsUnreadable("the file is empty, without even the first line of a list") }
         var announced = 0
         var erasures: [RecordedErasure] = []
@@ -59,7 +59,8 @@ package enum ErasureRecords {
                 throw RecordsUnreadable("line \(index + 1) is not from a list printed by dwell driver erasures")
             }
         }
-        // More are good: lists of older versions, which have no heading, may be joined with newer ones.
+        // More entries than announced are accepted: lists of older versions, which have no heading, may be joined with
+        // newer ones.
         guard erasures.count >= announced else {
             throw RecordsUnreadable("the list is truncated: it has \(erasures.count) of \(announced) deletions")
         }

@@ -1,5 +1,5 @@
-// Renewal of refresh tokens and single tokens: RefreshRule judges the presented token in the transaction that
-// spends it, so that of two racing requests one comes first.
+// Renewal of refresh tokens and single tokens: RefreshRule judges the presented token in the transaction that spends
+// it, so that two concurrent requests are judged one after the other.
 
 import GRDB
 import Identity

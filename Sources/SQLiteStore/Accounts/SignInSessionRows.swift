@@ -77,7 +77,7 @@ enum SignInSessionRows {
         try db.execute(sql: "DELETE FROM sign_in_session WHERE id = ?", arguments: [session.id])
     }
 
-    /// Ends a few with each sign-in: nothing of theirs can be used any more.
+    /// Ends a few with each sign-in; nothing that belongs to them can be used any more.
     private static func endExpired(at now: Moment, _ db: Database) throws {
         let expired = try Row.fetchAll(
             db, sql: "\(select) WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT 4",

@@ -32,7 +32,7 @@ final class DriverRow {
     fileprivate(set) var hasNewChanges = false
     /// The place whose use was stored last (TextReferences.swift).
     var lastPlace: Int64?
-    /// Whether the cache contains it, so that it is not read from the database again.
+    /// Whether the row is in the cache, so that it is not read from the database again.
     fileprivate var isRemembered = false
     fileprivate var isToBeWritten = false
 

@@ -60,8 +60,8 @@ final class EventAppending {
 
     enum Appended {
         case outcome(EventOutcome)
-        /// A refold of the driver is not complete: to be appended again when it continues. `isStored`, if this is the
-        /// event that began it.
+        /// A refold of the driver is not complete: append the event again when the refold continues. `isStored`: this
+        /// is the event that began it.
         case waits(PreparedAppend)
     }
 
@@ -69,7 +69,7 @@ final class EventAppending {
         let driver = try drivers.row(of: append.request.driver)
         if let driver, driver.needsRefold, try !refold(driver).isComplete { return .waits(append) }
         if let driver, let stored = try repeated(append, of: driver) { return .outcome(stored) }
-        // It began a refold, and its driver was erased before that was complete.
+        // The event began a refold, and its driver was erased before the refold was complete.
         if append.isStored { return .outcome(.failed(.driverErased)) }
         guard let session = try sessionUse(append, driver: driver) else { return .outcome(.sessionNotFound) }
         return try store(append, driver: driver, session: session)
@@ -139,8 +139,8 @@ final class EventAppending {
                     journey: driver.journey.journey, chargesRefold: charged >= RefoldCharges.rowsPerCharge)))
     }
 
-    /// If the result has a mark, a refold of the driver has begun. `sharingTime`: as many events were sorted to find
-    /// its place.
+    /// If the result has a mark, a refold of the driver has begun. `sharingTime`: the number of events that were sorted
+    /// to find its place.
     func fold(
         _ new: NewEventRow, into driver: DriverRow, sharingTime: Int = 0
     ) throws(SQLiteError) -> EventFolding.Folded {
@@ -169,9 +169,9 @@ final class EventAppending {
         }
     }
 
-    /// Must be called before anything else is done with the driver's events: no fold mixes the rules of two
-    /// releases, or meets a half-finished refold. Refolds as many events as the transaction has left; `isComplete`:
-    /// those were all.
+    /// Must be called before anything else is done with the driver's events: no fold mixes the rules of two releases,
+    /// or meets a half-finished refold. Refolds as many events as the transaction's budget still allows; `isComplete`:
+    /// no event is left.
     func refold(_ driver: DriverRow) throws(SQLiteError) -> Refolding.Piece {
         guard budget.rowsLeft > 0 else { return Refolding.Piece() }
         let start = ContinuousClock.now

@@ -21,13 +21,13 @@ final class EventFolding {
         var verdict: Verdict
         /// Stored events that were refolded, because the event is late.
         var rowCount = 0
-        /// Set when more of them must be: the verdicts after these, and the driver's journey, are not up to date.
+        /// Set when more events must be refolded: the later verdicts, and the driver's journey, are then not up to
+        /// date.
         var mark: RefoldMark?
     }
 
-    /// Adds the event at its place and updates the driver's head. An event after the head costs the same however
-    /// long the journey is; a late one refolds at most `rowsMax` events, and the others of the last one's
-    /// millisecond.
+    /// Adds the event at its place and updates the driver's head. An event after the head costs the same however long
+    /// the journey is. A late one refolds at most `rowsMax` events, and the rest of the last one's millisecond.
     func fold(_ new: NewEventRow, into driver: DriverRow, rowsMax: Int) throws(SQLiteError) -> Folded {
         if let floor = driver.floor, new.placed.occurredAt < floor { return Folded(verdict: try addBelowFloor(new)) }
         guard let secondPlace = try placeAfterHead(new.placed, of: driver) else {
@@ -68,7 +68,7 @@ final class EventFolding {
         return new.verdict
     }
 
-    /// Folds from the last point before the event and those of its second, over them, and on until the journey
+    /// Folds from the event before the new one and before those of its second, over these, and on until the journey
     /// equals the stored one.
     private func foldLate(
         _ new: NewEventRow, into driver: DriverRow, rowsMax: Int

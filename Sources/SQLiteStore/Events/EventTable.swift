@@ -199,10 +199,10 @@ final class EventTable {
 
     /// The place of a new event that is not the last.
     struct Place {
-        /// The last event before it, and before those that share its second; at or above the floor.
+        /// The last event before the new one and before those that share its second; at or above the floor.
         var predecessor: FoldedEventRow?
-        /// Set when it comes after so many events of its second that it is not ordered with them: then
-        /// `predecessor` is one of them.
+        /// Set when so many events of its second come before it that it is not ordered with them; `predecessor` is then
+        /// one of them.
         var secondPlace: Int64?
     }
 

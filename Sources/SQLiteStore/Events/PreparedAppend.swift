@@ -9,7 +9,7 @@ final class PreparedAppend: Sendable {
     let request: AppendRequest
     /// SHA-256 of the canonical form.
     let digest: [UInt8]
-    /// An earlier transaction stored it; it is answered when the refold that it began is complete.
+    /// An earlier transaction stored it; its response is sent when the refold that it began is complete.
     let isStored: Bool
 
     init(_ request: AppendRequest) {
@@ -26,7 +26,7 @@ final class PreparedAppend: Sendable {
 
     func stored() -> PreparedAppend { PreparedAppend(stored: self) }
 
-    /// What its sender gets when nothing more can be done for it.
+    /// The outcome for the client when the request fails.
     func outcome(of failure: StoreFailure) -> EventOutcome {
         if isStored, case .unavailable(let reason) = failure { return .failed(.unknown(reason)) }
         return .failed(failure)

@@ -22,7 +22,7 @@ enum SimulatedDriverRows {
         "refold", "event", "session", "journey_base", "place_use", "event_kind_use", "device", "sign_in_session",
         "apple_refresh_token", "apple_identity", "phone_identity", "account", "audit", "app_account_token",
     ]
-    /// Tables whose rows remain without the driver: what Apple signed outlives whoever showed it.
+    /// Tables whose rows are kept without the driver: facts signed by Apple outlive the driver who sent them.
     static let tablesWithoutDriver = ["purchase"]
 
     static func remove(driversMax: Int, _ db: Database) throws -> SimulatedDriversRemoved {

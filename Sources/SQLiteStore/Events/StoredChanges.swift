@@ -88,7 +88,7 @@ enum StoredChanges {
             source: row[4])
     }
 
-    /// For a reader that polls, at ten thousand events a second, this is one second.
+    /// One second of events for a polling reader, at ten thousand events a second.
     private static let newsEventsMax: Int64 = 10_000
 
     static func news(after id: Int64?, _ db: Database) throws -> CommittedChanges {

@@ -3,8 +3,8 @@
 
 import JourneyModel
 
-/// Writes a use once, and caches the last ones. The cache may hold uses of the current transaction, so call
-/// `forget()` after a rollback, or when the tables were changed by other means.
+/// Writes each use once, and caches recent ones. The cache may hold uses of the current transaction, so call `forget()`
+/// after a rollback, or when the tables were changed by other means.
 final class TextReferences {
     private struct Use: Hashable {
         var driver: Int64

@@ -108,8 +108,8 @@ extension SQLiteEventStore: OperatorListReader {
         }
     }
 
-    /// Where the events of that time begin, within `receiptsApartMilliseconds`: a binary search, because ids and times of
-    /// receipt ascend together, except for events that are received and committed side by side.
+    /// The first event received at that time, within `receiptsApartMilliseconds`, by binary search: ids and receive
+    /// times ascend together, except for events that are received and committed concurrently.
     private static func firstEvent(receivedFrom moment: Moment, newest: Int64, _ db: Database) throws -> Int64 {
         let time = moment.millisecondsSinceEpoch
         var (low, high) = (Int64(1), newest + 1)
@@ -123,7 +123,7 @@ extension SQLiteEventStore: OperatorListReader {
         return low
     }
 
-    /// By how much an event may be older than one with a smaller id: more than a request may take.
+    /// How much earlier an event may have been received than one with a smaller id: more than a request may take.
     private static let receiptsApartMilliseconds: Int64 = 60_000
 
     private static let eventColumnsSQL = """

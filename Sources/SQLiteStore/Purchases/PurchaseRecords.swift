@@ -7,9 +7,9 @@ package import Purchases
 /// A purchase, or a subscription through all of its renewals, with its owner.
 package struct PurchaseRecord: Hashable, Sendable {
     package var key: SubscriptionKey
-    /// Nil: nobody has sent it, or its driver was deleted.
+    /// Nil: no driver has sent it, or its driver was deleted.
     package var driver: DriverID?
-    /// When an operator gave it to its driver.
+    /// When an operator assigned it to its driver.
     package var movedAt: Moment?
     /// Whether Apple signed the driver's account token into one of its transactions.
     package var isNamed: Bool

@@ -1,5 +1,5 @@
-// Purchases and what Apple signed about them: the newest fact about each thing stays, whatever order they come in, and a
-// purchase has one owner.
+// Purchases and the facts that Apple signed about them: the newest fact about each subject is kept, in whatever order
+// they arrive, and a purchase has one owner.
 
 import Foundation
 import GRDB
@@ -8,15 +8,15 @@ import JourneyModel
 import Purchases
 
 enum PurchaseRows {
-    /// Of a fact beside its signer: Apple has not revoked the certificates. A fact without a signature, after a deletion,
-    /// was believed before.
+    /// Condition for a fact joined with its signer: the certificates are not revoked. A fact without a signature, left
+    /// by a deletion, was believed before it.
     static let isBelieved = "(revoked_at_ms IS NULL OR signed_at_ms < revoked_at_ms)"
 
     static func token(of driver: Int64, _ db: Database) throws -> String? {
         try String.fetchOne(db, sql: "SELECT token FROM app_account_token WHERE driver = ?", arguments: [driver])
     }
 
-    /// Stores what is news, and returns the purchase's row.
+    /// Stores the facts that are newer than the stored ones, and returns the purchase's row.
     static func put(_ transaction: TransactionFact, _ renewal: RenewalFact?, _ db: Database) throws -> Int64 {
         let purchase = try row(of: transaction.subscription, db)
         try put(transaction, in: purchase, db)
@@ -24,9 +24,9 @@ enum PurchaseRows {
         return purchase
     }
 
-    /// A purchase that an operator moved stays there. Otherwise the driver whose token Apple signed owns it; of several,
-    /// the one in the newest transaction. Without such a token the owner stays, and a purchase without an owner becomes
-    /// that of `driver`, who shows it.
+    /// Determines the owner. A purchase that an operator moved keeps its owner. Otherwise it belongs to the driver
+    /// whose token Apple signed; of several, to the one in the newest transaction. Without such a token the owner is
+    /// kept, and a purchase without an owner goes to `driver`, who sent it.
     static func owner(of purchase: Int64, firstShownBy driver: Int64?, _ db: Database) throws -> Int64? {
         let known = try Row.fetchOne(
             db, sql: "SELECT driver, moved_at_ms FROM purchase WHERE id = ?", arguments: [purchase])
@@ -72,7 +72,7 @@ enum PurchaseRows {
 
     // MARK: Rows
 
-    /// The facts of that table that count, each with its proof; further conditions follow.
+    /// The believed facts of that table, each with its proof; the caller appends further conditions.
     private static func believed(_ table: String) -> String {
         """
         SELECT payload, header, signature FROM \(table)

@@ -1,4 +1,4 @@
-// The port of purchases on SQLite: every change is one piece of the one writer's work. What happens in a transaction is in
+// The purchases port on SQLite: every change is one piece of the writer's work. The content of the transactions is in
 // PurchaseRows.
 
 import Engine
@@ -56,8 +56,8 @@ package struct SQLitePurchases: PurchaseStore {
         }
     }
 
-    /// Gives a purchase to a driver, whatever account token Apple signed into it. Returns false, without a change, for an
-    /// unknown purchase or driver. Audited for both drivers.
+    /// Assigns a purchase to a driver, whatever account token Apple signed into it. Returns false, without a change,
+    /// for an unknown purchase or driver. Audited for both drivers.
     package func move(
         _ key: SubscriptionKey, to driver: DriverID, at now: Moment
     ) async throws(AccountFailure) -> Bool {
@@ -80,7 +80,7 @@ package struct SQLitePurchases: PurchaseStore {
         }
     }
 
-    /// When the newest stored notification came; nil when there is none.
+    /// When the newest stored notification was received; nil when there is none.
     @Sendable package func newestNotification() async throws -> Moment? {
         try await accounts.read { db in
             try Int64.fetchOne(db, sql: "SELECT max(received_at_ms) FROM store_notification")
@@ -105,7 +105,7 @@ package struct SQLitePurchases: PurchaseStore {
 
     // MARK: Certificates
 
-    /// Every chain of certificates that signed a stored fact.
+    /// Every certificate chain that signed a stored fact.
     @Sendable package func signers() async throws -> [PurchaseSigner] {
         try await accounts.read { db in
             try Row.fetchAll(
@@ -118,8 +118,8 @@ package struct SQLitePurchases: PurchaseStore {
         }
     }
 
-    /// Records what Apple said about a signer. Revoked: nothing that it ever signed is believed, because whoever has its
-    /// key can choose the date.
+    /// Records what Apple said about a signer. Once it is revoked, nothing that it ever signed is believed, because a
+    /// holder of its key can choose the signing date.
     @Sendable package func record(_ signer: Int64, isRevoked: Bool, at now: Moment) async throws {
         try await accounts.change { db in
             try db.execute(

@@ -1,4 +1,4 @@
-// Notifications of the App Store: each takes effect once, in the transaction that remembers its id.
+// Notifications of the App Store: each takes effect once, in the transaction that stores its id.
 
 import GRDB
 import Identity
@@ -6,10 +6,10 @@ import JourneyModel
 import Purchases
 
 enum StoreNotificationRows {
-    /// Apple sends a notification again for at most three days, and its history reaches back 180: an older id cannot come
-    /// again.
+    /// Apple repeats a notification for at most three days, and its history reaches back 180: an older id cannot be
+    /// received again.
     static let keptDays = 200
-    /// Old rows deleted with each insert: more than one, so that they become fewer; few, so that no insert is slow.
+    /// Old rows deleted with each insert: more than one, so that their number shrinks; few, so that no insert is slow.
     private static let deletedPerInsert = 4
 
     static func take(

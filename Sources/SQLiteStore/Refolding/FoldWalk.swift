@@ -11,9 +11,9 @@ struct Refolded {
     var after: StoredJourney
     var secondPlace: Int64?
     var closedSession: Int64?
-    /// It is the last of those that share its second, or alone.
+    /// True for the last of the events that share its second, and for one that shares it with none.
     var endsSecond = true
-    /// The stored journey after the last of those events; before them if none of them was stored.
+    /// The stored journey after the last of those events; the journey before them if none of them was stored.
     var journeyStored: Journey
 
     var isChanged: Bool {
@@ -21,7 +21,7 @@ struct Refolded {
             || closedSession != row.closedSession
     }
 
-    /// From here on nothing changes, because a verdict depends only on the journey before and the event.
+    /// From here on nothing changes, because a verdict depends only on the journey before the event, and on the event.
     var meetsStoredJourney: Bool { endsSecond && after.journey == journeyStored }
 }
 
@@ -37,7 +37,7 @@ struct FoldWalk {
 
     /// The journey after the last folded event.
     private(set) var running: StoredJourney
-    /// Events not folded yet: they share a second, and there may be more of them.
+    /// Events not folded yet: they share a second, and more of that second may follow.
     private var second: [FoldedEventRow] = []
 
     init(from journey: StoredJourney) {
@@ -58,8 +58,9 @@ struct FoldWalk {
         return try fold([row], visit)
     }
 
-    /// Takes the driver's events from `start` on that are `meant`: at most `rowsMax`, and the others of the last one's
-    /// millisecond, because SQLite sorts all events of a millisecond to read one. Returns whether there are more.
+    /// Takes the driver's events from `start` on for which `isMeant` is true: at most `rowsMax`, and the rest of the
+    /// last one's millisecond, because SQLite sorts all events of a millisecond to read one. Returns whether there are
+    /// more.
     mutating func take(
         of driver: Int64, in events: EventTable, from start: Moment, rowsMax: Int,
         where isMeant: (FoldedEventRow) -> Bool = { _ in true }, _ visit: (Step) throws(SQLiteError) -> Bool
@@ -112,7 +113,7 @@ struct FoldWalk {
 }
 
 extension FoldedEventRow {
-    /// Whether so many events of its second arrived before it that it keeps its place after them.
+    /// Whether so many events of its second arrived before it that it is not reordered and keeps its place after them.
     fileprivate var isBehindSearch: Bool { secondPlace.map { $0 >= OrderWithinSecond.searchedMax } ?? false }
 
     fileprivate func folded(

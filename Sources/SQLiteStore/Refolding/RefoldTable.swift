@@ -1,12 +1,12 @@
-// The rows of `refold`: how far each refold has come that takes several transactions. While a driver has one, its
-// `driver.rules` is 0: the driver's events are not read, and none is added. So whoever reads the driver's row, as every
-// append does, sees it without another look-up.
+// The rows of `refold`: the progress of each refold that takes several transactions. While a driver has one, its
+// `driver.rules` is 0: the driver's events are not read, and none is added. Code that reads the driver's row, as every
+// append does, therefore needs no further lookup.
 
 import Engine
 import GRDB
 import JourneyModel
 
-/// How far a refold has come.
+/// The progress of a refold.
 struct RefoldMark {
     /// The number of the late event that caused it; nil: the rules of another release.
     var cause: Int64?

@@ -1,8 +1,8 @@
-// Refolds the events of one driver, in as many of the writer's transactions as it takes: after a late event that changes
-// more events than one transaction may, and by the rules of this release. The table `refold` holds the progress.
+// Refolds the events of one driver, in as many of the writer's transactions as needed: after a late event that changes
+// more events than one transaction may, or by the rules of this release. The table `refold` holds the progress.
 //
 // A refold by new rules begins at the first event, or at the floor, and ends with the last. First it derives what the
-// rules need from stored data of old events: the phone's reported state from the metadata, and which times have no
+// rules need from the stored data of old events: the phone's reported state from the metadata, and which times have no
 // fraction of a second from their text. A refold after a late event ends where the journey equals the stored one.
 
 import Engine
@@ -14,8 +14,8 @@ final class Refolding {
     private let table: RefoldTable
     private let findEvidence: PreparedStatement
     private let findWholeSeconds: PreparedStatement
-    /// Of the last refold by new rules that is not complete, if this process did all of it: the driver, and the last
-    /// refolded event.
+    /// The sessions of an unfinished refold by new rules, if this process did all of it so far; with the driver and the
+    /// last refolded event.
     private var sessionsSoFar: (driver: Int64, last: Int64, sessions: SessionComparison)?
 
     init(
@@ -51,7 +51,7 @@ final class Refolding {
         var charge: RefoldCharge?
     }
 
-    /// Refolds at most `rowsMax` more events, and the others of the last one's millisecond.
+    /// Refolds at most `rowsMax` more events, and the rest of the last one's millisecond.
     func fold(_ driver: DriverRow, rowsMax: Int) throws(SQLiteError) -> Piece {
         let start = try start(of: driver)
         var piece = Piece()
@@ -126,7 +126,7 @@ final class Refolding {
     }
 
     private func start(of driver: DriverRow) throws(SQLiteError) -> Start {
-        // A mark of a release with other rules is void: the refold begins again.
+        // A mark made by other rules is void: the refold starts over.
         if driver.isRefolding, let mark = try table.mark(of: driver.id), mark.rules == Fold.rulesVersion {
             guard let last = try events.event(mark.last) else { throw .unreadable("refold") }
             var start = Start(
@@ -176,7 +176,7 @@ extension RefoldCounts {
 private struct SessionComparison {
     private enum SessionOutcome: Hashable {
         case inProgress(JourneyState)
-        /// Nil: by an event that the older release did not keep the reason of.
+        /// Nil: the older release did not store why the session ended.
         case over(Journey.Ending?)
 
         var text: String {
@@ -203,7 +203,7 @@ private struct SessionComparison {
         }
     }
 
-    /// Releases before the rules 2 stored no reason: the event that ended the session says it.
+    /// Rules before version 2 stored no reason: it is derived from the event that ended the session.
     private mutating func noteOld(_ session: Int64, _ row: FoldedEventRow) {
         if case .over? = old[session] { return }
         let journey = row.after.journey
@@ -226,7 +226,7 @@ private struct SessionComparison {
         }
     }
 
-    /// How many sessions changed from what to what.
+    /// The number of sessions by old and new outcome, where these differ.
     var changes: [RefoldChange: Int] {
         var changes: [RefoldChange: Int] = [:]
         for session in Set(old.keys).union(new.keys) where old[session] != new[session] {

@@ -1,4 +1,4 @@
-// `JourneyRefolder` on SQLite, and reads of a driver's events that never meet half of a refold.
+// `JourneyRefolder` on SQLite, and reads of a driver's events that never see a half-finished refold.
 
 package import Engine
 import GRDB
@@ -19,11 +19,11 @@ extension SQLiteEventStore: JourneyRefolder {
 
     /// How long a read waits for a refold; then it fails as `.unavailable`.
     private static let refoldWaitMax = Duration.seconds(10)
-    /// The first pause between two looks; each next one is twice as long, up to a second.
+    /// The first pause between two checks; each pause is twice as long as the one before, up to a second.
     private static let refoldPollInterval = Duration.milliseconds(50)
 
-    /// Reads the driver's events in one snapshot, before a refold or after it. Reads of the driver's row alone do not
-    /// need this: its journey changes when the refold is complete.
+    /// Reads the driver's events in one snapshot, never in the middle of a refold. Reads of the driver's row alone do
+    /// not need this: its journey changes only when the refold is complete.
     func readOutsideRefold<Value: Sendable>(
         of driver: DriverID, _ value: @escaping @Sendable (Database) throws -> Value
     ) async throws(StoreFailure) -> Value {

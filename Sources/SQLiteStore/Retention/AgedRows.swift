@@ -6,9 +6,9 @@ import GRDB
 import JourneyModel
 
 enum AgedRows {
-    /// Numbers ascend as events come in, so the oldest events are the first ones, and the walk ends at a part
-    /// without old ones: some may be out of order, from slow requests or from a minute in which the server's clock
-    /// was wrong.
+    /// Numbers ascend as events are stored, so the oldest events are the first ones, and the walk ends at the first
+    /// part without old ones. A few may be out of order, from slow requests or from a minute in which the server's
+    /// clock was wrong.
     static func events(_ request: AgedEventsRequest, _ db: Database) throws -> AgedEvents {
         let rows = try Row.fetchCursor(
             db,

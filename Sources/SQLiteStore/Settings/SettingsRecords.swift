@@ -27,9 +27,10 @@ extension SQLiteEventStore {
         }
     }
 
-    /// These settings are in force from `now` on; nothing is written when they were already.
+    /// Records that these settings are in force from `now` on; writes nothing when they were already.
     ///
-    /// Returns false when the note was left out: an earlier change has the same one, so nobody wrote it for this change.
+    /// Returns false when the note was left out: an earlier change has the same one, so it was not written for this
+    /// change.
     package func record(
         _ settings: VersionedSettings, note: SettingsChangeNote = SettingsChangeNote(), at now: Moment
     ) async throws(StoreFailure) -> Bool {
@@ -66,7 +67,7 @@ extension SQLiteEventStore {
     }
 }
 
-/// Reads a database file beside a running server or without one, also one that an older version made.
+/// Reads a database file, with or without a running server, also one made by an older version.
 package struct SettingsRecords: RecordsReader {
     package static let changesMax = 10_000
 
@@ -85,7 +86,7 @@ package struct SettingsRecords: RecordsReader {
         try RecordsFile.read(queue) { db in try Self.changes(limit: limit, db) }
     }
 
-    /// The newest first, each with INSTANCE_NAME.
+    /// Newest first, each with INSTANCE_NAME.
     package func reloads(limit: Int) throws(RecordsUnreadable) -> [SettingsReloadOf] {
         try RecordsFile.read(queue) { db in
             try db.tableExists("settings_reload") ? try Self.reloads(limit: limit, db) : []

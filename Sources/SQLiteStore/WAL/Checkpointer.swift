@@ -16,14 +16,14 @@ final class Checkpointer: Sendable {
         /// WAL size from which on it is copied: 62 MiB. A page changed ten times meanwhile is copied once; and it
         /// is what a start after a crash has to read.
         var pagesMin = 16_000
-        /// WAL size up to which the copying pauses for commits; above it it must hurry, so that the WAL does not
-        /// grow without end.
+        /// WAL size up to which copying pauses for commits. Above it, copying must hurry, so that the WAL does not grow
+        /// without end.
         var courteousUpTo = 24_000
         /// Few enough for the writer to copy while everyone waits.
         var restMax = 200
         /// After this many passes the writer copies the rest, whatever its size.
         var passesMax = 8
-        /// Pages written and synced together; then a commit that waits for the disk gets its turn.
+        /// Pages written and synced together; after them a waiting commit can use the disk.
         var step: Int32 = 64
         /// Length of the pause after such a step, as a multiple of the step's duration.
         var pause = 1.0
@@ -130,8 +130,8 @@ final class Checkpointer: Sendable {
             var pages: Int32 = 0
             var copied: Int32 = 0
             let code = sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_PASSIVE, &pages, &copied)
-            // A reader needs what is behind it, the disk is full, or another connection holds the lock: try again
-            // later.
+            // Otherwise a reader's snapshot prevents copying the rest, the disk is full, or another connection holds
+            // the lock: try again later.
             isRestLeft = code == SQLITE_OK && copied == pages
             guard isRestLeft, state.withLock({ $0.pages - Int(pages) > pace.restMax && !$0.isClosed }) else { break }
         }

@@ -27,7 +27,7 @@ final class WriterWAL {
     // MARK: Purging
 
     /// Milliseconds to wait for a reader that prevents truncation of the WAL. Only the group that removes something
-    /// waits for it: a reader may stay for hours (a backup, a replicator), and everyone after it would pay.
+    /// waits: a reader may stay for hours (a backup, a replicator), and would delay everything after that.
     private static let patience: Int32 = 100
 
     /// Call within each transaction. The mark is cleared with the next one after the truncation; a mark that

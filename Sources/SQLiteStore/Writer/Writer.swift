@@ -17,8 +17,8 @@ final class Writer: @unchecked Sendable {
     /// Per transaction: enough to make a sync cheap, few enough that the first of them does not wait long for the
     /// last.
     static let groupMax = 512
-    /// Pieces of work that may wait for refolds, besides those whose event is stored: each time that refolds continue,
-    /// all of them are looked at.
+    /// Pieces of work that may wait for refolds, not counting those whose event is stored: all of them are checked each
+    /// time that refolds continue.
     static let restingMax = 1_000
 
     private let pool: DatabasePool
@@ -26,8 +26,9 @@ final class Writer: @unchecked Sendable {
     private let queue: WriteQueue<WriterWork>
     private let checkpointer: Checkpointer
     private var connection: WriterConnection?
-    /// Work that waits until refolds may continue, in order of arrival. It is taken before the queue then: so the
-    /// first of it always finds events left to refold, and no later request of a driver overtakes an earlier one.
+    /// Work that waits until refolds may continue, in order of arrival. It is then taken before the queue, so that the
+    /// first piece always finds part of the refold budget unused, and no later request of a driver overtakes an earlier
+    /// one.
     private var resting: [WriterWork] = []
     private var isToWakeForRefolds = false
     private var isToWake = false
@@ -100,7 +101,7 @@ final class Writer: @unchecked Sendable {
         return resting + group
     }
 
-    /// Work whose event is stored is kept in any case: while a driver's refold is not complete, no second event of that
+    /// Work whose event is stored is always kept: while a driver's refold is not complete, no second event of that
     /// driver is stored.
     private func rest(_ waiting: [WriterWork]) {
         for work in waiting {

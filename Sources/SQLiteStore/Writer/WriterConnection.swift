@@ -35,10 +35,10 @@ final class WriterConnection {
     /// journey of ten thousand: each rewrites what comes after it, and the whole batch would block all others.
     private let turnLength: Duration
     private let pace: RefoldPace
-    /// Refolds continue from then on. Only refolds that continue move it, never late events: work that waits for a
-    /// refold would wait for ever if others' events could move it.
+    /// When refolds may continue. Only continued refolds move it, never late events: if the late events of others could
+    /// move it, work that waits for a refold might wait forever.
     private(set) var nextPiece = ContinuousClock.now
-    /// The last commit of anything but refolds.
+    /// When anything other than refolds was last committed.
     private var lastOtherWork = ContinuousClock.now
     static let turnLength = Duration.milliseconds(100)
 
@@ -215,9 +215,9 @@ final class WriterConnection {
 
     private enum Step {
         case done(CompletedWork)
-        /// A part of it is done; this is the rest.
+        /// A part of it is done; the associated work is the rest.
         case goesOn(WriterWork)
-        /// This is left of it, until the refold of its driver is complete.
+        /// The associated work remains, and waits until the refold of its driver is complete.
         case waits(WriterWork)
     }
 
@@ -237,7 +237,7 @@ final class WriterConnection {
                 case .waits(let first):
                     return .waits(.appendMany([first] + appends[(index + 1)...], after: outcomes, waiting))
                 }
-                // The charge of a long refold is made after the commit, before the next event is admitted.
+                // The charge of a long refold is applied after the commit, and before the next event is admitted.
                 if index + 1 < appends.count, append.isStored || .now >= turnEnds {
                     return .goesOn(.appendMany(Array(appends[(index + 1)...]), after: outcomes, waiting))
                 }
@@ -298,8 +298,8 @@ final class WriterConnection {
         return stored
     }
 
-    /// Always with a savepoint: for a driver whose rows cannot be read, and for a dry run, which refolds all events of
-    /// the driver in one transaction. Nil: no refold may continue now.
+    /// Always with a savepoint: because of a driver whose rows cannot be read, and because of a dry run, which refolds
+    /// all events of the driver in one transaction. Nil: no refold may continue now.
     private func refold(_ request: RefoldRequest) throws(SQLiteError) -> RefoldPart? {
         try appending.drivers.writeChanged()
         if request.isDryRun { appending.budget.rowsLeft = .max }

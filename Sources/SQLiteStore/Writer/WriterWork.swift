@@ -11,7 +11,7 @@ import GRDB
 /// Large and rare cases are `indirect`, so that an append moves as two words.
 enum WriterWork: QueuedWork {
     case append(PreparedAppend, UnsafeContinuation<EventOutcome, Never>)
-    /// `after`: what became of those before them, which were committed already.
+    /// `after`: the outcomes of the events before these, which were committed already.
     indirect case appendMany(
         [PreparedAppend], after: [EventOutcome], UnsafeContinuation<[EventOutcome], Never>)
     indirect case register(SessionRegistration, CheckedContinuation<Result<RegistrationOutcome, StoreFailure>, Never>)
