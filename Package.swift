@@ -68,11 +68,22 @@ let package = Package(
             swiftSettings: settings
         ),
 
+        // Limits, sliding windows and charges, in the process and in Redis.
+        .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
+        .target(
+            name: "RateLimiting",
+            dependencies: [
+                "JourneyModel", "Sockets", "CHiredis",
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: settings
+        ),
+
         // The application logic, and the ports that adapters implement.
         .target(
             name: "Engine",
             dependencies: [
-                "JourneyModel", "Telemetry",
+                "JourneyModel", "RateLimiting", "Telemetry",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -106,7 +117,7 @@ let package = Package(
         .target(
             name: "SQLiteStore",
             dependencies: [
-                "Engine", "Identity", "JourneyModel", "Purchases", "Telemetry", "CSQLiteVFS",
+                "Engine", "Identity", "JourneyModel", "Purchases", "RateLimiting", "Telemetry", "CSQLiteVFS",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
@@ -116,18 +127,8 @@ let package = Package(
             resources: [.embedInCode("Migrations")],
             swiftSettings: settings
         ),
-        .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
         .systemLibrary(name: "CCurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
-        .target(
-            name: "RedisAdmission",
-            dependencies: [
-                "Engine", "JourneyModel", "Sockets", "CHiredis",
-                .product(name: "Logging", package: "swift-log"),
-            ],
-            swiftSettings: settings
-        ),
-
         // Requests of the server to other services.
         .target(
             name: "Outbound",
@@ -143,7 +144,8 @@ let package = Package(
         .target(
             name: "API",
             dependencies: [
-                "HTTPServer", "HTTP1", "Engine", "Identity", "JourneyModel", "Purchases", "Telemetry", "GzipCoding",
+                "HTTPServer", "HTTP1", "Engine", "Identity", "JourneyModel", "Purchases", "RateLimiting", "Telemetry",
+                "GzipCoding",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -158,7 +160,7 @@ let package = Package(
             name: "App",
             dependencies: [
                 "API", "HTTPServer", "HTTP1", "Sockets", "Engine", "Identity", "Purchases", "SQLiteStore",
-                "RedisAdmission", "Outbound", "JourneyModel", "Simulation", "Telemetry", "CSignals",
+                "RateLimiting", "Outbound", "JourneyModel", "Simulation", "Telemetry", "CSignals",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
@@ -213,7 +215,8 @@ let package = Package(
         .testTarget(
             name: "EngineTests",
             dependencies: [
-                "Engine", "JourneyModel", "Telemetry", "TestSupport", .product(name: "Logging", package: "swift-log"),
+                "Engine", "JourneyModel", "RateLimiting", "Telemetry", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
         ),
@@ -240,7 +243,8 @@ let package = Package(
         .testTarget(
             name: "SQLiteStoreTests",
             dependencies: [
-                "SQLiteStore", "Engine", "Identity", "JourneyModel", "Purchases", "Telemetry", "TestSupport",
+                "SQLiteStore", "Engine", "Identity", "JourneyModel", "Purchases", "RateLimiting", "Telemetry",
+                "TestSupport",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
@@ -249,9 +253,9 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(
-            name: "RedisAdmissionTests",
+            name: "RateLimitingTests",
             dependencies: [
-                "RedisAdmission", "Engine", "Sockets", "JourneyModel", "TestSupport",
+                "RateLimiting", "Sockets", "JourneyModel", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
@@ -269,8 +273,7 @@ let package = Package(
             name: "APITests",
             dependencies: [
                 "API", "GzipCoding", "HTTPServer", "HTTP1", "Engine", "Identity", "JourneyModel", "Purchases",
-                "Telemetry",
-                "TestSupport",
+                "RateLimiting", "Telemetry", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
@@ -281,8 +284,9 @@ let package = Package(
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
-                "API", "Engine", "HTTPServer", "Identity", "JourneyClient", "JourneyModel", "SQLiteStore", "Simulation",
-                "Sockets", "Telemetry", "TestSupport",
+                "API", "Engine", "HTTPServer", "Identity", "JourneyClient", "JourneyModel", "RateLimiting",
+                "SQLiteStore",
+                "Simulation", "Sockets", "Telemetry", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
@@ -290,7 +294,7 @@ let package = Package(
         .testTarget(
             name: "AppTests",
             dependencies: [
-                "App", "Engine", "Identity", "RedisAdmission", "SQLiteStore", "Sockets", "Telemetry", "JourneyModel",
+                "App", "Engine", "Identity", "RateLimiting", "SQLiteStore", "Sockets", "Telemetry", "JourneyModel",
                 "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
@@ -315,7 +319,9 @@ if Context.environment["DWELL_LAYERS"] != nil {
         .executableTarget(
             name: "Layers",
             dependencies: [
-                "Allocations", "HTTP1", "HTTPServer", "Identity", "Engine", "JourneyModel", "SQLiteStore", "Telemetry",
+                "Allocations", "HTTP1", "HTTPServer", "Identity", "Engine", "JourneyModel", "RateLimiting",
+                "SQLiteStore",
+                "Telemetry",
             ],
             path: "Benchmarks/Layers/Layers",
             swiftSettings: settings

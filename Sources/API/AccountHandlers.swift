@@ -7,6 +7,7 @@ import HTTPServer
 import Identity
 import JourneyModel
 import Purchases
+import RateLimiting
 
 struct AccountHandlers: Sendable {
     let accounts: any AccountService

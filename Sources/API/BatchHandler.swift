@@ -6,6 +6,7 @@ import HTTP1
 import HTTPServer
 import Identity
 import JourneyModel
+import RateLimiting
 
 struct BatchHandler: Sendable {
     static let template = "/native/events/batch"

@@ -1,9 +1,9 @@
 // Checks the credential of a request when its head is complete, before its content is read: a body without a valid
 // credential takes no memory, and a client that waits for 100 (Continue) gets the refusal instead.
 
-import Engine
 import HTTP1
 import HTTPServer
+import RateLimiting
 
 extension Endpoint {
     /// Adds the check of the credential at the head, if the credential is a field that `Access` checks.
@@ -14,7 +14,7 @@ extension Endpoint {
         case .accessToken:
             let takesEvents = limits.contains(.sessionEvents)
             judge = access.driverJudge(route: route.template, form: form) { driver in
-                takesEvents ? refusals.answer(to: driver) : nil
+                takesEvents ? refusals.exhausted(by: driver).map(ProblemAnswer.tooManyRefusals) : nil
             }
         case .operatorToken: judge = access.operatorJudge
         case .none, .singleToken, .refreshToken, .identityToken, .oneTimeCode, .appleNotice, .storeNotification:

@@ -1,11 +1,11 @@
 // The limits on a driver's requests to routes that are not charged by event: one window for each kind of change,
 // one for reading (contract, section 4). Decided by the same admission as events, with and without Redis.
 
-import Engine
 import HTTP1
 import HTTPServer
 import Identity
 import JourneyModel
+import RateLimiting
 
 struct DriverLimit: Sendable {
     let admission: any Admission
@@ -14,9 +14,7 @@ struct DriverLimit: Sendable {
     /// after the token is accepted carry the quota; the policy is on every response of the route (`API.surface`).
     func limited(_ limitClass: RateLimitClass, _ handler: @escaping CallerHandler) -> CallerHandler {
         { request, caller throws(ProblemAnswer) in
-            let claim = AdmissionClaim(
-                driver: caller.driver, limitClass: limitClass, idempotencyKey: AdmissionClaim.keyOfOneRequest())
-            let decision = await admission.admit(claim)
+            let decision = await admission.admit(.ofOneRequest(limitClass, by: caller.driver))
             let quota = RateLimitFields.rateLimit([(limitClass, decision.quota)])
             do throws(ProblemAnswer) {
                 guard decision.verdict != .refused else { throw .tooManyRequests(decision.quota) }
@@ -34,8 +32,6 @@ struct DriverLimit: Sendable {
     /// Charges the cost of a request beyond its first charge, also beyond the limit.
     func charge(_ driver: DriverID, _ limitClass: RateLimitClass, times: Int) {
         guard times > 0 else { return }
-        admission.charge(
-            AdmissionClaim(
-                driver: driver, limitClass: limitClass, idempotencyKey: AdmissionClaim.keyOfOneRequest()), times: times)
+        admission.charge(.ofOneRequest(limitClass, by: driver), times: times)
     }
 }

@@ -1,9 +1,9 @@
 // A route with its credential and the windows that it charges: one row of the surface. Tests generate their cases
 // from it, so that a new route is covered automatically.
 
-package import Engine
 import HTTP1
 package import HTTPServer
+package import RateLimiting
 
 /// The credential of a caller. If it is in the body, the route's service verifies it, not Access.
 package enum Credential: String, Hashable, Sendable, CaseIterable {

@@ -6,6 +6,7 @@ import HTTPServer
 import Identity
 import JourneyModel
 import Logging
+import RateLimiting
 
 struct EventHandlers: Sendable {
     let ingest: Ingest
@@ -58,7 +59,7 @@ struct EventHandlers: Sendable {
         _ request: Request, of caller: Caller, bytesMax: Int,
         _ decoded: ([UInt8], EventHeaders) throws(BodyRefusal) -> Value
     ) throws(ProblemAnswer) -> (value: Value, bytes: Int) {
-        if let answer = refusals.answer(to: caller.driver) { throw answer }
+        if let quota = refusals.exhausted(by: caller.driver) { throw .tooManyRefusals(quota) }
         var bytes = request.body.count
         do throws(ProblemAnswer) {
             let body: [UInt8]

@@ -7,6 +7,7 @@ import HTTPServer
 import Identity
 import JourneyModel
 import Logging
+import RateLimiting
 
 struct JourneyHandlers: Sendable {
     /// `GET /native/sessions`; a page of twenty fits a phone's screen.

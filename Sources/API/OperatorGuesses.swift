@@ -2,10 +2,10 @@
 // charged to the client's address and audited. Beyond the limit no token of that address is checked.
 
 import Crypto
-package import Engine
 import HTTPServer
 package import Identity
 import JourneyModel
+package import RateLimiting
 import Telemetry
 
 package struct OperatorGuesses: Sendable {
@@ -28,9 +28,8 @@ package struct OperatorGuesses: Sendable {
         _ judge: nonisolated(nonsending) () async throws(ProblemAnswer) -> Outcome
     ) async throws(ProblemAnswer) -> Outcome {
         guard BearerToken.read(from: request.fields) != nil else { return try await judge() }
-        let claim = AdmissionClaim(
-            driver: DriverID("address:" + AddressGroup.name(of: request.remoteAddress)), limitClass: .operatorGuesses,
-            idempotencyKey: AdmissionClaim.keyOfOneRequest())
+        let claim = AdmissionClaim.ofOneRequest(
+            .operatorGuesses, by: DriverID("address:" + AddressGroup.name(of: request.remoteAddress)))
         let decision = await admission.admit(claim)
         guard decision.verdict != .refused else { throw .tooManyRequests(decision.quota) }
         do throws(ProblemAnswer) {

@@ -6,6 +6,7 @@ import HTTP1
 import HTTPServer
 import Identity
 import JourneyModel
+import RateLimiting
 
 /// How long a phone should wait when the store cannot accept events; long enough for a disk or a restart to
 /// recover, short compared with a session.
@@ -24,6 +25,13 @@ extension ProblemAnswer {
         let seconds = RateLimitFields.retryAfterSeconds(quota)
         return ProblemAnswer(
             .rateLimited, "Too many requests in \(quota.windowSeconds) seconds. Try again in \(seconds) s.",
+            retryAfterSeconds: seconds)
+    }
+
+    static func tooManyRefusals(_ quota: Quota) -> ProblemAnswer {
+        let seconds = RateLimitFields.retryAfterSeconds(quota)
+        return ProblemAnswer(
+            .rateLimited, "Too many rejected events in \(quota.windowSeconds) seconds. Send again in \(seconds) s.",
             retryAfterSeconds: seconds)
     }
 

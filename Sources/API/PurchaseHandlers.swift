@@ -1,13 +1,13 @@
 // POST /native/purchases, GET /native/entitlements, and POST /apple/store-notifications, which Apple's server calls.
 // Only what Apple signed is believed; the app's own statements are not.
 
-import Engine
 import HTTP1
 import HTTPServer
 import Identity
 import JourneyModel
 import Logging
 import Purchases
+import RateLimiting
 
 struct PurchaseHandlers: Sendable {
     /// Nil when no app is configured.
@@ -147,8 +147,6 @@ struct ForgeryLimit: Sendable {
     }
 
     private static func claim(of request: Request) -> AdmissionClaim {
-        AdmissionClaim(
-            driver: DriverID("address:" + AddressGroup.name(of: request.remoteAddress)), limitClass: .notifications,
-            idempotencyKey: AdmissionClaim.keyOfOneRequest())
+        .ofOneRequest(.notifications, by: DriverID("address:" + AddressGroup.name(of: request.remoteAddress)))
     }
 }

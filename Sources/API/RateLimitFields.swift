@@ -3,6 +3,7 @@
 
 import Engine
 import HTTP1
+import RateLimiting
 
 enum RateLimitFields {
     /// Every policy of the route, the same on all responses: `"session";q=60;w=60, "presession";q=30;w=60`.

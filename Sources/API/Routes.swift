@@ -9,6 +9,7 @@ package import Identity
 package import JourneyModel
 package import Logging
 package import Purchases
+package import RateLimiting
 
 /// Everything the routes need, filled in by the wiring.
 package struct API: Sendable {

@@ -7,6 +7,7 @@
 
 package import CoreMetrics
 package import JourneyModel
+package import RateLimiting
 
 package struct Ingest: Sendable {
     private let store: any EventStore

@@ -3,6 +3,7 @@
 
 internal import CoreMetrics
 internal import JourneyModel
+import RateLimiting
 internal import Telemetry
 
 struct IngestMetrics: Sendable {

@@ -50,41 +50,6 @@ extension Admission {
     }
 }
 
-/// The windows of contract, section 4. An event is counted by whether it has a session_id. `auth` counts requests
-/// to the sign-in routes, with the client's address in place of the driver. The others count a driver's requests to
-/// the routes that name them (API/Routes.swift).
-package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
-    case sessionEvents = "session"
-    case preSessionEvents = "presession"
-    case auth
-    /// Sessions registered before their first event.
-    case registrations
-    /// Devices added, replaced and removed.
-    case devices
-    /// Changes of the account and of its sign-in sessions, and exports.
-    case account
-    /// Requests that read the database and change nothing.
-    case reads
-    /// Background pings: counted, nothing stored.
-    case pings
-    /// Purchases sent by the app.
-    case purchases
-    /// App Store notifications that Apple did not sign, with the client's address in place of the driver.
-    case notifications
-    /// Wrong tokens on the operator's routes, with the client's address in place of the driver.
-    case operatorGuesses = "operator"
-    /// Refused events, and bytes in excess of events (API/RefusalLimit.swift).
-    case refusals
-
-    /// The classes of events, in the order of the `RateLimit` fields of a response.
-    package static let ofEvents: [RateLimitClass] = [.sessionEvents, .preSessionEvents]
-
-    /// The classes whose windows are stored under a driver's id.
-    package static let ofDrivers = allCases.filter {
-        $0 != .auth && $0 != .operatorGuesses && $0 != .notifications
-    }
-}
-
 package struct AdmissionClaim: Hashable, Sendable {
     package var driver: DriverID
     package var limitClass: RateLimitClass
@@ -94,6 +59,20 @@ package struct AdmissionClaim: Hashable, Sendable {
         self.driver = driver
         self.limitClass = limitClass
         self.idempotencyKey = idempotencyKey
+    }
+
+    /// The claim of one request that has no key of its client's. The key is generated for each: with one chosen by the
+    /// client, a repeat would be free.
+    package static func ofOneRequest(_ limitClass: RateLimitClass, by driver: DriverID) -> AdmissionClaim {
+        AdmissionClaim(
+            driver: driver, limitClass: limitClass,
+            idempotencyKey: String(UInt64.random(in: .min ... .max), radix: 36))
+    }
+
+    /// The claim of an event: with a session_id it is a session event.
+    package init(driver: DriverID, hasSession: Bool, idempotencyKey: String) {
+        self.init(
+            driver: driver, limitClass: hasSession ? .sessionEvents : .preSessionEvents, idempotencyKey: idempotencyKey)
     }
 
     /// One of several charges of this claim. Clients cannot send the NUL.
@@ -125,88 +104,5 @@ package struct AdmissionDecision: Hashable, Sendable {
     package init(verdict: Verdict, quota: Quota) {
         self.verdict = verdict
         self.quota = quota
-    }
-}
-
-/// The driver's quota in one limit after a decision; the values of the `RateLimit` fields.
-package struct Quota: Hashable, Sendable {
-    /// 0 when the limit is off.
-    package var limit: Int
-    package var windowSeconds: Int
-    package var remaining: Int
-    /// Milliseconds until the oldest charge leaves the window, so that one more fits; 0 when the window is empty.
-    package var resetMilliseconds: Int64
-
-    package init(limit: Int, windowSeconds: Int, remaining: Int, resetMilliseconds: Int64) {
-        self.limit = limit
-        self.windowSeconds = windowSeconds
-        self.remaining = remaining
-        self.resetMilliseconds = resetMilliseconds
-    }
-
-    /// The quota after `count` charges were refunded. Unchanged for a limit that is off.
-    package func withBack(_ count: Int) -> Quota {
-        var quota = self
-        quota.remaining = min(remaining + count, limit)
-        if quota.remaining == limit { quota.resetMilliseconds = 0 }
-        return quota
-    }
-}
-
-/// `RATE_LIMIT_SESSION_EVENTS`, `RATE_LIMIT_PRESESSION_EVENTS`, `RATE_LIMIT_AUTH`, `RATE_LIMIT_REGISTRATIONS`,
-/// `RATE_LIMIT_DEVICES`, `RATE_LIMIT_ACCOUNT`, `RATE_LIMIT_READS`, `RATE_LIMIT_PINGS`, `RATE_LIMIT_PURCHASES`,
-/// `RATE_LIMIT_NOTIFICATIONS`, `RATE_LIMIT_OPERATOR`, `RATE_LIMIT_WINDOW_SECONDS`; a limit of 0 is off.
-package struct RateLimits: Hashable, Sendable {
-    /// Maximum charges of a window beyond its limit: bounds its memory and the time until it has room again.
-    package static let overdraftMax = 10_000
-
-    package var sessionEvents: Int
-    package var preSessionEvents: Int
-    package var auth: Int
-    package var registrations: Int
-    package var devices: Int
-    package var account: Int
-    package var reads: Int
-    package var pings: Int
-    package var purchases: Int
-    package var notifications: Int
-    package var operatorGuesses: Int
-    package var windowSeconds: Int
-
-    package init(
-        sessionEvents: Int = 60, preSessionEvents: Int = 30, auth: Int = 30, registrations: Int = 20,
-        devices: Int = 10, account: Int = 20, reads: Int = 600, pings: Int = 60, purchases: Int = 30,
-        notifications: Int = 30, operatorGuesses: Int = 10, windowSeconds: Int = 60
-    ) {
-        self.sessionEvents = sessionEvents
-        self.preSessionEvents = preSessionEvents
-        self.auth = auth
-        self.registrations = registrations
-        self.devices = devices
-        self.account = account
-        self.reads = reads
-        self.pings = pings
-        self.purchases = purchases
-        self.notifications = notifications
-        self.operatorGuesses = operatorGuesses
-        self.windowSeconds = windowSeconds
-    }
-
-    package func limit(of limitClass: RateLimitClass) -> Int {
-        switch limitClass {
-        case .sessionEvents: sessionEvents
-        case .preSessionEvents: preSessionEvents
-        case .auth: auth
-        case .registrations: registrations
-        case .devices: devices
-        case .account: account
-        case .reads: reads
-        case .pings: pings
-        case .purchases: purchases
-        case .notifications: notifications
-        case .operatorGuesses: operatorGuesses
-        // Ten times the session events, so that a queue of 500 events sent at once fits; off when they are off.
-        case .refusals: sessionEvents > 0 ? max(600, 10 * sessionEvents) : 0
-        }
     }
 }

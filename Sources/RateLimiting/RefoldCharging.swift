@@ -1,7 +1,7 @@
 // The cost of a late event beyond its first charge: the driver's later events are refolded until the result no longer
 // changes, and the event is charged by their number.
 
-package import JourneyModel
+import JourneyModel
 
 /// The port through which the store consults and charges the rate limiter. Called on the writer; must not block.
 package protocol RefoldCharging: Sendable {
@@ -38,13 +38,5 @@ package struct RefoldCharges: RefoldCharging {
     package func charge(_ claim: AdmissionClaim, rowCount: Int) {
         let charges = rowCount / Self.rowsPerCharge
         if charges > 0 { admission.charge(claim, times: charges) }
-    }
-}
-
-extension AdmissionClaim {
-    /// The claim of an event: with a session_id it is a session event.
-    package init(driver: DriverID, hasSession: Bool, idempotencyKey: String) {
-        self.init(
-            driver: driver, limitClass: hasSession ? .sessionEvents : .preSessionEvents, idempotencyKey: idempotencyKey)
     }
 }

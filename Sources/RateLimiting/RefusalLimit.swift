@@ -2,11 +2,9 @@
 // event is charged itself; without this limit the others would be free, and a kilobyte can contain five hundred of
 // them.
 
-import Engine
-import Identity
-import JourneyModel
+package import JourneyModel
 
-struct RefusalLimit: Sendable {
+package struct RefusalLimit: Sendable {
     /// The size of the longest event: all members, metadata of 8 KiB. Each KiB of a body beyond this size per event
     /// is charged.
     static let bytesPerEvent = 10 * 1024
@@ -15,12 +13,16 @@ struct RefusalLimit: Sendable {
     /// five hundred; alone it costs no more than a refusal.
     static let repeatsPerCharge = 10
 
-    let admission: any Admission
+    private let admission: any Admission
 
-    /// The refusal of a driver whose window is full, before the body is read; nil while there is room.
-    func answer(to driver: DriverID) -> ProblemAnswer? {
+    package init(admission: any Admission) {
+        self.admission = admission
+    }
+
+    /// The quota of a driver whose window is full, before the body is read; nil while there is room.
+    package func exhausted(by driver: DriverID) -> Quota? {
         let quota = admission.quota(of: driver, in: .refusals)
-        return quota.limit > 0 && quota.remaining == 0 ? .tooManyRefusals(quota) : nil
+        return quota.limit > 0 && quota.remaining == 0 ? quota : nil
     }
 
     /// Charges the cost of a body beyond its accepted events.
@@ -30,21 +32,10 @@ struct RefusalLimit: Sendable {
     ///   - events: in the body; 0 when it was refused as a whole.
     ///   - refused: how many of these were refused.
     ///   - repeats: how many of these were stored before.
-    func charge(_ driver: DriverID, bytes: Int, events: Int, refused: Int, repeats: Int = 0) {
+    package func charge(_ driver: DriverID, bytes: Int, events: Int, refused: Int, repeats: Int = 0) {
         let excess = max(0, bytes - events * Self.bytesPerEvent)
         let count = refused + repeats / Self.repeatsPerCharge + (excess + 1023) / 1024
         guard count > 0 else { return }
-        admission.charge(
-            AdmissionClaim(driver: driver, limitClass: .refusals, idempotencyKey: AdmissionClaim.keyOfOneRequest()),
-            times: count)
-    }
-}
-
-extension ProblemAnswer {
-    fileprivate static func tooManyRefusals(_ quota: Quota) -> ProblemAnswer {
-        let seconds = RateLimitFields.retryAfterSeconds(quota)
-        return ProblemAnswer(
-            .rateLimited, "Too many rejected events in \(quota.windowSeconds) seconds. Send again in \(seconds) s.",
-            retryAfterSeconds: seconds)
+        admission.charge(.ofOneRequest(.refusals, by: driver), times: count)
     }
 }

@@ -6,6 +6,7 @@ package import Engine
 import GRDB
 package import Identity
 package import JourneyModel
+package import RateLimiting
 
 package final class SQLiteEventStore: EventStore {
     private let pool: DatabasePool

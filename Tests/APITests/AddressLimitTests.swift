@@ -1,8 +1,8 @@
 // The limit of the sign-in routes: per address, checked before anything else in the request.
 
-import Engine
 import HTTP1
 import HTTPServer
+import RateLimiting
 import Testing
 
 @testable import API

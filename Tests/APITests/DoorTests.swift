@@ -6,6 +6,7 @@ import GzipCoding
 import HTTP1
 import HTTPServer
 import JourneyModel
+import RateLimiting
 import Testing
 
 @testable import API

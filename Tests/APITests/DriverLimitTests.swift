@@ -1,11 +1,11 @@
 // The rate limit windows of a driver, over all routes: every route that changes something has a window, and a full
 // window gets 429 with the RateLimit fields.
 
-import Engine
 import HTTP1
 import HTTPServer
 import Identity
 import JourneyModel
+import RateLimiting
 import Testing
 
 @testable import API

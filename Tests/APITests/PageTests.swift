@@ -1,8 +1,8 @@
 // openapi.json describes exactly the existing routes, and the pages forbid loading anything from another origin.
 
-import Engine
 import HTTP1
 import HTTPServer
+import RateLimiting
 import Testing
 
 import struct Foundation.Data

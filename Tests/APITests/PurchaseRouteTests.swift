@@ -1,11 +1,11 @@
 // POST /native/purchases, GET /native/entitlements, POST /apple/store-notifications and the account token of
 // GET /auth/me, over a scripted service.
 
-import Engine
 import HTTP1
 import HTTPServer
 import Identity
 import JourneyModel
+import RateLimiting
 import Testing
 
 @testable import API

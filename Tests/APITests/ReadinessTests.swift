@@ -1,8 +1,8 @@
 // When the server reports that it is ready, that the check is cheap, and who can read the metrics.
 
-import Engine
 import HTTP1
 import HTTPServer
+import RateLimiting
 import Synchronization
 import Telemetry
 import TestSupport

@@ -7,6 +7,7 @@ import HTTPServer
 import Identity
 import JourneyModel
 import Logging
+import RateLimiting
 import Synchronization
 import Telemetry
 import TestSupport

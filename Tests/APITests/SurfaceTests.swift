@@ -1,9 +1,9 @@
 // Every route with every kind of credential, generated from the list of routes. A new route is included automatically;
 // if its credential is in the body, the test fails until it has an example here.
 
-import Engine
 import HTTP1
 import HTTPServer
+import RateLimiting
 import Testing
 
 @testable import API

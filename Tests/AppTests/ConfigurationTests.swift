@@ -7,7 +7,7 @@ import Foundation
 import Identity
 import JourneyModel
 import Logging
-import RedisAdmission
+import RateLimiting
 import Testing
 
 @testable import App

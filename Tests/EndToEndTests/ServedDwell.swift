@@ -8,6 +8,7 @@ import HTTPServer
 import Identity
 import JourneyModel
 import Logging
+import RateLimiting
 import SQLiteStore
 import Sockets
 import Telemetry

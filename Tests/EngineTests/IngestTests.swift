@@ -3,6 +3,7 @@
 
 import Engine
 import JourneyModel
+import RateLimiting
 import Testing
 
 struct IngestTests {

@@ -2,6 +2,7 @@
 
 import Engine
 import JourneyModel
+import RateLimiting
 import Synchronization
 
 final class ScriptedStore: EventStore {

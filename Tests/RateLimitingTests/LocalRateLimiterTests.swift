@@ -1,8 +1,8 @@
 // The limiter of one process against contract, section 4, and the doc comments of the port `Admission`. The clock is
 // manual. The last test compares random traces with a simple reference implementation.
 
-import Engine
 import JourneyModel
+import RateLimiting
 import Synchronization
 import TestSupport
 import Testing
@@ -16,12 +16,6 @@ private final class HandClock: Sendable {
     }
 
     func advance(byMilliseconds step: Int64) { milliseconds.withLock { $0 += step } }
-}
-
-private func claim(_ key: String, of driver: String = "ann", _ limitClass: RateLimitClass = .sessionEvents)
-    -> AdmissionClaim
-{
-    AdmissionClaim(driver: DriverID(driver), limitClass: limitClass, idempotencyKey: key)
 }
 
 struct LocalRateLimiterTests {

@@ -4,7 +4,7 @@
 import TestSupport
 import Testing
 
-@testable import Engine
+@testable import RateLimiting
 
 struct SlidingWindowLogTests {
     @Test func chargeLeavesWithTheMomentItWasMade() {

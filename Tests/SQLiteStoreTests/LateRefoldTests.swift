@@ -7,6 +7,7 @@ import Foundation
 import GRDB
 import Identity
 import JourneyModel
+import RateLimiting
 import Synchronization
 import TestSupport
 import Testing

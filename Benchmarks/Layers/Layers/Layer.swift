@@ -1,11 +1,11 @@
 // The layers that a posted event passes, each alone, with real input of a phone.
 
-import Engine
 import Foundation
 import HTTP1
 import HTTPServer
 import Identity
 import JourneyModel
+import RateLimiting
 import SQLiteStore
 import Telemetry
 

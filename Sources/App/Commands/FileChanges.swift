@@ -3,7 +3,7 @@
 import ArgumentParser
 import Identity
 import JourneyModel
-import RedisAdmission
+import RateLimiting
 import SQLiteStore
 import Sockets
 import Telemetry

@@ -4,7 +4,7 @@ import ArgumentParser
 import Foundation
 import Identity
 import JourneyModel
-import RedisAdmission
+import RateLimiting
 import SQLiteStore
 import Sockets
 

@@ -9,7 +9,7 @@ import Foundation
 import HTTPServer
 import JourneyModel
 import Logging
-import RedisAdmission
+import RateLimiting
 import Telemetry
 
 enum Variables {

@@ -5,6 +5,7 @@ import Foundation
 import HTTPServer
 import Identity
 import JourneyModel
+import RateLimiting
 import Telemetry
 
 /// The input of a configuration.

@@ -8,7 +8,7 @@ import Identity
 import JourneyModel
 import Logging
 import Outbound
-import RedisAdmission
+import RateLimiting
 import Telemetry
 
 struct Configuration: Sendable {

@@ -8,7 +8,7 @@ import Foundation
 import HTTPServer
 import JourneyModel
 import Outbound
-import RedisAdmission
+import RateLimiting
 import SQLiteStore
 import Sockets
 import Synchronization

@@ -8,7 +8,7 @@ import HTTPServer
 import JourneyModel
 import Logging
 import Outbound
-import RedisAdmission
+import RateLimiting
 import SQLiteStore
 import Sockets
 import Telemetry

@@ -1,7 +1,7 @@
 // The parts that start and stop, as services of one ServiceGroup (swift-service-lifecycle).
 
 import HTTPServer
-import RedisAdmission
+import RateLimiting
 import ServiceLifecycle
 
 /// Listens until the group shuts down, then drains.

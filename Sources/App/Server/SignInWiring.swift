@@ -6,6 +6,7 @@ import Identity
 import JourneyModel
 import Logging
 import Outbound
+import RateLimiting
 import SQLiteStore
 import ServiceLifecycle
 import Telemetry

@@ -11,7 +11,7 @@ import JourneyModel
 import Logging
 import Outbound
 import Purchases
-import RedisAdmission
+import RateLimiting
 import SQLiteStore
 import ServiceLifecycle
 import Sockets

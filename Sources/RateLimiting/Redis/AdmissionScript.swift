@@ -1,8 +1,6 @@
 // The decision of contract, section 4, as one Lua script on Redis's own clock, with its arguments and its reply.
 // The same algorithm as `LocalRateLimiter`; the tests compare the two call by call.
 
-import Engine
-
 enum AdmissionScript {
     /// KEYS: the window (a sorted set, idempotency key -> milliseconds), the keys of stored events (likewise).
     /// ARGV: limit, window in milliseconds, idempotency key, the call's number.

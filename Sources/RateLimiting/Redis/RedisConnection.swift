@@ -1,7 +1,6 @@
 // From an endpoint to a connection that is proven to work: authentication, database, the script loaded, and one
 // decision in time. After that, `serve` moves bytes between the socket and a pipeline.
 
-internal import Engine
 internal import Sockets
 
 /// One connection to Redis, from connect to close. Stays on its loop.

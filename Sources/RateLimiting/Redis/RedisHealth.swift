@@ -1,7 +1,6 @@
 // The state that all connections of a process share about their Redis: whether to call it, and how it has
 // responded.
 
-internal import Engine
 internal import Logging
 internal import Synchronization
 

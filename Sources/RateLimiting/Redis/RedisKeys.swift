@@ -1,7 +1,6 @@
 // The names of the keys in Redis. All keys of a driver share a hash tag, `{driver}`, and with it a slot of a
 // cluster (redis.io/docs/reference/cluster-spec, "Hash tags").
 
-import Engine
 import JourneyModel
 
 enum RedisKeys {

@@ -1,6 +1,5 @@
 // One loop's connection to Redis: keeps one open, and provides it while it works.
 
-internal import Engine
 internal import Sockets
 internal import Synchronization
 

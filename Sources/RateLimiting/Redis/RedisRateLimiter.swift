@@ -5,7 +5,6 @@
 // connection lost, error reply, unexpected reply - the process decides then. A Redis that has lost its data
 // (restarted empty, flushed, failed over) - the process corrects it. Nothing is ever thrown.
 
-package import Engine
 package import JourneyModel
 package import Logging
 package import Sockets

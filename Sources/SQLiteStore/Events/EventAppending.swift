@@ -7,6 +7,7 @@
 import Engine
 import Identity
 import JourneyModel
+import RateLimiting
 
 final class EventAppending {
     let drivers: DriverCache

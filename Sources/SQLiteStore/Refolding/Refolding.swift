@@ -7,6 +7,7 @@
 
 import Engine
 import JourneyModel
+import RateLimiting
 
 final class Refolding {
     private let folding: EventFolding

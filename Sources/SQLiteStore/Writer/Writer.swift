@@ -7,6 +7,7 @@ import Engine
 import GRDB
 import GRDBSQLite
 import Identity
+import RateLimiting
 
 /// @unchecked: `connection`, `resting`, `isToWake`, `isToWakeForRefolds` and `lastCommit` are used in closures on the
 /// pool's writer queue only, which is serial; everything else is Sendable.

@@ -11,6 +11,7 @@ import Engine
 import GRDB
 import GRDBSQLite
 import Identity
+import RateLimiting
 
 final class WriterConnection {
     private let connection: OpaquePointer

@@ -1,14 +1,13 @@
 // Compares the script in a real Redis with the window of the process, call by call: verdict, remaining and reset must
 // be equal. The process uses the time that Redis reports.
 
-import Engine
 import JourneyModel
 import Sockets
 import Synchronization
 import TestSupport
 import Testing
 
-@testable import RedisAdmission
+@testable import RateLimiting
 
 extension WithRedis {
     struct AdmissionScriptTests {

@@ -1,6 +1,6 @@
 // The circuit breaker as a state machine: each test is a sequence of times and outcomes.
 
-import Engine
+import RateLimiting
 import Testing
 
 struct CircuitBreakerTests {

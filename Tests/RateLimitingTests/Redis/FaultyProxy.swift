@@ -5,7 +5,7 @@ import Sockets
 import Synchronization
 import TestSupport
 
-@testable import RedisAdmission
+@testable import RateLimiting
 
 final class FaultyProxy: ConnectionHandler, Sendable {
     enum Fault: Hashable, Sendable {

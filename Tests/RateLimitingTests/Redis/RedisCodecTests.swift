@@ -1,11 +1,10 @@
 // Commands to bytes and bytes to replies (RESP2): whole, cut at every byte, and damaged.
 
-import Engine
 import JourneyModel
 import TestSupport
 import Testing
 
-@testable import RedisAdmission
+@testable import RateLimiting
 
 struct RedisCodecTests {
     private let stream =

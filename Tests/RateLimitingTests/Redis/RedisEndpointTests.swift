@@ -1,6 +1,6 @@
 // Valid and invalid values of `REDIS_URL`, and that no message about one contains a password.
 
-import RedisAdmission
+import RateLimiting
 import Sockets
 import Testing
 

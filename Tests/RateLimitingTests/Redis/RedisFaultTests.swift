@@ -1,14 +1,13 @@
 // A proxy in front of a real Redis stalls, truncates, replaces and delays replies. Every call returns a correct
 // decision within the timeout, and a reply never reaches another call.
 
-import Engine
 import JourneyModel
 import Sockets
 import Synchronization
 import TestSupport
 import Testing
 
-@testable import RedisAdmission
+@testable import RateLimiting
 
 extension WithRedis {
     struct RedisFaultTests {

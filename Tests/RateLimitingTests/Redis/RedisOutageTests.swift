@@ -1,13 +1,12 @@
 // Redis itself hangs, is killed and restarted empty, is read-only, full, flushed, or never started. No event is lost,
 // no response is wrong, no request waits longer than the timeout, and recovery is automatic.
 
-import Engine
 import JourneyModel
 import Logging
 import Sockets
 import Testing
 
-@testable import RedisAdmission
+@testable import RateLimiting
 
 #if canImport(Glibc)
     import Glibc

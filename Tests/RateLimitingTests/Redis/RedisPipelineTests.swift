@@ -3,7 +3,7 @@
 import Sockets
 import Testing
 
-@testable import RedisAdmission
+@testable import RateLimiting
 
 @Suite(.timeLimit(.minutes(1)))
 struct RedisPipelineTests {

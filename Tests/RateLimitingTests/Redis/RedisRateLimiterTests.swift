@@ -1,12 +1,11 @@
 // Decisions through a real Redis, and their effect in Redis. `RedisFaultTests` and `RedisOutageTests` test failures.
 
-import Engine
 import JourneyModel
 import Logging
 import Sockets
 import Testing
 
-@testable import RedisAdmission
+@testable import RateLimiting
 
 func claim(_ key: String, of driver: String = "ann", _ limitClass: RateLimitClass = .sessionEvents) -> AdmissionClaim {
     AdmissionClaim(driver: DriverID(driver), limitClass: limitClass, idempotencyKey: key)

@@ -5,7 +5,7 @@ import Foundation
 import Sockets
 import Synchronization
 
-@testable import RedisAdmission
+@testable import RateLimiting
 
 #if canImport(Glibc)
     import Glibc

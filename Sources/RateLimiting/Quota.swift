@@ -1,0 +1,24 @@
+/// The driver's quota in one limit after a decision; the values of the `RateLimit` fields.
+package struct Quota: Hashable, Sendable {
+    /// 0 when the limit is off.
+    package var limit: Int
+    package var windowSeconds: Int
+    package var remaining: Int
+    /// Milliseconds until the oldest charge leaves the window, so that one more fits; 0 when the window is empty.
+    package var resetMilliseconds: Int64
+
+    package init(limit: Int, windowSeconds: Int, remaining: Int, resetMilliseconds: Int64) {
+        self.limit = limit
+        self.windowSeconds = windowSeconds
+        self.remaining = remaining
+        self.resetMilliseconds = resetMilliseconds
+    }
+
+    /// The quota after `count` charges were refunded. Unchanged for a limit that is off.
+    package func withBack(_ count: Int) -> Quota {
+        var quota = self
+        quota.remaining = min(remaining + count, limit)
+        if quota.remaining == limit { quota.resetMilliseconds = 0 }
+        return quota
+    }
+}

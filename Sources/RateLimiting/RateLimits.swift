@@ -1,0 +1,120 @@
+// The limits: which there are, what each allows, and the arithmetic shared by both windows, the one in the process and
+// the one in Redis.
+
+/// The windows of contract, section 4. An event is counted by whether it has a session_id. `auth` counts requests
+/// to the sign-in routes, with the client's address in place of the driver. The others count a driver's requests to
+/// the routes that name them (API/Routes.swift).
+package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
+    case sessionEvents = "session"
+    case preSessionEvents = "presession"
+    case auth
+    /// Sessions registered before their first event.
+    case registrations
+    /// Devices added, replaced and removed.
+    case devices
+    /// Changes of the account and of its sign-in sessions, and exports.
+    case account
+    /// Requests that read the database and change nothing.
+    case reads
+    /// Background pings: counted, nothing stored.
+    case pings
+    /// Purchases sent by the app.
+    case purchases
+    /// App Store notifications that Apple did not sign, with the client's address in place of the driver.
+    case notifications
+    /// Wrong tokens on the operator's routes, with the client's address in place of the driver.
+    case operatorGuesses = "operator"
+    /// Refused events, and bytes in excess of events (`RefusalLimit`).
+    case refusals
+
+    /// The classes of events, in the order of the `RateLimit` fields of a response.
+    package static let ofEvents: [RateLimitClass] = [.sessionEvents, .preSessionEvents]
+
+    /// The classes whose windows are stored under a driver's id.
+    package static let ofDrivers = allCases.filter {
+        $0 != .auth && $0 != .operatorGuesses && $0 != .notifications
+    }
+}
+
+/// `RATE_LIMIT_SESSION_EVENTS`, `RATE_LIMIT_PRESESSION_EVENTS`, `RATE_LIMIT_AUTH`, `RATE_LIMIT_REGISTRATIONS`,
+/// `RATE_LIMIT_DEVICES`, `RATE_LIMIT_ACCOUNT`, `RATE_LIMIT_READS`, `RATE_LIMIT_PINGS`, `RATE_LIMIT_PURCHASES`,
+/// `RATE_LIMIT_NOTIFICATIONS`, `RATE_LIMIT_OPERATOR`, `RATE_LIMIT_WINDOW_SECONDS`; a limit of 0 is off.
+package struct RateLimits: Hashable, Sendable {
+    /// Maximum charges of a window beyond its limit: bounds its memory and the time until it has room again.
+    package static let overdraftMax = 10_000
+
+    package var sessionEvents: Int
+    package var preSessionEvents: Int
+    package var auth: Int
+    package var registrations: Int
+    package var devices: Int
+    package var account: Int
+    package var reads: Int
+    package var pings: Int
+    package var purchases: Int
+    package var notifications: Int
+    package var operatorGuesses: Int
+    package var windowSeconds: Int
+
+    package init(
+        sessionEvents: Int = 60, preSessionEvents: Int = 30, auth: Int = 30, registrations: Int = 20,
+        devices: Int = 10, account: Int = 20, reads: Int = 600, pings: Int = 60, purchases: Int = 30,
+        notifications: Int = 30, operatorGuesses: Int = 10, windowSeconds: Int = 60
+    ) {
+        self.sessionEvents = sessionEvents
+        self.preSessionEvents = preSessionEvents
+        self.auth = auth
+        self.registrations = registrations
+        self.devices = devices
+        self.account = account
+        self.reads = reads
+        self.pings = pings
+        self.purchases = purchases
+        self.notifications = notifications
+        self.operatorGuesses = operatorGuesses
+        self.windowSeconds = windowSeconds
+    }
+
+    package func limit(of limitClass: RateLimitClass) -> Int {
+        switch limitClass {
+        case .sessionEvents: sessionEvents
+        case .preSessionEvents: preSessionEvents
+        case .auth: auth
+        case .registrations: registrations
+        case .devices: devices
+        case .account: account
+        case .reads: reads
+        case .pings: pings
+        case .purchases: purchases
+        case .notifications: notifications
+        case .operatorGuesses: operatorGuesses
+        // Ten times the session events, so that a queue of 500 events sent at once fits; off when they are off.
+        case .refusals: sessionEvents > 0 ? max(600, 10 * sessionEvents) : 0
+        }
+    }
+}
+
+extension RateLimits {
+    /// 1 second to 366 days, whatever is configured: no sum with a time in milliseconds can overflow.
+    package var windowMilliseconds: Int64 { Int64(min(max(windowSeconds, 1), 366 * 86_400)) * 1000 }
+
+    /// A limit of 0 or below is off.
+    package func isOff(_ limitClass: RateLimitClass) -> Bool { limit(of: limitClass) <= 0 }
+
+    /// The decision of a limit that is off: always admitted, nothing stored.
+    package var unlimited: AdmissionDecision {
+        AdmissionDecision(
+            verdict: .admitted,
+            quota: Quota(limit: 0, windowSeconds: windowSeconds, remaining: 0, resetMilliseconds: 0))
+    }
+
+    /// The quota of a limit with `count` charges in its window, the oldest made at `oldestTime`.
+    package func quota(
+        of limitClass: RateLimitClass, count: Int, oldestTime: Int64?, at now: Int64
+    ) -> Quota {
+        let limit = limit(of: limitClass)
+        let reset = oldestTime.map { max($0 + windowMilliseconds - now, 0) } ?? 0
+        return Quota(
+            limit: limit, windowSeconds: windowSeconds, remaining: max(limit - count, 0), resetMilliseconds: reset)
+    }
+}
