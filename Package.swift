@@ -47,13 +47,21 @@ let package = Package(
         .target(name: "CSignals"),
         .target(name: "HTTP1", swiftSettings: settings),
         .target(name: "Sockets", dependencies: ["CEpoll"], swiftSettings: settings),
+        // Log lines.
         .target(
-            name: "Telemetry",
-            dependencies: [
-                "GregorianCalendar",
-                .product(name: "CoreMetrics", package: "swift-metrics"),
-                .product(name: "Logging", package: "swift-log"),
-            ],
+            name: "StructuredLogging",
+            dependencies: ["GregorianCalendar", .product(name: "Logging", package: "swift-log")],
+            swiftSettings: settings
+        ),
+        // Values that no text shows.
+        .target(name: "Secrets", swiftSettings: settings),
+        // What a module counts with, and the exporter of all counts, which knows none of them.
+        .target(
+            name: "MetricInstruments",
+            dependencies: [.product(name: "CoreMetrics", package: "swift-metrics")], swiftSettings: settings),
+        .target(
+            name: "PrometheusExport",
+            dependencies: ["MetricInstruments", .product(name: "CoreMetrics", package: "swift-metrics")],
             swiftSettings: settings
         ),
         // The content coding gzip of request bodies.
@@ -61,7 +69,7 @@ let package = Package(
         .target(
             name: "HTTPServer",
             dependencies: [
-                "GregorianCalendar", "HTTP1", "Sockets", "Telemetry",
+                "GregorianCalendar", "HTTP1", "Sockets", "MetricInstruments",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -73,7 +81,8 @@ let package = Package(
         .target(
             name: "RateLimiting",
             dependencies: [
-                "JourneyModel", "Sockets", "CHiredis",
+                "JourneyModel", "MetricInstruments", "Sockets", "CHiredis",
+                .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
@@ -83,7 +92,7 @@ let package = Package(
         .target(
             name: "Engine",
             dependencies: [
-                "JourneyModel", "RateLimiting", "Telemetry",
+                "JourneyModel", "RateLimiting", "MetricInstruments", "StructuredLogging",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -92,7 +101,7 @@ let package = Package(
         .target(
             name: "Identity",
             dependencies: [
-                "JourneyModel", "Telemetry",
+                "JourneyModel", "Secrets",
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
@@ -117,7 +126,7 @@ let package = Package(
         .target(
             name: "SQLiteStore",
             dependencies: [
-                "Engine", "Identity", "JourneyModel", "Purchases", "RateLimiting", "Telemetry", "CSQLiteVFS",
+                "Engine", "Identity", "JourneyModel", "Purchases", "RateLimiting", "MetricInstruments", "CSQLiteVFS",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
@@ -133,7 +142,7 @@ let package = Package(
         .target(
             name: "Outbound",
             dependencies: [
-                "Engine", "Identity", "JourneyModel", "Purchases", "Telemetry", "CCurl", "CZlib",
+                "Engine", "Identity", "JourneyModel", "Purchases", "Secrets", "StructuredLogging", "CCurl", "CZlib",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Crypto", package: "swift-crypto"),
             ],
@@ -144,7 +153,8 @@ let package = Package(
         .target(
             name: "API",
             dependencies: [
-                "HTTPServer", "HTTP1", "Engine", "Identity", "JourneyModel", "Purchases", "RateLimiting", "Telemetry",
+                "HTTPServer", "HTTP1", "Engine", "Identity", "JourneyModel", "Purchases", "RateLimiting",
+                "MetricInstruments", "Secrets", "StructuredLogging",
                 "GzipCoding",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Crypto", package: "swift-crypto"),
@@ -160,7 +170,8 @@ let package = Package(
             name: "App",
             dependencies: [
                 "API", "HTTPServer", "HTTP1", "Sockets", "Engine", "Identity", "Purchases", "SQLiteStore",
-                "RateLimiting", "Outbound", "JourneyModel", "Simulation", "Telemetry", "CSignals",
+                "RateLimiting", "Outbound", "JourneyModel", "Simulation", "MetricInstruments", "PrometheusExport",
+                "Secrets", "StructuredLogging", "CSignals",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Configuration", package: "swift-configuration"),
@@ -195,18 +206,21 @@ let package = Package(
         .testTarget(name: "HTTP1Tests", dependencies: ["HTTP1", "TestSupport"], swiftSettings: settings),
         .testTarget(name: "SocketsTests", dependencies: ["Sockets", "TestSupport"], swiftSettings: settings),
         .testTarget(
-            name: "TelemetryTests",
+            name: "StructuredLoggingTests",
+            dependencies: ["Secrets", "StructuredLogging", .product(name: "Logging", package: "swift-log")],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "PrometheusExportTests",
             dependencies: [
-                "Telemetry",
-                .product(name: "CoreMetrics", package: "swift-metrics"),
-                .product(name: "Logging", package: "swift-log"),
+                "MetricInstruments", "PrometheusExport", .product(name: "CoreMetrics", package: "swift-metrics"),
             ],
             swiftSettings: settings
         ),
         .testTarget(
             name: "HTTPServerTests",
             dependencies: [
-                "HTTPServer", "HTTP1", "Sockets", "Telemetry",
+                "HTTPServer", "HTTP1", "Sockets", "PrometheusExport",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -215,7 +229,7 @@ let package = Package(
         .testTarget(
             name: "EngineTests",
             dependencies: [
-                "Engine", "JourneyModel", "RateLimiting", "Telemetry", "TestSupport",
+                "Engine", "JourneyModel", "RateLimiting", "PrometheusExport", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
@@ -223,7 +237,7 @@ let package = Package(
         .testTarget(
             name: "IdentityTests",
             dependencies: [
-                "Identity", "JourneyModel", "Telemetry", "TestSupport",
+                "Identity", "JourneyModel", "Secrets", "TestSupport",
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
@@ -243,7 +257,7 @@ let package = Package(
         .testTarget(
             name: "SQLiteStoreTests",
             dependencies: [
-                "SQLiteStore", "Engine", "Identity", "JourneyModel", "Purchases", "RateLimiting", "Telemetry",
+                "SQLiteStore", "Engine", "Identity", "JourneyModel", "Purchases", "RateLimiting", "Secrets",
                 "TestSupport",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
@@ -263,7 +277,8 @@ let package = Package(
         .testTarget(
             name: "OutboundTests",
             dependencies: [
-                "Outbound", "Engine", "Identity", "JourneyModel", "Sockets", "Telemetry", "TestSupport",
+                "Outbound", "Engine", "Identity", "JourneyModel", "Sockets", "Secrets", "StructuredLogging",
+                "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Crypto", package: "swift-crypto"),
             ],
@@ -273,7 +288,7 @@ let package = Package(
             name: "APITests",
             dependencies: [
                 "API", "GzipCoding", "HTTPServer", "HTTP1", "Engine", "Identity", "JourneyModel", "Purchases",
-                "RateLimiting", "Telemetry", "TestSupport",
+                "RateLimiting", "PrometheusExport", "Secrets", "StructuredLogging", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
@@ -286,7 +301,7 @@ let package = Package(
             dependencies: [
                 "API", "Engine", "HTTPServer", "Identity", "JourneyClient", "JourneyModel", "RateLimiting",
                 "SQLiteStore",
-                "Simulation", "Sockets", "Telemetry", "TestSupport",
+                "Simulation", "Sockets", "Secrets", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
@@ -294,7 +309,8 @@ let package = Package(
         .testTarget(
             name: "AppTests",
             dependencies: [
-                "App", "Engine", "Identity", "RateLimiting", "SQLiteStore", "Sockets", "Telemetry", "JourneyModel",
+                "App", "Engine", "Identity", "RateLimiting", "SQLiteStore", "Sockets", "PrometheusExport", "Secrets",
+                "StructuredLogging", "JourneyModel",
                 "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
@@ -321,7 +337,7 @@ if Context.environment["DWELL_LAYERS"] != nil {
             dependencies: [
                 "Allocations", "HTTP1", "HTTPServer", "Identity", "Engine", "JourneyModel", "RateLimiting",
                 "SQLiteStore",
-                "Telemetry",
+                "Secrets",
             ],
             path: "Benchmarks/Layers/Layers",
             swiftSettings: settings
@@ -335,7 +351,7 @@ if Context.environment["DWELL_LAYERS"] != nil {
         .executableTarget(
             name: "ParserWork",
             dependencies: [
-                "Marks", "API", "GzipCoding", "HTTP1", "HTTPServer", "Identity", "JourneyModel", "Telemetry",
+                "Marks", "API", "GzipCoding", "HTTP1", "HTTPServer", "Identity", "JourneyModel",
             ],
             path: "Benchmarks/ParserWork/ParserWork",
             swiftSettings: settings

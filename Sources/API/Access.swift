@@ -4,7 +4,7 @@ import HTTP1
 import HTTPServer
 import Identity
 import JourneyModel
-import Telemetry
+import Secrets
 
 /// A handler that requires a token: it gets the caller.
 typealias CallerHandler = nonisolated(nonsending) @Sendable (Request, Caller) async throws(ProblemAnswer) -> Response

@@ -5,7 +5,7 @@ import HTTP1
 import HTTPServer
 import Identity
 import JourneyModel
-import Telemetry
+import Secrets
 
 enum AccountAnswers {
     static func pair(_ pair: TokenPair) -> Response {

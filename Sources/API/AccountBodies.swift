@@ -4,7 +4,7 @@
 import HTTPServer
 import Identity
 import JourneyModel
-import Telemetry
+import Secrets
 
 enum AccountBody {
     /// Longer than any of these bodies with the longest tokens.

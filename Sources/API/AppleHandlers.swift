@@ -5,7 +5,7 @@ import HTTPServer
 import Identity
 import JourneyModel
 import Logging
-import Telemetry
+import Secrets
 
 struct AppleHandlers: Sendable {
     let tokens: any AppleTokenVerifying

@@ -5,13 +5,18 @@
 import CoreMetrics
 import HTTP1
 import HTTPServer
-import Telemetry
+import MetricInstruments
+
+extension MetricFamily {
+    static let backgroundPings = MetricFamily(
+        "dwell_background_pings_total", "Background pings of shipped apps.")
+}
 
 struct BackgroundPingHandler: Sendable {
     private let pings: any CounterHandler
 
     init(_ metrics: any MetricsFactory) {
-        pings = metrics.counter(MetricFamilies.backgroundPings)
+        pings = metrics.counter(.backgroundPings)
     }
 
     var post: CallerHandler {

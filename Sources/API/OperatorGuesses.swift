@@ -6,7 +6,7 @@ import HTTPServer
 package import Identity
 import JourneyModel
 package import RateLimiting
-import Telemetry
+import Secrets
 
 package struct OperatorGuesses: Sendable {
     private let admission: any Admission

@@ -7,8 +7,8 @@ import HTTPServer
 import JourneyModel
 import Logging
 package import Purchases
+package import Secrets
 import Synchronization
-package import Telemetry
 
 /// The dependencies of the operator's routes; the closures are called when a picture is made.
 package struct OperatorParts: Sendable {

@@ -4,23 +4,25 @@
 import HTTP1
 package import HTTPServer
 import JourneyModel
-package import Telemetry
+package import Secrets
 
 package struct OperatorRoutes: Sendable {
     private let readiness: Readiness
+    private let metricsMediaType: String
     private let metricsText: @Sendable () async -> String
     /// Nil: every client of the listener may read.
     private let metricsToken: Secret<String>?
     private let guesses: OperatorGuesses
 
-    /// `metricsText`: in Prometheus's exposition format.
+    /// `metricsText`: all metrics, in the format of `metricsMediaType`.
     package init(
         readiness: Readiness, metricsToken: Secret<String>?, guesses: OperatorGuesses,
-        metricsText: @escaping @Sendable () async -> String
+        metricsMediaType: String, metricsText: @escaping @Sendable () async -> String
     ) {
         self.readiness = readiness
         self.metricsToken = metricsToken
         self.guesses = guesses
+        self.metricsMediaType = metricsMediaType
         self.metricsText = metricsText
     }
 
@@ -46,7 +48,7 @@ package struct OperatorRoutes: Sendable {
             }
             return Response(
                 status: .ok,
-                fields: Fields([("Content-Type", PrometheusMetrics.mediaType), ("Cache-Control", "no-store")]),
+                fields: Fields([("Content-Type", metricsMediaType), ("Cache-Control", "no-store")]),
                 body: .bytes(Array(await metricsText().utf8)))
         }
     }

@@ -1,8 +1,15 @@
 // Counts of purchases sent by apps, and of App Store notifications by documented type.
 
 import CoreMetrics
+import MetricInstruments
 import Purchases
-import Telemetry
+
+extension MetricFamily {
+    static let purchases = MetricFamily(
+        "dwell_purchases_total", "Purchases sent by apps, by outcome.")
+    static let storeNotifications = MetricFamily(
+        "dwell_store_notifications_total", "App Store Server Notifications, by type and outcome.")
+}
 
 struct PurchaseMetrics: Sendable {
     enum Purchase: String, CaseIterable {
@@ -26,7 +33,7 @@ struct PurchaseMetrics: Sendable {
         self.factory = factory
         purchases = Dictionary(
             uniqueKeysWithValues: Purchase.allCases.map { outcome in
-                (outcome, factory.counter(MetricFamilies.purchases, [("outcome", outcome.rawValue)]))
+                (outcome, factory.counter(.purchases, [("outcome", outcome.rawValue)]))
             })
         // Series that exist from the start: a rate needs the sample before the first refusal.
         for outcome in ["refused", "failed"] { _ = notifications("unknown", outcome) }
@@ -53,6 +60,6 @@ struct PurchaseMetrics: Sendable {
     }
 
     private func notifications(_ type: String, _ outcome: String) -> any CounterHandler {
-        factory.counter(MetricFamilies.storeNotifications, [("type", type), ("outcome", outcome)])
+        factory.counter(.storeNotifications, [("type", type), ("outcome", outcome)])
     }
 }

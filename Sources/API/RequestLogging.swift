@@ -3,7 +3,7 @@
 import HTTP1
 import HTTPServer
 import Logging
-import Telemetry
+import StructuredLogging
 
 extension Request {
     /// Both, plus the line's own metadata.

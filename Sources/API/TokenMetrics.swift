@@ -1,7 +1,12 @@
 // Results of access token checks: how many were valid, and why the others were not.
 
 import CoreMetrics
-import Telemetry
+import MetricInstruments
+
+extension MetricFamily {
+    static let tokens = MetricFamily(
+        "dwell_access_tokens_total", "Access tokens by verification result.")
+}
 
 struct TokenMetrics: Sendable {
     enum Finding: Int, CaseIterable {
@@ -20,7 +25,7 @@ struct TokenMetrics: Sendable {
     private let findings: CounterTable
 
     init(_ factory: any MetricsFactory) {
-        findings = CounterTable(MetricFamilies.tokens, count: Finding.allCases.count, factory: factory) { place in
+        findings = CounterTable(.tokens, count: Finding.allCases.count, factory: factory) { place in
             [("result", Finding(rawValue: place)?.label ?? "other")]
         }
     }

@@ -4,7 +4,13 @@
 
 package import JourneyModel
 package import Logging
-internal import Telemetry
+package import MetricInstruments
+internal import StructuredLogging
+
+extension MetricFamily {
+    package static let analyticsLost = MetricFamily(
+        "dwell_analytics_lost_total", "Events rejected by analytics, or deleted before being forwarded.")
+}
 
 /// The port of the analytics service.
 package protocol AnalyticsCapture: Sendable {

@@ -1,5 +1,11 @@
 import JourneyModel
+package import MetricInstruments
 import Synchronization
+
+extension MetricFamily {
+    package static let settingsInfo = MetricFamily(
+        "dwell_settings_info", "1, with the version of the settings in force as a label.")
+}
 
 /// The settings that events are stored with and that `/native/config` returns, replaced as a whole when an operator
 /// reloads them: no request sees a mixture of old and new ones.

@@ -6,7 +6,20 @@
 package import CoreMetrics
 package import JourneyModel
 package import Logging
-internal import Telemetry
+package import MetricInstruments
+
+extension MetricFamily {
+    package static let deadlinesStored = MetricFamily(
+        "dwell_deadlines_stored_total", "Sessions ended by the server at their deadline.")
+    package static let deadlineFailures = MetricFamily(
+        "dwell_deadline_failures_total", "Rounds in which a due deadline could not be stored.")
+    package static let deadlineLateSeconds = MetricFamily(
+        "dwell_deadline_late_seconds", "Delay of the earliest due deadline when processed.", bounds: durations)
+    package static let deadlineOverdueSeconds = MetricFamily(
+        "dwell_deadline_overdue_seconds", "Age of the earliest due deadline not yet stored; 0 is normal.")
+    package static let deadlinesDue = MetricFamily(
+        "dwell_deadlines_due", "Drivers with a passed deadline whose expiry is not stored yet; 0 is normal.")
+}
 
 /// The port of deadlines. Its implementation also stores, in the transaction of an append, the expiry of a deadline
 /// that lies before the appended event.
@@ -89,10 +102,10 @@ package struct ExpiryScheduler: Sendable {
         self.settings = settings
         self.clock = clock
         self.logger = logger
-        stored = metrics.counter(MetricFamilies.deadlinesStored)
-        failed = metrics.counter(MetricFamilies.deadlineFailures)
-        late = metrics.timer(MetricFamilies.deadlineLateSeconds)
-        overdue = metrics.gauge(MetricFamilies.deadlineOverdueSeconds)
+        stored = metrics.counter(.deadlinesStored)
+        failed = metrics.counter(.deadlineFailures)
+        late = metrics.timer(.deadlineLateSeconds)
+        overdue = metrics.gauge(.deadlineOverdueSeconds)
     }
 
     /// Runs until the task is cancelled.

@@ -3,6 +3,12 @@
 // however many ask.
 
 package import JourneyModel
+package import MetricInstruments
+
+extension MetricFamily {
+    package static let drivers = MetricFamily(
+        "dwell_drivers", "Drivers by state.")
+}
 
 package actor DriverCounts {
     package static let keptPerDuration = 20

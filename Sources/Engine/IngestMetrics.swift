@@ -3,8 +3,15 @@
 
 internal import CoreMetrics
 internal import JourneyModel
+package import MetricInstruments
 import RateLimiting
-internal import Telemetry
+
+extension MetricFamily {
+    package static let events = MetricFamily(
+        "dwell_events_total", "Events by canonical name (diagnostic: any other name) and outcome.")
+    static let admissions = MetricFamily(
+        "dwell_admissions_total", "Rate limit decisions by class of event.")
+}
 
 struct IngestMetrics: Sendable {
     private let events: CounterTable
@@ -34,11 +41,11 @@ struct IngestMetrics: Sendable {
         // Two listed names share one canonical name, and therefore one series.
         let names = EventName.listed.map(\.canonical) + ["diagnostic"]
         let outcomes = Outcome.allCases
-        events = CounterTable(MetricFamilies.events, count: names.count * outcomes.count, factory: factory) { place in
+        events = CounterTable(.events, count: names.count * outcomes.count, factory: factory) { place in
             [("event", names[place / outcomes.count]), ("verdict", outcomes[place % outcomes.count].label)]
         }
         admissions = CounterTable(
-            MetricFamilies.admissions, count: Self.classes.count * Self.verdicts.count, factory: factory
+            .admissions, count: Self.classes.count * Self.verdicts.count, factory: factory
         ) { place in
             [
                 ("class", Self.classes[place / Self.verdicts.count].rawValue),

@@ -6,7 +6,13 @@
 
 package import JourneyModel
 package import Logging
+package import MetricInstruments
 import Synchronization
+
+extension MetricFamily {
+    package static let streams = MetricFamily(
+        "dwell_streams", "Open event streams of drivers and operators.")
+}
 
 package final class JourneyStreams: Sendable {
     /// A driver's phones, and one or two old connections that are not closed yet.

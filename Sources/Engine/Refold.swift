@@ -3,7 +3,7 @@
 
 package import JourneyModel
 package import Logging
-import Telemetry
+import StructuredLogging
 
 /// The port that refolds drivers by the rules of this release, and completes refolds that were interrupted.
 package protocol JourneyRefolder: Sendable {

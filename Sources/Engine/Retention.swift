@@ -5,8 +5,16 @@
 package import CoreMetrics
 package import JourneyModel
 package import Logging
+package import MetricInstruments
+import StructuredLogging
 internal import Synchronization
-internal import Telemetry
+
+extension MetricFamily {
+    package static let retentionDeleted = MetricFamily(
+        "dwell_retention_deleted_total", "Rows deleted by retention: events, and sessions without events.")
+    package static let oldestEventSeconds = MetricFamily(
+        "dwell_oldest_event_age_seconds", "Age of the oldest stored event since receipt; 0 if there is none.")
+}
 
 /// The port for old rows.
 package protocol RetentionStore: Sendable {
@@ -151,9 +159,9 @@ package struct RetentionService: Sendable {
         self.auditDays = auditDays
         self.clock = clock
         self.logger = logger
-        deletedEvents = metrics.counter(MetricFamilies.retentionDeleted, [("what", "events")])
-        deletedSessions = metrics.counter(MetricFamilies.retentionDeleted, [("what", "sessions")])
-        deletedAuditLines = metrics.counter(MetricFamilies.retentionDeleted, [("what", "audit_lines")])
+        deletedEvents = metrics.counter(.retentionDeleted, [("what", "events")])
+        deletedSessions = metrics.counter(.retentionDeleted, [("what", "sessions")])
+        deletedAuditLines = metrics.counter(.retentionDeleted, [("what", "audit_lines")])
     }
 
     package struct Deleted: Hashable, Sendable {

@@ -3,7 +3,7 @@
 // limit is logged, since some reader holds it.
 
 package import Logging
-internal import Telemetry
+internal import StructuredLogging
 
 /// The port of the WAL.
 package protocol TruncatableWAL: Sendable {

@@ -3,7 +3,19 @@
 
 internal import CoreMetrics
 internal import HTTP1
-internal import Telemetry
+package import MetricInstruments
+
+extension MetricFamily {
+    package static let requests = MetricFamily(
+        "dwell_http_requests_total", "Requests with a response. Route none: rejected before routing.")
+    package static let requestSeconds = MetricFamily(
+        "dwell_http_request_duration_seconds", "Time from the complete request head to the response.", bounds: durations
+    )
+    static let requestBytes = MetricFamily(
+        "dwell_http_request_bytes_total", "Request bytes received, including heads.")
+    static let responseBytes = MetricFamily(
+        "dwell_http_response_bytes_total", "Response bytes sent, including heads.")
+}
 
 struct RequestMetrics: Sendable {
     private let counts: CounterTable
@@ -27,7 +39,7 @@ struct RequestMetrics: Sendable {
     init(_ routes: [Route], _ factory: any MetricsFactory) {
         let templates = routes.map(\.template) + ["none"]
         counts = CounterTable(
-            MetricFamilies.requests, count: templates.count * Self.methodsMax * Self.statusesMax, factory: factory
+            .requests, count: templates.count * Self.methodsMax * Self.statusesMax, factory: factory
         ) { place in
             let (rest, status) = place.quotientAndRemainder(dividingBy: Self.statusesMax)
             let (route, method) = rest.quotientAndRemainder(dividingBy: Self.methodsMax)
@@ -37,9 +49,9 @@ struct RequestMetrics: Sendable {
                 ("status", status < Self.knownStatuses.count ? String(Self.knownStatuses[status]) : "other"),
             ]
         }
-        durations = TimerTable(templates.map { factory.timer(MetricFamilies.requestSeconds, [("route", $0)]) })
-        bytesIn = factory.counter(MetricFamilies.requestBytes)
-        bytesOut = factory.counter(MetricFamilies.responseBytes)
+        durations = TimerTable(templates.map { factory.timer(.requestSeconds, [("route", $0)]) })
+        bytesIn = factory.counter(.requestBytes)
+        bytesOut = factory.counter(.responseBytes)
     }
 
     /// `route`: nil for none. `method`: nil when the request was refused before it was known.

@@ -1,7 +1,7 @@
 // The value types of signing in: a user, a sign-in session, a token pair, and the origin of a request.
 
 package import JourneyModel
-package import Telemetry
+package import Secrets
 
 /// A driver as the sign-in routes show it (`user` in the contract). All but `id` may be unknown: an external
 /// token's driver has no account.

@@ -2,7 +2,7 @@
 // Apple, and the queue of revocations to send to Apple. (The stores' ports are in AccountStore.swift.)
 
 package import JourneyModel
-package import Telemetry
+package import Secrets
 
 /// Delivers one-time codes to phones.
 package protocol CodeDelivery: Sendable {

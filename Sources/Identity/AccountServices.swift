@@ -2,7 +2,7 @@
 // this module, on the stores' ports; API sees only these protocols, so that its tests can script them.
 
 package import JourneyModel
-package import Telemetry
+package import Secrets
 
 package protocol SignInService: Sendable {
     /// POST /auth/apple, once the token is verified. A repeated nonce is `unauthorized`. The authorization code is

@@ -2,8 +2,8 @@
 // shortly before it expires. Does not know HTTP.
 
 import JWTKit
+package import Secrets
 import Synchronization
-package import Telemetry
 
 package final class AppStoreToken: Sendable {
     /// Apple allows an hour.

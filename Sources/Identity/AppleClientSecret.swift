@@ -1,7 +1,7 @@
 // Our client secret for Apple's token endpoint: a JWT that the team's key signs for one call. Does not know HTTP.
 
 import JWTKit
-package import Telemetry
+package import Secrets
 
 package struct AppleClientSecret: Sendable {
     /// Apple allows six months. One call needs seconds, plus some clock skew.

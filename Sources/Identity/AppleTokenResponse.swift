@@ -2,7 +2,7 @@
 
 import Foundation
 import JourneyModel
-package import Telemetry
+package import Secrets
 
 package struct AppleTokenResponse: Sendable {
     package static let refreshTokenBytesMax = 4096

@@ -4,7 +4,7 @@
 
 import Crypto
 import Foundation
-import Telemetry
+import Secrets
 
 /// HMAC-SHA256 under keys derived from the signing key (RFC 5869) and never stored, one for each purpose. Without
 /// the key, the next token cannot be computed from a token.

@@ -3,7 +3,7 @@
 
 import Crypto
 import Foundation
-package import Telemetry
+package import Secrets
 
 /// AES-GCM with a 256-bit key. Sealed: one byte of version, 12 of nonce, the ciphertext, 16 of tag.
 package struct FieldEncryption: Sendable {

@@ -5,7 +5,7 @@
 package import Crypto
 import Foundation
 package import JourneyModel
-import Telemetry
+import Secrets
 
 package struct KeyedHashes: Sendable {
     private let phoneKey: SymmetricKey

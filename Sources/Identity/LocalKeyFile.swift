@@ -5,7 +5,7 @@
 
 import Crypto
 import Foundation
-import Telemetry
+import Secrets
 
 #if canImport(Glibc)
     import Glibc

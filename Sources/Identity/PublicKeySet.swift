@@ -4,7 +4,7 @@
 import Crypto
 import Foundation
 import JourneyModel
-import Telemetry
+import Secrets
 
 extension SigningKey {
     /// The body of `GET /.well-known/jwks.json`. An HMAC key has no public half: the set is empty then.

@@ -1,7 +1,7 @@
 // The tokens of a sign-in: identifiers, secrets and their times. Who may have them is decided elsewhere.
 
 import JourneyModel
-import Telemetry
+import Secrets
 
 /// Lifetimes of tokens.
 package struct TokenLifetimes: Hashable, Sendable {

@@ -2,7 +2,7 @@
 // store decides in one transaction.
 
 import JourneyModel
-package import Telemetry
+package import Secrets
 
 package struct SignIns: SignInService {
     private let store: any SignInStore

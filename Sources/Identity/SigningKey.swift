@@ -4,7 +4,7 @@
 import Crypto
 import Foundation
 import JWTKit
-package import Telemetry
+package import Secrets
 
 /// A key for HS256 or ES256. In logs and dumps it shows only its algorithm.
 package struct SigningKey: Sendable {

@@ -2,7 +2,7 @@
 // before the response is sent.
 
 package import JourneyModel
-package import Telemetry
+package import Secrets
 
 package struct TokenSessions: SignInSessionService {
     private let store: any SignInSessionStore

@@ -30,7 +30,7 @@ package final class CounterTable: Sendable {
         }
     }
 
-    private let name: String
+    private let family: MetricFamily
     private let factory: any MetricsFactory
     private let dimensions: @Sendable (Int) -> [(String, String)]
     private let kept: [Cell]
@@ -43,7 +43,7 @@ package final class CounterTable: Sendable {
         _ family: MetricFamily, count: Int, factory: any MetricsFactory,
         dimensions: @escaping @Sendable (Int) -> [(String, String)]
     ) {
-        name = family.name
+        self.family = family
         self.factory = factory
         self.dimensions = dimensions
         kept = (0..<max(0, count)).map { _ in Cell() }
@@ -57,6 +57,6 @@ package final class CounterTable: Sendable {
     }
 
     @inline(never) private func make(_ place: Int) -> any CounterHandler {
-        factory.makeCounter(label: name, dimensions: dimensions(place))
+        factory.counter(family, dimensions(place))
     }
 }

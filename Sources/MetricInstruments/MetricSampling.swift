@@ -26,7 +26,7 @@ package final class SampledCounter: Sendable {
     private let told = Mutex<Int64>(0)
 
     package init(_ family: MetricFamily, _ dimensions: [(String, String)] = [], factory: any MetricsFactory) {
-        counter = factory.makeCounter(label: family.name, dimensions: dimensions)
+        counter = factory.counter(family, dimensions)
     }
 
     package func sample(_ count: Int) {
@@ -35,24 +35,5 @@ package final class SampledCounter: Sendable {
             return max(0, Int64(count) - told)
         }
         counter.increment(by: growth)
-    }
-}
-
-extension MetricsFactory {
-    package func counter(_ family: MetricFamily, _ dimensions: [(String, String)] = []) -> any CounterHandler {
-        makeCounter(label: family.name, dimensions: dimensions)
-    }
-
-    package func gauge(_ family: MetricFamily, _ dimensions: [(String, String)] = []) -> any MeterHandler {
-        makeMeter(label: family.name, dimensions: dimensions)
-    }
-
-    package func timer(_ family: MetricFamily, _ dimensions: [(String, String)] = []) -> any TimerHandler {
-        makeTimer(label: family.name, dimensions: dimensions)
-    }
-
-    /// A histogram of sizes.
-    package func recorder(_ family: MetricFamily) -> any RecorderHandler {
-        makeRecorder(label: family.name, dimensions: [], aggregate: true)
     }
 }

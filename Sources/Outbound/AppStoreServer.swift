@@ -5,7 +5,7 @@ package import Foundation
 package import Identity
 package import JourneyModel
 package import Purchases
-import Telemetry
+import Secrets
 
 package struct AppStoreServer: AppStoreAPI {
     /// A request of an app waits for it.

@@ -3,7 +3,7 @@
 package import Foundation
 package import Identity
 package import Logging
-import Telemetry
+import StructuredLogging
 
 package struct AppleKeySetFetch: AppleKeySetSource {
     /// A sign-in waits for it.

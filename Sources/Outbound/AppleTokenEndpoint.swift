@@ -5,7 +5,7 @@ import Crypto
 package import Foundation
 package import Identity
 package import JourneyModel
-package import Telemetry
+package import Secrets
 
 package struct AppleTokenEndpoint: AppleCodeExchange {
     /// A sign-in waits for it, and continues without it on a timeout.

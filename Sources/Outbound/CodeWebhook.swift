@@ -5,7 +5,7 @@ import Crypto
 package import Foundation
 import Identity
 import JourneyModel
-package import Telemetry
+package import Secrets
 
 package struct CodeWebhook: Sendable {
     static let timeoutMilliseconds = 10_000

@@ -2,7 +2,7 @@
 
 package import Identity
 package import Logging
-import Telemetry
+import Secrets
 
 /// Writes each code and its number to the log. Deliberately the one place in the server that shows either: there is
 /// no phone to send it to. Settings reject it in production.

@@ -5,7 +5,7 @@ import Crypto
 package import Engine
 package import Foundation
 import JourneyModel
-package import Telemetry
+package import Secrets
 
 package struct PostHogCapture: AnalyticsCapture {
     /// For a batch of two hundred events, on a slow day of the service.

@@ -5,8 +5,9 @@ package import Engine
 package import Identity
 package import JourneyModel
 package import Logging
+import Secrets
+import StructuredLogging
 import Synchronization
-import Telemetry
 
 /// Safe to use from every thread. Delivers while `run` runs.
 package final class WebhookCodeDelivery: CodeDelivery {

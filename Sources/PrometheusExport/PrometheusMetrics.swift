@@ -1,13 +1,14 @@
-// A swift-metrics backend for Prometheus: the series that were created, and their text (PrometheusText). Another
-// backend replaces it by one line in Wiring.
+// A swift-metrics backend for Prometheus: the series that were created, and their text (PrometheusText). It knows no
+// metric by name. Another backend replaces it by one line in Wiring.
 //
 // Nothing here grows with what clients send: labels come from fixed sets, and a family that reaches more series
 // than any of ours can have gets no further ones.
 
 package import CoreMetrics
+package import MetricInstruments
 internal import Synchronization
 
-package final class PrometheusMetrics: MetricsFactory {
+package final class PrometheusMetrics: DescribedMetricsFactory {
     /// Maximum per family; ours have at most a few hundred.
     static let seriesMax = 4096
 
@@ -27,11 +28,16 @@ package final class PrometheusMetrics: MetricsFactory {
         var places: [String: Int] = [:]
     }
 
-    private let families: Mutex<[String: Family]>
+    private let families = Mutex<[String: Family]>([:])
 
-    package init(_ known: [MetricFamily] = MetricFamilies.all) {
-        families = Mutex(
-            Dictionary(known.map { ($0.name, Family(help: $0.help, bounds: $0.bounds)) }) { first, _ in first })
+    package init() {}
+
+    /// Sets the help text and the bounds of the series that are created from now on.
+    package func describe(_ family: MetricFamily) {
+        families.withLock { families in
+            guard families[family.name] == nil else { return }
+            families[family.name] = Family(help: family.help, bounds: family.bounds)
+        }
     }
 
     /// Text exposition format 0.0.4. Families without a series are left out.

@@ -5,8 +5,9 @@ import HTTP1
 import HTTPServer
 import Identity
 import JourneyModel
+import PrometheusExport
+import StructuredLogging
 import Synchronization
-import Telemetry
 import Testing
 
 @testable import API

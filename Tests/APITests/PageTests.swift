@@ -24,7 +24,7 @@ import class Foundation.JSONSerialization
     @Test func everyRouteIsDescribedAndNoOther() throws {
         let watching = OperatorRoutes(
             readiness: Readiness(takesWrite: { true }, redis: { .notConfigured }, clock: { 0 }), metricsToken: nil,
-            guesses: Guessed().guesses(LocalRateLimiter(limits: .off))
+            guesses: Guessed().guesses(LocalRateLimiter(limits: .off)), metricsMediaType: "text/plain"
         ) { "" }
         let all = ScriptedAPI().routes + watching.health + [watching.metrics]
         let routes = Set(all.map { "\($0.method.rawValue) \($0.template)" })

@@ -3,8 +3,8 @@
 import HTTP1
 import HTTPServer
 import RateLimiting
+import Secrets
 import Synchronization
-import Telemetry
 import TestSupport
 import Testing
 
@@ -72,7 +72,7 @@ import Testing
     @Test func theAnswerNamesEveryCheck() async {
         let routes = OperatorRoutes(
             readiness: Scripted().readiness(redis: .lost), metricsToken: nil,
-            guesses: Guessed().guesses(LocalRateLimiter(limits: .off))
+            guesses: Guessed().guesses(LocalRateLimiter(limits: .off)), metricsMediaType: "text/plain"
         ) { "" }
         let response = await routes.ready.response(to: request())
         #expect(response.status == .ok)
@@ -82,7 +82,8 @@ import Testing
         let draining = Scripted().readiness()
         draining.beginDrain()
         let refused = await OperatorRoutes(
-            readiness: draining, metricsToken: nil, guesses: Guessed().guesses(LocalRateLimiter(limits: .off))
+            readiness: draining, metricsToken: nil, guesses: Guessed().guesses(LocalRateLimiter(limits: .off)),
+            metricsMediaType: "text/plain"
         ) { "" }.ready.response(to: request())
         #expect(refused.status == .serviceUnavailable)
         #expect(refused.fields.first("Retry-After") == "2")
@@ -96,7 +97,7 @@ import Testing
         let routes = OperatorRoutes(
             readiness: Scripted().readiness(),
             metricsToken: Secret("0123456789abcdef"),
-            guesses: Guessed().guesses(LocalRateLimiter(limits: .off))
+            guesses: Guessed().guesses(LocalRateLimiter(limits: .off)), metricsMediaType: "text/plain"
         ) { "a 1\n" }
         let response = await routes.metrics.response(to: request(authorization))
         #expect(response.status == .unauthorized)
@@ -107,7 +108,8 @@ import Testing
         let routes = OperatorRoutes(
             readiness: Scripted().readiness(),
             metricsToken: Secret("0123456789abcdef"),
-            guesses: Guessed().guesses(LocalRateLimiter(limits: .off))
+            guesses: Guessed().guesses(LocalRateLimiter(limits: .off)),
+            metricsMediaType: "text/plain; version=0.0.4; charset=utf-8"
         ) { "a 1\n" }
         let response = await routes.metrics.response(to: request("Bearer 0123456789abcdef"))
         #expect(response.status == .ok)

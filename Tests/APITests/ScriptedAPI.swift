@@ -7,9 +7,10 @@ import HTTPServer
 import Identity
 import JourneyModel
 import Logging
+import PrometheusExport
 import RateLimiting
+import Secrets
 import Synchronization
-import Telemetry
 import TestSupport
 
 @testable import API

@@ -3,8 +3,8 @@
 
 import Identity
 import JourneyModel
+import Secrets
 import Synchronization
-import Telemetry
 
 @testable import API
 

@@ -4,8 +4,8 @@
 import HTTP1
 import HTTPServer
 import Logging
+import StructuredLogging
 import Synchronization
-import Telemetry
 import Testing
 
 @testable import App

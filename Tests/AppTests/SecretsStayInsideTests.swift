@@ -2,7 +2,7 @@
 // can be set; then every text is searched for them.
 
 import Foundation
-import Telemetry
+import StructuredLogging
 import TestSupport
 import Testing
 

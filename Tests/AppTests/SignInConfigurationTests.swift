@@ -3,7 +3,7 @@
 
 import Foundation
 import Identity
-import Telemetry
+import Secrets
 import Testing
 
 @testable import App

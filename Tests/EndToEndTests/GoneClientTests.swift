@@ -1,6 +1,7 @@
 // A phone whose connection breaks while its event waits for the rate limiter or the disk: the wait ends, the event is
 // stored exactly once, and the repeat finds it. A phone that reads the stream and disconnects releases its slot.
 
+import Engine
 import JourneyModel
 import RateLimiting
 import SQLiteStore

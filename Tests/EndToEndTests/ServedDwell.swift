@@ -10,8 +10,8 @@ import JourneyModel
 import Logging
 import RateLimiting
 import SQLiteStore
+import Secrets
 import Sockets
-import Telemetry
 import TestSupport
 
 final class ServedDwell: Sendable {

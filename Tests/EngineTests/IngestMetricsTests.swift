@@ -1,7 +1,7 @@
 // What counts as a failed event, for alerts.
 
 import JourneyModel
-import Telemetry
+import PrometheusExport
 import Testing
 
 @testable import Engine

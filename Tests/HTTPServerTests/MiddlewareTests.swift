@@ -1,7 +1,7 @@
 // The middleware of every request: each by itself, the order of the list, and what is missing without one of them.
 
 import CoreMetrics
-import Telemetry
+import PrometheusExport
 import Testing
 
 @testable import HTTP1

@@ -2,7 +2,7 @@
 // all fall into places that were there before.
 
 import CoreMetrics
-import Telemetry
+import PrometheusExport
 import Testing
 
 @testable import HTTP1

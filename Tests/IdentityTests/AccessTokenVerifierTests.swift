@@ -5,7 +5,7 @@ import Crypto
 import Foundation
 import JWTKit
 import JourneyModel
-import Telemetry
+import Secrets
 import TestSupport
 import Testing
 

@@ -3,7 +3,7 @@
 import Crypto
 import Foundation
 import JourneyModel
-import Telemetry
+import Secrets
 import Testing
 
 @testable import Identity

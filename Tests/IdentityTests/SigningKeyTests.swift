@@ -4,7 +4,7 @@
 import Foundation
 import JWTKit
 import JourneyModel
-import Telemetry
+import Secrets
 import Testing
 
 @testable import Identity

@@ -12,8 +12,8 @@ from report import Report
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs/inventory.md"
 # Of the server; the phone's half, the drives and the domain without state are none of it.
-MODULES = ["API", "App", "Engine", "GzipCoding", "HTTP1", "HTTPServer", "Identity", "Outbound", "RedisAdmission",
-           "SQLiteStore", "Sockets", "Telemetry"]
+MODULES = ["API", "App", "Engine", "GzipCoding", "HTTP1", "HTTPServer", "Identity", "MetricInstruments", "Outbound",
+           "PrometheusExport", "RateLimiting", "SQLiteStore", "Sockets", "StructuredLogging"]
 LEVELS = "trace|debug|info|notice|warning|error|critical"
 
 
@@ -34,7 +34,7 @@ def redis_keys():
     """Texts that begin with our prefix; what is put into them is shown as *."""
     found = set()
     for module, _, text in sources():
-        if module == "RedisAdmission":
+        if module == "RateLimiting":
             code = "\n".join(line.split("//")[0] for line in text.splitlines())
             found |= {re.sub(r"\\\(([^()]|\([^()]*\))*\)", "*", key) for key in re.findall(r'"(dwell:[^"]*)"', code)}
     return found

@@ -2,7 +2,7 @@
 
 import Foundation
 import Identity
-import Telemetry
+import Secrets
 import Testing
 
 @testable import Outbound

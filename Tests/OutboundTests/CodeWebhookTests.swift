@@ -4,8 +4,8 @@ import Foundation
 import Identity
 import JourneyModel
 import Logging
+import Secrets
 import Synchronization
-import Telemetry
 import TestSupport
 import Testing
 

@@ -4,7 +4,7 @@
 import Engine
 import Foundation
 import JourneyModel
-import Telemetry
+import Secrets
 import TestSupport
 import Testing
 

@@ -5,7 +5,7 @@ import Foundation
 import Identity
 import JourneyModel
 import Outbound
-import Telemetry
+import Secrets
 import TestSupport
 
 let seal = FieldEncryption(dataKey: Secret([UInt8](repeating: 7, count: 32)))

@@ -5,8 +5,9 @@ import Foundation
 import Identity
 import JourneyModel
 import Logging
+import Secrets
+import StructuredLogging
 import Synchronization
-import Telemetry
 import TestSupport
 import Testing
 

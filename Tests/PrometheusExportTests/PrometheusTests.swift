@@ -3,22 +3,22 @@
 
 import CoreMetrics
 import Dispatch
+import MetricInstruments
 import Testing
 
-@testable import Telemetry
+@testable import PrometheusExport
 
 @Suite struct PrometheusTests {
     @Test func countersGaugesAndHistogramsAreOfTheForm() throws {
-        let metrics = PrometheusMetrics([
-            MetricFamily("requests_total", "Requests with \\ and\na line.", bounds: []),
-            MetricFamily("duration_seconds", "How long.", bounds: [1_000_000, 2_500_000_000]),
-            MetricFamily("size", "How many.", bounds: [1, 8]),
-        ])
-        metrics.makeCounter(label: "requests_total", dimensions: [("route", "/a\"b\\c\nd")]).increment(by: 3)
+        let metrics = PrometheusMetrics()
+        metrics.counter(
+            MetricFamily("requests_total", "Requests with \\ and\na line."), [("route", "/a\"b\\c\nd")]
+        ).increment(by: 3)
         metrics.makeMeter(label: "level", dimensions: []).set(-1.5)
-        let timer = metrics.makeTimer(label: "duration_seconds", dimensions: [("route", "/")])
+        let timer = metrics.timer(
+            MetricFamily("duration_seconds", "How long.", bounds: [1_000_000, 2_500_000_000]), [("route", "/")])
         for nanoseconds: Int64 in [1, 1_000_000, 1_000_001, 9_000_000_000] { timer.recordNanoseconds(nanoseconds) }
-        let sizes = metrics.makeRecorder(label: "size", dimensions: [], aggregate: true)
+        let sizes = metrics.recorder(MetricFamily("size", "How many.", bounds: [1, 8]))
         sizes.record(Int64(8))
         metrics.makeFloatingPointCounter(label: "cpu_seconds_total", dimensions: []).increment(by: 0.25)
 
@@ -37,13 +37,13 @@ import Testing
     }
 
     @Test func theSameLabelsAreTheSameSeries() throws {
-        let metrics = PrometheusMetrics([])
+        let metrics = PrometheusMetrics()
         for _ in 0..<3 { metrics.makeCounter(label: "a_total", dimensions: [("k", "v")]).increment(by: 1) }
         #expect(try Exposition(metrics.text()).value("a_total", "k=v") == "3")
     }
 
     @Test func aFamilyStopsGrowing() throws {
-        let metrics = PrometheusMetrics([])
+        let metrics = PrometheusMetrics()
         for number in 0..<(PrometheusMetrics.seriesMax + 100) {
             metrics.makeCounter(label: "a_total", dimensions: [("k", "\(number)")]).increment(by: 1)
         }
@@ -51,7 +51,7 @@ import Testing
     }
 
     @Test func aTableMakesACounterWhenItsPlaceIsCounted() throws {
-        let metrics = PrometheusMetrics([])
+        let metrics = PrometheusMetrics()
         let table = CounterTable(MetricFamily("t_total", "T."), count: 3, factory: metrics) { [("place", "\($0)")] }
         table.count(1)
         table.count(1, by: 4)
@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test func nothingIsLostOfWhatManyThreadsCount() throws {
-        let metrics = PrometheusMetrics([])
+        let metrics = PrometheusMetrics()
         let counter = metrics.makeCounter(label: "c_total", dimensions: [])
         let timer = metrics.makeTimer(label: "t_seconds", dimensions: [])
         DispatchQueue.concurrentPerform(iterations: 16) { _ in
@@ -78,14 +78,14 @@ import Testing
     }
 
     @Test func aSampledCounterGrowsByWhatTheOtherCountHasGrown() throws {
-        let metrics = PrometheusMetrics([])
+        let metrics = PrometheusMetrics()
         let counter = SampledCounter(MetricFamily("s_total", "S."), factory: metrics)
         for count in [5, 5, 9, 3, 10] { counter.sample(count) }
         #expect(try Exposition(metrics.text()).value("s_total") == "10")
     }
 
     @Test func `a gauge that is destroyed is in no reading, and its family's others are`() throws {
-        let metrics = PrometheusMetrics([])
+        let metrics = PrometheusMetrics()
         let old = metrics.makeMeter(label: "info", dimensions: [("version", "a")])
         old.set(Int64(1))
         metrics.destroyMeter(old)
@@ -95,27 +95,6 @@ import Testing
         #expect(reading.value("info", "version=a") == nil)
         #expect(reading.value("info", "version=b") == "2")
         #expect(reading.value("info", "version=c") == "1")
-    }
-
-    @Test func everyFamilyHasANameOfTheFormAndOneLineOfHelp() {
-        for family in MetricFamilies.all {
-            #expect(Exposition.isName(family.name), "\(family.name)")
-            #expect(!family.help.isEmpty && !family.help.contains("\n"))
-            #expect(family.bounds == family.bounds.sorted())
-        }
-        #expect(Set(MetricFamilies.all.map(\.name)).count == MetricFamilies.all.count)
-    }
-
-    @Test func theProcessIsMeasured() throws {
-        let metrics = PrometheusMetrics()
-        ProcessMetrics(metrics, version: "1.2.3", startedAtMilliseconds: 1_700_000_000_500).sample()
-        let reading = try Exposition(metrics.text())
-        #expect(reading.value("process_start_time_seconds") == "1700000000.5")
-        #expect(reading.value("dwell_build_info", "version=1.2.3") == "1")
-        #if os(Linux)
-            #expect(Int(reading.value("process_resident_memory_bytes") ?? "") ?? 0 > 1_000_000)
-            #expect(Int(reading.value("process_open_fds") ?? "") ?? 0 > 2)
-        #endif
     }
 }
 

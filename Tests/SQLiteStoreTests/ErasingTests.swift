@@ -5,7 +5,7 @@ import Engine
 import Foundation
 import GRDB
 import JourneyModel
-import Telemetry
+import Secrets
 import TestSupport
 import Testing
 

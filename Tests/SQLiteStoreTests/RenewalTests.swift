@@ -5,7 +5,7 @@ import Foundation
 import GRDB
 import JourneyModel
 import Logging
-import Telemetry
+import Secrets
 import Testing
 
 @testable import Identity

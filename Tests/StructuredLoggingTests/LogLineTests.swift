@@ -5,7 +5,7 @@ import Foundation
 import Logging
 import Testing
 
-@testable import Telemetry
+@testable import StructuredLogging
 
 @Suite struct LogLineTests {
     /// 2026-02-03T04:05:06.007Z

@@ -5,7 +5,7 @@ import Foundation
 import Logging
 import Testing
 
-@testable import Telemetry
+@testable import StructuredLogging
 
 @Suite struct LogOutputTests {
     /// A logger that writes to a pipe.

@@ -3,7 +3,7 @@
 
 import Testing
 
-@testable import Telemetry
+@testable import StructuredLogging
 
 @Suite struct RepeatLimiterTests {
     @Test func `a message is written so often in a second, and its next line has the count of the rest`() {

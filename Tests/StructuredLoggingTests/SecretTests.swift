@@ -2,7 +2,8 @@
 // inside other values, and in log lines of both formats.
 
 import Logging
-import Telemetry
+import Secrets
+import StructuredLogging
 import Testing
 
 @Suite struct SecretTests {

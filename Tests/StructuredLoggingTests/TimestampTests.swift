@@ -2,7 +2,7 @@
 
 import Testing
 
-@testable import Telemetry
+@testable import StructuredLogging
 
 @Suite struct TimestampTests {
     @Test(

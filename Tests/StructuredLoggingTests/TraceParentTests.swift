@@ -1,6 +1,6 @@
 // Shows that `traceparent` is read as W3C Trace Context, section 3.2, says; the examples are the specification's.
 
-import Telemetry
+import StructuredLogging
 import Testing
 
 @Suite struct TraceParentTests {

@@ -7,7 +7,7 @@ import Identity
 import JourneyModel
 import RateLimiting
 import SQLiteStore
-import Telemetry
+import Secrets
 
 struct Layer: Sendable {
     var name: String

@@ -6,7 +6,7 @@ import JourneyModel
 import RateLimiting
 import SQLiteStore
 import Sockets
-import Telemetry
+import StructuredLogging
 
 /// A driver's account, changed in the file of a stopped server.
 struct FileChanges: DriverChanges {

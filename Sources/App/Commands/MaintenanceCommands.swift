@@ -5,7 +5,7 @@ import Foundation
 import JourneyModel
 import SQLiteStore
 import Simulation
-import Telemetry
+import StructuredLogging
 
 struct BackupCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -4,7 +4,7 @@ import ArgumentParser
 import Foundation
 import JourneyModel
 import SQLiteStore
-import Telemetry
+import StructuredLogging
 
 struct MigrateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

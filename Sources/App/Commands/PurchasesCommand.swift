@@ -7,7 +7,7 @@ import Identity
 import JourneyModel
 import Purchases
 import SQLiteStore
-import Telemetry
+import StructuredLogging
 
 struct PurchasesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -6,7 +6,7 @@ import Foundation
 import JourneyModel
 import SQLiteStore
 import Simulation
-import Telemetry
+import StructuredLogging
 
 struct RefoldCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

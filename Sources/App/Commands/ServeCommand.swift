@@ -4,7 +4,7 @@ import ArgumentParser
 import HTTPServer
 import Logging
 import SQLiteStore
-import Telemetry
+import StructuredLogging
 
 struct ServeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

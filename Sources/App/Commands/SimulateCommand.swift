@@ -6,7 +6,7 @@ import Identity
 import JourneyModel
 import SQLiteStore
 import Simulation
-import Telemetry
+import StructuredLogging
 
 struct SimulateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

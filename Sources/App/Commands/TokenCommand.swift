@@ -3,7 +3,7 @@
 import ArgumentParser
 import Identity
 import JourneyModel
-import Telemetry
+import StructuredLogging
 
 struct TokenCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

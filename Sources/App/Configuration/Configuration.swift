@@ -10,7 +10,8 @@ import HTTPServer
 import JourneyModel
 import Logging
 import RateLimiting
-import Telemetry
+import Secrets
+import StructuredLogging
 
 enum Variables {
     // MARK: The process

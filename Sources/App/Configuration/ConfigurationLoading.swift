@@ -6,7 +6,7 @@ import HTTPServer
 import Identity
 import JourneyModel
 import RateLimiting
-import Telemetry
+import Secrets
 
 /// The input of a configuration.
 struct ConfigurationInput: Sendable {

@@ -5,8 +5,8 @@
 import Configuration
 import Foundation
 import JourneyModel
+import Secrets
 import Synchronization
-import Telemetry
 
 /// Where the value of a variable came from.
 enum ValueSource: Hashable, Sendable, CustomStringConvertible {

@@ -9,7 +9,8 @@ import JourneyModel
 import Logging
 import Outbound
 import RateLimiting
-import Telemetry
+import Secrets
+import StructuredLogging
 
 struct Configuration: Sendable {
     struct HTTP: Hashable, Sendable {

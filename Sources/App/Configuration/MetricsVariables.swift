@@ -1,6 +1,6 @@
 // The variables of /metrics. Part of the table in Configuration.swift.
 
-import Telemetry
+import Secrets
 
 extension Variables {
     static let metricsToken = Variable<Secret<String>?>.secret(

@@ -1,7 +1,7 @@
 // The operator's variables: access, and the destination of analytics (contract, sections 7 and 8). Part of the
 // table in Configuration.swift.
 
-import Telemetry
+import Secrets
 
 extension Variables {
     static let operatorToken = Variable<Secret<String>?>.secret(

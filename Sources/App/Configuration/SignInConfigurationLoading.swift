@@ -1,7 +1,7 @@
 // The rules between the sign-in variables: which of them must be set together, and what production rejects.
 
 import Identity
-import Telemetry
+import Secrets
 
 extension AppleConfiguration {
     init(_ reading: inout ConfigurationReading, hasDataKey: Bool) {

@@ -1,7 +1,7 @@
 // The variables of sign-in (contract, sections 6 and 8): Sign in with Apple, and one-time codes. Part of the table
 // in Configuration.swift.
 
-import Telemetry
+import Secrets
 
 extension Variables {
     // MARK: Sign in with Apple

@@ -6,8 +6,8 @@ import HTTP1
 import HTTPServer
 import Identity
 import Logging
+import StructuredLogging
 import Synchronization
-import Telemetry
 
 final class RequestLog: RequestObserver {
     /// The message of every line here.

@@ -4,8 +4,8 @@ import Engine
 import Foundation
 import Logging
 import SQLiteStore
+import StructuredLogging
 import Synchronization
-import Telemetry
 
 struct StartAndStopLog: Sendable {
     let logger: Logger

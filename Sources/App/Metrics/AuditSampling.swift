@@ -3,8 +3,13 @@
 
 import CoreMetrics
 import Identity
+import MetricInstruments
 import SQLiteStore
-import Telemetry
+
+extension MetricFamily {
+    static let signIns = MetricFamily(
+        "dwell_auth_total", "Sign-in and account actions, by audit action and outcome.")
+}
 
 actor AuditSampling {
     private let store: SQLiteEventStore
@@ -16,7 +21,7 @@ actor AuditSampling {
     init(store: SQLiteEventStore, factory: any MetricsFactory) {
         self.store = store
         let actions = AuditAction.allCases
-        counts = CounterTable(MetricFamilies.signIns, count: actions.count * Self.outcomes.count, factory: factory) {
+        counts = CounterTable(.signIns, count: actions.count * Self.outcomes.count, factory: factory) {
             [
                 ("action", actions[$0 / Self.outcomes.count].rawValue),
                 ("outcome", Self.outcomes[$0 % Self.outcomes.count].rawValue),

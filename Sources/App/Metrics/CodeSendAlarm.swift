@@ -4,8 +4,8 @@
 import Identity
 import JourneyModel
 import Logging
+import StructuredLogging
 import Synchronization
-import Telemetry
 
 final class CodeSendAlarm: Sendable {
     /// Minimum interval between two lines about one limit.

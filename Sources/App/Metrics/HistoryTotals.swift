@@ -1,19 +1,22 @@
 // The totals for the history on the operator page, read from existing metrics: events by outcome, responses by
 // status, and durations of all routes except streams, whose duration is how long the client listened.
 
-import Telemetry
+import Engine
+import HTTPServer
+import MetricInstruments
+import PrometheusExport
 
 enum HistoryTotals {
     static func read(_ metrics: PrometheusMetrics) -> [String: Int] {
         var totals: [String: Int] = [:]
-        for series in metrics.values(of: MetricFamilies.events) {
+        for series in metrics.values(of: .events) {
             if let outcome = series.label("verdict") { totals["event.\(outcome)", default: 0] += Int(series.count) }
         }
-        for series in metrics.values(of: MetricFamilies.requests) {
+        for series in metrics.values(of: .requests) {
             if let status = series.label("status") { totals["status.\(status)", default: 0] += Int(series.count) }
         }
-        let bounds = MetricFamilies.requestSeconds.bounds
-        for series in metrics.values(of: MetricFamilies.requestSeconds) {
+        let bounds = MetricFamily.requestSeconds.bounds
+        for series in metrics.values(of: .requestSeconds) {
             guard series.label("route")?.hasSuffix("/stream") == false else { continue }
             for (place, count) in series.buckets.enumerated() where count > 0 {
                 let bound = place < bounds.count ? String(bounds[place] / 1000) : "inf"

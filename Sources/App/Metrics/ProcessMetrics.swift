@@ -1,18 +1,36 @@
 // The operating system's data on this process, under the names of Prometheus's own client libraries. Linux provides
 // it in /proc; elsewhere only processor time and limits are known.
 
-package import CoreMetrics
-internal import Synchronization
+import CoreMetrics
+import MetricInstruments
+import Synchronization
 
 #if canImport(Glibc)
-    internal import Glibc
+    import Glibc
 #elseif canImport(Musl)
-    internal import Musl
+    import Musl
 #else
-    internal import Darwin
+    import Darwin
 #endif
 
-package final class ProcessMetrics: Sendable {
+extension MetricFamily {
+    static let residentBytes = MetricFamily(
+        "process_resident_memory_bytes", "Resident memory.")
+    static let virtualBytes = MetricFamily(
+        "process_virtual_memory_bytes", "Virtual memory.")
+    static let cpuSeconds = MetricFamily(
+        "process_cpu_seconds_total", "CPU time, user and system.")
+    static let descriptors = MetricFamily(
+        "process_open_fds", "Open file descriptors.")
+    static let descriptorsMax = MetricFamily(
+        "process_max_fds", "Maximum number of open file descriptors.")
+    static let startTime = MetricFamily(
+        "process_start_time_seconds", "Start time of the process (Unix time).")
+    static let build = MetricFamily(
+        "dwell_build_info", "1, with the version as a label.")
+}
+
+final class ProcessMetrics: Sendable {
     private let resident: any MeterHandler
     private let virtual: any MeterHandler
     private let descriptors: any MeterHandler
@@ -21,17 +39,17 @@ package final class ProcessMetrics: Sendable {
     private let cpuTold = Mutex(0.0)
 
     /// `startedAtMilliseconds`: since 1970.
-    package init(_ factory: any MetricsFactory, version: String, startedAtMilliseconds: Int64) {
-        resident = factory.gauge(MetricFamilies.residentBytes)
-        virtual = factory.gauge(MetricFamilies.virtualBytes)
-        descriptors = factory.gauge(MetricFamilies.descriptors)
-        descriptorsMax = factory.gauge(MetricFamilies.descriptorsMax)
-        cpu = factory.makeFloatingPointCounter(label: MetricFamilies.cpuSeconds.name, dimensions: [])
-        factory.gauge(MetricFamilies.startTime).set(Double(startedAtMilliseconds) / 1000)
-        factory.gauge(MetricFamilies.build, [("version", version)]).set(Int64(1))
+    init(_ factory: any MetricsFactory, version: String, startedAtMilliseconds: Int64) {
+        resident = factory.gauge(.residentBytes)
+        virtual = factory.gauge(.virtualBytes)
+        descriptors = factory.gauge(.descriptors)
+        descriptorsMax = factory.gauge(.descriptorsMax)
+        cpu = factory.fractionCounter(.cpuSeconds)
+        factory.gauge(.startTime).set(Double(startedAtMilliseconds) / 1000)
+        factory.gauge(.build, [("version", version)]).set(Int64(1))
     }
 
-    package func sample() {
+    func sample() {
         if let pages = Self.memoryPages() {
             let pageBytes = Int64(sysconf(Int32(_SC_PAGESIZE)))
             virtual.set(pages.virtual * pageBytes)

@@ -2,7 +2,14 @@
 
 import API
 import CoreMetrics
-import Telemetry
+import MetricInstruments
+
+extension MetricFamily {
+    static let ready = MetricFamily(
+        "dwell_ready", "1 while /readyz returns 200, else 0.")
+    static let readyChecks = MetricFamily(
+        "dwell_ready_check", "1 for each check of /readyz that passes, else 0; redis never causes 503.")
+}
 
 struct ReadinessSampling: Sendable {
     private let readiness: Readiness
@@ -14,9 +21,9 @@ struct ReadinessSampling: Sendable {
     init(_ readiness: Readiness, factory: any MetricsFactory) {
         self.readiness = readiness
         self.factory = factory
-        ready = factory.gauge(MetricFamilies.ready)
-        database = factory.gauge(MetricFamilies.readyChecks, [("check", "database")])
-        drain = factory.gauge(MetricFamilies.readyChecks, [("check", "drain")])
+        ready = factory.gauge(.ready)
+        database = factory.gauge(.readyChecks, [("check", "database")])
+        drain = factory.gauge(.readyChecks, [("check", "drain")])
     }
 
     func sample() async {
@@ -26,6 +33,6 @@ struct ReadinessSampling: Sendable {
         drain.set(Int64(report.isDraining ? 0 : 1))
         // Without Redis this check does not exist.
         guard report.redis != .notConfigured else { return }
-        factory.gauge(MetricFamilies.readyChecks, [("check", "redis")]).set(Int64(report.redis == .serves ? 1 : 0))
+        factory.gauge(.readyChecks, [("check", "redis")]).set(Int64(report.redis == .serves ? 1 : 0))
     }
 }

@@ -5,8 +5,8 @@ import CoreMetrics
 import Engine
 import Identity
 import JourneyModel
+import MetricInstruments
 import SQLiteStore
-import Telemetry
 
 struct StoreSampling: Sendable {
     private let store: SQLiteEventStore
@@ -28,22 +28,22 @@ struct StoreSampling: Sendable {
         self.store = store
         self.drivers = drivers
         driverGauges = JourneyState.allCases.map {
-            ($0, factory.gauge(MetricFamilies.drivers, [("state", $0.rawValue)]))
+            ($0, factory.gauge(.drivers, [("state", $0.rawValue)]))
         }
-        due = factory.gauge(MetricFamilies.deadlinesDue)
-        oldest = factory.gauge(MetricFamilies.oldestEventSeconds)
-        backup = factory.gauge(MetricFamilies.lastBackupSeconds)
+        due = factory.gauge(.deadlinesDue)
+        oldest = factory.gauge(.oldestEventSeconds)
+        backup = factory.gauge(.lastBackupSeconds)
         revocations = OutboxGauges(queue: "revocations", factory: factory)
         analytics =
             forwards
             ? (
                 OutboxGauges(queue: "analytics", factory: factory),
-                SampledCounter(MetricFamilies.analyticsLost, factory: factory)
+                SampledCounter(.analyticsLost, factory: factory)
             ) : nil
         self.codeLimits = codeLimits
         codeSends = Dictionary(
             uniqueKeysWithValues: CodeSendUse.Limit.allCases.map {
-                ($0, factory.gauge(MetricFamilies.codeSendsUsed, [("limit", $0.rawValue)]))
+                ($0, factory.gauge(.codeSendsUsed, [("limit", $0.rawValue)]))
             })
     }
 

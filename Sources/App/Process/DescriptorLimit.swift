@@ -2,7 +2,7 @@
 // soft limit (1024, because of select(2)) and let them raise it.
 
 import Logging
-import Telemetry
+import StructuredLogging
 
 #if canImport(Glibc)
     import Glibc

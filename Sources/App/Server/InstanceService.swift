@@ -7,9 +7,17 @@ import Foundation
 import Identity
 import JourneyModel
 import Logging
+import MetricInstruments
 import SQLiteStore
+import Secrets
 import Synchronization
-import Telemetry
+
+extension MetricFamily {
+    static let instances = MetricFamily(
+        "dwell_instances", "Running servers on this database, including this one.")
+    static let instancesDiffering = MetricFamily(
+        "dwell_instances_differing", "Other servers with different settings; 0 is normal.")
+}
 
 struct InstanceService: Sendable {
     /// Longer than the 10 s without a write after which a large WAL is truncated.

@@ -7,11 +7,13 @@ import Engine
 import HTTPServer
 import JourneyModel
 import Logging
+import MetricInstruments
 import Outbound
+import PrometheusExport
 import RateLimiting
 import SQLiteStore
 import Sockets
-import Telemetry
+import StructuredLogging
 
 struct OperationWiring: Sendable {
     /// The metrics backend of all parts.
@@ -39,10 +41,10 @@ struct OperationWiring: Sendable {
         let process = ProcessMetrics(metrics, version: version, startedAtMilliseconds: millisecondsSince1970())
         let sampling = MetricSampling()
         self.sampling = OperationSampling(sampling: sampling, factory: metrics)
-        self.sampling.add(loops)
-        self.sampling.add(store, path: configuration.databasePath)
+        sampling.add(LoopSampling.sampler(loops, metrics))
+        sampling.add(store.sampler(path: configuration.databasePath, metrics))
         self.sampling.add(settings)
-        if let shared { self.sampling.add(shared) }
+        if let shared { sampling.add(shared.sampler(metrics)) }
         sampling.add(process.sample)
         self.sampling.add(settingsStatus)
         let others = InstanceSampling(instance: instance, factory: metrics)
@@ -52,7 +54,8 @@ struct OperationWiring: Sendable {
             codeLimits: configuration.codes.limits, factory: metrics)
         let ready = ReadinessSampling(readiness, factory: metrics)
         routes = OperatorRoutes(
-            readiness: readiness, metricsToken: configuration.operation.metricsToken, guesses: guesses
+            readiness: readiness, metricsToken: configuration.operation.metricsToken, guesses: guesses,
+            metricsMediaType: PrometheusMetrics.mediaType
         ) {
             await ready.sample()
             await audit.sample()
@@ -96,6 +99,6 @@ struct OperationWiring: Sendable {
 
     /// Samples the metrics of this server too.
     func watch(_ server: Server) {
-        sampling.add(server)
+        sampling.sampling.add(server.sampler(metrics))
     }
 }

@@ -5,8 +5,9 @@ import API
 import Foundation
 import Identity
 import JourneyModel
+import Secrets
 import Sockets
-import Telemetry
+import StructuredLogging
 
 struct RunningServer: Sendable {
     struct Unreachable: Error, CustomStringConvertible {

@@ -6,7 +6,7 @@ import Engine
 import JourneyModel
 import Logging
 import SQLiteStore
-import Telemetry
+import StructuredLogging
 
 struct SettingsReload: Sendable {
     let input: ConfigurationInput

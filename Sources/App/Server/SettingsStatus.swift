@@ -4,8 +4,20 @@
 import API
 import Foundation
 import JourneyModel
+import MetricInstruments
+import StructuredLogging
 import Synchronization
-import Telemetry
+
+extension MetricFamily {
+    static let settingsReloadSuccess = MetricFamily(
+        "dwell_settings_reload_success", "1 if the last settings reload (or startup) succeeded, else 0.")
+    static let settingsReloadTime = MetricFamily(
+        "dwell_settings_reload_timestamp_seconds", "Load time of the settings in force (Unix time).")
+    static let settingsNeedRestart = MetricFamily(
+        "dwell_settings_restart_needed", "Changed settings that need a restart; 0 is normal.")
+    static let settingsUnknown = MetricFamily(
+        "dwell_settings_unknown", "Names in the environment file that look like mistyped settings; 0 is normal.")
+}
 
 final class SettingsStatus: Sendable {
     private struct State: Sendable {

@@ -9,7 +9,7 @@ import Outbound
 import RateLimiting
 import SQLiteStore
 import ServiceLifecycle
-import Telemetry
+import StructuredLogging
 
 struct SignInWiring {
     let verifier: AccessTokenVerifier

@@ -10,12 +10,13 @@ import Identity
 import JourneyModel
 import Logging
 import Outbound
+import PrometheusExport
 import Purchases
 import RateLimiting
 import SQLiteStore
 import ServiceLifecycle
 import Sockets
-import Telemetry
+import StructuredLogging
 
 /// The parts of one running server.
 struct Wiring {

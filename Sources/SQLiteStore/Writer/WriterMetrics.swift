@@ -1,7 +1,17 @@
 // The writer's metrics: how many requests share a commit, how long it takes, and how it ends.
 
 import CoreMetrics
-import Telemetry
+import MetricInstruments
+
+extension MetricFamily {
+    static let commitSize = MetricFamily(
+        "dwell_store_commit_requests", "Requests per transaction.", bounds: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512])
+    static let commitSeconds = MetricFamily(
+        "dwell_store_commit_duration_seconds", "Duration of a write transaction, from BEGIN to the synced COMMIT.",
+        bounds: durations)
+    static let commits = MetricFamily(
+        "dwell_store_commits_total", "Write transactions.")
+}
 
 struct WriterMetrics: Sendable {
     private let size: any RecorderHandler
@@ -10,10 +20,10 @@ struct WriterMetrics: Sendable {
     private let failed: any CounterHandler
 
     init(_ factory: any MetricsFactory) {
-        size = factory.recorder(MetricFamilies.commitSize)
-        duration = factory.timer(MetricFamilies.commitSeconds)
-        committed = factory.counter(MetricFamilies.commits, [("outcome", "committed")])
-        failed = factory.counter(MetricFamilies.commits, [("outcome", "failed")])
+        size = factory.recorder(.commitSize)
+        duration = factory.timer(.commitSeconds)
+        committed = factory.counter(.commits, [("outcome", "committed")])
+        failed = factory.counter(.commits, [("outcome", "failed")])
     }
 
     func record(requests: Int, took: Duration, isCommitted: Bool) {

@@ -2,7 +2,7 @@
 
 import Crypto
 import Foundation
-import Telemetry
+import Secrets
 import Testing
 
 @testable import Identity

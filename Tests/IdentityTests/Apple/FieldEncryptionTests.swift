@@ -1,6 +1,6 @@
 // An encrypted field can be decrypted only with its key and for its owner.
 
-import Telemetry
+import Secrets
 import Testing
 
 @testable import Identity

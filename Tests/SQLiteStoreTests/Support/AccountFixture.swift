@@ -4,8 +4,8 @@ import Crypto
 import Foundation
 import GRDB
 import JourneyModel
+import Secrets
 import Synchronization
-import Telemetry
 import TestSupport
 
 @testable import Identity

@@ -1,0 +1,58 @@
+// The delay of each event loop, measured when metrics are read.
+
+import CoreMetrics
+import MetricInstruments
+import Sockets
+import Synchronization
+
+extension MetricFamily {
+    static let loops = MetricFamily(
+        "dwell_event_loops", "Threads that serve connections.")
+    static let loopDelaySeconds = MetricFamily(
+        "dwell_event_loop_delay_seconds", "Delay of an event loop before new work, last measured.")
+}
+
+enum LoopSampling {
+    static func sampler(_ loops: EventLoopGroup, _ factory: any MetricsFactory) -> @Sendable () -> Void {
+        factory.gauge(.loops).set(Int64(loops.loops.count))
+        let delays = loops.loops.map { loop in
+            (loop, LoopDelay(), factory.gauge(.loopDelaySeconds, [("loop", String(loop.index))]))
+        }
+        return {
+            for (loop, delay, gauge) in delays { gauge.set(delay.look(at: loop)) }
+        }
+    }
+}
+
+/// How long a loop takes to start a new piece of work: enqueued at one sample, reported at the next. While it has
+/// not started, how long it has been waiting.
+private final class LoopDelay: Sendable {
+    private struct State {
+        var putInLineAt: Deadline?
+        var seconds = 0.0
+    }
+    private let state = Mutex(State())
+
+    func look(at loop: EventLoop) -> Double {
+        let now = Deadline.now
+        let (seconds, isToPut) = state.withLock { state in
+            if let since = state.putInLineAt { return (Self.seconds(since, now), false) }
+            state.putInLineAt = now
+            return (state.seconds, true)
+        }
+        if isToPut {
+            loop.execute { [self] in
+                let then = Deadline.now
+                state.withLock { state in
+                    state.seconds = state.putInLineAt.map { Self.seconds($0, then) } ?? 0
+                    state.putInLineAt = nil
+                }
+            }
+        }
+        return seconds
+    }
+
+    private static func seconds(_ start: Deadline, _ end: Deadline) -> Double {
+        end.nanoseconds > start.nanoseconds ? Double(end.nanoseconds - start.nanoseconds) / 1_000_000_000 : 0
+    }
+}

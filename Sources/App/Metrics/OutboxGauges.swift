@@ -1,0 +1,27 @@
+import CoreMetrics
+import JourneyModel
+import MetricInstruments
+
+extension MetricFamily {
+    static let outboxWaiting = MetricFamily(
+        "dwell_outbox_waiting", "Pending deliveries: events to analytics, one-time codes, revocations to Apple.")
+    static let outboxAgeSeconds = MetricFamily(
+        "dwell_outbox_age_seconds", "Age of the oldest pending delivery in the queue; 0: none pending.")
+}
+
+/// How much one delivery queue has waiting, and for how long.
+struct OutboxGauges: Sendable {
+    private let waiting: any MeterHandler
+    private let age: any MeterHandler
+
+    init(queue: String, factory: any MetricsFactory) {
+        waiting = factory.gauge(.outboxWaiting, [("queue", queue)])
+        age = factory.gauge(.outboxAgeSeconds, [("queue", queue)])
+    }
+
+    /// `oldest`: since when the oldest has waited; nil: the queue is empty.
+    func set(_ count: Int, oldest: Moment?, at now: Moment) {
+        waiting.set(Int64(count))
+        age.set(Double(max(0, oldest.map { now.milliseconds(since: $0) } ?? 0)) / 1000)
+    }
+}

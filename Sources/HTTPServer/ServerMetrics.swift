@@ -1,0 +1,34 @@
+// What a server reports when metrics are read: connections and the memory of their buffers.
+
+package import CoreMetrics
+internal import MetricInstruments
+
+extension MetricFamily {
+    static let connections = MetricFamily(
+        "dwell_http_connections", "Open connections.")
+    static let connectionsTotal = MetricFamily(
+        "dwell_http_connections_total", "Connections since startup: served, or rejected by a limit.")
+    static let bufferBytes = MetricFamily(
+        "dwell_http_buffered_bytes", "Memory buffered for connections beyond 8 KiB each.")
+    static let bufferBytesMax = MetricFamily(
+        "dwell_http_buffered_bytes_max", "HTTP_BUFFERED_BYTES_MAX: above it requests get 503.")
+}
+
+extension Server {
+    /// Copies `counts` to metrics of that factory whenever it is called.
+    package func sampler(_ factory: any MetricsFactory) -> @Sendable () -> Void {
+        let connections = factory.gauge(.connections)
+        let served = SampledCounter(.connectionsTotal, [("outcome", "served")], factory: factory)
+        let rejected = SampledCounter(.connectionsTotal, [("outcome", "turned_away")], factory: factory)
+        let bytes = factory.gauge(.bufferBytes)
+        let bytesMax = factory.gauge(.bufferBytesMax)
+        return {
+            let counts = self.counts
+            connections.set(Int64(counts.connectionsOpen))
+            served.sample(counts.connectionsServed)
+            rejected.sample(counts.connectionsTurnedAway)
+            bytes.set(Int64(counts.bytesHeld))
+            bytesMax.set(Int64(counts.bytesHeldMax))
+        }
+    }
+}

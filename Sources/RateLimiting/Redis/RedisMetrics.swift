@@ -1,0 +1,39 @@
+// What the limiter over Redis reports when metrics are read: its connections, who decided, and what failed.
+
+package import CoreMetrics
+import MetricInstruments
+
+extension MetricFamily {
+    static let redisDecisions = MetricFamily(
+        "dwell_redis_decisions_total", "Rate limit decisions by limiter; corrected: the process overrode Redis.")
+    static let redisFailures = MetricFamily(
+        "dwell_redis_failures_total", "Redis calls that timed out or returned an error.")
+    static let redisConnections = MetricFamily(
+        "dwell_redis_connections", "Usable connections to Redis.")
+    static let redisBreaker = MetricFamily(
+        "dwell_redis_breaker_state", "1 for the circuit breaker's current state, 0 for the others.")
+}
+
+extension RedisRateLimiter {
+    /// Copies `status` to metrics of that factory whenever it is called.
+    package func sampler(_ factory: any MetricsFactory) -> @Sendable () -> Void {
+        let connections = factory.gauge(.redisConnections)
+        let states = [CircuitBreaker.State.closed, .open, .halfOpen].map {
+            ($0, factory.gauge(.redisBreaker, [("state", $0.rawValue)]))
+        }
+        let decisions = ["redis", "process", "corrected"].map {
+            SampledCounter(.redisDecisions, [("by", $0)], factory: factory)
+        }
+        let timeouts = SampledCounter(.redisFailures, [("reason", "timeout")], factory: factory)
+        let errors = SampledCounter(.redisFailures, [("reason", "error_reply")], factory: factory)
+        return {
+            let status = self.status
+            connections.set(Int64(status.connections))
+            for (state, gauge) in states { gauge.set(Int64(state == status.breaker ? 1 : 0)) }
+            let counts = [status.decisionsByRedis, status.decisionsInProcess, status.decisionsCorrected]
+            for (counter, count) in zip(decisions, counts) { counter.sample(count) }
+            timeouts.sample(status.timeouts)
+            errors.sample(status.errorReplies)
+        }
+    }
+}

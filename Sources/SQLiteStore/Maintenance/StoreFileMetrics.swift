@@ -1,0 +1,35 @@
+// What the store reports when metrics are read: the writer's queue, and the sizes of its files.
+
+package import CoreMetrics
+import Foundation
+import MetricInstruments
+
+extension MetricFamily {
+    static let writesWaiting = MetricFamily(
+        "dwell_store_writes_waiting", "Requests queued for the writer.")
+    static let databaseBytes = MetricFamily(
+        "dwell_database_bytes", "Size of the database file and of its write-ahead log.")
+    static let diskFreeBytes = MetricFamily(
+        "dwell_disk_free_bytes", "Free disk space available to the database.")
+}
+
+extension SQLiteEventStore {
+    /// Copies the sizes to metrics of that factory whenever it is called. `path`: of the database.
+    package func sampler(path: String, _ factory: any MetricsFactory) -> @Sendable () -> Void {
+        let waiting = factory.gauge(.writesWaiting)
+        let main = factory.gauge(.databaseBytes, [("file", "main")])
+        let log = factory.gauge(.databaseBytes, [("file", "wal")])
+        let free = factory.gauge(.diskFreeBytes)
+        return {
+            waiting.set(Int64(self.writesWaiting))
+            main.set(Self.bytes(of: path))
+            log.set(Self.bytes(of: path + "-wal"))
+            if let bytes = self.diskFreeBytes() { free.set(bytes) }
+        }
+    }
+
+    private static func bytes(of path: String) -> Int64 {
+        let attributes = try? FileManager.default.attributesOfItem(atPath: path)
+        return (attributes?[.size] as? NSNumber)?.int64Value ?? 0
+    }
+}
