@@ -15,7 +15,10 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "Tests/Integration"))
 
 import latency  # noqa: E402
+from app_store import AppStore, number  # noqa: E402
+from apple_server import AppleServer  # noqa: E402
 from client import Client, rendered, token  # noqa: E402
+from code_receiver import CodeReceiver  # noqa: E402
 from processes import Folder, Server, arguments  # noqa: E402
 
 TIMES_MAX = 10
@@ -23,12 +26,14 @@ TIMES_MAX = 10
 WINDOW = 100_000
 LIMITS = {
     f"RATE_LIMIT_{name}": str(WINDOW)
-    for name in ("SESSION_EVENTS", "PRESESSION_EVENTS", "AUTH", "REGISTRATIONS", "DEVICES", "ACCOUNT", "READS", "PINGS")}
+    for name in ("SESSION_EVENTS", "PRESESSION_EVENTS", "AUTH", "REGISTRATIONS", "DEVICES", "ACCOUNT", "READS", "PINGS", "PURCHASES",
+                 "NOTIFICATIONS")}
 LIMITS |= {
     f"OTP_SENDS_{name}": str(WINDOW) for name in ("PER_ADDRESS", "PER_NETWORK", "PER_SITE", "PER_PREFIX", "TOTAL")}
-LIMITS |= {"OTP_SENDS_PER_NUMBER": "1000", "LOG_LEVEL": "error", "APPLE_CLIENT_IDS": "app.example"}
+LIMITS |= {"OTP_SENDS_PER_NUMBER": "1000", "LOG_LEVEL": "error"}
 JOURNEY = 20_000
 EXPORTED = 20_000
+PURCHASES = 50
 ROWS_PER_CHARGE = 200
 EXPORT_BYTES_PER_READ = 64 << 10
 SESSIONS_PER_READ = 25
@@ -90,7 +95,61 @@ def request(method, path, content=None, headers=None):
     return lambda number: (method, path, content, headers or {})
 
 
-def rows():
+def post_json(path, content):
+    return "POST", path, body(content), {}
+
+
+class Outside:
+    """What signs, delivers and asks before a request can succeed: Apple, the App Store, the receiver of codes."""
+
+    def __init__(self, server, apple, receiver, store):
+        self.server, self.apple, self.receiver, self.store = server, apple, receiver, store
+
+    def pair(self, number):
+        """Of a driver of that number, who signs in with Apple."""
+        return json.loads(self.ask(*self.apple_sign_in(f"cost.{number}")).body)
+
+    def apple_sign_in(self, subject):
+        nonce = f"nonce-{time.monotonic_ns()}"
+        return post_json(
+            "/auth/apple", {"identity_token": self.apple.identity_token(subject, nonce), "nonce": nonce})
+
+    def right_code(self, number):
+        phone = f"+4915120{number:06}"
+        self.ask(*post_json("/auth/otp/start", {"phone": phone}))
+        return post_json("/auth/otp/verify", {"phone": phone, "code": self.receiver.next_code(phone)})
+
+    def refresh(self, number):
+        return post_json("/auth/refresh", {"refresh_token": self.pair(number)["refresh_token"]})
+
+    def ask(self, method, path, content, headers):
+        with Client(self.server.port, None, timeout=20) as client:
+            answer = client.request(method, path, content, headers)
+            assert answer.status == 200, answer
+            return answer
+
+    def purchase(self, has_renewal=False, **claims):
+        id = number()
+        renewal = {"signed_renewal_info": self.store.renewal(id)} if has_renewal else {}
+        signed = self.store.transaction(transactionId=id, **claims)
+        return post_json("/native/purchases", {"signed_transaction": signed, **renewal})
+
+    def notice(self, **claims):
+        id = number()
+        return post_json("/apple/store-notifications", {"signedPayload": self.store.notification(
+            "DID_RENEW", transaction=self.store.transaction(transactionId=id), renewal=self.store.renewal(id), **claims)})
+
+    @staticmethod
+    def forged(made):
+        """The signature is cut from the outermost of what is signed: only the certificates are right."""
+        method, path, content, headers = made
+        members = json.loads(content)
+        name = "signedPayload" if "signedPayload" in members else "signed_transaction"
+        members[name] = members[name][:-8] + "AAAAAAAA"
+        return method, path, body(members), headers
+
+
+def rows(outside):
     """The first row of each unit is the median request of that charge."""
     post, batch = "POST /native/events", "POST /native/events/batch"
 
@@ -165,6 +224,19 @@ def rows():
             lambda n: ("POST", "/auth/apple", body({"identity_token": FORGED, "nonce": "n"}), {})),
         Row("POST /apple/notifications", "a forged token of 8 KiB", "auth", 1, 50,
             lambda n: ("POST", "/apple/notifications", body({"payload": FORGED}), {})),
+        Row("POST /auth/apple", "a sign-in", "auth", 1, 50, lambda n: outside.apple_sign_in(f"new.{n}")),
+        Row("POST /auth/otp/verify", "a right code", "auth", 1, 50, outside.right_code),
+        Row("POST /auth/refresh", "a valid token", "auth", 1, 50, outside.refresh),
+        Row("POST /native/purchases", "median: a transaction", "purchase", 1, 50, lambda n: outside.purchase()),
+        Row("POST /native/purchases", "with renewal information", "purchase", 1, 50,
+            lambda n: outside.purchase(has_renewal=True)),
+        Row("POST /native/purchases", f"by the owner of {PURCHASES}", "purchase", 1, 20,
+            lambda n: outside.purchase(has_renewal=True)),
+        Row("POST /native/purchases", "a forged signature", "purchase", 1, 50, lambda n: outside.forged(outside.purchase())),
+        Row("GET /native/entitlements", f"of {PURCHASES} purchases", "read", 1, 50, request("GET", "/native/entitlements")),
+        Row("POST /apple/store-notifications", "median: a renewal", "notification", 1, 50, lambda n: outside.notice()),
+        Row("POST /apple/store-notifications", "a forged signature", "notification", 1, 50,
+            lambda n: outside.forged(outside.notice())),
         Row("GET /auth/me", "", "auth", 1, 100, request("GET", "/auth/me")),
         Row("GET /auth/sessions", "", "auth", 1, 100, request("GET", "/auth/sessions")),
     ]
@@ -227,28 +299,37 @@ def main():
 
 def table(options):
     """Measures the requests one after the other. Returns whether one is too expensive."""
-    medians, lines, failed = {}, [], False
-    with Folder() as folder, Server(options, folder, LIMITS) as server:
-        meter = Meter(server)
-        for number, row in enumerate(rows()):
-            driver = f"cost-{number}"
-            if row.unit == "read" and row.make != "export":
-                driver = "cost-reader"
-            if f"{EXPORTED:,}" in row.what:
-                driver = "cost-exporter"
-            prepare(server, driver, row)
-            nanoseconds, written, statuses, pays = measure(server, meter, driver, row)
-            each = nanoseconds / pays
-            times = each / medians.setdefault(row.unit, each)
-            exceeds = times > TIMES_MAX
-            failed = failed or exceeds
-            lines.append(
-                f"| `{row.route}` | {row.what} | {'/'.join(map(str, sorted(statuses)))} | {nanoseconds / 1e6:.2f} | "
-                f"{written / 1024:.0f} | {pays} {row.unit} | {times:.1f}{' (!)' if exceeds else ''} |")
-            print(lines[-1], flush=True)
+    with Folder() as folder, AppleServer() as apple, CodeReceiver() as receiver:
+        store = AppStore()
+        environment = LIMITS | apple.environment() | receiver.environment() | store.environment(folder)
+        with Server(options, folder, environment) as server:
+            lines, failed = measure_rows(server, Outside(server, apple, receiver, store))
     if options.write:
         write(options.write, "table", lines)
     return failed
+
+
+def measure_rows(server, outside):
+    """The lines of the table, and whether a request is too expensive."""
+    medians, lines, failed = {}, [], False
+    meter = Meter(server)
+    for place, row in enumerate(rows(outside)):
+        driver = f"cost-{place}"
+        if row.unit == "read" and row.make != "export":
+            driver = "cost-reader"
+        if f"{EXPORTED:,}" in row.what:
+            driver = "cost-exporter"
+        prepare(server, driver, row, outside)
+        nanoseconds, written, statuses, pays = measure(server, meter, driver, row)
+        each = nanoseconds / pays
+        times = each / medians.setdefault(row.unit, each)
+        exceeds = times > TIMES_MAX
+        failed = failed or exceeds
+        lines.append(
+            f"| `{row.route}` | {row.what} | {'/'.join(map(str, sorted(statuses)))} | {nanoseconds / 1e6:.2f} | "
+            f"{written / 1024:.0f} | {pays} {row.unit} | {times:.1f}{' (!)' if exceeds else ''} |")
+        print(lines[-1], flush=True)
+    return lines, failed
 
 
 def post_events(server, driver, events):
@@ -293,9 +374,14 @@ def prepare_attacker(server, name):
     prepare_sessions(server, name, name)
 
 
-def prepare(server, driver, row):
-    """What a row needs to be there: a long journey, sessions."""
-    if "at the time" in row.what:
+def prepare(server, driver, row, outside):
+    """What a row needs to be there: a long journey, sessions, purchases."""
+    if f"{PURCHASES}" in row.what:
+        with Client(server.port, token(driver), timeout=20) as client:
+            for _ in range(PURCHASES):
+                answer = client.request(*outside.purchase(has_renewal=True))
+                assert answer.status == 200, answer
+    elif "at the time" in row.what:
         post_events(server, driver, [event(5) for _ in range(900)])
     elif row.what.startswith("late"):
         count = JOURNEY if "journey" in row.what else 199

@@ -139,7 +139,7 @@ package enum RenewalOutcome: Hashable, Sendable {
     case ended
 }
 
-package protocol AccountRecordStore: Sendable {
+package protocol AccountRecordStore: ErasureCompletion {
     func user(_ driver: DriverID) async throws(AccountFailure) -> User?
 
     /// Creates the account if there is none, as for a driver of another service.
@@ -147,6 +147,7 @@ package protocol AccountRecordStore: Sendable {
         _ change: ProfileChange, of caller: Caller, from origin: RequestOrigin
     ) async throws(AccountFailure) -> User
 
+    /// Nobody reaches the driver any more when this returns. What is left of its rows: `completeErasures`.
     func erase(
         _ driver: DriverID, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin
     ) async throws(AccountFailure)
@@ -158,6 +159,13 @@ package protocol AccountRecordStore: Sendable {
     func take(
         _ notice: AppleServerNotification, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin
     ) async throws(AccountFailure) -> DriverID?
+}
+
+/// The rest of deletions that take more than one transaction.
+package protocol ErasureCompletion: Sendable {
+    /// Completes the deletions that have begun, of this driver or (nil) of all, in many short transactions among other
+    /// work. Returns how many there were, when nothing is left of them.
+    func completeErasures(of driver: DriverID?) async throws(AccountFailure) -> Int
 }
 
 package protocol DeviceStore: Sendable {

@@ -47,6 +47,7 @@ package struct Accounts: AccountService, AppleNotificationService {
         try await store.erase(caller.driver, receipt: receipt, pseudonym: Self.pseudonym(), from: origin)
         await memory.catchUp()
         await forget(caller.driver)
+        try await store.completeErasure(of: caller.driver)
         return receipt
     }
 
@@ -59,7 +60,9 @@ package struct Accounts: AccountService, AppleNotificationService {
         let erased = try await store.take(
             notice, receipt: Self.receipt(at: origin.at), pseudonym: Self.pseudonym(), from: origin)
         await memory.catchUp()
-        if let erased { await forget(erased) }
+        guard let erased else { return }
+        await forget(erased)
+        try await store.completeErasure(of: erased)
     }
 
     package static func receipt(at now: Moment) -> ErasureReceipt {

@@ -4,10 +4,10 @@
 package import JourneyModel
 
 /// The store's port. Every change is audited as the operator's, in its transaction.
-package protocol OperatorAccountStore: Sendable {
+package protocol OperatorAccountStore: ErasureCompletion {
     /// Ends every sign-in session. Returns how many there were; nil for an unknown driver.
     func endAllByOperator(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> Int?
-    /// Returns false, without a change, for an unknown driver.
+    /// Returns false, without a change, for an unknown driver. What is left of the driver's rows: `completeErasures`.
     func eraseByOperator(_ driver: DriverID, receipt: ErasureReceipt) async throws(AccountFailure) -> Bool
     /// The deletions in the list that this database lacks.
     func missing(_ erasures: [RecordedErasure]) async throws(AccountFailure) -> MissingErasures
@@ -48,6 +48,7 @@ package struct OperatorAccounts: Sendable {
         guard try await store.eraseByOperator(driver, receipt: receipt) else { return nil }
         await revoked()
         await forget(driver)
+        try await store.completeErasure(of: driver)
         return receipt
     }
 
@@ -56,8 +57,8 @@ package struct OperatorAccounts: Sendable {
         try await store.missing(erasures)
     }
 
-    /// Deletes again who is in the database again, with the old receipts, each in a separate transaction. Deletions
-    /// that are in the database already have no effect. Returns what was missing.
+    /// Deletes again who is in the database again, with the old receipts, one after the other. Deletions that are in
+    /// the database already have no effect, but they are completed. Returns what was missing.
     package func repeatErasures(
         _ erasures: [RecordedErasure], at now: Moment
     ) async throws(AccountFailure) -> MissingErasures {
@@ -71,6 +72,7 @@ package struct OperatorAccounts: Sendable {
             try await store.bury(missing.withoutDriver, at: now)
             await revoked()
         }
+        _ = try await store.completeErasures(of: nil)
         return missing
     }
 

@@ -7,7 +7,10 @@ package import JourneyModel
 extension SQLiteEventStore: EventFeed {
     package func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent] {
         try await read { db in
-            try Row.fetchAll(db, sql: Self.feedSQL, arguments: [id, limit]).map(Self.feedEvent)
+            // Events of a driver whose deletion is not complete may still identify the person: they wait, and those
+            // behind them, until it is.
+            try Row.fetchAll(db, sql: Self.feedSQL, arguments: [id, limit]).prefix { !($0[20] as Bool) }
+                .map(Self.feedEvent)
         }
     }
 
@@ -44,7 +47,7 @@ extension SQLiteEventStore: EventFeed {
             (SELECT place_id FROM place WHERE place.id = event.charger),
             (SELECT place_id FROM place WHERE place.id = event.merchant),
             corrected_at_ms, received_at_ms, source, app_state, sequence, metadata, version,
-            transition, reason, implied, after_state, after_ended_by
+            transition, reason, implied, after_state, after_ended_by, \(ErasureProgress.isUnderWaySQL)
         FROM event
         CROSS JOIN driver ON driver.id = event.driver
         CROSS JOIN event_kind ON event_kind.id = event.kind

@@ -11,6 +11,7 @@ package import RateLimiting
 package final class SQLiteEventStore: EventStore {
     private let pool: DatabasePool
     let writer: Writer
+    let pace: RefoldPace
 
     /// Opens or creates the database at `path` and migrates it. The folder must exist.
     ///
@@ -45,6 +46,7 @@ package final class SQLiteEventStore: EventStore {
         metrics: any MetricsFactory = NOOPMetricsHandler.instance
     ) throws {
         self.pool = pool
+        self.pace = pace
         writer = try Writer(
             pool: pool, waitingMax: waitingMax, digests: digests, checkpoints: checkpoints, turnLength: turnLength,
             charging: charging, pace: pace, metrics: metrics)
@@ -79,14 +81,23 @@ package final class SQLiteEventStore: EventStore {
         purgesWAL: Bool = false, sparesDrivers: Bool = false,
         _ change: @escaping @Sendable (Database) throws -> Outcome
     ) async throws(StoreFailure) -> Outcome {
+        try await self.change(
+            effects: { _ in ChangeEffects(purgesWAL: purgesWAL, sparesDrivers: sparesDrivers) }, change)
+    }
+
+    /// The same, where the effects depend on the outcome. `isPaced`: it waits until a refold could continue.
+    func change<Outcome: Sendable>(
+        isPaced: Bool = false, effects: @escaping @Sendable (Outcome) -> ChangeEffects,
+        _ change: @escaping @Sendable (Database) throws -> Outcome
+    ) async throws(StoreFailure) -> Outcome {
         let result: Result<Outcome, StoreFailure> = await withCheckedContinuation { continuation in
-            writer.add(
-                .change(
-                    PendingChange(
-                        purgesWAL: purgesWAL, sparesDrivers: sparesDrivers, change, telling: continuation)))
+            writer.add(.change(PendingChange(isPaced: isPaced, effects: effects, change, telling: continuation)))
         }
         return try result.get()
     }
+
+    /// Copies the WAL into the database file beside the writer, so that little is left when the writer truncates it.
+    func copyWAL() async { await writer.copyWAL() }
 
     var path: String { pool.path }
 

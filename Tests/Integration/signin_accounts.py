@@ -392,6 +392,52 @@ def _(lab):
     assert lab.dwell("verify-erased", "--driver", gone["user"]["id"]).returncode == 0
 
 
+@suite.check("erasure of many events over kill -9 between two pieces: the next start completes it")
+def _(lab):
+    pair, other = lab.apple_driver(), lab.apple_driver()
+    name = word()
+    for start in range(0, 12_000, 500):
+        events = [event(f"{name}-{number}", "seen_again", metadata={"plate": name}) for number in range(start, start + 500)]
+        lab.call("POST", "/native/events/batch", {"events": events}, pair["access_token"]).expect(200)
+
+    def unfinished():
+        return lab.sql("SELECT count(*) FROM erasure")[0][0]
+
+    def ask():
+        try:
+            return erase(lab, pair).status
+        except (ConnectionError, OSError):
+            return None
+
+    def kill():
+        wait_until(lambda: unfinished() == 1, 10, "the beginning of the deletion")
+        # Nobody else waits for it, and the driver is gone already.
+        post(lab, other, word())
+        lab.expect_refused(pair["access_token"])
+        run = lab.dwell("verify-erased", "--driver", pair["user"]["id"])
+        is_under_way = unfinished() == 1
+        lab.server.kill()
+        return is_under_way, run
+
+    status, (was_under_way, run) = at_once(ask, kill)
+    assert was_under_way and status is None, (status, was_under_way)
+    assert run.returncode == 1 and "not complete" in run.stdout, run
+    assert unfinished() == 1
+    run = lab.dwell("check")
+    assert run.returncode == 0 and "1 driver not completely deleted" in run.stdout, run
+    lab.server.start()
+    lab.expect_refused(pair["access_token"])
+    lab.call("POST", "/native/events", event("late"), pair["access_token"]).expect_problem(401, "unauthorized")
+    wait_until(lambda: unfinished() == 0, 30, "the end of the deletion")
+    wait_until(lambda: lab.dwell("verify-erased", "--driver", pair["user"]["id"], "--text", name).returncode == 0,
+               10, "the end of the last byte")
+    receipt = lab.sql("SELECT reason FROM audit WHERE action = 'erased' ORDER BY id DESC LIMIT 1")[0][0]
+    run = lab.dwell("verify-erased", "--receipt", receipt)
+    assert run.returncode == 0, run
+    run = lab.dwell("check")
+    assert run.returncode == 0 and "not completely" not in run.stdout, run
+
+
 @suite.check("erasure over kill -9: it is whole or not at all")
 def _(lab):
     for _ in range(5):

@@ -203,8 +203,12 @@ struct ErasingTests {
         await fixture.close()
     }
 
-    @Test func `events stay, in their order and with their verdicts, and the journey can be read`() async throws {
-        let fixture = try await AccountFixture()
+    @Test(arguments: [1, 7, 500])
+    func `events stay, in their order and with their verdicts, and the journey can be read`(
+        rowsPerPiece: Int
+    ) async throws {
+        let fixture = try await AccountFixture(
+            pace: RefoldPace(rowsPerErasurePiece: rowsPerPiece, restFactor: 0))
         let driver = DriverID("external-driver")
         var random = SeededRandom(seed: 7)
         let events = SampleJourney.random(count: 200, prefix: "key", spanSeconds: 60, from: start, using: &random)

@@ -218,6 +218,8 @@ struct LateRefoldTests {
         #expect(await store.append(late("again")) == .failed(.driverErased))
         #expect(try await store.hasUnfinishedRefolds())
         _ = try await completeRefolds(store)
+        #expect(try check("db") == DatabaseCheck.Report(drivers: 1, events: 301, erasing: 1))
+        #expect(try await SQLiteAccounts(store: store, digests: digests).completeErasures(of: nil) == 1)
         #expect(try check("db") == DatabaseCheck.Report(drivers: 1, events: 301))
         #expect(charges.drivers == [DriverID("erased-1")])
         await store.close()

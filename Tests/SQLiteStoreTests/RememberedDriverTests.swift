@@ -42,13 +42,7 @@ struct RememberedDriverTests {
     @Test func `a driver who was renamed by a change is not remembered under the old name`() async throws {
         let store = try open()
         for event in events.prefix(4) { _ = try await state(after: event, store) }
-        let result: Result<Void, StoreFailure> = await withCheckedContinuation { continuation in
-            let change = PendingChange(
-                purgesWAL: false,
-                { db in try db.execute(sql: "UPDATE driver SET driver_id = 'nobody'") }, telling: continuation)
-            store.writer.add(.change(change))
-        }
-        try result.get()
+        try await store.change { db in try db.execute(sql: "UPDATE driver SET driver_id = 'nobody'") }
         let first = EventSubmission.sample(.chargerTargeted, key: "new", charger: "c")
         #expect(try await state(after: first, store) == .idle)
         #expect(try await store.journey(of: DriverID("nobody")).state == .sessionActive)
@@ -86,10 +80,6 @@ struct RememberedDriverTests {
 
 extension SQLiteEventStore {
     fileprivate func execute(_ sql: String) async throws {
-        let result: Result<Void, StoreFailure> = await withCheckedContinuation { continuation in
-            writer.add(
-                .change(PendingChange(purgesWAL: false, { try $0.execute(sql: sql) }, telling: continuation)))
-        }
-        try result.get()
+        try await change { db in try db.execute(sql: sql) }
     }
 }

@@ -51,8 +51,8 @@ struct ServerChanges: DriverChanges {
         var description: String
     }
 
-    /// A driver with a million events is deleted in seconds; then the server may wait ten for readers of the WAL.
-    private static let seconds = 120
+    /// A driver with a million events is deleted in half a minute, in minutes if the server is busy.
+    private static let seconds = 900
 
     private let socket: LocalExchange
     private let database: String

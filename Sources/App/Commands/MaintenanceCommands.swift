@@ -139,6 +139,11 @@ struct CheckCommand: AsyncParsableCommand {
                 "\(DriverCount.text(report.refolding)) not checked: a refold is in progress (to complete it, start the "
                     + "server or run dwell refold)")
         }
+        if report.erasing > 0 {
+            print(
+                "\(DriverCount.text(report.erasing)) not completely deleted: the deletion is in progress (to complete it, start "
+                    + "the server)")
+        }
         guard !report.problems.isEmpty else { return print("no divergence") }
         for problem in report.problems { print(problem) }
         throw ExitCode.failure

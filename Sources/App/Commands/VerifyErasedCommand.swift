@@ -75,7 +75,8 @@ struct VerifyErasedCommand: AsyncParsableCommand {
         let found: [String]
         do {
             let scan = ErasureScan(path: path)
-            found = try await ofReceipt(scan) + ofIdentifiers(scan) + inRedis(configuration.redis)
+            let remains = try await ofReceipt(scan) + ofIdentifiers(scan) + inRedis(configuration.redis)
+            found = try ofDeletion(path, configuration.tokens) + remains
         } catch {
             writeToStandardError("\(path): \(DatabaseOpening.reason(error))\n")
             throw ExitCode.failure
@@ -114,6 +115,16 @@ struct VerifyErasedCommand: AsyncParsableCommand {
         let digits = phone.flatMap { PhoneNumber($0).map { String($0.e164.dropFirst()) } ?? $0 }
         return [("--driver", driver), ("--phone", digits), ("--email", email), ("--apple-subject", appleSubject)]
             .compactMap { option, text in text.map { (option, $0) } } + text.map { ("--text", $0) }
+    }
+
+    private func ofDeletion(_ path: String, _ tokens: TokenConfiguration) throws -> [String] {
+        // An unreadable key is reported where the deletion is looked up.
+        guard let driver, let key = try? tokens.existingKey() else { return [] }
+        let records = try DriverRecords(path: path)
+        defer { records.close() }
+        return try records.isErasureUnderWay(DriverID(driver), KeyedHashes(signingKey: key))
+            ? ["--driver: the deletion is not complete; the server continues it, or completes it at its next start"]
+            : []
     }
 
     private func ofReceipt(_ scan: ErasureScan) throws -> [String] {

@@ -17,6 +17,7 @@ struct SignInWiring {
     /// What an operator's commands change.
     let operatorAccounts: OperatorAccounts
     private let memory: SessionStatusCache
+    private let erasures: UnfinishedErasures
     private let outgoing: OutgoingWiring
     /// Nil: codes are not sent to a webhook.
     var webhook: WebhookCodeDelivery? { outgoing.delivery as? WebhookCodeDelivery }
@@ -31,6 +32,10 @@ struct SignInWiring {
         outgoing = await OutgoingWiring(
             configuration, http: http, queue: accounts, clock: clock, logger: logger)
         memory = SessionStatusCache(store: accounts)
+        erasures = UnfinishedErasures(
+            store: accounts,
+            completed: { logger.notice("deletions completed", metadata: ["drivers": .number($0)]) },
+            failed: { logger.error("completing a deletion failed", metadata: ["failure": "\($0)"]) })
         verifier = AccessTokenVerifier(
             key: key, scope: configuration.tokens.scope, trustExternal: configuration.tokens.trustsExternal,
             signInSessions: memory)
@@ -54,7 +59,7 @@ struct SignInWiring {
 
     /// The loops that run as long as the server, and end after it.
     var loops: [any Service] {
-        outgoing.loops + [LoopService(loop: memory.run)]
+        outgoing.loops + [LoopService(loop: memory.run), LoopService(loop: erasures.run)]
     }
 }
 

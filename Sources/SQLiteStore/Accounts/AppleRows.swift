@@ -94,8 +94,8 @@ enum AppleRows {
 
     /// Returns the driver who was deleted by it, if any.
     static func take(
-        _ notice: AppleServerNotification, _ erasing: Erasing, from origin: RequestOrigin, _ db: Database
-    ) throws -> DriverID? {
+        _ notice: AppleServerNotification, _ erasing: Erasing, rowsMax: Int, from origin: RequestOrigin, _ db: Database
+    ) throws -> (driver: DriverID, piece: ErasurePiece)? {
         try db.execute(
             sql: "INSERT INTO apple_notice (jti_digest, taken_at_ms) VALUES (?, ?) ON CONFLICT DO NOTHING",
             arguments: [plainDigest(notice.jti).data, origin.at.millisecondsSinceEpoch])
@@ -114,8 +114,7 @@ enum AppleRows {
         try AuditRows.add(.appleNotice, .done, reason: notice.kind.word, driver: driver, from: origin, db)
         switch notice.kind {
         case .accountDeleted:
-            try erasing.erase(DriverID(row[1]), db)
-            return DriverID(row[1])
+            return (DriverID(row[1]), try erasing.erase(DriverID(row[1]), rowsMax: rowsMax, db))
         case .consentRevoked: try forgetConsent(of: driver, at: origin.at, db)
         case .emailEnabled, .emailDisabled:
             try db.execute(

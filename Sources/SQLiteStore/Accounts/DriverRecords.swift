@@ -55,6 +55,16 @@ package struct DriverRecords: RecordsReader {
         try RecordsFile.read(queue) { db in try DriverRows.erasedAt(driver, digests, db) }
     }
 
+    /// Whether a deletion of this driver has begun and some of its rows are not rewritten yet.
+    package func isErasureUnderWay(
+        _ driver: DriverID, _ digests: KeyedHashes
+    ) throws(RecordsUnreadable) -> Bool {
+        try RecordsFile.read(queue) { db in
+            // A backup of an older version has no such table.
+            try db.tableExists("erasure") && !ErasureProgress.unfinished(digests.driver(driver), db).isEmpty
+        }
+    }
+
     private static func argument(_ question: DriverQuery) -> String {
         switch question {
         case .id(let driver): driver.rawValue

@@ -53,12 +53,17 @@ package struct ErasureScan {
             guard let row = driver[0] as Int64? else { return [] }
             // A backup of an older version does not record which drivers use a text.
             let texts = try db.tableExists("place_use") ? Self.mustBeOthers : []
+            let erasure = try db.tableExists("erasure") ? Self.mustBeComplete : []
             let purchases = try db.tableExists("app_account_token") ? Self.mustBeNobodys : []
-            return try (Self.mustBeEmpty + texts + purchases).compactMap { name, sql in
+            return try (erasure + Self.mustBeEmpty + texts + purchases).compactMap { name, sql in
                 try Bool.fetchOne(db, sql: "SELECT EXISTS (\(sql))", arguments: [row]) == true ? name : nil
             }
         }
     }
+
+    private static let mustBeComplete = [
+        ("the deletion is not complete, its row in erasure", "SELECT 1 FROM erasure WHERE driver = ?")
+    ]
 
     private static let mustBeEmpty: [(name: String, sql: String)] =
         [

@@ -18,11 +18,13 @@ extension SQLiteAccounts: OperatorAccountStore {
     package func eraseByOperator(_ driver: DriverID, receipt: ErasureReceipt) async throws(AccountFailure) -> Bool {
         let erasing = Erasing(
             receipt: receipt, pseudonym: Accounts.pseudonym(), digests: digests, isByOperator: true)
-        return try await change(purgesWAL: true) { db in
-            guard try DriverRows.row(of: driver, db) != nil else { return false }
-            try erasing.erase(driver, db)
-            return true
+        let (digest, rowsMax) = (digests.driver(driver), store.pace.rowsPerErasurePiece)
+        let begin = { @Sendable (db: Database) throws -> ErasurePiece? in
+            let isKnown = try DriverRows.row(of: driver, db) != nil
+            guard try isKnown || !ErasureProgress.unfinished(digest, db).isEmpty else { return nil }
+            return try erasing.erase(driver, rowsMax: rowsMax, db)
         }
+        return try await beginErasure(begin, piece: { $0 }) != nil
     }
 
     // MARK: After a restore

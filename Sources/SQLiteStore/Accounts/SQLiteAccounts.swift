@@ -17,10 +17,23 @@ package struct SQLiteAccounts: Sendable {
     }
 
     func change<Outcome: Sendable>(
-        purgesWAL: Bool = false, _ change: @escaping @Sendable (Database) throws -> Outcome
+        _ change: @escaping @Sendable (Database) throws -> Outcome
     ) async throws(AccountFailure) -> Outcome {
         do throws(StoreFailure) {
-            return try await store.change(purgesWAL: purgesWAL, change)
+            return try await store.change(change)
+        } catch {
+            throw AccountFailure(error)
+        }
+    }
+
+    /// One transaction that may begin a deletion. The WAL is copied before: if the deletion completes in it, the writer
+    /// truncates the WAL.
+    func beginErasure<Outcome: Sendable>(
+        _ begin: @escaping @Sendable (Database) throws -> Outcome, piece: @escaping @Sendable (Outcome) -> ErasurePiece?
+    ) async throws(AccountFailure) -> Outcome {
+        await store.copyWAL()
+        do throws(StoreFailure) {
+            return try await store.change(effects: { piece($0)?.effects ?? ChangeEffects() }, begin)
         } catch {
             throw AccountFailure(error)
         }
@@ -150,9 +163,9 @@ extension SQLiteAccounts: AccountRecordStore {
     package func erase(
         _ driver: DriverID, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin
     ) async throws(AccountFailure) {
-        try await change(purgesWAL: true) { [digests] db in
-            try Erasing(receipt: receipt, pseudonym: pseudonym, digests: digests).erase(driver, db)
-        }
+        let erasing = Erasing(receipt: receipt, pseudonym: pseudonym, digests: digests)
+        let rowsMax = store.pace.rowsPerErasurePiece
+        _ = try await beginErasure({ db in try erasing.erase(driver, rowsMax: rowsMax, db) }, piece: { $0 })
     }
 
     package func export(of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> ExportPiece {
@@ -187,9 +200,12 @@ extension SQLiteAccounts: AccountRecordStore {
         _ notice: AppleServerNotification, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin
     ) async throws(AccountFailure) -> DriverID? {
         let erasing = Erasing(receipt: receipt, pseudonym: pseudonym, digests: digests)
-        return try await change(purgesWAL: notice.kind == .accountDeleted) { db in
-            try AppleRows.take(notice, erasing, from: origin, db)
+        let rowsMax = store.pace.rowsPerErasurePiece
+        let take = { @Sendable (db: Database) in
+            try AppleRows.take(notice, erasing, rowsMax: rowsMax, from: origin, db)
         }
+        guard notice.kind == .accountDeleted else { return try await change(take)?.driver }
+        return try await beginErasure(take, piece: { $0?.piece })?.driver
     }
 }
 
@@ -204,6 +220,38 @@ extension SQLiteAccounts: DeviceStore {
         pushToken: String, of caller: Caller, from origin: RequestOrigin
     ) async throws(AccountFailure) {
         try await change { db in try DeviceRows.remove(pushToken, of: caller, from: origin, db) }
+    }
+}
+
+// MARK: Deletions
+
+extension SQLiteAccounts: ErasureCompletion {
+    package func completeErasures(of driver: DriverID?) async throws(AccountFailure) -> Int {
+        let digest = driver.map(digests.driver)
+        let unfinished = try await read { db in try ErasureProgress.unfinished(digest, db) }
+        for driver in unfinished {
+            do throws(StoreFailure) {
+                try await completeErasure(of: driver)
+            } catch {
+                throw AccountFailure(error)
+            }
+        }
+        return unfinished.count
+    }
+
+    /// Another task, or another process, may do it at the same time.
+    private func completeErasure(of driver: Int64) async throws(StoreFailure) {
+        let rowsMax = store.pace.rowsPerErasurePiece
+        var step: ErasureStep? = .audit
+        while let next = step {
+            // The last one has no rows, and follows the copy at once, before the WAL has grown again.
+            if next == .wal { await store.copyWAL() }
+            let piece = try await store.change(isPaced: next != .wal, effects: \.effects) { db -> ErasurePiece in
+                var progress = try ErasureProgress(of: driver, db)
+                return try progress?.advance(rowsMax: rowsMax, mayComplete: false, db) ?? ErasurePiece()
+            }
+            step = piece.step
+        }
     }
 }
 

@@ -19,8 +19,9 @@ enum SimulatedDriverRows {
 
     /// Tables with a column `driver` that refers to one, ordered so that referenced tables come last.
     static let tables = [
-        "refold", "event", "session", "journey_base", "place_use", "event_kind_use", "device", "sign_in_session",
-        "apple_refresh_token", "apple_identity", "phone_identity", "account", "audit", "app_account_token",
+        "refold", "erasure", "event", "session", "journey_base", "place_use", "event_kind_use", "device",
+        "sign_in_session", "apple_refresh_token", "apple_identity", "phone_identity", "account", "audit",
+        "app_account_token",
     ]
     /// Tables whose rows are kept without the driver: facts signed by Apple outlive the driver who sent them.
     static let tablesWithoutDriver = ["purchase"]

@@ -13,6 +13,8 @@ package struct DatabaseCheck: Sendable {
         package var events = 0
         /// Drivers in the middle of a refold, which are not checked: their stored verdicts cannot agree with the fold.
         package var refolding = 0
+        /// Deleted drivers some of whose rows are not rewritten yet. Their journeys are checked like any other.
+        package var erasing = 0
         /// The first problems, one sentence each; empty when there are none.
         package var problems: [String] = []
     }
@@ -46,6 +48,7 @@ package struct DatabaseCheck: Sendable {
             var report = Report()
             let total = try queue.read { db in
                 try MigrationRun().requireDwell(db)
+                report.erasing = try ErasureProgress.unfinished(nil, db).count
                 if let problem = try DatabaseCopy.integrityProblem(db) { report.problems.append(problem) }
                 return try Int.fetchOne(db, sql: "SELECT count(*) FROM event") ?? 0
             }

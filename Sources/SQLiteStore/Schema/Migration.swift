@@ -45,5 +45,6 @@ package struct Migration: Sendable {
         Migration(15, "settings_note", PackageResources._015_settings_note_sql),
         Migration(16, "purchases", PackageResources._016_purchases_sql),
         Migration(17, "refold", PackageResources._017_refold_sql),
+        Migration(18, "erasure", PackageResources._018_erasure_sql),
     ]
 }

@@ -99,6 +99,22 @@ final class Checkpointer: Sendable {
         return isRest
     }
 
+    /// Copies what the WAL has, at the usual pace, and returns when that is done or impossible now: before a truncation,
+    /// for which the writer, and everybody with it, waits.
+    func copyAll() async {
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+            queue.asyncWriteWithoutTransaction { [self] db in
+                if state.withLock({ state in
+                    defer { state.isCopying = state.isCopying || !state.isClosed }
+                    return !state.isClosed
+                }) {
+                    copy(db.sqliteConnection)
+                }
+                continuation.resume()
+            }
+        }
+    }
+
     /// The WAL is to be truncated, which is impossible while it is copied: stops copying within a step.
     func giveWay() {
         if state.withLock(\.isCopying) { stopCopying() }

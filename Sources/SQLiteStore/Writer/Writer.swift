@@ -144,6 +144,8 @@ final class Writer: @unchecked Sendable {
         }
     }
 
+    func copyWAL() async { await checkpointer.copyAll() }
+
     /// Truncates the WAL if that is pending. Returns whether nothing is pending any more.
     func finishRemoval() async -> Bool {
         await withCheckedContinuation { (continuation: CheckedContinuation<Bool, Never>) in

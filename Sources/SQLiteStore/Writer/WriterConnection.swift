@@ -36,8 +36,8 @@ final class WriterConnection {
     /// journey of ten thousand: each rewrites what comes after it, and the whole batch would block all others.
     private let turnLength: Duration
     private let pace: RefoldPace
-    /// When refolds may continue. Only continued refolds move it, never late events: if the late events of others could
-    /// move it, work that waits for a refold might wait forever.
+    /// When refolds and deletions may continue. Only those that continue move it, never late events: if the late events
+    /// of others could move it, work that waits for a refold might wait forever.
     private(set) var nextPiece = ContinuousClock.now
     /// When anything other than refolds was last committed.
     private var lastOtherWork = ContinuousClock.now
@@ -86,7 +86,7 @@ final class WriterConnection {
         switch attempt {
         case .committed(let done, let undone):
             appending.chargeForRefolds()
-            tell(done, of: group)
+            tell(done)
             return TimeSlice(isCommitted: true, rest: undone.rest, waiting: undone.waiting)
         case .failed(_, let failure):
             fail(group, failure)
@@ -94,8 +94,8 @@ final class WriterConnection {
         }
     }
 
-    private func tell(_ done: [CompletedWork], of group: [WriterWork]) {
-        if group.contains(where: \.purgesWAL) { log.truncateWithPatience() }
+    private func tell(_ done: [CompletedWork]) {
+        if done.contains(where: \.purgesWAL) { log.truncateWithPatience() }
         for work in done { work.tell() }
     }
 
@@ -142,7 +142,7 @@ final class WriterConnection {
             }
             pauseRefolds(after: done)
             try appending.drivers.writeChanged()
-            try log.mark(removesSomething: group.contains(where: \.purgesWAL))
+            try log.mark(removesSomething: done.contains(where: \.purgesWAL))
             return commit(done, undone)
         } catch {
             rollBack()
@@ -150,13 +150,10 @@ final class WriterConnection {
         }
     }
 
-    /// After a refold continued, other work has the writer for `restFactor` times as long, if there is any.
+    /// After a refold or a deletion continued, other work has the writer for `restFactor` times as long, if there is any.
     private func pauseRefolds(after done: [CompletedWork]) {
         let now = ContinuousClock.now
-        let hasOtherWork = done.contains { work in
-            if case .refold = work { false } else { true }
-        }
-        if hasOtherWork { lastOtherWork = now }
+        if done.contains(where: { !$0.isPaced }) { lastOtherWork = now }
         guard let time = appending.budget.time else { return }
         nextPiece = now + (now - lastOtherWork < pace.quiet ? time * pace.restFactor : .zero)
     }
@@ -255,7 +252,11 @@ final class WriterConnection {
             guard let part = try refold(request) else { return .waits(work) }
             return .done(.refold(part, waiting))
         case .change(let change):
-            return .done(.change(tell: try tell(of: change, db)))
+            guard change.isPaced else { return .done(.change(try completed(change, db))) }
+            guard appending.budget.rowsLeft > 0 else { return .waits(work) }
+            let start = ContinuousClock.now
+            defer { appending.budget.spendAll(since: start) }
+            return .done(.change(try completed(change, db)))
         case .probe(let waiting):
             try probe.run()
             return .done(.probe(waiting))
@@ -263,10 +264,11 @@ final class WriterConnection {
     }
 
     /// Always with a savepoint: it may discover after its first write that it cannot continue.
-    private func tell(of change: PendingChange, _ db: Database) throws(SQLiteError) -> @Sendable () -> Void {
-        defer { if !change.sparesDrivers { appending.forgetDrivers() } }
+    private func completed(_ change: PendingChange, _ db: Database) throws(SQLiteError) -> CompletedChange {
+        var sparesDrivers = false
+        defer { if !sparesDrivers { appending.forgetDrivers() } }
         let outcome = try request(isolating: true, sparing: \.isAboutOneDriver) {
-            () throws(SQLiteError) -> @Sendable () -> Void in
+            () throws(SQLiteError) -> CompletedChange in
             do {
                 return try change.make(db)
             } catch let error as SQLiteError {
@@ -276,8 +278,11 @@ final class WriterConnection {
             }
         }
         switch outcome {
-        case .success(let tell): return tell
-        case .failure(let failure): return { change.fail(failure) }
+        case .success(let completed):
+            sparesDrivers = completed.effects.sparesDrivers
+            return completed
+        case .failure(let failure):
+            return CompletedChange(isPaced: change.isPaced) { change.fail(failure) }
         }
     }
 

@@ -29,17 +29,14 @@ enum WriterWork: QueuedWork {
         }
     }
 
-    /// Whether its first event is on disk.
+    /// Whether a part of it is on disk: its first event, or the beginning of a deletion.
     var hasStored: Bool {
         switch self {
         case .append(let append, _): append.isStored
         case .appendMany(let appends, _, _): appends.first?.isStored ?? false
-        case .register, .expire, .refold, .change, .probe: false
+        case .change(let change): change.isPaced
+        case .register, .expire, .refold, .probe: false
         }
-    }
-
-    var purgesWAL: Bool {
-        if case .change(let change) = self { change.purgesWAL } else { false }
     }
 
     /// Fails the waiter: nothing was stored, or the outcome is unknown.
@@ -60,26 +57,40 @@ enum WriterWork: QueuedWork {
 /// A change of anything but events: ordinary SQL through GRDB, in a separate savepoint, so that its failure does
 /// not affect the others. Refusals that write (a guess that counts) are outcomes like any other.
 struct PendingChange: Sendable {
-    /// May run a second time, after a rollback. Returns the closure that delivers the outcome.
-    let make: @Sendable (Database) throws -> @Sendable () -> Void
+    /// May run a second time, after a rollback.
+    let make: @Sendable (Database) throws -> CompletedChange
     let fail: @Sendable (StoreFailure) -> Void
-    /// What it removes must be gone from the WAL as well.
-    let purgesWAL: Bool
-    /// It does not change the rows of drivers, so the writer's cache remains valid.
-    let sparesDrivers: Bool
+    /// A piece of something long: shares the writer with other work like the pieces of refolds (RefoldPace).
+    let isPaced: Bool
 
     init<Outcome: Sendable>(
-        purgesWAL: Bool, sparesDrivers: Bool = false, _ change: @escaping @Sendable (Database) throws -> Outcome,
+        isPaced: Bool = false, effects: @escaping @Sendable (Outcome) -> ChangeEffects,
+        _ change: @escaping @Sendable (Database) throws -> Outcome,
         telling waiting: CheckedContinuation<Result<Outcome, StoreFailure>, Never>
     ) {
         make = { db in
             let outcome = try change(db)
-            return { waiting.resume(returning: .success(outcome)) }
+            return CompletedChange(
+                effects: effects(outcome), isPaced: isPaced, tell: { waiting.resume(returning: .success(outcome)) })
         }
         fail = { waiting.resume(returning: .failure($0)) }
-        self.purgesWAL = purgesWAL
-        self.sparesDrivers = sparesDrivers
+        self.isPaced = isPaced
     }
+}
+
+/// What the writer has to do because of a change.
+struct ChangeEffects: Sendable {
+    /// What it removed must be gone from the WAL as well.
+    var purgesWAL = false
+    /// It did not change the rows of drivers, so the writer's cache remains valid.
+    var sparesDrivers = false
+}
+
+struct CompletedChange: Sendable {
+    var effects = ChangeEffects()
+    var isPaced: Bool
+    /// Delivers the outcome.
+    var tell: @Sendable () -> Void
 }
 
 /// A finished piece of work, whose waiter is resumed after the transaction.
@@ -91,8 +102,21 @@ enum CompletedWork {
         CheckedContinuation<Result<RegistrationOutcome, StoreFailure>, Never>)
     case expire(StoredExpiries, CheckedContinuation<Result<StoredExpiries, StoreFailure>, Never>)
     case refold(RefoldPart, CheckedContinuation<Result<RefoldPart, StoreFailure>, Never>)
-    case change(tell: @Sendable () -> Void)
+    case change(CompletedChange)
     case probe(CheckedContinuation<Result<Void, StoreFailure>, Never>)
+
+    var purgesWAL: Bool {
+        if case .change(let change) = self { change.effects.purgesWAL } else { false }
+    }
+
+    /// Whether it is a piece of a refold or a deletion.
+    var isPaced: Bool {
+        switch self {
+        case .refold: true
+        case .change(let change): change.isPaced
+        case .append, .appendMany, .register, .expire, .probe: false
+        }
+    }
 
     func tell() {
         switch self {
@@ -101,7 +125,7 @@ enum CompletedWork {
         case .register(let outcome, let waiting): waiting.resume(returning: outcome)
         case .expire(let stored, let waiting): waiting.resume(returning: .success(stored))
         case .refold(let part, let waiting): waiting.resume(returning: .success(part))
-        case .change(let tell): tell()
+        case .change(let change): change.tell()
         case .probe(let waiting): waiting.resume(returning: .success(()))
         }
     }

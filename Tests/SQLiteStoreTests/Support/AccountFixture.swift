@@ -30,13 +30,16 @@ struct AccountFixture {
 
     /// Opens the database in the folder, which another one may have left, or have open.
     init(
-        in folder: ScratchFolder? = nil, limits: CodeSendLimits = CodeSendLimits(),
-        exchange: ScriptedExchange = ScriptedExchange(), secret: String = "a secret of the tests, 32 bytes or more"
+        in folder: ScratchFolder? = nil, database: String = "db", limits: CodeSendLimits = CodeSendLimits(),
+        exchange: ScriptedExchange = ScriptedExchange(), secret: String = "a secret of the tests, 32 bytes or more",
+        pace: RefoldPace = RefoldPace()
     ) async throws {
         self.folder = try folder ?? ScratchFolder(inMemory: true)
         let key = try SigningKey(secret: Secret(secret))
         digests = KeyedHashes(signingKey: key)
-        store = try SQLiteEventStore(path: self.folder.file("db"), nowMilliseconds: 0, digests: digests)
+        store = try SQLiteEventStore(
+            pool: DatabaseOpening.open(path: self.folder.file(database), nowMilliseconds: 0), digests: digests,
+            pace: pace)
         accounts = SQLiteAccounts(store: store, digests: digests)
         memory = SessionStatusCache(store: accounts)
         await memory.catchUp()

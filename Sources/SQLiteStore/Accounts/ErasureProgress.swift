@@ -1,0 +1,211 @@
+// The rest of a driver's deletion after its first part (Erasing.swift): the rows that may be many. They are rewritten in
+// pieces, one for each transaction, so that a driver with a million events holds up nobody. The table `erasure` holds how
+// far it has come; a deletion that stopped, because the process did, continues from there.
+
+import GRDB
+import Identity
+import JourneyModel
+
+/// In this order. Sessions come before events: the key of an expiry that is stored meanwhile contains its session's id.
+enum ErasureStep: String, CaseIterable {
+    case audit
+    case sessions
+    case events
+    case places
+    case eventKinds = "event_kinds"
+    /// Nothing is left in the tables. The bytes of all earlier pieces may be in the WAL, which the last one truncates.
+    case wal
+
+    fileprivate var next: ErasureStep? {
+        Self.allCases.firstIndex(of: self).flatMap { index in Self.allCases.dropFirst(index + 1).first }
+    }
+
+    /// Whether the writer's caches of drivers, texts and uses remain valid.
+    fileprivate var sparesDrivers: Bool { self == .audit || self == .events || self == .wal }
+}
+
+/// What one transaction did.
+struct ErasurePiece {
+    /// Where the deletion goes on; nil: it is complete.
+    var step: ErasureStep?
+    var rowCount = 0
+    /// It was the last one.
+    fileprivate var completes = false
+    fileprivate var sparesDrivers = true
+
+    /// For a transaction that does more than this.
+    mutating func changesDrivers() { sparesDrivers = false }
+
+    var effects: ChangeEffects { ChangeEffects(purgesWAL: completes, sparesDrivers: sparesDrivers) }
+}
+
+struct ErasureProgress {
+    /// The row number in `driver`, and the name that replaces its id.
+    let driver: Int64
+    private let pseudonym: String
+    private var step: ErasureStep
+    private var last: Int64?
+    private var eventCount: Int64
+
+    /// Condition on a row of `event`: its driver's deletion is not complete.
+    static let isUnderWaySQL = "EXISTS (SELECT 1 FROM erasure WHERE erasure.driver = event.driver)"
+
+    static func begin(_ driver: Int64, _ digest: [UInt8], _ db: Database) throws {
+        try db.execute(
+            sql: "INSERT INTO erasure (driver, driver_digest, step, event_count) VALUES (?, ?, ?, 0)",
+            arguments: [driver, digest.data, ErasureStep.audit.rawValue])
+    }
+
+    /// Row numbers in `driver` of deletions that are not complete: of the driver with that digest, or all.
+    static func unfinished(_ digest: [UInt8]?, _ db: Database) throws -> [Int64] {
+        try Int64.fetchAll(
+            db, sql: "SELECT driver FROM erasure WHERE ?1 IS NULL OR driver_digest = ?1 ORDER BY driver",
+            arguments: [digest?.data])
+    }
+
+    /// Nil when the deletion is complete.
+    init?(of driver: Int64, _ db: Database) throws {
+        let row = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT driver_id, step, last, event_count FROM erasure JOIN driver ON driver.id = driver
+                WHERE driver = ?
+                """, arguments: [driver])
+        guard let row else { return nil }
+        guard let step = ErasureStep(rawValue: row[1]) else { throw SQLiteError.unreadable("erasure.step") }
+        (self.driver, pseudonym, self.step, last, eventCount) = (driver, row[0], step, row[2], row[3])
+    }
+
+    /// Rewrites at most `rowsMax` rows; of events also the others of the last one's millisecond, because the order of
+    /// these would be mixed otherwise. Does not truncate the WAL unless that is all that is left, or `mayComplete`.
+    mutating func advance(rowsMax: Int, mayComplete: Bool, _ db: Database) throws -> ErasurePiece {
+        var piece = ErasurePiece(step: step)
+        while let step = piece.step, piece.rowCount < rowsMax {
+            if step == .wal, piece.rowCount > 0, !mayComplete { break }
+            let (rowCount, isDone) = try rewrite(step, rowsMax: rowsMax - piece.rowCount, db)
+            piece.rowCount += rowCount
+            if !step.sparesDrivers, rowCount > 0 { piece.changesDrivers() }
+            if isDone { (piece.step, last) = (step.next, nil) }
+        }
+        if let step = piece.step {
+            self.step = step
+            try db.execute(
+                sql: "UPDATE erasure SET step = ?, last = ?, event_count = ? WHERE driver = ?",
+                arguments: [step.rawValue, last, eventCount, driver])
+        } else {
+            try db.execute(sql: "DELETE FROM erasure WHERE driver = ?", arguments: [driver])
+            piece.completes = true
+        }
+        return piece
+    }
+
+    private mutating func rewrite(
+        _ step: ErasureStep, rowsMax: Int, _ db: Database
+    ) throws -> (rowCount: Int, isDone: Bool) {
+        switch step {
+        case .audit: try rewriteAudit(rowsMax, db)
+        case .sessions: try rewriteSessions(rowsMax, db)
+        case .events: try rewriteEvents(rowsMax, db)
+        case .places: try rewriteTexts("place_use", "place", rowsMax, db, rewritePlaces)
+        case .eventKinds: try rewriteTexts("event_kind_use", "kind", rowsMax, db, rewriteEventKinds)
+        case .wal: (0, true)
+        }
+    }
+
+    /// The number of the last row of a piece that begins after `last`; nil: there are no more than fit into it.
+    private func end(_ table: String, _ column: String, _ rowsMax: Int, _ db: Database) throws -> Int64? {
+        try Int64.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT \(column) FROM \(table) WHERE driver = ?1 AND \(column) > ?2 ORDER BY \(column)
+                    LIMIT 1 OFFSET ?3
+                    """),
+            arguments: [driver, last ?? .min, rowsMax - 1])
+    }
+
+    // MARK: Rows of the driver
+
+    private mutating func rewriteAudit(_ rowsMax: Int, _ db: Database) throws -> (Int, Bool) {
+        let end = try end("audit", "id", rowsMax, db)
+        let piece = "driver = ?1 AND id > ?2 AND id <= ?3"
+        let arguments: StatementArguments = [driver, last ?? .min, end ?? .max]
+        try db.execute(
+            sql: "DELETE FROM revocation WHERE sid IN (SELECT sid FROM audit WHERE \(piece))", arguments: arguments)
+        try db.execute(
+            sql: "UPDATE audit SET sid = NULL, address = NULL, request_id = NULL WHERE \(piece)", arguments: arguments)
+        last = end
+        return (db.changesCount, end == nil)
+    }
+
+    private mutating func rewriteSessions(_ rowsMax: Int, _ db: Database) throws -> (Int, Bool) {
+        let end = try end("session", "id", rowsMax, db)
+        try db.execute(
+            sql: """
+                UPDATE session SET session_id = ?4 || '-' || id, registered_charger = NULL, registered_merchant = NULL
+                WHERE driver = ?1 AND id > ?2 AND id <= ?3
+                """, arguments: [driver, last ?? .min, end ?? .max, pseudonym])
+        last = end
+        return (db.changesCount, end == nil)
+    }
+
+    /// The order compares event_id and then the key, as bytes, after everything that is kept, and the sequence before
+    /// them, all within a millisecond. Numbers in that order, of one length, preserve it; event_id NULL means that it
+    /// equals the key. A sequence can contain anything, like a text, and so can the digits and the offset of a time as
+    /// sent: only which comes first, the moment, and whether it had a fraction are kept.
+    private mutating func rewriteEvents(_ rowsMax: Int, _ db: Database) throws -> (Int, Bool) {
+        let end = try end("event", "corrected_at_ms", rowsMax, db)
+        try db.execute(
+            sql: """
+                UPDATE event SET idempotency_key = ?4 || '-' || printf('%012d', place), event_id = NULL,
+                    digest = zeroblob(32), metadata = NULL, sequence = iif(sequence IS NULL, NULL, sequence_place),
+                    occurred_at = strftime(
+                        iif(instr(occurred_at, '.'), '%Y-%m-%dT%H:%M:%fZ', '%Y-%m-%dT%H:%M:%SZ'),
+                        occurred_at_ms / 1000.0, 'unixepoch')
+                FROM (
+                    SELECT id AS numbered, ?5 + row_number() OVER (
+                        ORDER BY corrected_at_ms, coalesce(event_id, idempotency_key), idempotency_key) AS place,
+                        dense_rank() OVER (PARTITION BY corrected_at_ms ORDER BY sequence) AS sequence_place
+                    FROM event WHERE driver = ?1 AND corrected_at_ms > ?2 AND corrected_at_ms <= ?3)
+                WHERE event.id = numbered
+                """,
+            arguments: [driver, last ?? .min, end ?? .max, pseudonym, eventCount])
+        eventCount += Int64(db.changesCount)
+        last = end
+        return (db.changesCount, end == nil)
+    }
+
+    // MARK: Shared texts
+
+    /// Of texts that this driver uses, overwrites those that nobody else does; texts that others use too identify no
+    /// one. Since uses are deleted as well, the last user who is deleted removes the text.
+    private func rewriteTexts(
+        _ table: String, _ column: String, _ rowsMax: Int, _ db: Database,
+        _ overwrite: (String, StatementArguments, Database) throws -> Void
+    ) throws -> (Int, Bool) {
+        let end = try end(table, column, rowsMax, db)
+        let arguments: StatementArguments = [driver, end ?? .max]
+        let onlyUsed = """
+            SELECT \(column) FROM \(table) WHERE driver = ?1 AND \(column) <= ?2 AND NOT EXISTS (
+                SELECT 1 FROM \(table) AS other WHERE other.\(column) = \(table).\(column) AND other.driver <> ?1)
+            """
+        try overwrite("id IN (\(onlyUsed))", arguments, db)
+        try db.execute(sql: "DELETE FROM \(table) WHERE driver = ?1 AND \(column) <= ?2", arguments: arguments)
+        return (db.changesCount, end == nil)
+    }
+
+    private func rewritePlaces(_ condition: String, _ arguments: StatementArguments, _ db: Database) throws {
+        try db.execute(
+            sql: "UPDATE place SET place_id = ?3 || '-' || id WHERE \(condition)", arguments: arguments + [pseudonym])
+    }
+
+    private func rewriteEventKinds(_ condition: String, _ arguments: StatementArguments, _ db: Database) throws {
+        // A separate source for each, so that no two kinds become equal.
+        try db.execute(
+            sql: """
+                UPDATE event_kind SET source = ?3 || '-' || id, schema_version = '1.0',
+                    name = iif(lifecycle_rank = ?4, 'erased_diagnostic', name),
+                    spelling = iif(lifecycle_rank = ?4, 'erased_diagnostic', spelling)
+                WHERE \(condition)
+                """, arguments: arguments + [pseudonym, EventName.diagnostic("d").lifecycleRank])
+    }
+}

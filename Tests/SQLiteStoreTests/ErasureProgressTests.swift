@@ -1,0 +1,235 @@
+// A deletion of a driver with many rows: one transaction rewrites a few of them, others' events are stored in between,
+// nobody meets the driver in the middle of it, and a process that ends then leaves nothing. Work is counted in rows.
+
+import Engine
+import Foundation
+import GRDB
+import JourneyModel
+import TestSupport
+import Testing
+
+@testable import Identity
+@testable import SQLiteStore
+
+struct ErasureProgressTests {
+    private static let rowsPerPiece = 10
+    private let start = AccountFixture.start
+    /// Pieces follow each other at once.
+    private let pace = RefoldPace(rowsPerErasurePiece: rowsPerPiece, restFactor: 0)
+    /// After the second piece there is no other one within the test.
+    private let endless = RefoldPace(
+        rowsPerErasurePiece: rowsPerPiece, restFactor: 1_000_000_000, quiet: .seconds(3600))
+    private let driver = DriverID("external-driver")
+
+    private func post(_ count: Int, by driver: DriverID, in fixture: AccountFixture) async throws {
+        let requests = (0..<count).map { number in
+            var event = EventSubmission.sample(
+                .sessionRestored, key: "key-of-\(driver)-\(number)", at: start.advanced(bySeconds: number))
+            event.metadata = #"{"plate":"PLATE"}"#
+            return AppendRequest.sample(event, of: driver, receivedAt: start.advanced(bySeconds: 10_000))
+        }
+        for outcome in await fixture.store.append(requests) {
+            guard case .stored = outcome else { throw Unexpected(description: "\(outcome)") }
+        }
+    }
+
+    /// Rewritten events, and whether a deletion is in progress, in one snapshot.
+    private func reached(_ fixture: AccountFixture) async throws -> (rows: Int, isUnderWay: Bool) {
+        try await fixture.store.read { db in
+            (
+                try Int.fetchOne(db, sql: "SELECT count(*) FROM event WHERE idempotency_key LIKE 'erased-%'") ?? 0,
+                try !ErasureProgress.unfinished(nil, db).isEmpty
+            )
+        }
+    }
+
+    @Test func `one transaction rewrites no more rows than its bound, and others' events come in between`()
+        async throws
+    {
+        let fixture = try await AccountFixture(pace: pace)
+        try await post(400, by: driver, in: fixture)
+        let receipt = Task { [own = fixture.own, driver, start] in
+            try await own.erase(Caller(driver: driver), from: .at(start.advanced(bySeconds: 10_000)))
+        }
+        var seen: Set<Int> = []
+        var (number, otherCount) = (0, 0)
+        while true {
+            let (rows, isUnderWay) = try await reached(fixture)
+            // The line of the audit about the deletion is a row of the first piece.
+            if isUnderWay { #expect((rows + 1) % Self.rowsPerPiece == 0 || rows == 400) }
+            seen.insert(rows)
+            if rows > 0, !isUnderWay { break }
+            number += 1
+            let other = AppendRequest.sample(
+                .sample(.chargerTargeted, key: "o\(number)", at: start.advanced(bySeconds: number)),
+                of: DriverID("other"), receivedAt: start.advanced(bySeconds: 10_000))
+            guard case .stored = await fixture.store.append(other) else {
+                Issue.record("another driver's event is refused")
+                break
+            }
+            if isUnderWay { otherCount += 1 }
+        }
+        #expect(seen.count > 2 && otherCount > 1, "no event was stored between two pieces")
+        let id = try await receipt.value.id
+        #expect(try ErasureScan(path: fixture.folder.file("db")).leftovers(ofReceipt: id) == [])
+        await fixture.close()
+    }
+
+    /// Everything of which a driver may have many: sign-ins, sessions, events, places, kinds of events.
+    private func storeMany(of driver: DriverID, in fixture: AccountFixture) async throws {
+        for number in 0..<35 {
+            var event = EventSubmission.sample(
+                .diagnostic("saw_\(number)"), key: "key-\(number)", session: "session-\(number)",
+                charger: "place-\(number)", at: start.advanced(bySeconds: number))
+            event.sequence = 4_915_112_345_678
+            _ = try await fixture.store.appended(
+                .sample(event, of: driver, receivedAt: start.advanced(bySeconds: 10_000)))
+        }
+        try await fixture.store.change { db in
+            for number in 0..<35 {
+                try db.execute(
+                    sql: """
+                        INSERT INTO audit (at_ms, action, outcome, driver, sid, address)
+                        SELECT 1, 'refresh', 'done', id, 'sid-\(number)', '198.51.100.\(number)' FROM driver
+                        WHERE driver_id = ?
+                        """, arguments: [driver.rawValue])
+            }
+        }
+    }
+
+    @Test func `every piece changes few rows, of whatever a driver has many`() async throws {
+        let fixture = try await AccountFixture(pace: pace)
+        try await storeMany(of: driver, in: fixture)
+        let erasing = Erasing(
+            receipt: ErasureReceipt(id: "rcp_1", deletedAt: start), pseudonym: "erased-1", digests: fixture.digests)
+        func changed(
+            _ change: @escaping @Sendable (Database) throws -> ErasurePiece
+        ) async throws -> (piece: ErasurePiece, rows: Int) {
+            try await fixture.store.change { db in
+                let before = db.totalChangesCount
+                return (try change(db), db.totalChangesCount - before)
+            }
+        }
+        var (piece, rows) = try await changed { [driver] db in
+            try erasing.erase(driver, rowsMax: Self.rowsPerPiece, db)
+        }
+        // The driver's row, the records of the deletion, and the first piece.
+        #expect(rows <= Self.rowsPerPiece + 10)
+        var pieces: [Int] = []
+        while piece.step != nil {
+            (piece, rows) = try await changed { db in
+                var progress = try #require(try ErasureProgress(of: 1, db))
+                return try progress.advance(rowsMax: Self.rowsPerPiece, mayComplete: false, db)
+            }
+            pieces.append(piece.rowCount)
+            // A use is deleted after its text is overwritten; and the row of the progress.
+            #expect(piece.rowCount <= Self.rowsPerPiece && rows <= 2 * Self.rowsPerPiece + 1)
+        }
+        // 35 of each, one more line of the audit, and ten of these in the first transaction.
+        #expect(pieces.reduce(0, +) == 5 * 35 + 1 - Self.rowsPerPiece)
+        #expect(pieces.last == 0, "the last transaction only ends the deletion and truncates the WAL")
+        #expect(try ErasureScan(path: fixture.folder.file("db")).leftovers(ofReceipt: "rcp_1") == [])
+        await fixture.close()
+    }
+
+    /// A deletion that stopped between two pieces, and what must not be found of the driver in the end.
+    private func cut(copies: [String]) async throws -> (folder: ScratchFolder, pair: TokenPair, traces: [String]) {
+        let fixture = try await AccountFixture(pace: endless)
+        let pair = try await fixture.signInWithApple("001.cut", code: "code", profile: FirstProfile(name: "Cut Person"))
+        try await post(100, by: pair.user.id, in: fixture)
+        let answer = Task { [own = fixture.own, caller = try await fixture.caller(pair), start] in
+            try await own.erase(caller, from: .at(start.advanced(bySeconds: 10_000)))
+        }
+        while try await reached(fixture).rows <= Self.rowsPerPiece { await Task.yield() }
+        // The driver is gone for everybody, before the last row is rewritten and before the answer.
+        #expect(await fixture.refusal(of: pair.accessToken) == .revoked)
+        for copy in copies { try fixture.folder.copyDatabase("db", to: copy) }
+        await fixture.close()
+        await #expect(throws: AccountFailure.self, "not complete, and not undone") { try await answer.value }
+        let id = pair.user.id.rawValue
+        return (fixture.folder, pair, ["key-of-\(id)", "PLATE", "001.cut", "Cut Person", id])
+    }
+
+    @Test func `a deletion that a crash cut is completed at the next start, and until then nobody meets the driver`()
+        async throws
+    {
+        let (folder, pair, traces) = try await cut(copies: ["copy"])
+        let fixture = try await AccountFixture(in: folder, database: "copy", pace: pace)
+        let file = folder.file("copy")
+        let scan = ErasureScan(path: file)
+        let now = start.advanced(bySeconds: 10_001)
+        #expect(try scan.find(traces).map(\.place).contains("event.idempotency_key"))
+        let line = try #require(try await fixture.audit().last { $0.hasPrefix("erased done ") })
+        let receipt = String(line.dropFirst("erased done ".count))
+        #expect(try scan.leftovers(ofReceipt: receipt)?.first?.hasPrefix("the deletion is not complete") == true)
+        let check = try DatabaseCheck(path: file)
+        defer { check.close() }
+        let report = try check.run { _ in }
+        #expect(report.erasing == 1 && report.events == 100 && report.problems == [])
+
+        // What was on its way is refused, and the person is somebody new.
+        #expect(await fixture.refusal(of: pair.accessToken) == .revoked)
+        let late = AppendRequest.sample(.sample(.chargerTargeted, key: "late"), of: pair.user.id, receivedAt: now)
+        #expect(await fixture.store.append(late) == .failed(.driverErased))
+        let again = try await fixture.signInWithApple("001.cut", at: now)
+        #expect(again.user.id != pair.user.id)
+        try await post(5, by: again.user.id, in: fixture)
+        // Consumers wait for what they may see.
+        #expect(try await fixture.store.storedEvents(after: 0, limit: 10) == [])
+
+        #expect(try await fixture.accounts.completeErasures(of: nil) == 1)
+        #expect(try await fixture.accounts.completeErasures(of: nil) == 0)
+        #expect(try scan.leftovers(ofReceipt: receipt) == [])
+        #expect(try scan.find(Array(traces.prefix(1)) + [pair.user.id.rawValue]) == [], "in the tables, file and WAL")
+        #expect(try check.run { _ in } == DatabaseCheck.Report(drivers: 2, events: 105))
+        let fed = try await fixture.store.storedEvents(after: 0, limit: 200)
+        #expect(fed.count == 105)
+        for event in fed.prefix(100) {
+            #expect(event.driver.rawValue.hasPrefix("erased-") && event.metadata == nil)
+            #expect(event.eventID.hasPrefix("erased-"))
+        }
+        await fixture.close()
+    }
+
+    @Test func `a deletion that is requested again waits for the one in progress, and both receipts hold`()
+        async throws
+    {
+        let (folder, pair, _) = try await cut(copies: ["copy"])
+        let fixture = try await AccountFixture(in: folder, database: "copy", pace: pace)
+        let operatorAccounts = OperatorAccounts(store: fixture.accounts)
+        let now = start.advanced(bySeconds: 10_002)
+        let receipt = try #require(try await operatorAccounts.erase(pair.user.id, at: now))
+        #expect(try await fixture.count("erasure") == 0)
+        let receipts = try await fixture.audit().filter { $0.hasPrefix("erased done ") }
+        #expect(receipts.count == 2 && receipts.last == "erased done \(receipt.id)")
+        let scan = ErasureScan(path: folder.file("copy"))
+        for line in receipts {
+            #expect(try scan.leftovers(ofReceipt: String(line.dropFirst("erased done ".count))) == [])
+        }
+        #expect(try await operatorAccounts.erase(pair.user.id, at: now) == nil, "unknown now")
+        await fixture.close()
+    }
+
+    @Test func `repeating the deletions of a list completes one that was cut, and retention may run meanwhile`()
+        async throws
+    {
+        let (folder, _, _) = try await cut(copies: ["copy"])
+        let fixture = try await AccountFixture(in: folder, database: "copy", pace: pace)
+        let all = start.advanced(bySeconds: 20_000)
+        let aged = try await fixture.store.agedEvents(
+            AgedEventsRequest(receivedBefore: all, forwarded: .max, unforwardedBefore: all, after: 0, limit: 60)
+        ).events
+        #expect(try await fixture.store.delete(aged[...]) == 60)
+        let recorded = try ErasureRecords.read(database: folder.file("copy"))
+        #expect(recorded.count == 1)
+        let missing = try await OperatorAccounts(store: fixture.accounts).repeatErasures(recorded, at: all)
+        #expect(missing.drivers.isEmpty && missing.withoutDriver.isEmpty)
+        #expect(try await fixture.count("erasure") == 0)
+        let receipt = try #require(recorded[0].receipt)
+        #expect(try ErasureScan(path: folder.file("copy")).leftovers(ofReceipt: receipt) == [])
+        let check = try DatabaseCheck(path: folder.file("copy"))
+        defer { check.close() }
+        #expect(try check.run { _ in } == DatabaseCheck.Report(drivers: 1, events: 40))
+        await fixture.close()
+    }
+}
