@@ -24,7 +24,7 @@ final class HTTP1Connection: @unchecked Sendable {
     private var state: HTTP1ConnectionState
     private var activity = Activity.serving
     /// Of the current request. Cancelled when the peer is gone: this ends its waits, but does not undo what it commits.
-    private var task: Task<Void, Never>?
+    private var task: LoopTask?
     /// The peer has not taken all of the output.
     private var isStalled = false
     /// The writer of a stream, suspended until the peer has taken its chunk.
@@ -153,6 +153,7 @@ final class HTTP1Connection: @unchecked Sendable {
             activity = .ending(state.endingOfLateRequest())
             advance()
         case .ending, .lingering: connection.close()
+        // Left from the wait for the request.
         case .working, .streaming, .over: break
         }
     }
@@ -162,8 +163,7 @@ final class HTTP1Connection: @unchecked Sendable {
     /// Starts the task of the current request.
     private func start(_ work: @escaping RequestWork) {
         activity = .working
-        connection.setDeadline(.never)
-        task = Task(executorPreference: connection.loop) { [self] in
+        task = connection.loop.start { [self] in
             await respond(await work())
             taskEnds()
         }
@@ -207,8 +207,7 @@ final class HTTP1Connection: @unchecked Sendable {
     private func judge() {
         guard let (judge, request) = state.judging() else { return }
         activity = .working
-        connection.setDeadline(.never)
-        task = Task(executorPreference: connection.loop) { [self] in
+        task = connection.loop.start { [self] in
             let judgement = await judge(request)
             if case .working = activity { state.take(judgement) }
             taskEnds()

@@ -47,6 +47,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     private var tickEndActions: [TickEndAction] = []
     private var timers = TimerQueue()
     private var handlers = SlotMap<DescriptorHandler>()
+    var idleTasks = IdleTasks()
     private var isShutDown = false
     /// Reached when the poller's descriptor is closed.
     private let end = Latch()
@@ -303,6 +304,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     private func shutDownNow() {
         if isShutDown { return }
         for handler in handlers.all { handler.call(.loopShutsDown) }
+        idleTasks.end()
         isShutDown = true
     }
 }
