@@ -114,7 +114,7 @@ extension SocketsSuite {
                 await #expect(throws: TransportError.draining) { try await reading.value }
                 // What does not ask for it goes on until the deadline closes the connection.
                 try await client.write([5])
-                #expect(try await server.read(endsOnDrain: true) == [5])
+                #expect(try await server.read() == [5])
                 await #expect(throws: TransportError.closed) { try await server.read() }
                 #expect(await draining.value == 1)
             }
