@@ -45,8 +45,13 @@ struct Access: Sendable {
             switch judge(request) {
             case .known(let caller):
                 switch respond(request, caller) {
-                case .response(let response): return .response(noted(response, of: caller, route, request))
-                case .work(let work): return .work { noted(await work(), of: caller, route, request) }
+                case .response(let response):
+                    return .response(noted(response, of: caller, route, request.id, request.receivedAt))
+                case .work(let work):
+                    // Not the whole request: a closure copies what it captures.
+                    return .work { [id = request.id, receivedAt = request.receivedAt] in
+                        noted(await work(), of: caller, route, id, receivedAt)
+                    }
                 }
             case .refused(let answer):
                 return .response(noted(answer.response(requestID: request.id, form), nil, route, request))
@@ -54,7 +59,8 @@ struct Access: Sendable {
                 return .work {
                     do throws(ProblemAnswer) {
                         let caller = try await found(lookUp)
-                        return noted(await respond(request, caller).response(), of: caller, route, request)
+                        let response = await respond(request, caller).response()
+                        return noted(response, of: caller, route, request.id, request.receivedAt)
                     } catch {
                         return noted(error.response(requestID: request.id, form), nil, route, request)
                     }
@@ -101,16 +107,23 @@ struct Access: Sendable {
 
     /// Returns the response, and records it for the operator if it is a refusal.
     private func noted(_ answer: Response, _ driver: DriverID?, _ route: String?, _ request: Request) -> Response {
-        if answer.status.code >= 400, let route {
-            refused.note(answer.status, driver, route: route, requestID: request.id, at: request.receivedAt)
-        }
+        if let route { note(answer.status, driver, route, request.id, request.receivedAt) }
         return answer
     }
 
-    private func noted(_ response: Response, of caller: Caller, _ route: String, _ request: Request) -> Response {
-        var response = response
+    private func noted(
+        _ response: consuming Response, of caller: Caller, _ route: String, _ requestID: String, _ receivedAt: Moment
+    ) -> Response {
         response.principal = caller.driver.rawValue
-        return noted(response, caller.driver, route, request)
+        note(response.status, caller.driver, route, requestID, receivedAt)
+        return response
+    }
+
+    private func note(
+        _ status: Status, _ driver: DriverID?, _ route: String, _ requestID: String, _ receivedAt: Moment
+    ) {
+        if status.code < 400 { return }
+        refused.note(status, driver, route: route, requestID: requestID, at: receivedAt)
     }
 
     /// Operators: `OPS_TOKEN`, or an access token of the role `ops`.

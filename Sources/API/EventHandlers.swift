@@ -8,20 +8,27 @@ import JourneyModel
 import Logging
 import RateLimiting
 
-struct EventHandlers: Sendable {
+/// A class, so that the work of a request captures one reference.
+final class EventHandlers: Sendable {
     let ingest: Ingest
     let refusals: RefusalLimit
     let logger: Logger
 
+    init(ingest: Ingest, refusals: RefusalLimit, logger: Logger) {
+        self.ingest = ingest
+        self.refusals = refusals
+        self.logger = logger
+    }
+
     /// Handles one event in the form of that route.
     func post(_ route: EventRoute) -> CallerResponder {
-        { request, caller in
+        { [self] request, caller in
             respond(request, of: caller) { () throws(ProblemAnswer) in
                 let (submission, bytes) = try decode(request, of: caller, bytesMax: RequestLimits.eventBytesMax) {
                     body, headers throws(BodyRefusal) in
                     try EventSubmission.decode(body, route: route, headers: headers)
                 }
-                return {
+                return { [self] in
                     let ingested = await ingest.ingest(submission, of: caller.driver, receivedAt: request.receivedAt)
                     refusals.charge(
                         caller.driver, bytes: bytes, events: 1, refused: ingested.outcome.isRefusal ? 1 : 0)
@@ -44,12 +51,12 @@ struct EventHandlers: Sendable {
 
     /// Adds the driver's quotas, which every response carries once the driver is known (contract, section 4). When no
     /// event was charged, these are the quotas of both limits.
-    func withQuotas(_ response: Response, of caller: Caller) -> Response {
-        guard response.fields.first("RateLimit") == nil,
+    func withQuotas(_ response: consuming Response, of caller: Caller) -> Response {
+        if response.fields.count(of: "RateLimit") == 0,
             let rateLimit = RateLimitFields.rateLimit(ingest.quotas(of: caller.driver))
-        else { return response }
-        var response = response
-        response.fields.append("RateLimit", rateLimit)
+        {
+            response.fields.append("RateLimit", rateLimit)
+        }
         return response
     }
 

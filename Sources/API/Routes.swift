@@ -75,7 +75,7 @@ package struct API: Sendable {
             if endpoint.credential != .operatorToken,
                 let policy = RateLimitFields.policy(limits, for: endpoint.limits)
             {
-                endpoint.route.responseFields = [Fields.Field(name: "RateLimit-Policy", value: policy)]
+                endpoint.route.responseFields = Fields([("RateLimit-Policy", policy)])
             }
             return endpoint
         }

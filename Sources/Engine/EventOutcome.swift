@@ -48,15 +48,19 @@ extension EventOutcome {
     }
 
     /// With the deadlines applied that passed before the request was received.
-    func advanced(to now: Moment) -> EventOutcome {
+    consuming func advanced(to now: Moment) -> EventOutcome {
         switch self {
-        case .stored(var event) where event.journey.hasPassedDeadline(at: now):
-            event.journey = event.journey.advanced(to: now)
-            return .stored(event)
-        case .replayed(var event) where event.journey.hasPassedDeadline(at: now):
-            event.journey = event.journey.advanced(to: now)
-            return .replayed(event)
-        case .stored, .replayed, .keyReused, .sessionNotFound, .rateLimited, .failed: return self
+        case .stored(let event) where event.journey.hasPassedDeadline(at: now): .stored(event.advanced(to: now))
+        case .replayed(let event) where event.journey.hasPassedDeadline(at: now): .replayed(event.advanced(to: now))
+        case .stored, .replayed, .keyReused, .sessionNotFound, .rateLimited, .failed: self
         }
+    }
+}
+
+extension StoredEvent {
+    fileprivate func advanced(to now: Moment) -> StoredEvent {
+        var event = self
+        event.journey = journey.advanced(to: now)
+        return event
     }
 }

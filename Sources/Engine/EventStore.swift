@@ -7,7 +7,7 @@ package protocol EventStore: Sendable {
     /// transaction. Appends of one driver take effect in the order of the calls.
     ///
     /// Cancelling the calling task cancels neither the wait nor the commit.
-    nonisolated(nonsending) func append(_ request: AppendRequest) async -> EventOutcome
+    nonisolated(nonsending) func append(_ request: consuming AppendRequest) async -> EventOutcome
 
     /// The same for several requests, in order, in as few transactions as the store chooses: one outcome per request.
     nonisolated(nonsending) func append(_ requests: [AppendRequest]) async -> [EventOutcome]

@@ -30,8 +30,9 @@ package struct Ingest: Sendable {
 
     /// Stores one event of one driver and returns once it is on disk.
     package nonisolated(nonsending) func ingest(
-        _ submission: EventSubmission, of driver: DriverID, receivedAt: Moment
+        _ submission: consuming EventSubmission, of driver: DriverID, receivedAt: Moment
     ) async -> Ingested {
+        let name = submission.name
         let claim = Self.claim(for: submission, of: driver)
         let decision = await admission.admit(claim)
         metrics.count(claim.limitClass, decision.verdict)
@@ -45,7 +46,7 @@ package struct Ingest: Sendable {
             quota = current(quota, of: claim, after: outcome)
         }
         outcome = outcome.advanced(to: receivedAt)
-        if !driver.isSimulated { metrics.count(submission.name, outcome) }
+        if !driver.isSimulated { metrics.count(name, outcome) }
         return Ingested(outcome: outcome, limitClass: claim.limitClass, quota: quota)
     }
 
@@ -127,7 +128,9 @@ package struct Ingest: Sendable {
             driver: driver, hasSession: submission.sessionID != nil, idempotencyKey: submission.idempotencyKey)
     }
 
-    private func request(_ submission: EventSubmission, of driver: DriverID, receivedAt: Moment) -> AppendRequest {
+    private func request(
+        _ submission: consuming EventSubmission, of driver: DriverID, receivedAt: Moment
+    ) -> AppendRequest {
         AppendRequest(
             driver: driver, submission: submission, receivedAt: receivedAt, settings: settings.read(),
             requiresRegisteredSession: requiresRegisteredSession)

@@ -93,6 +93,19 @@ package struct Fields: Sendable {
         name.withUTF8 { name in value.withUTF8 { value in append(name, value) } }
     }
 
+    /// Appends all fields of `other`.
+    package mutating func append(contentsOf other: Fields) {
+        if other.isEmpty { return }
+        reserveUsual()
+        let start = UInt32(clamping: bytes.count)
+        bytes.append(contentsOf: other.bytes)
+        for line in other.lines {
+            lines.append(
+                Line(
+                    nameStart: start + line.nameStart, nameEnd: start + line.nameEnd, valueEnd: start + line.valueEnd))
+        }
+    }
+
     /// Removes every field of that name, then appends this one.
     package mutating func set(_ name: String, _ value: String) {
         remove(name)

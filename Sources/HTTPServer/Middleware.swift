@@ -174,8 +174,7 @@ struct SizeLimits: RequestMiddleware {
 /// Adds the fields that a route sets on each of its responses, such as its rate limit policy.
 struct RouteFields: ResponseMiddleware {
     func respond(_ response: inout Response, to exchange: Exchange) {
-        guard let fields = exchange.placed?.route.responseFields else { return }
-        for field in fields { response.fields.append(field.name, field.value) }
+        if let fields = exchange.placed?.route.responseFields { response.fields.append(contentsOf: fields) }
     }
 }
 

@@ -47,7 +47,7 @@ package struct Route: Sendable {
     package var judge: RequestJudge?
     package var responder: Responder
     /// Added to every response of the route, made by its handler, its judge or the server.
-    package var responseFields: [Fields.Field] = []
+    package var responseFields = Fields()
 
     package init(
         _ method: Method, _ template: String, bodyBytesMax: Int = 64 * 1024, judge: RequestJudge? = nil,
@@ -75,7 +75,7 @@ package struct Route: Sendable {
     /// The response, with or without work: for tests without a connection.
     package func response(to request: Request) async -> Response {
         var response = await responder(request).response()
-        for field in responseFields { response.fields.append(field.name, field.value) }
+        response.fields.append(contentsOf: responseFields)
         return response
     }
 }

@@ -41,6 +41,9 @@ extension Journey {
         return deadline
     }
 
+    /// Whether `takeDeadline(before: event)` changes anything.
+    public func hasDeadline(before event: OrderedEvent) -> Bool { nextDeadline.map { precedes($0, event) } ?? false }
+
     private func precedes(_ deadline: (name: EventName, at: Moment), _ event: OrderedEvent) -> Bool {
         if deadline.at != event.occurredAt { return deadline.at < event.occurredAt }
         return event.origin == .server

@@ -54,7 +54,7 @@ package final class SQLiteEventStore: EventStore {
 
     // MARK: Writing
 
-    package nonisolated(nonsending) func append(_ request: AppendRequest) async -> EventOutcome {
+    package nonisolated(nonsending) func append(_ request: consuming AppendRequest) async -> EventOutcome {
         let prepared = PreparedAppend(request)
         return await withUnsafeContinuation { continuation in
             writer.add(.append(prepared, continuation))

@@ -24,7 +24,7 @@ import Testing
 
     private func routed(_ field: String? = nil) -> Exchange.Destination {
         var route = Route(.post, "/a", bodyBytesMax: 10, responder: { _ in .response(Response(status: .ok)) })
-        if let field { route.responseFields = [Fields.Field(name: field, value: "1")] }
+        if let field { route.responseFields = Fields([(field, "1")]) }
         return .handler(RegisteredRoute(route, place: 0))
     }
 
@@ -142,7 +142,7 @@ import Testing
 
     @Test func `a route's fields are on each of its responses, and on no other`() {
         var route = Route(.get, "/a", responder: { _ in .response(Response(status: .ok)) })
-        route.responseFields = [Fields.Field(name: "RateLimit-Policy", value: "q=1")]
+        route.responseFields = Fields([("RateLimit-Policy", "q=1")])
         var response = Response(status: .contentTooLarge)
         RouteFields().respond(&response, to: exchange(.handler(RegisteredRoute(route, place: 0))))
         #expect(response.fields.values("RateLimit-Policy") == ["q=1"])

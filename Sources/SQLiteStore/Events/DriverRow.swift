@@ -57,6 +57,15 @@ final class DriverRow {
         hasNewClockMemory = true
     }
 
+    /// The row number of the journey's session if `sessionID` is its id. A driver's journey is never in another
+    /// driver's session.
+    func sessionRow(named sessionID: String) -> Int64? {
+        guard let session = journey.session, let current = journey.journey.sessionID,
+            haveSameBytes(current, sessionID)
+        else { return nil }
+        return session
+    }
+
     /// The head gets another journey, caused by that event; recorded as a change if a reader of the journey's
     /// stream would see the difference.
     func move(to journey: StoredJourney, by event: Int64) {

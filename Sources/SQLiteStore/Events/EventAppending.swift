@@ -95,7 +95,7 @@ final class EventAppending {
     /// Nil when the session is another driver's, or must be registered and is not.
     private func sessionUse(_ append: PreparedAppend, driver: DriverRow?) throws(SQLiteError) -> SessionUse? {
         guard let sessionID = append.request.submission.sessionID else { return SessionUse.none }
-        if let current = driver?.journey.sessionRow(named: sessionID) { return .known(current) }
+        if let current = driver?.sessionRow(named: sessionID) { return .known(current) }
         if let session = try sessions.row(of: sessionID) {
             return session.driver == driver?.id ? .known(session.id) : nil
         }

@@ -141,6 +141,8 @@ final class EventFolding {
     private func expiry(
         before event: OrderedEvent, from running: StoredJourney, cause: NewEventRow
     ) throws(SQLiteError) -> NewEventRow? {
+        // Asked first: a journey is not copied for nothing.
+        guard running.journey.hasDeadline(before: event) else { return nil }
         var journey = running.journey
         guard let deadline = journey.takeDeadline(before: event) else { return nil }
         return try expiry(deadline, of: running, cause: cause)

@@ -12,9 +12,9 @@ final class PreparedAppend: Sendable {
     /// An earlier transaction stored it; its response is sent when the refold that it began is complete.
     let isStored: Bool
 
-    init(_ request: AppendRequest) {
-        self.request = request
+    init(_ request: consuming AppendRequest) {
         digest = Self.digest(of: request.submission)
+        self.request = request
         isStored = false
     }
 

@@ -13,15 +13,6 @@ struct StoredJourney {
 
     init() {}
 
-    /// The row number of the journey's session if `sessionID` is its id. A driver's journey is never in another
-    /// driver's session.
-    func sessionRow(named sessionID: String) -> Int64? {
-        guard let session, let current = journey.sessionID, haveSameBytes(current, sessionID) else {
-            return nil
-        }
-        return session
-    }
-
     /// Twelve columns from `first` on: state; session as number and text; the target and the next target likewise;
     /// grace and hard deadline; why it ended; the previous session as number and text.
     init(_ columns: borrowing Columns, at first: Int32) throws(SQLiteError) {

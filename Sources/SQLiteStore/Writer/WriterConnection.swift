@@ -96,7 +96,8 @@ final class WriterConnection {
 
     private func tell(_ done: [CompletedWork]) {
         if done.contains(where: \.purgesWAL) { log.truncateWithPatience() }
-        for work in done { work.tell() }
+        // By index: an element taken out is copied, with every text of an outcome.
+        for index in done.indices { done[index].tell() }
     }
 
     private func fail(_ group: [WriterWork], _ failure: StoreFailure) {
@@ -129,11 +130,12 @@ final class WriterConnection {
             appending.budget = RefoldBudget(rowsPerLateEvent: pace.rowsPerLateEvent, rowsLeft: rowsMax)
             var done: [CompletedWork] = []
             var undone = Undone()
-            for work in group {
-                if !done.isEmpty || !undone.isEmpty, .now >= turnEnds {
-                    undone.rest.append(work)
+            done.reserveCapacity(group.count)
+            for index in group.indices {
+                if index > 0, .now >= turnEnds {
+                    undone.rest.append(group[index])
                 } else {
-                    switch try perform(work, db, isolating: isolating, until: turnEnds) {
+                    switch try perform(group[index], db, isolating: isolating, until: turnEnds) {
                     case .done(let work): done.append(work)
                     case .goesOn(let work): undone.rest.append(work)
                     case .waits(let work): undone.waiting.append(work)
