@@ -38,16 +38,25 @@ class Authority:
     def __init__(self, leaf_oid=LEAF_OID, intermediate_oid=INTERMEDIATE_OID, leaf_days=(-400, 100),
                  intermediate_days=(-1000, 1000), forges_leaf=False, forges_intermediate=False,
                  intermediate_is_authority=True, ocsp_url=None):
-        root_key, intermediate_key, stranger = (ec.generate_private_key(ec.SECP384R1()) for _ in range(3))
-        self.intermediate_key = intermediate_key
-        self.key = ec.generate_private_key(ec.SECP256R1())
-        self.root = certificate("Test Root", root_key, "Test Root", root_key, (-3650, 3650), True)
+        self.leaf_oid, self.intermediate_oid, self.ocsp_url = leaf_oid, intermediate_oid, ocsp_url
+        self.root_key, stranger = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
+        self.root = certificate("Test Root", self.root_key, "Test Root", self.root_key, (-3650, 3650), True)
+        # Every leaf with its issuer, for the OCSP responder.
+        self.issued = []
+        self.new_intermediate(stranger if forges_intermediate else self.root_key, intermediate_days, intermediate_is_authority)
+        self.new_leaf(stranger if forges_leaf else self.intermediate_key, leaf_days)
+
+    def new_intermediate(self, issuer_key=None, days=(-1000, 1000), is_authority=True):
+        self.intermediate_key = ec.generate_private_key(ec.SECP384R1())
         self.intermediate = certificate(
-            "Test Developer Relations", intermediate_key, "Test Root", stranger if forges_intermediate else root_key,
-            intermediate_days, intermediate_is_authority, intermediate_oid)
-        self.leaf = certificate(
-            "Test Receipt Signing", self.key, "Test Developer Relations", stranger if forges_leaf else intermediate_key,
-            leaf_days, False, leaf_oid, ocsp_url)
+            "Test Developer Relations", self.intermediate_key, "Test Root", issuer_key or self.root_key, days, is_authority,
+            self.intermediate_oid)
+
+    def new_leaf(self, issuer_key=None, days=(-400, 100)):
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        self.leaf = certificate("Test Receipt Signing", self.key, "Test Developer Relations",
+                                issuer_key or self.intermediate_key, days, False, self.leaf_oid, self.ocsp_url)
+        self.issued.append((self.leaf, self.intermediate, self.intermediate_key))
 
     @property
     def chain(self):

@@ -195,4 +195,63 @@ def _(lab):
     wait_until(lambda: show().status == 400, 5, "the refusal of the leaf")
 
 
+@suite.alone("Apple's leaf, intermediate and OCSP keys change between notifications; an old leaf is revoked: only its facts end")
+def _(lab):
+    responder = lab.stack.enter_context(OCSPResponder())
+    store = AppStore(ocsp_url=responder.url)
+    authority = responder.authority = store.authority
+    (lab.folder / "rotating-root").mkdir()
+    server = lab.start_server("rotating", **store.environment(lab.folder / "rotating-root"))
+    ann = driver()
+    mine = lab.me(ann, server=server).expect(200).json["app_account_token"]
+
+    def notify(product):
+        payload = store.notification("ONE_TIME_CHARGE", transaction=store.product(product, appAccountToken=mine))
+        lab.call("POST", "/apple/store-notifications", {"signedPayload": payload}, server=server).expect(200)
+        return payload
+
+    def products():
+        found = lab.call("GET", "/native/entitlements", token=ann, server=server).expect(200).json["entitlements"]
+        return {one["product_id"] for one in found if one["gives_access"]}
+
+    def checked():
+        with contextlib.closing(sqlite3.connect(server.database_path, timeout=10)) as database:
+            return database.execute("SELECT count(*) FROM purchase_signer WHERE checked_at_ms IS NOT NULL").fetchone()[0]
+
+    def forget_checks():
+        with contextlib.closing(sqlite3.connect(server.database_path, timeout=10)) as database:
+            database.execute("UPDATE purchase_signer SET checked_at_ms = NULL")
+            database.commit()
+
+    def check_again():
+        forget_checks()
+        server.stop()
+        server.start()
+        wait_until(lambda: checked() == len(authority.issued), 10, "a look at every leaf")
+
+    first, old = authority.leaf.serial_number, notify("one")
+    authority.new_leaf()
+    notify("two")
+    authority.new_intermediate()
+    authority.new_leaf()
+    notify("three")
+    # Repeated by Apple after its keys changed.
+    lab.call("POST", "/apple/store-notifications", {"signedPayload": old}, server=server).expect(200)
+    # An intermediate of before, with the leaf of now.
+    mixed = authority.sign({"notificationType": "TEST", "signedDate": now_ms()}, chain=[
+        authority.leaf, authority.issued[0][1], authority.root])
+    lab.call("POST", "/apple/store-notifications", {"signedPayload": mixed}, server=server).expect(401)
+    assert products() == {"one", "two", "three"}
+    for key in range(3):
+        check_again()
+        assert products() == {"one", "two", "three"}, key
+        responder.new_key()
+    responder.revoked = {first}
+    check_again()
+    wait_until(lambda: products() == {"two", "three"}, 10, "the end of what the first leaf signed")
+    lab.call("POST", "/apple/store-notifications", {"signedPayload": old}, server=server).expect(401)
+    notify("four")
+    assert products() == {"two", "three", "four"}
+
+
 suite.main()
