@@ -186,7 +186,8 @@ let package = Package(
             name: "FuzzTargets",
             dependencies: [
                 "CZlib", "GzipCoding", "HTTP1", "HTTPServer", "Identity", "JourneyModel", "Purchases",
-                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+                .product(name: "X509", package: "swift-certificates"),
             ],
             path: "Fuzz/Targets",
             swiftSettings: settings),

@@ -53,7 +53,9 @@ package struct FuzzTarget: Sendable {
         FuzzTarget("EventDoor", fuzzEventDoor),
         FuzzTarget("RFC3339", fuzzRFC3339),
         FuzzTarget("StorePayload", fuzzStorePayload),
-        FuzzTarget("StoreToken", asynchronous: fuzzStoreToken),
+        FuzzTarget("StoreToken", fuzzStoreToken),
+        FuzzTarget("StoreChain", asynchronous: fuzzStoreChain),
+        FuzzTarget("StoreCertificateStatus", asynchronous: fuzzStoreCertificateStatus),
     ]
 }
 
