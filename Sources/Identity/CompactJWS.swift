@@ -7,6 +7,8 @@ package import JourneyModel
 package struct CompactJWS: Sendable {
     /// A JSON object.
     package let header: JSONValue
+    /// The header as sent, base64url.
+    package let headerText: String
     /// The signed bytes; not empty, and not necessarily JSON.
     package let payload: [UInt8]
     package let signature: [UInt8]
@@ -14,24 +16,54 @@ package struct CompactJWS: Sendable {
     package let signingInput: [UInt8]
 
     /// Nil when `text` is longer than `bytesMax`, which is checked before any parsing, or is not a compact JWS.
-    package init?(_ text: String, bytesMax: Int) {
+    /// `knownHeader` returns the content of a header that was parsed before, by its text; nil if it was not.
+    package init?(_ text: String, bytesMax: Int, knownHeader: (String) -> JSONValue? = { _ in nil }) {
         guard text.utf8.count <= bytesMax else { return nil }
-        let parts = text.split(separator: ".", maxSplits: 3, omittingEmptySubsequences: false)
-        guard parts.count == 3, let headerBytes = Self.bytes(parts[0]), let payload = Self.bytes(parts[1]),
-            let signature = Self.bytes(parts[2]), let header = try? JSONValue.parse(headerBytes),
-            case .object = header
-        else { return nil }
-        self.header = header
-        self.payload = payload
-        self.signature = signature
-        signingInput = Array("\(parts[0]).\(parts[1])".utf8)
+        var text = text
+        let parts = text.withUTF8 { text -> Parts? in
+            guard let first = text.firstIndex(of: Self.dot), let last = text.lastIndex(of: Self.dot), first < last,
+                // A third dot is outside the alphabet.
+                let payload = Self.bytes(UnsafeBufferPointer(rebasing: text[(first + 1)..<last])),
+                let signature = Self.bytes(UnsafeBufferPointer(rebasing: text[(last + 1)...]))
+            else { return nil }
+            let header = UnsafeBufferPointer(rebasing: text[..<first])
+            let headerText = String(decoding: header, as: UTF8.self)
+            var json = knownHeader(headerText)
+            if json == nil {
+                guard let bytes = Self.bytes(header) else { return nil }
+                json = try? JSONValue.parse(bytes)
+            }
+            guard let json, case .object = json else { return nil }
+            return Parts(
+                header: json, headerText: headerText, payload: payload, signature: signature,
+                signingInput: Array(text[..<last]))
+        }
+        guard let parts else { return nil }
+        header = parts.header
+        headerText = parts.headerText
+        payload = parts.payload
+        signature = parts.signature
+        signingInput = parts.signingInput
     }
 
+    private struct Parts {
+        var header: JSONValue
+        var headerText: String
+        var payload: [UInt8]
+        var signature: [UInt8]
+        var signingInput: [UInt8]
+    }
+
+    private static let dot = UInt8(ascii: ".")
+
     /// Not empty, and canonically encoded: the unused bits of the last character are zero.
+    private static func bytes(_ part: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
+        guard let bytes = Base64URL.bytes(of: part, isCanonical: true), !bytes.isEmpty else { return nil }
+        return bytes
+    }
+
     static func bytes(_ part: Substring) -> [UInt8]? {
-        guard let bytes = Base64URL.bytes(of: part), !bytes.isEmpty, Base64URL.text(of: bytes) == part else {
-            return nil
-        }
+        guard let bytes = Base64URL.bytes(of: part, isCanonical: true), !bytes.isEmpty else { return nil }
         return bytes
     }
 }

@@ -11,6 +11,7 @@ package struct AppStoreVerifier: Sendable {
     private let apps: [AppStoreApp]
     private let environments: Set<AppStoreEnvironment>
     private let chain: CertificateChain
+    private let headers = AcceptedHeaders()
 
     /// Without apps everything is rejected. `.xcode` and `.localTesting` accept purchases from StoreKit testing in
     /// Xcode, **whose signature proves nothing**: only for development.
@@ -25,7 +26,7 @@ package struct AppStoreVerifier: Sendable {
 
     /// `signedTransactionInfo`, or `jwsRepresentation` of a StoreKit 2 transaction.
     package func transaction(_ text: String, now: Moment) async throws(PurchaseRefusal) -> TransactionFact {
-        let signed = try SignedPayload(text)
+        let signed = try SignedPayload(text, headers: headers)
         try await verify(signed, now: now, allowsXcode: true)
         let fact = try TransactionFact(signed)
         try check(fact)
@@ -36,7 +37,7 @@ package struct AppStoreVerifier: Sendable {
     package func renewal(
         _ text: String, beside transaction: TransactionFact, now: Moment
     ) async throws(PurchaseRefusal) -> RenewalFact {
-        let signed = try SignedPayload(text)
+        let signed = try SignedPayload(text, headers: headers)
         try await verify(signed, now: now, allowsXcode: true)
         let fact = try RenewalFact(signed)
         guard fact.environment == transaction.environment else { throw .wrongEnvironment }
@@ -46,7 +47,7 @@ package struct AppStoreVerifier: Sendable {
 
     /// `signedPayload` of a notification, and the transaction and renewal in it, each verified separately.
     package func notification(_ text: String, now: Moment) async throws(PurchaseRefusal) -> StoreNotification {
-        let signed = try SignedPayload(text)
+        let signed = try SignedPayload(text, headers: headers)
         // Xcode sends no notifications.
         try await verify(signed, now: now, allowsXcode: false)
         let envelope = try NotificationEnvelope(signed.claims)
@@ -85,8 +86,10 @@ package struct AppStoreVerifier: Sendable {
         {
             return
         }
-        let key = try await chain.leafKey(of: try signed.certificates(), at: signed.signedDate)
+        let certificates = try signed.certificates()
+        let key = try await chain.leafKey(of: certificates, at: signed.signedDate)
         guard signed.isSigned(by: key) else { throw .wrongSignature }
+        if !signed.hasKnownHeader { headers.add(signed, certificates) }
         guard signed.signedDate <= now.advanced(bySeconds: Self.clockSkewSecondsMax) else { throw .signedInFuture }
     }
 

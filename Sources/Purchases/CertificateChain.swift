@@ -25,11 +25,23 @@ package final class CertificateChain: Sendable {
         var validity: ClosedRange<Int64>
     }
 
+    /// Compared as a whole. Hashing all 3 kB would take a tenth of the time of a notification; the end of a certificate is
+    /// its signature, which is different in each.
+    private struct ChainKey: Hashable, Sendable {
+        var chain: [[UInt8]]
+
+        func hash(into hasher: inout Hasher) {
+            for certificate in chain {
+                certificate.withUnsafeBytes { hasher.combine(bytes: UnsafeRawBufferPointer(rebasing: $0.suffix(16))) }
+            }
+        }
+    }
+
     /// DER.
     private let roots: [[UInt8]]
     /// Leaves revoked by Apple. Few, because only certificates of stored facts are checked.
     private let revoked = Mutex<Set<[UInt8]>>([])
-    private let cache = Mutex(TwoGenerationCache<[[UInt8]], TrustedLeaf>(countMax: cachedChainsMax))
+    private let cache = Mutex(TwoGenerationCache<ChainKey, TrustedLeaf>(countMax: cachedChainsMax))
 
     /// `roots` in DER. Only tests use a root other than Apple's.
     package init(roots: [[UInt8]] = [AppleRootCertificate.g3]) {
@@ -47,12 +59,13 @@ package final class CertificateChain: Sendable {
         guard !revoked.withLock({ $0.contains(chain[0]) }) else { throw .revokedCertificate }
         let second = time.secondsSinceEpoch
         let leaf: TrustedLeaf
-        if let known = cache.withLock({ $0.find(chain) }) {
+        let key = ChainKey(chain: chain)
+        if let known = cache.withLock({ $0.find(key) }) {
             leaf = known
             guard leaf.validity.contains(second) else { throw .expiredCertificate }
         } else {
             leaf = try await Self.verify(chain, atSecond: second)
-            cache.withLock { $0.insert(leaf, for: chain) }
+            cache.withLock { $0.insert(leaf, for: key) }
         }
         return leaf.key
     }

@@ -14,7 +14,7 @@ package struct SignatureProof: Hashable, Sendable {
     }
 
     init(_ jws: CompactJWS) {
-        header = String(decoding: jws.signingInput.prefix { $0 != UInt8(ascii: ".") }, as: UTF8.self)
+        header = jws.headerText
         signature = jws.signature
     }
 

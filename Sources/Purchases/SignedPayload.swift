@@ -5,6 +5,7 @@ package import Crypto
 import Foundation
 package import Identity
 package import JourneyModel
+internal import Synchronization
 
 package struct SignedPayload: Sendable {
     /// A notification with transaction and renewal has about 20 kB, most of it three copies of the certificates,
@@ -12,18 +13,28 @@ package struct SignedPayload: Sendable {
     package static let bytesMax = 65_536
 
     package let jws: CompactJWS
+    /// The certificates of a header that was accepted before; nil for any other.
+    private let knownCertificates: [[UInt8]]?
     /// A JSON object.
     package let claims: PayloadReader
     /// Milliseconds since 1970 by Apple's clock, when Apple signed this.
     package let signedDate: Moment
 
+    var hasKnownHeader: Bool { knownCertificates != nil }
+
     /// The bytes of the claims, as signed.
     package var payload: [UInt8] { jws.payload }
 
     /// Parses the JWS and its payload. Throws `malformed` or, without a valid `signedDate`, `wrongClaims`.
-    package init(_ text: String) throws(PurchaseRefusal) {
-        guard let jws = CompactJWS(text, bytesMax: Self.bytesMax) else { throw .malformed }
+    package init(_ text: String, headers: AcceptedHeaders? = nil) throws(PurchaseRefusal) {
+        var known: AcceptedHeaders.Header?
+        let jws = CompactJWS(text, bytesMax: Self.bytesMax) { header in
+            known = headers?.find(header)
+            return known?.json
+        }
+        guard let jws else { throw .malformed }
         self.jws = jws
+        knownCertificates = known?.certificates
         claims = try PayloadReader(payload: jws.payload)
         signedDate = try claims.moment("signedDate")
     }
@@ -31,6 +42,7 @@ package struct SignedPayload: Sendable {
     /// `x5c` of the header: DER, the leaf first. Throws `wrongAlgorithm`, or `wrongChain` if there are not
     /// exactly three, each in canonical base64.
     package func certificates() throws(PurchaseRefusal) -> [[UInt8]] {
+        if let knownCertificates { return knownCertificates }
         // Regardless of the key (RFC 8725, section 3.1).
         guard jws.header["alg"] == .string("ES256"), jws.header["crit"] == nil else { throw .wrongAlgorithm }
         guard let certificates = Self.certificates(in: jws.header) else { throw .wrongChain }
@@ -62,5 +74,34 @@ package struct SignedPayload: Sendable {
             let signature = try? P256.Signing.ECDSASignature(rawRepresentation: jws.signature)
         else { return false }
         return key.isValidSignature(signature, for: jws.signingInput)
+    }
+}
+
+/// Headers that were accepted: ES256, with a valid chain. Apple uses few, and each is 5 kB of base64 in base64, three of
+/// them in a notification: parsing them would cost as much as verifying the signatures. Whether the certificates are
+/// valid is still checked each time.
+package final class AcceptedHeaders: Sendable {
+    struct Header: Sendable {
+        var json: JSONValue
+        var certificates: [[UInt8]]
+    }
+
+    /// As `CertificateChain`, with other spellings of the same certificates.
+    private static let countMax = 32
+
+    private let cache = Mutex(TwoGenerationCache<String, Header>(countMax: countMax))
+
+    package init() {}
+
+    func find(_ text: String) -> Header? {
+        cache.withLock { $0.find(text) }
+    }
+
+    /// After the signature was verified, so that clients cannot fill this.
+    func add(_ signed: SignedPayload, _ certificates: [[UInt8]]) {
+        let header = Header(json: signed.jws.header, certificates: certificates)
+        cache.withLock { cache in
+            if cache.find(signed.jws.headerText) == nil { cache.insert(header, for: signed.jws.headerText) }
+        }
     }
 }

@@ -16,11 +16,12 @@ package struct SQLiteAccounts: Sendable {
         self.digests = digests
     }
 
+    /// `sparesDrivers`: as in `SQLiteEventStore.change`.
     func change<Outcome: Sendable>(
-        _ change: @escaping @Sendable (Database) throws -> Outcome
+        sparesDrivers: Bool = false, _ change: @escaping @Sendable (Database) throws -> Outcome
     ) async throws(AccountFailure) -> Outcome {
         do throws(StoreFailure) {
-            return try await store.change(change)
+            return try await store.change(sparesDrivers: sparesDrivers, change)
         } catch {
             throw AccountFailure(error)
         }

@@ -16,7 +16,8 @@ enum PurchaseRows {
         try String.fetchOne(db, sql: "SELECT token FROM app_account_token WHERE driver = ?", arguments: [driver])
     }
 
-    /// Stores the facts that are newer than the stored ones, and returns the purchase's row.
+    /// Stores newer facts, and returns the purchase's row. The statements of this and of `owner` are prepared once: there may
+    /// be thousands of notifications a second, and preparing takes longer than running.
     static func put(_ transaction: TransactionFact, _ renewal: RenewalFact?, _ db: Database) throws -> Int64 {
         let purchase = try row(of: transaction.subscription, db)
         try put(transaction, in: purchase, db)
@@ -29,17 +30,18 @@ enum PurchaseRows {
     /// kept, and a purchase without an owner goes to `driver`, who sent it.
     static func owner(of purchase: Int64, firstShownBy driver: Int64?, _ db: Database) throws -> Int64? {
         let known = try Row.fetchOne(
-            db, sql: "SELECT driver, moved_at_ms FROM purchase WHERE id = ?", arguments: [purchase])
+            db.cachedStatement(sql: "SELECT driver, moved_at_ms FROM purchase WHERE id = ?"), arguments: [purchase])
         let stored = known?["driver"] as Int64?
         if let stored, (known?["moved_at_ms"] as Int64?) != nil { return stored }
         let named = try Int64.fetchOne(
-            db,
-            sql: """
-                SELECT app_account_token.driver FROM purchase_transaction
-                JOIN app_account_token ON token = account_token
-                LEFT JOIN purchase_signer ON purchase_signer.id = signer
-                WHERE purchase = ? AND \(isBelieved) ORDER BY signed_at_ms DESC, transaction_id DESC LIMIT 1
-                """,
+            db.cachedStatement(
+                sql: """
+                    SELECT app_account_token.driver FROM purchase_transaction
+                    JOIN app_account_token ON token = account_token
+                    LEFT JOIN purchase_signer ON purchase_signer.id = signer
+                    WHERE purchase = ? AND account_token IS NOT NULL AND \(isBelieved)
+                    ORDER BY signed_at_ms DESC, transaction_id DESC LIMIT 1
+                    """),
             arguments: [purchase])
         let owner = named ?? stored ?? driver
         if owner != stored {
@@ -75,69 +77,81 @@ enum PurchaseRows {
     /// The believed facts of that table, each with its proof; the caller appends further conditions.
     private static func believed(_ table: String) -> String {
         """
-        SELECT payload, header, signature FROM \(table)
+        SELECT signed_at_ms, payload, header, signature FROM \(table)
         LEFT JOIN purchase_signer ON purchase_signer.id = signer WHERE \(isBelieved)
         """
     }
 
     private static func row(of key: SubscriptionKey, _ db: Database) throws -> Int64 {
         let arguments: StatementArguments = [key.environment.rawValue, key.originalTransactionID]
-        let sql = "SELECT id FROM purchase WHERE environment = ? AND original_transaction_id = ?"
-        if let row = try Int64.fetchOne(db, sql: sql, arguments: arguments) { return row }
-        try db.execute(
-            sql: "INSERT INTO purchase (environment, original_transaction_id) VALUES (?, ?)", arguments: arguments)
+        let find = try db.cachedStatement(
+            sql: "SELECT id FROM purchase WHERE environment = ? AND original_transaction_id = ?")
+        if let row = try Int64.fetchOne(find, arguments: arguments) { return row }
+        try db.cachedStatement(sql: "INSERT INTO purchase (environment, original_transaction_id) VALUES (?, ?)")
+            .execute(arguments: arguments)
         return db.lastInsertedRowID
     }
 
     private static func put(_ fact: TransactionFact, in purchase: Int64, _ db: Database) throws {
-        let known = try Row.fetchOne(
-            db,
+        let find = try db.cachedStatement(
             sql: """
                 \(believed("purchase_transaction"))
                 AND environment = ? AND transaction_id = ?
-                """,
-            arguments: [fact.environment.rawValue, fact.transactionID])
-        if let known, !fact.isNewer(than: try transaction(known)) { return }
+                """)
+        let known = try Row.fetchOne(find, arguments: [fact.environment.rawValue, fact.transactionID])
+        if let known, try !isNewer(fact.signedDate, than: known, { try fact.isNewer(than: transaction(known)) }) {
+            return
+        }
         let signer = try signer(fact.proof, db)
-        try db.execute(
-            literal: """
+        let put = try db.cachedStatement(
+            sql: """
                 INSERT INTO purchase_transaction
                     (purchase, environment, transaction_id, account_token, signed_at_ms, payload, signer, signature)
-                VALUES (\(purchase), \(fact.environment.rawValue), \(fact.transactionID), \(fact.appAccountToken),
-                    \(fact.signedDate.millisecondsSinceEpoch), \(fact.payload.data), \(signer),
-                    \(fact.proof?.signature.data))
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
                 ON CONFLICT (environment, transaction_id) DO UPDATE SET purchase = excluded.purchase,
                     account_token = excluded.account_token, signed_at_ms = excluded.signed_at_ms,
                     payload = excluded.payload, signer = excluded.signer, signature = excluded.signature
                 """)
+        try put.execute(arguments: [
+            purchase, fact.environment.rawValue, fact.transactionID, fact.appAccountToken,
+            fact.signedDate.millisecondsSinceEpoch, fact.payload.data, signer, fact.proof?.signature.data,
+        ])
     }
 
     private static func put(_ fact: RenewalFact, in purchase: Int64, _ db: Database) throws {
-        let known = try Row.fetchOne(
-            db,
+        let find = try db.cachedStatement(
             sql: """
                 \(believed("purchase_renewal"))
                 AND purchase = ?
-                """,
-            arguments: [purchase])
-        if let known, !fact.isNewer(than: try renewal(known)) { return }
+                """)
+        let known = try Row.fetchOne(find, arguments: [purchase])
+        if let known, try !isNewer(fact.signedDate, than: known, { try fact.isNewer(than: renewal(known)) }) { return }
         let signer = try signer(fact.proof, db)
-        try db.execute(
-            literal: """
+        let put = try db.cachedStatement(
+            sql: """
                 INSERT INTO purchase_renewal (purchase, signed_at_ms, payload, signer, signature)
-                VALUES (\(purchase), \(fact.signedDate.millisecondsSinceEpoch), \(fact.payload.data), \(signer),
-                    \(fact.proof?.signature.data))
+                VALUES (?, ?, ?, ?, ?)
                 ON CONFLICT (purchase) DO UPDATE SET signed_at_ms = excluded.signed_at_ms,
                     payload = excluded.payload, signer = excluded.signer, signature = excluded.signature
                 """)
+        try put.execute(arguments: [
+            purchase, fact.signedDate.millisecondsSinceEpoch, fact.payload.data, signer, fact.proof?.signature.data,
+        ])
+    }
+
+    /// `PurchaseFacts` orders facts by `signedDate` first. The stored fact is parsed only if that does not decide.
+    private static func isNewer(_ signed: Moment, than known: Row, _ decide: () throws -> Bool) throws -> Bool {
+        let stored: Int64 = known["signed_at_ms"]
+        if signed.millisecondsSinceEpoch != stored { return signed.millisecondsSinceEpoch > stored }
+        return try decide()
     }
 
     private static func signer(_ proof: SignatureProof?, _ db: Database) throws -> Int64? {
         guard let proof else { return nil }
-        try db.execute(
-            sql: "INSERT INTO purchase_signer (header) VALUES (?) ON CONFLICT DO NOTHING", arguments: [proof.header])
-        return try Int64.fetchOne(
-            db, sql: "SELECT id FROM purchase_signer WHERE header = ?", arguments: [proof.header])
+        let find = try db.cachedStatement(sql: "SELECT id FROM purchase_signer WHERE header = ?")
+        if let signer = try Int64.fetchOne(find, arguments: [proof.header]) { return signer }
+        try db.execute(sql: "INSERT INTO purchase_signer (header) VALUES (?)", arguments: [proof.header])
+        return db.lastInsertedRowID
     }
 
     static func transaction(_ row: Row) throws -> TransactionFact {

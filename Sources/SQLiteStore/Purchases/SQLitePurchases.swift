@@ -47,7 +47,10 @@ package struct SQLitePurchases: PurchaseStore {
     package func take(
         _ notification: StoreNotification, at now: Moment
     ) async throws(AccountFailure) -> NotificationOutcome {
-        try await accounts.change { db in try StoreNotificationRows.take(notification, at: now, db) }
+        // Otherwise the writer would forget what it knows of drivers after each notification, and read it again for events.
+        try await accounts.change(sparesDrivers: true) { db in
+            try StoreNotificationRows.take(notification, at: now, db)
+        }
     }
 
     package func facts(of driver: DriverID) async throws(AccountFailure) -> PurchaseFacts {

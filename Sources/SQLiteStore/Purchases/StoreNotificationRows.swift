@@ -16,7 +16,7 @@ enum StoreNotificationRows {
         _ notification: StoreNotification, at now: Moment, _ db: Database
     ) throws -> NotificationOutcome {
         let isKnown = try Bool.fetchOne(
-            db, sql: "SELECT EXISTS (SELECT 1 FROM store_notification WHERE uuid = ?)",
+            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM store_notification WHERE uuid = ?)"),
             arguments: [notification.notificationUUID])
         if isKnown == true { return .repeated }
 
@@ -28,29 +28,32 @@ enum StoreNotificationRows {
             purchase = row
         }
         let isDocumented = NotificationTypes.row(type: notification.type, subtype: notification.subtype) != nil
-        try db.execute(
-            literal: """
+        let add = try db.cachedStatement(
+            sql: """
                 INSERT INTO store_notification
                     (uuid, type, subtype, environment, purchase, signed_at_ms, received_at_ms, payload)
-                VALUES (\(notification.notificationUUID), \(notification.type), \(notification.subtype),
-                    \(notification.environment.rawValue), \(purchase),
-                    \(notification.signedDate.millisecondsSinceEpoch), \(now.millisecondsSinceEpoch),
-                    \(isDocumented ? nil : notification.payload.data))
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
                 """)
+        try add.execute(arguments: [
+            notification.notificationUUID, notification.type, notification.subtype, notification.environment.rawValue,
+            purchase, notification.signedDate.millisecondsSinceEpoch, now.millisecondsSinceEpoch,
+            isDocumented ? nil : notification.payload.data,
+        ])
         try removeOld(at: now, db)
         let name = try owner.flatMap { driver in
-            try String.fetchOne(db, sql: "SELECT driver_id FROM driver WHERE id = ?", arguments: [driver])
+            try String.fetchOne(
+                db.cachedStatement(sql: "SELECT driver_id FROM driver WHERE id = ?"), arguments: [driver])
         }
         return .taken(owner: name.map { DriverID($0) })
     }
 
     private static func removeOld(at now: Moment, _ db: Database) throws {
         let oldest = now.advanced(bySeconds: -keptDays * 86_400)
-        try db.execute(
+        try db.cachedStatement(
             sql: """
                 DELETE FROM store_notification WHERE uuid IN (
                     SELECT uuid FROM store_notification WHERE received_at_ms < ? ORDER BY received_at_ms LIMIT ?)
-                """,
-            arguments: [oldest.millisecondsSinceEpoch, deletedPerInsert])
+                """
+        ).execute(arguments: [oldest.millisecondsSinceEpoch, deletedPerInsert])
     }
 }
