@@ -27,12 +27,12 @@ enum OperatorAnswers {
         writer.requests(requests)
         writer.member("admission", admission)
         writer.outbox(outbox)
-        if let purchases {
+        if let purchases = purchases?[.production] {
             writer.name("purchases")
             writer.beginObject()
-            writer.member("active", purchases.active)
-            writer.member("grace", purchases.grace)
-            writer.member("billing_retry", purchases.billingRetry)
+            writer.member("active", purchases.count(.active))
+            writer.member("grace", purchases.count(.grace))
+            writer.member("billing_retry", purchases.count(.billingRetry))
             writer.member("refunds_today", purchases.refundsToday)
             writer.endObject()
         }

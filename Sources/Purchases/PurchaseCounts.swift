@@ -1,32 +1,42 @@
-// Counts production purchases by status for the operator page, by repeated passes over the facts of all drivers. A pass
-// works at most a twentieth of the time, however many drivers there are. Sandbox purchases are not counted.
+// Counts entitlements by status for the operator page and the metrics, by repeated passes over the facts of all drivers.
+// A pass works at most a twentieth of the time, however many drivers there are. Each environment is counted separately.
 
 package import JourneyModel
 import Synchronization
 
 package struct PurchaseTotals: Hashable, Sendable {
-    package var active = 0
-    package var grace = 0
-    package var billingRetry = 0
-    /// Since midnight, UTC.
-    package var refundsToday = 0
+    /// Of one environment.
+    package struct Counts: Hashable, Sendable {
+        /// Valid consumables and non-consumables count as active.
+        package var entitlements: [Entitlement.Status: Int] = [:]
+        /// Since midnight, UTC.
+        package var refundsToday = 0
+
+        package init() {}
+
+        package func count(_ status: Entitlement.Status) -> Int { entitlements[status] ?? 0 }
+    }
+
+    private var counts: [AppStoreEnvironment: Counts] = [:]
 
     package init() {}
 
-    /// Adds one driver's purchases. Valid consumables and non-consumables count as active.
+    package subscript(environment: AppStoreEnvironment) -> Counts {
+        get { counts[environment] ?? Counts() }
+        set { counts[environment] = newValue }
+    }
+
+    /// Adds one driver's purchases.
     mutating func add(_ facts: PurchaseFacts, at now: Moment) {
-        for entitlement in facts.entitlements(at: now) where entitlement.environment == .production {
-            switch entitlement.status {
-            case .active: active += 1
-            case .grace: grace += 1
-            case .billingRetry: billingRetry += 1
-            case .expired, .revoked, .refunded: break
-            }
+        for entitlement in facts.entitlements(at: now) {
+            self[entitlement.environment].entitlements[entitlement.status, default: 0] += 1
         }
         let midnight = now.floored(toSeconds: 86_400)
-        refundsToday += facts.transactions.values.count { fact in
-            guard fact.environment == .production, let revocation = fact.revocation else { return false }
-            return revocation.kind == .refund && revocation.date >= midnight
+        for fact in facts.transactions.values {
+            guard let revocation = fact.revocation, revocation.kind == .refund, revocation.date >= midnight else {
+                continue
+            }
+            self[fact.environment].refundsToday += 1
         }
     }
 }

@@ -30,7 +30,7 @@ import Testing
         return facts
     }
 
-    @Test func `each status is counted over all pages, the sandbox is not`() async throws {
+    @Test func `each status is counted over all pages, the sandbox separately`() async throws {
         let hour: Int64 = 3_600_000
         let pages = [
             [try Self.facts("1"), try Self.facts("2", environment: "Sandbox"), try Self.facts("3")],
@@ -45,7 +45,10 @@ import Testing
             clock: { start.advanced(bySeconds: 5 * 3600) })
         var pauses = 0
         let totals = try await counts.count { _ in pauses += 1 }
-        #expect(totals.active == 2 && totals.grace == 1 && totals.billingRetry == 1 && totals.refundsToday == 1)
+        #expect(
+            totals[.production].entitlements == [.active: 2, .grace: 1, .billingRetry: 1, .expired: 1, .refunded: 2])
+        #expect(totals[.sandbox].entitlements == [.active: 1])
+        #expect(totals[.production].refundsToday == 1 && totals[.sandbox].refundsToday == 0)
         #expect(pauses == 2)
         #expect(counts.totals == nil)
     }

@@ -10,6 +10,7 @@ import Logging
 import MetricInstruments
 import Outbound
 import PrometheusExport
+import Purchases
 import RateLimiting
 import SQLiteStore
 import Sockets
@@ -95,6 +96,11 @@ struct OperationWiring: Sendable {
     /// Samples how many streams are open.
     func watch(_ streams: JourneyStreams, operators: @escaping @Sendable () -> Int) {
         sampling.add(streams, operators: operators)
+    }
+
+    /// Samples how many entitlements there are.
+    func watch(_ purchases: PurchaseCounts) {
+        sampling.sampling.add(PurchaseSampling.sampler(purchases, metrics))
     }
 
     /// Samples the metrics of this server too.

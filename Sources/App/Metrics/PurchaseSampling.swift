@@ -1,0 +1,29 @@
+// Entitlements by status, counted in the background, as metrics. Absent before the first count.
+
+import CoreMetrics
+import MetricInstruments
+import Purchases
+
+extension MetricFamily {
+    fileprivate static let entitlements = MetricFamily(
+        "dwell_entitlements", "Entitlements by status and environment, counted in the background.")
+    fileprivate static let refundsToday = MetricFamily(
+        "dwell_purchase_refunds_today", "Transactions refunded since midnight UTC, by environment.")
+}
+
+enum PurchaseSampling {
+    /// Production and the sandbox separately.
+    static func sampler(_ purchases: PurchaseCounts, _ factory: any MetricsFactory) -> @Sendable () -> Void {
+        {
+            guard let totals = purchases.totals else { return }
+            for environment in [AppStoreEnvironment.production, .sandbox] {
+                let label = ("environment", environment.rawValue.lowercased())
+                let counts = totals[environment]
+                for status in Entitlement.Status.allCases {
+                    factory.gauge(.entitlements, [("status", status.rawValue), label]).set(Int64(counts.count(status)))
+                }
+                factory.gauge(.refundsToday, [label]).set(Int64(counts.refundsToday))
+            }
+        }
+    }
+}
