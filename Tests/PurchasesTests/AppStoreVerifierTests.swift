@@ -179,6 +179,42 @@ import Testing
         }
     }
 
+    @Test("A notification with transaction and renewal, truncated at any byte, is rejected; so are the two, inside it")
+    func truncatedNotifications() async throws {
+        let (transaction, renewal) = (try authority.token(transactionClaims()), try authority.token(renewalClaims()))
+        let whole = try authority.token(
+            notificationClaims(data: ["signedTransactionInfo": transaction, "signedRenewalInfo": renewal]))
+        let verifier = authority.verifier()
+        func isRejected(_ text: String) async -> Bool {
+            do throws(PurchaseRefusal) {
+                _ = try await verifier.notification(text, now: start)
+                return false
+            } catch { return true }
+        }
+        #expect(await !isRejected(whole))
+        let bytes = Array(whole.utf8)
+        #expect(bytes.count > 8_000)
+        for length in bytes.indices {
+            #expect(await isRejected(String(decoding: bytes.prefix(length), as: UTF8.self)), "\(length)")
+        }
+        let fact = try await verifier.transaction(transaction, now: start)
+        for length in renewal.utf8.indices {
+            let part = String(renewal[..<length])
+            await #expect(throws: PurchaseRefusal.self) {
+                try await verifier.renewal(part, beside: fact, now: start)
+            }
+        }
+        // Each is signed by Apple as a whole: the envelope is valid, its content is not. Sampled, since each is signed anew.
+        for (name, text) in [("signedTransactionInfo", transaction), ("signedRenewalInfo", renewal)] {
+            var data: [String: (any Sendable)?] = ["signedTransactionInfo": transaction, "signedRenewalInfo": renewal]
+            for length in stride(from: 0, to: text.utf8.count, by: 37) {
+                data[name] = String(text.prefix(length))
+                let token = try authority.token(notificationClaims(data: data))
+                #expect(await isRejected(token), "\(name) \(length)")
+            }
+        }
+    }
+
     @Test("1 MB, one byte over the limit, a wrong number of parts, and invalid JSON are rejected as malformed")
     func malformed() async throws {
         let token = try authority.token(transactionClaims())
