@@ -12,6 +12,18 @@ enum EntitlementAnswers {
         answer(entitlements, unlessKnown: [])
     }
 
+    static func consent(_ consent: ConsumptionConsent) -> Response {
+        var writer = JSONWriter(reservingBytes: 128)
+        writer.beginObject()
+        writer.name("consumption")
+        writer.bool(consent.isGiven)
+        writer.member("changed_at", RFC3339.text(of: consent.changedAt))
+        writer.endObject()
+        return Response(
+            status: .ok, fields: Fields([("Content-Type", "application/json"), ("Cache-Control", "no-store")]),
+            body: .bytes(writer.bytes))
+    }
+
     /// 304 when `known`, the values of If-None-Match, name the current entity tag.
     static func answer(_ entitlements: [Entitlement], unlessKnown known: [String]) -> Response {
         let json = json(entitlements)

@@ -41,6 +41,20 @@ enum PurchaseBody {
     }
 }
 
+/// PUT /native/purchases/consent
+enum ConsentBody {
+    /// Whether consumption information may be sent.
+    static func decode(_ request: Request) throws(ProblemAnswer) -> Bool {
+        try AccountBody.decode(request) { members in
+            members.require("consumption")
+            guard let value = members.value("consumption") else { return nil }
+            if case .bool(let consumption) = value { return consumption }
+            members.refuse("consumption", "must be true or false")
+            return nil
+        }
+    }
+}
+
 /// POST /apple/store-notifications, in Apple's spelling
 enum StoreNotificationBody {
     static func decode(_ request: Request) throws(ProblemAnswer) -> String {

@@ -1,4 +1,4 @@
-// POST /native/purchases, GET /native/entitlements, and POST /apple/store-notifications, which Apple's server calls.
+// POST /native/purchases, PUT /native/purchases/consent, GET /native/entitlements, and POST /apple/store-notifications, which Apple's server calls.
 // Only what Apple signed is believed; the app's own statements are not.
 
 import HTTP1
@@ -52,6 +52,18 @@ struct PurchaseHandlers: Sendable {
                 return EntitlementAnswers.answer(
                     entitlements, unlessKnown: request.fields.values("If-None-Match"))
             } catch { throw failures.problem(reading: error, request) }
+        }
+    }
+
+    var putConsent: CallerHandler {
+        { request, caller throws(ProblemAnswer) in
+            guard let purchases else { throw .takesNoPurchases }
+            let consumption = try ConsentBody.decode(request)
+            do throws(AccountFailure) {
+                let consent = try await purchases.setConsumptionConsent(
+                    consumption, of: caller, at: request.receivedAt)
+                return EntitlementAnswers.consent(consent)
+            } catch { throw failures.problem(error, request) }
         }
     }
 

@@ -95,6 +95,7 @@ package struct API: Sendable {
             write(.put, "/native/devices/{token}", limit: .devices, signIn.devices.put),
             write(.delete, "/native/devices/{token}", limit: .devices, signIn.devices.delete),
             write(.post, "/native/purchases", limit: .purchases, purchases.post),
+            write(.put, "/native/purchases/consent", limit: .purchases, purchases.putConsent),
             read("/native/entitlements", purchases.entitlements),
 
             // Shipped v1 clients: the same handlers under the old names.

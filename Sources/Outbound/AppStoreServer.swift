@@ -1,5 +1,5 @@
 // Apple's App Store Server API (https://developer.apple.com/documentation/appstoreserverapi): one transaction, and the
-// history of notifications. Production is asked first, then the sandbox.
+// history of notifications; and consumption information for Apple. Production is asked first, then the sandbox.
 
 package import Foundation
 package import Identity
@@ -18,6 +18,12 @@ package struct AppStoreServer: AppStoreAPI {
     static let answerBytesMax = 4 << 20
     /// Apple's code for a transaction that the environment does not know.
     static let transactionNotFound: Int64 = 4_040_010
+
+    /// Apple's ConsumptionRequest with its required members only. The server knows that the product was delivered; whether
+    /// there was a sample before, and how much was used, only the app could know.
+    static let consumption = """
+        {"customerConsented":true,"deliveryStatus":"DELIVERED","sampleContentProvided":false}
+        """
 
     private let http: OutgoingHTTP
     private let token: AppStoreToken
@@ -93,6 +99,18 @@ package struct AppStoreServer: AppStoreAPI {
         return NotificationHistoryPage(signedPayloads: payloads, nextPageToken: next)
     }
 
+    package func sendConsumption(of request: ConsumptionRequest) async throws(AppStoreAPIFailure) {
+        guard let url = urls.first(where: { $0.environment == request.environment })?.url else { throw .notFound }
+        let target = url.appending(path: "inApps/v2/transactions/consumption/\(request.transactionID)")
+        let answer = try await send(.put, target, as: request.bundleID, body: Array(Self.consumption.utf8))
+        switch answer.status {
+        case 200..<300: return
+        // A new key that Apple does not know yet, or an app that is not released.
+        case 401: throw .unavailable(retryAfterSeconds: 300, reason: "status_401")
+        default: throw .notFound
+        }
+    }
+
     // MARK: One request
 
     /// Any status but 429 and 5xx, which are retried.
@@ -135,7 +153,7 @@ package struct AppStoreServer: AppStoreAPI {
         let text = try await token.text(
             for: bundleID, atSecondsSince1970: clock().millisecondsSinceEpoch / 1000)
         var fields = [("Authorization", "Bearer \(text.reveal())"), ("Accept", "application/json")]
-        if method == .post { fields.append(("Content-Type", "application/json")) }
+        if method != .get { fields.append(("Content-Type", "application/json")) }
         return OutgoingRequest(method, url, fields: fields, body: body)
     }
 

@@ -54,7 +54,10 @@ final class CurlTransfer {
                 setBounds(handle, timeoutMilliseconds: timeoutMilliseconds), setReceivers(handle),
                 curl_shim_set_string(handle, CURLOPT_URL, request.url.absoluteString) == CURLE_OK,
                 curl_shim_set_list(handle, CURLOPT_HTTPHEADER, fields) == CURLE_OK,
-                request.method == .get || setBody(handle, body)
+                request.method == .get || setBody(handle, body),
+                // With a body, libcurl sends POST unless it is told otherwise.
+                request.method != .put
+                    || curl_shim_set_string(handle, CURLOPT_CUSTOMREQUEST, request.method.rawValue) == CURLE_OK
             else { return CURLE_FAILED_INIT }
             return curl_easy_perform(handle)
         }

@@ -8,6 +8,7 @@ package struct OutgoingRequest: Sendable {
     package enum Method: String, Sendable {
         case get = "GET"
         case post = "POST"
+        case put = "PUT"
     }
 
     package var method: Method

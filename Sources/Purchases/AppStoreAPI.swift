@@ -17,6 +17,9 @@ package protocol AppStoreAPI: Sendable {
     /// One page of notifications that Apple sent, oldest first.
     func notifications(_ request: NotificationHistoryRequest) async throws(AppStoreAPIFailure)
         -> NotificationHistoryPage
+
+    /// Says that the product was delivered, and that its customer consented to say so. `notFound`: Apple does not accept it.
+    func sendConsumption(of request: ConsumptionRequest) async throws(AppStoreAPIFailure)
 }
 
 package struct NotificationHistoryRequest: Hashable, Sendable {

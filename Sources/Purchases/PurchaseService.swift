@@ -37,6 +37,11 @@ package protocol PurchaseService: Sendable {
 
     /// `app_account_token` of GET /auth/me: what the app passes to StoreKit with a purchase.
     func appAccountToken(of caller: Caller, at now: Moment) async throws(AccountFailure) -> String
+
+    /// PUT /native/purchases/consent: whether Apple may be told how the driver's purchases were used.
+    func setConsumptionConsent(
+        _ isGiven: Bool, of caller: Caller, at now: Moment
+    ) async throws(AccountFailure) -> ConsumptionConsent
 }
 
 /// The ids of a purchase, from an app without StoreKit 2. Unsigned, so they prove nothing.
@@ -151,5 +156,11 @@ package struct AppStorePurchases: PurchaseService {
 
     package func appAccountToken(of caller: Caller, at now: Moment) async throws(AccountFailure) -> String {
         try await store.appAccountToken(of: caller, new: newToken(), at: now)
+    }
+
+    package func setConsumptionConsent(
+        _ isGiven: Bool, of caller: Caller, at now: Moment
+    ) async throws(AccountFailure) -> ConsumptionConsent {
+        try await store.setConsumptionConsent(isGiven, of: caller, at: now)
     }
 }

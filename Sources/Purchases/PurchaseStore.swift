@@ -43,6 +43,11 @@ package protocol PurchaseStore: Sendable {
         _ notification: StoreNotification, at now: Moment
     ) async throws(AccountFailure) -> NotificationOutcome
 
+    /// The moment changes only with the answer.
+    func setConsumptionConsent(
+        _ isGiven: Bool, of caller: Caller, at now: Moment
+    ) async throws(AccountFailure) -> ConsumptionConsent
+
     /// Empty for a driver without purchases.
     func facts(of driver: DriverID) async throws(AccountFailure) -> PurchaseFacts
 }

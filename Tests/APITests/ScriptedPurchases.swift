@@ -60,6 +60,16 @@ final class ScriptedPurchases: PurchaseService {
         } catch { throw Self.account(error) }
     }
 
+    func setConsumptionConsent(
+        _ isGiven: Bool, of caller: Caller, at now: Moment
+    ) async throws(AccountFailure) -> ConsumptionConsent {
+        do throws(PurchaseFailure) {
+            return try answer("consent \(isGiven) \(caller.driver.rawValue)", "good") { _ in
+                ConsumptionConsent(isGiven: isGiven, changedAt: now)
+            }
+        } catch { throw Self.account(error) }
+    }
+
     private func answer<Value: Sendable>(
         _ question: String, _ payload: String, _ body: (State) -> Value
     ) throws(PurchaseFailure) -> Value {

@@ -1,5 +1,5 @@
-"""Apple's App Store Server API on loopback, production and sandbox, as Apple documents it: one transaction, and the history
-of notifications. It can stall, lie, be busy and go away. Knows nothing of the server under test."""
+"""Apple's App Store Server API on loopback, production and sandbox, as Apple documents it: one transaction, the history of
+notifications, and consumption information. It can stall, lie, be busy and go away. Knows nothing of the server under test."""
 
 import http.server
 import json
@@ -16,7 +16,8 @@ PAGE = 20
 
 
 class AppStoreAPI(LoopbackServer):
-    """`transactions` are {environment: {id: signed}}; `history` is {environment: [(ms, signedPayload, accepted)]}.
+    """`transactions` are {environment: {id: signed}}; `history` is {environment: [(ms, signedPayload, accepted)]};
+    `consumption` is [(environment, transaction id, body)], as it was accepted.
     `behaviours` of an environment replace its answers: functions of the handler and the good answer (apple_server.py)."""
 
     def __init__(self, folder):
@@ -25,6 +26,7 @@ class AppStoreAPI(LoopbackServer):
         self.public_key = es256_key_file(self.key_path)
         self.transactions = {"production": {}, "sandbox": {}}
         self.history = {"production": [], "sandbox": []}
+        self.consumption = []
         self.released = True
         self.behaviours = {}
         self.requests = []
@@ -80,6 +82,13 @@ class AppStoreAPI(LoopbackServer):
             return 200, json.dumps({
                 "notificationHistory": [{"signedPayload": one, "sendAttempts": []} for one in page],
                 "hasMore": more, **({"paginationToken": str(first + PAGE)} if more else {})}).encode()
+        if path.startswith("/inApps/v2/transactions/consumption/"):
+            # Apple accepts only `true`, and requires the two others.
+            assert body["customerConsented"] is True and isinstance(body["sampleContentProvided"], bool), body
+            assert body["deliveryStatus"] == "DELIVERED" and len(body) == 3, body
+            with self.lock:
+                self.consumption.append((environment, path.rsplit("/", 1)[1], body))
+            return 202, b""
         return 404, b'{"errorCode":4040000,"errorMessage":"?"}'
 
 
@@ -93,6 +102,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         self.respond(json.loads(self.rfile.read(int(self.headers.get("Content-Length", "0")))))
 
+    do_PUT = do_POST
+
     def respond(self, body):
         parts = urllib.parse.urlsplit(self.path)
         environment, path = parts.path[1:].split("/", 1)
@@ -101,9 +112,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             complaint = self.owner.complaint_about(self.headers.get("Authorization"))
             if complaint:
                 self.owner.complaints.append(complaint)
-        good = (401, b"Unauthenticated\n") if complaint else self.owner.answer(
-            environment, "/" + path, urllib.parse.parse_qs(parts.query), body)
         behaviour = self.owner.behaviours.get(environment)
+        is_sent = self.command == "PUT"
+        good = (401, b"Unauthenticated\n") if complaint else (202, b"") if is_sent and behaviour else self.owner.answer(
+            environment, "/" + path, urllib.parse.parse_qs(parts.query), body)
         try:
             if behaviour:
                 behaviour(self, *good)

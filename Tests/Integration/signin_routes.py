@@ -61,6 +61,7 @@ CASES = {
     "PUT /native/devices/{token}": Case(lambda driver: {"platform": "ios", "environment": "sandbox", "app_version": "1"}),
     "DELETE /native/devices/{token}": Case(others=204),
     "POST /native/purchases": Case(lambda driver: {"signed_transaction": driver["purchase"]}, others=409),
+    "PUT /native/purchases/consent": Case(lambda driver: {"consumption": False}),
     "GET /native/entitlements": Case(),
 
     "POST /auth/apple": Case(lambda driver: {"identity_token": "x", "nonce": "n"}, driver=False),

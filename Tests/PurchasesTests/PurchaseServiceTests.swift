@@ -55,6 +55,12 @@ import Testing
             }
         }
 
+        func setConsumptionConsent(
+            _ isGiven: Bool, of caller: Caller, at now: Moment
+        ) async throws(AccountFailure) -> ConsumptionConsent {
+            ConsumptionConsent(isGiven: isGiven, changedAt: now)
+        }
+
         func facts(of driver: DriverID) async throws(AccountFailure) -> PurchaseFacts {
             if let failure { throw failure }
             return contents.withLock { $0.facts }

@@ -8,6 +8,8 @@ struct PurchaseText {
     var driver: DriverID
     var records: [PurchaseRecord]
     var facts: PurchaseFacts
+    /// Nil: never asked.
+    var consent: ConsumptionConsent?
     var now: Moment
 
     private var entitlements: [Entitlement] { facts.entitlements(at: now) }
@@ -21,7 +23,24 @@ struct PurchaseText {
                 "  \(Self.why(entitlement, facts))",
             ].joined(separator: "\n")
         }
-        return (verdicts + records.map(purchase)).joined(separator: "\n\n")
+        return (verdicts + records.map(purchase) + [consentText]).joined(separator: "\n\n")
+    }
+
+    private var consentText: String {
+        guard let consent else { return "consumption information: never asked for consent" }
+        let word = consent.isGiven ? "given" : "withdrawn"
+        return "consumption information: consent \(word) \(RFC3339.text(of: consent.changedAt))"
+    }
+
+    /// What became of a request for consumption information.
+    private static func answer(_ notification: PurchaseRecord.Notification) -> String {
+        guard let consumption = notification.consumption else { return "" }
+        switch consumption.outcome {
+        case .answered: return ", answered \(RFC3339.text(of: consumption.at))"
+        case .noConsent: return ", not answered: no consent"
+        case .tooLate: return ", not answered: Apple was not reached within 12 hours"
+        case .rejected: return ", not answered: Apple did not accept the answer"
+        }
     }
 
     /// One sentence: what of the facts decided.
@@ -81,7 +100,9 @@ struct PurchaseText {
         }
         for notification in record.notifications {
             let type = [notification.type, notification.subtype].compactMap { $0 }.map(escaped).joined(separator: " ")
-            lines.append("  notification \(type), received \(RFC3339.text(of: notification.receivedAt))")
+            lines.append(
+                "  notification \(type), received \(RFC3339.text(of: notification.receivedAt))\(Self.answer(notification))"
+            )
         }
         return lines.joined(separator: "\n")
     }
@@ -141,12 +162,23 @@ struct PurchaseText {
                 member("subtype", notification.subtype)
                 member("signed_at", RFC3339.text(of: notification.signedAt))
                 member("received_at", RFC3339.text(of: notification.receivedAt))
+                member("consumption_outcome", notification.consumption?.outcome.rawValue)
                 writer.endObject()
             }
             writer.endArray()
             writer.endObject()
         }
         writer.endArray()
+        writer.name("consumption_consent")
+        if let consent {
+            writer.beginObject()
+            writer.name("given")
+            writer.bool(consent.isGiven)
+            member("changed_at", RFC3339.text(of: consent.changedAt))
+            writer.endObject()
+        } else {
+            writer.null()
+        }
         writer.endObject()
         return String(decoding: writer.bytes, as: UTF8.self)
     }

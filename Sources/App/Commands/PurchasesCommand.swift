@@ -52,7 +52,7 @@ struct PurchasesShowCommand: AsyncParsableCommand {
         }
         guard let found else { throw DriverSignOutCommand.unknown(driver) }
         let text = PurchaseText(
-            driver: DriverID(driver), records: found.records, facts: found.facts,
+            driver: DriverID(driver), records: found.records, facts: found.facts, consent: found.consent,
             now: Moment(millisecondsSinceEpoch: millisecondsSince1970()))
         print(json ? text.json : text.text)
     }

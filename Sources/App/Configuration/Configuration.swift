@@ -271,7 +271,7 @@ enum Variables {
 
     static let rateLimitPurchases = Variable<Int>.integer(
         "RATE_LIMIT_PURCHASES", .limits, default: 30, in: 0...100_000,
-        "Purchases (POST /native/purchases) per driver and window; 0 is no limit.")
+        "POST /native/purchases and PUT /native/purchases/consent, per driver and window; 0 is no limit.")
 
     static let rateLimitNotifications = Variable<Int>.integer(
         "RATE_LIMIT_NOTIFICATIONS", .limits, default: 30, in: 0...100_000,

@@ -1,13 +1,20 @@
 // The parts of purchases in the App Store, when an app is configured.
 
+import CoreMetrics
 import Foundation
 import Identity
 import JourneyModel
 import Logging
+import MetricInstruments
 import Outbound
 import Purchases
 import SQLiteStore
 import ServiceLifecycle
+
+extension MetricFamily {
+    fileprivate static let consumptionRequests = MetricFamily(
+        "dwell_consumption_requests_total", "Apple's requests for consumption information, by outcome.")
+}
 
 struct PurchaseWiring {
     let service: any PurchaseService
@@ -18,7 +25,7 @@ struct PurchaseWiring {
     /// Nil when purchases are not accepted.
     init?(
         _ configuration: Configuration, accounts: SQLiteAccounts, clock: @escaping @Sendable () -> Moment,
-        logger: Logger
+        logger: Logger, metrics: any MetricsFactory
     ) async {
         guard let purchases = configuration.purchases else { return nil }
         let store = SQLitePurchases(accounts: accounts)
@@ -35,8 +42,18 @@ struct PurchaseWiring {
             signers: store.signers, record: { try await store.record($0, isRevoked: $1, at: $2) },
             query: { request, url in await OCSPRequest.send(request, to: url, http) }, chain: chain, clock: clock,
             report: { Self.log($0, logger) })
+        let outcomes = ConsumptionOutcome.allCases.map { outcome in
+            (outcome, metrics.counter(.consumptionRequests, [("outcome", outcome.rawValue)]))
+        }
+        let consumption = ConsumptionAnswers(queue: store, api: api, clock: clock) { report in
+            if case .finished(let finished) = report {
+                outcomes.first { $0.0 == finished }?.1.increment(by: 1)
+            }
+            Self.log(report, logger)
+        }
         let checking: [any Service] = [
             ClosingService { http.close() }, LoopService(loop: status.run), LoopService(loop: counts.run),
+            LoopService(loop: consumption.run),
         ]
         guard let api else {
             loops = checking
@@ -53,6 +70,16 @@ struct PurchaseWiring {
         case .good: break
         case .revoked: logger.error("Apple revoked a certificate: what it signed is no longer believed")
         case .unknown: logger.info("Apple's certificate status is unavailable; asking again")
+        }
+    }
+
+    private static func log(_ report: ConsumptionAnswers.Report, _ logger: Logger) {
+        switch report {
+        case .finished(.answered): logger.info("consumption request answered")
+        case .finished(let outcome):
+            logger.info("consumption request not answered", metadata: ["outcome": "\(outcome.rawValue)"])
+        case .failed(let reason):
+            logger.warning("consumption information could not be sent; retrying", metadata: ["failure": "\(reason)"])
         }
     }
 

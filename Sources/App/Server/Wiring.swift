@@ -88,7 +88,8 @@ struct Wiring {
             clock: Self.now,
             logger: logger)
         purchases = await PurchaseWiring(
-            configuration, accounts: SQLiteAccounts(store: store, digests: digests), clock: Self.now, logger: logger)
+            configuration, accounts: SQLiteAccounts(store: store, digests: digests), clock: Self.now, logger: logger,
+            metrics: metrics)
         streams = JourneyStreams(journeys: store, logger: logger)
         let figures = RequestStatistics { millisecondsSince1970() / 1000 }
         operationHistory = OperationHistory(
@@ -114,6 +115,7 @@ struct Wiring {
         watching.watch(server)
         watching.watch(streams, operators: { api.operatorStreamCount })
         if let webhook = signIn.webhook { watching.watch(webhook) }
+        if let purchases { watching.watch(purchases.counts) }
         operatorServer = watching.ownServer(
             configuration.http, refusals: api.refusals, observer: requestLog, logger: logger, loops: loops)
         control = Self.control(

@@ -214,6 +214,15 @@ extension AccountExport {
                 WHERE rowid = ? AND purchase IN (SELECT id FROM purchase WHERE driver = ?)
                 """),
         List(
+            name: "consumption_consents", table: "consumption_consent",
+            sql: "SELECT is_given, changed_at_ms FROM consumption_consent WHERE rowid = ? AND driver = ?"),
+        List(
+            name: "consumption_requests", table: owned("consumption_request"),
+            sql: """
+                SELECT transaction_id, requested_at_ms, outcome, finished_at_ms FROM consumption_request
+                WHERE rowid = ? AND purchase IN (SELECT id FROM purchase WHERE driver = ?)
+                """),
+        List(
             name: "audit", table: "audit",
             sql: """
                 SELECT at_ms, action, outcome, reason, sid AS sign_in_session, address, request_id FROM audit

@@ -54,7 +54,7 @@ package struct ErasureScan {
             // A backup of an older version does not record which drivers use a text.
             let texts = try db.tableExists("place_use") ? Self.mustBeOthers : []
             let erasure = try db.tableExists("erasure") ? Self.mustBeComplete : []
-            let purchases = try db.tableExists("app_account_token") ? Self.mustBeNobodys : []
+            let purchases = try Self.mustBeNobodys.filter { try db.tableExists($0.name) }
             return try (erasure + Self.mustBeEmpty + texts + purchases).compactMap { name, sql in
                 try Bool.fetchOne(db, sql: "SELECT EXISTS (\(sql))", arguments: [row]) == true ? name : nil
             }
@@ -124,7 +124,9 @@ package struct ErasureScan {
         ("event_kind_use", "SELECT 1 FROM event_kind_use WHERE driver = ?"),
     ]
 
-    private static let mustBeNobodys: [(name: String, sql: String)] = ["app_account_token", "purchase"].map { table in
+    private static let mustBeNobodys: [(name: String, sql: String)] = [
+        "app_account_token", "consumption_consent", "purchase",
+    ].map { table in
         (table, "SELECT 1 FROM \(table) WHERE driver = ?")
     }
 

@@ -21,7 +21,7 @@ enum SimulatedDriverRows {
     static let tables = [
         "refold", "erasure", "event", "session", "journey_base", "place_use", "event_kind_use", "device",
         "sign_in_session", "apple_refresh_token", "apple_identity", "phone_identity", "account", "audit",
-        "app_account_token",
+        "app_account_token", "consumption_consent",
     ]
     /// Tables whose rows are kept without the driver: facts signed by Apple outlive the driver who sent them.
     static let tablesWithoutDriver = ["purchase"]

@@ -32,6 +32,8 @@ extension PurchaseRows {
             sql: "UPDATE store_notification SET payload = NULL WHERE purchase IN (\(purchases))", arguments: [driver])
         try db.execute(
             sql: "UPDATE purchase SET driver = NULL, moved_at_ms = NULL WHERE driver = ?", arguments: [driver])
-        try db.execute(sql: "DELETE FROM app_account_token WHERE driver = ?", arguments: [driver])
+        for table in ["app_account_token", "consumption_consent"] {
+            try db.execute(sql: "DELETE FROM \(table) WHERE driver = ?", arguments: [driver])
+        }
     }
 }

@@ -22,7 +22,22 @@ package struct PurchaseRecord: Hashable, Sendable {
         package var subtype: String?
         package var signedAt: Moment
         package var receivedAt: Moment
+        /// What became of a CONSUMPTION_REQUEST; nil for all others, and while it is not decided.
+        package var consumption: Consumption?
+
+        package struct Consumption: Hashable, Sendable {
+            package var outcome: ConsumptionOutcome
+            package var at: Moment
+        }
     }
+}
+
+/// All of one driver, from one snapshot.
+package struct DriverPurchases: Hashable, Sendable {
+    package var records: [PurchaseRecord]
+    package var facts: PurchaseFacts
+    /// Nil: never asked.
+    package var consent: ConsumptionConsent?
 }
 
 package struct PurchaseRecords: RecordsReader {
@@ -43,10 +58,12 @@ package struct PurchaseRecords: RecordsReader {
     /// Nil for an unknown driver.
     package func purchases(
         of driver: DriverID
-    ) throws(RecordsUnreadable) -> (records: [PurchaseRecord], facts: PurchaseFacts)? {
+    ) throws(RecordsUnreadable) -> DriverPurchases? {
         try RecordsFile.read(queue) { db in
             guard let row = try DriverRows.row(of: driver, db) else { return nil }
-            return (try Self.records("purchase.driver = ?", [row], db), try PurchaseRows.facts(of: row, db))
+            return DriverPurchases(
+                records: try Self.records("purchase.driver = ?", [row], db), facts: try PurchaseRows.facts(of: row, db),
+                consent: try ConsumptionRows.consent(of: row, db))
         }
     }
 
@@ -80,18 +97,26 @@ package struct PurchaseRecords: RecordsReader {
         }
     }
 
+    private static func consumption(_ row: Row) -> PurchaseRecord.Notification.Consumption? {
+        guard let outcome = (row[5] as String?).flatMap(ConsumptionOutcome.init), let at = row[6] as Int64? else {
+            return nil
+        }
+        return PurchaseRecord.Notification.Consumption(outcome: outcome, at: Moment(millisecondsSinceEpoch: at))
+    }
+
     private static func notifications(of purchase: Int64, _ db: Database) throws -> [PurchaseRecord.Notification] {
         try Row.fetchAll(
             db,
             sql: """
-                SELECT uuid, type, subtype, signed_at_ms, received_at_ms FROM store_notification
-                WHERE purchase = ? ORDER BY signed_at_ms DESC, uuid LIMIT ?
+                SELECT uuid, type, subtype, signed_at_ms, received_at_ms, outcome, finished_at_ms
+                FROM store_notification LEFT JOIN consumption_request ON notification = uuid
+                WHERE store_notification.purchase = ? ORDER BY signed_at_ms DESC, uuid LIMIT ?
                 """,
             arguments: [purchase, notificationsMax]
         ).map { row in
             PurchaseRecord.Notification(
                 uuid: row[0], type: row[1], subtype: row[2], signedAt: Moment(millisecondsSinceEpoch: row[3]),
-                receivedAt: Moment(millisecondsSinceEpoch: row[4]))
+                receivedAt: Moment(millisecondsSinceEpoch: row[4]), consumption: consumption(row))
         }
     }
 }

@@ -8,7 +8,7 @@ package import JourneyModel
 package import Purchases
 
 package struct SQLitePurchases: PurchaseStore {
-    private let accounts: SQLiteAccounts
+    let accounts: SQLiteAccounts
 
     package init(accounts: SQLiteAccounts) {
         self.accounts = accounts
@@ -50,6 +50,15 @@ package struct SQLitePurchases: PurchaseStore {
         // Otherwise the writer would forget what it knows of drivers after each notification, and read it again for events.
         try await accounts.change(sparesDrivers: true) { db in
             try StoreNotificationRows.take(notification, at: now, db)
+        }
+    }
+
+    package func setConsumptionConsent(
+        _ isGiven: Bool, of caller: Caller, at now: Moment
+    ) async throws(AccountFailure) -> ConsumptionConsent {
+        try await accounts.change { [digests = accounts.digests] db in
+            let driver = try DriverRows.rowOrNew(of: caller, at: now, digests, db)
+            return try ConsumptionRows.setConsent(isGiven, of: driver, at: now, db)
         }
     }
 

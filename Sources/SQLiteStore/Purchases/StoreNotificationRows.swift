@@ -39,6 +39,11 @@ enum StoreNotificationRows {
             purchase, notification.signedDate.millisecondsSinceEpoch, now.millisecondsSinceEpoch,
             isDocumented ? nil : notification.payload.data,
         ])
+        if notification.type == ConsumptionRows.notificationType, let transaction = notification.transaction,
+            let purchase
+        {
+            try ConsumptionRows.add(notification, transaction, of: purchase, at: now, db)
+        }
         try removeOld(at: now, db)
         let name = try owner.flatMap { driver in
             try String.fetchOne(

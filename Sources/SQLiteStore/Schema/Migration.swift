@@ -46,5 +46,6 @@ package struct Migration: Sendable {
         Migration(16, "purchases", PackageResources._016_purchases_sql),
         Migration(17, "refold", PackageResources._017_refold_sql),
         Migration(18, "erasure", PackageResources._018_erasure_sql),
+        Migration(19, "consumption", PackageResources._019_consumption_sql),
     ]
 }

@@ -1,0 +1,115 @@
+// Consent to consumption information, and Apple's requests for it, which are a durable queue.
+
+import GRDB
+package import Identity
+package import JourneyModel
+package import Purchases
+
+enum ConsumptionRows {
+    /// The type of the notification that requests it.
+    static let notificationType = "CONSUMPTION_REQUEST"
+    /// Old rows deleted with each insert.
+    private static let deletedPerInsert = 4
+
+    /// The moment stays when the answer is repeated.
+    static func setConsent(
+        _ isGiven: Bool, of driver: Int64, at now: Moment, _ db: Database
+    ) throws -> ConsumptionConsent {
+        try db.execute(
+            sql: """
+                INSERT INTO consumption_consent (driver, is_given, changed_at_ms) VALUES (?, ?, ?)
+                ON CONFLICT (driver) DO UPDATE
+                SET is_given = excluded.is_given, changed_at_ms = excluded.changed_at_ms
+                WHERE is_given <> excluded.is_given
+                """,
+            arguments: [driver, isGiven, now.millisecondsSinceEpoch])
+        guard let consent = try consent(of: driver, db) else {
+            throw SQLiteError.unreadable("consumption_consent.is_given")
+        }
+        return consent
+    }
+
+    /// Nil: never asked.
+    static func consent(of driver: Int64, _ db: Database) throws -> ConsumptionConsent? {
+        try Row.fetchOne(
+            db, sql: "SELECT is_given, changed_at_ms FROM consumption_consent WHERE driver = ?", arguments: [driver]
+        ).map { ConsumptionConsent(isGiven: $0[0], changedAt: Moment(millisecondsSinceEpoch: $0[1])) }
+    }
+
+    /// In the transaction of the notification: a request that is acknowledged is never forgotten.
+    static func add(
+        _ notification: StoreNotification, _ transaction: TransactionFact, of purchase: Int64, at now: Moment,
+        _ db: Database
+    ) throws {
+        let requested = notification.signedDate.millisecondsSinceEpoch
+        try db.execute(
+            sql: """
+                INSERT INTO consumption_request
+                    (notification, purchase, environment, bundle_id, transaction_id, requested_at_ms, next_attempt_at_ms)
+                VALUES (?, ?, ?, ?, ?, ?, ?)
+                """,
+            arguments: [
+                notification.notificationUUID, purchase, transaction.environment.rawValue, transaction.bundleID,
+                transaction.transactionID, requested, now.millisecondsSinceEpoch,
+            ])
+        let oldest = now.advanced(bySeconds: -StoreNotificationRows.keptDays * 86_400)
+        try db.execute(
+            sql: """
+                DELETE FROM consumption_request WHERE requested_at_ms < ? AND next_attempt_at_ms IS NULL
+                    AND id IN (SELECT id FROM consumption_request ORDER BY id LIMIT ?)
+                """,
+            arguments: [oldest.millisecondsSinceEpoch, deletedPerInsert])
+    }
+
+    static func next(dueAt now: Moment, _ db: Database) throws -> ConsumptionRequest? {
+        let row = try Row.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT consumption_request.id, consumption_request.environment, bundle_id, transaction_id,
+                        requested_at_ms, attempt_count, coalesce(is_given, 0)
+                    FROM consumption_request JOIN purchase ON purchase.id = purchase
+                    LEFT JOIN consumption_consent ON consumption_consent.driver = purchase.driver
+                    WHERE next_attempt_at_ms <= ? ORDER BY next_attempt_at_ms, consumption_request.id LIMIT 1
+                    """),
+            arguments: [now.millisecondsSinceEpoch])
+        guard let row else { return nil }
+        guard let environment = AppStoreEnvironment(rawValue: row[1]) else {
+            throw SQLiteError.unreadable("consumption_request.environment")
+        }
+        return ConsumptionRequest(
+            id: row[0], environment: environment, bundleID: row[2], transactionID: row[3],
+            requestedAt: Moment(millisecondsSinceEpoch: row[4]), attemptCount: row[5], hasConsent: row[6])
+    }
+}
+
+extension SQLitePurchases: ConsumptionQueue {
+    package func nextConsumptionRequest(
+        dueAt now: Moment
+    ) async throws(AccountFailure) -> ConsumptionRequest? {
+        try await accounts.read { db in try ConsumptionRows.next(dueAt: now, db) }
+    }
+
+    package func finish(
+        _ request: Int64, _ outcome: ConsumptionOutcome, at now: Moment
+    ) async throws(AccountFailure) {
+        try await accounts.change(sparesDrivers: true) { db in
+            try db.execute(
+                sql: """
+                    UPDATE consumption_request SET outcome = ?, finished_at_ms = ?, next_attempt_at_ms = NULL
+                    WHERE id = ? AND outcome IS NULL
+                    """,
+                arguments: [outcome.rawValue, now.millisecondsSinceEpoch, request])
+        }
+    }
+
+    package func postpone(_ request: Int64, until next: Moment) async throws(AccountFailure) {
+        try await accounts.change(sparesDrivers: true) { db in
+            try db.execute(
+                sql: """
+                    UPDATE consumption_request SET attempt_count = attempt_count + 1, next_attempt_at_ms = ?
+                    WHERE id = ? AND outcome IS NULL
+                    """,
+                arguments: [next.millisecondsSinceEpoch, request])
+        }
+    }
+}
