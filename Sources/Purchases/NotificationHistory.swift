@@ -27,13 +27,17 @@ package struct NotificationHistory: Sendable {
     private let sources: [(environment: AppStoreEnvironment, bundleID: String)]
     private let clock: @Sendable () -> Moment
     private let report: @Sendable (Report) -> Void
+    private let sleep: @Sendable (Duration) async throws -> Void
 
-    /// `newest`: the time at which the newest stored notification was received.
+    /// `newest`: the time at which the newest stored notification was received. `sleep`: waits between two passes; throws when
+    /// cancelled.
     package init(
         api: any AppStoreAPI, purchases: any PurchaseService, newest: @escaping @Sendable () async throws -> Moment?,
         apps: [AppStoreApp], environments: Set<AppStoreEnvironment>, clock: @escaping @Sendable () -> Moment,
-        report: @escaping @Sendable (Report) -> Void
+        report: @escaping @Sendable (Report) -> Void,
+        sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }
     ) {
+        self.sleep = sleep
         self.api = api
         self.purchases = purchases
         self.newest = newest
@@ -54,7 +58,7 @@ package struct NotificationHistory: Sendable {
             report(outcome)
             var pause = Self.retrySeconds
             if case .filled = outcome { (isAtStart, pause) = (false, Self.intervalSeconds) }
-            do { try await Task.sleep(for: .seconds(pause)) } catch { return }
+            do { try await sleep(.seconds(pause)) } catch { return }
         }
     }
 
