@@ -9,6 +9,7 @@ import re
 import signal
 import time
 
+from app_store import COINS, DAY, LIFETIME, YEARLY, AppStore, now_ms, number
 from chromium import ENTER, ESCAPE, PHONE, WIDE, Chromium
 from client import Client, token
 from page_checks import PageChecks
@@ -73,6 +74,31 @@ def populate(server):
         assert client.request("POST", "/native/events", b"{}").status == 401
     with Client(server.port, token("idle")) as client:
         assert client.request("POST", "/native/events", b"{}").status == 400
+
+
+def buy(server, store):
+    """Of a driver who is there already: two active, one in grace, one in billing retry, one refunded, one in the sandbox."""
+    ended = now_ms() - 31 * DAY
+    retries = {"isInBillingRetryPeriod": True}
+    purchases = [(store.product(LIFETIME), None), (store.transaction(), None),
+                 (store.product(COINS, revocationDate=now_ms()), None),
+                 (store.transaction(productId=YEARLY, environment="Sandbox"), None)]
+    for group, more in (("21000002", {"gracePeriodExpiresDate": now_ms() + DAY}), ("21000003", {})):
+        id = number()
+        purchases.append((store.transaction(transactionId=id, purchaseDate=ended, subscriptionGroupIdentifier=group),
+                          store.renewal(id, **retries, **more)))
+    with Client(server.port, token("idle")) as client:
+        for transaction, renewal in purchases:
+            body = {"signed_transaction": transaction, **({"signed_renewal_info": renewal} if renewal else {})}
+            status, _, answer = client.request("POST", "/native/purchases", json.dumps(body).encode())
+            assert status == 200, answer
+
+
+def purchases(browser, report):
+    shown = "2 active, 1 in grace, 1 in billing retry, 1 refunded today"
+    browser.wait_for_text("#parts", shown)
+    report.check("Purchases" in browser.text("#parts"), "the purchases in production are counted", browser.text("#parts"))
+    browser.keep_picture("ops-purchases")
 
 
 def enter(browser, word):
@@ -390,14 +416,17 @@ def main():
     report = Report("browser_ops")
     with Folder() as folder, Redis(folder) as redis:
         (folder / "env").write_text("")
+        store = AppStore()
         environment = {"OPS_TOKEN": OPERATOR, "INSTANCE_NAME": INSTANCE, "ENV_FILE": str(folder / "env"), "REDIS_URL": redis.url,
-                       "OTP_DELIVERY": "log", "LOG_LEVEL": "notice",
+                       **store.environment(folder), "OTP_DELIVERY": "log", "LOG_LEVEL": "notice",
                        "RATE_LIMIT_PRESESSION_EVENTS": str(PRESESSION_LIMIT), "RATE_LIMIT_SESSION_EVENTS": "0"}
         with Server(options, folder, environment) as server, Chromium() as browser:
             checks = PageChecks(browser, report, "ops")
             populate(server)
+            buy(server, store)
             door(server, browser, report, checks)
             report.run("the figures", lambda: figures(browser, report))
+            report.run("purchases", lambda: purchases(browser, report))
             report.run("what happens is shown", lambda: live(options, server, redis, browser, report, checks))
             report.run("counts over time", lambda: over_time(browser, report))
             report.run("cases behind the counts", lambda: cases(browser, report, checks))
