@@ -310,7 +310,8 @@ let package = Package(
         .testTarget(
             name: "AppTests",
             dependencies: [
-                "App", "Engine", "Identity", "RateLimiting", "SQLiteStore", "Sockets", "PrometheusExport", "Secrets",
+                "API", "App", "Engine", "Identity", "Outbound", "RateLimiting", "SQLiteStore", "Sockets",
+                "PrometheusExport", "Secrets",
                 "StructuredLogging", "JourneyModel",
                 "TestSupport",
                 .product(name: "Logging", package: "swift-log"),

@@ -109,7 +109,7 @@ CREATE TABLE event (
     after_next_target_charger  INTEGER,
     after_grace_deadline_ms    INTEGER,
     after_hard_deadline_ms     INTEGER
-, timestamp_ms INTEGER, clock_rule INTEGER, previous_state INTEGER, second_place INTEGER, after_ended_by INTEGER, after_previous_session INTEGER, closed_session INTEGER) STRICT;
+, timestamp_ms INTEGER, clock_rule INTEGER, previous_state INTEGER, second_place INTEGER, after_ended_by INTEGER, after_previous_session INTEGER, closed_session INTEGER, details TEXT) STRICT;
 
 CREATE UNIQUE INDEX event_by_key ON event (driver, idempotency_key);
 

@@ -121,17 +121,10 @@ extension JSONWriter {
         member("event_id", event.eventID)
         member("idempotency_key", event.idempotencyKey)
         member("event", event.name.canonical)
-        member("source", event.source)
-        member("app_state", event.appState)
-        member("charger_id", event.chargerID)
-        member("merchant_id", event.merchantID)
+        members(of: event.sent)
         member("occurred_at", event.occurredAt)
         member("occurred_at_sent", event.occurredAtText)
         member("received_at", event.receivedAt)
-        if let sequence = event.sequence {
-            name("sequence")
-            integer(sequence)
-        }
         member("settings_version", event.settingsVersion)
         member("transition", event.verdict.transition.rawValue)
         member("reason", event.verdict.reason?.rawValue)

@@ -41,14 +41,10 @@ package struct FeedEvent: Hashable, Sendable {
     package var eventID: String
     package var name: EventName
     package var sessionID: String?
-    package var chargerID: String?
-    package var merchantID: String?
+    package var sent: SentMembers
     /// On the server's clock.
     package var occurredAt: Moment
     package var receivedAt: Moment
-    package var source: String
-    package var appState: String?
-    package var sequence: Int64?
     /// A compact JSON object; may contain coordinates.
     package var metadata: String?
     package var settingsVersion: String
@@ -59,9 +55,9 @@ package struct FeedEvent: Hashable, Sendable {
     package var endedBy: Journey.Ending?
 
     package init(
-        id: Int64, driver: DriverID, eventID: String, name: EventName, sessionID: String?, chargerID: String?,
-        merchantID: String?, occurredAt: Moment, receivedAt: Moment, source: String, appState: String?,
-        sequence: Int64?, metadata: String?, settingsVersion: String, verdict: Verdict, state: JourneyState,
+        id: Int64, driver: DriverID, eventID: String, name: EventName, sessionID: String?, sent: SentMembers,
+        occurredAt: Moment, receivedAt: Moment, metadata: String?, settingsVersion: String, verdict: Verdict,
+        state: JourneyState,
         endedBy: Journey.Ending? = nil
     ) {
         self.id = id
@@ -69,13 +65,9 @@ package struct FeedEvent: Hashable, Sendable {
         self.eventID = eventID
         self.name = name
         self.sessionID = sessionID
-        self.chargerID = chargerID
-        self.merchantID = merchantID
+        self.sent = sent
         self.occurredAt = occurredAt
         self.receivedAt = receivedAt
-        self.source = source
-        self.appState = appState
-        self.sequence = sequence
         self.metadata = metadata
         self.settingsVersion = settingsVersion
         self.verdict = verdict

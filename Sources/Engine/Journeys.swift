@@ -147,16 +147,12 @@ package struct SessionEvent: Hashable, Sendable {
     package var eventID: String
     package var idempotencyKey: String
     package var name: EventName
-    package var source: String
-    package var appState: String?
-    package var chargerID: String?
-    package var merchantID: String?
+    package var sent: SentMembers
     /// By the server's clock.
     package var occurredAt: Moment
     /// Exactly as sent.
     package var occurredAtText: String
     package var receivedAt: Moment
-    package var sequence: Int64?
     package var settingsVersion: String
     package var verdict: Verdict
     /// The state right after this event.
@@ -165,23 +161,19 @@ package struct SessionEvent: Hashable, Sendable {
     package var endedBy: Journey.Ending?
 
     package init(
-        id: Int64, eventID: String, idempotencyKey: String, name: EventName, source: String, appState: String?,
-        chargerID: String?, merchantID: String?, occurredAt: Moment, occurredAtText: String, receivedAt: Moment,
-        sequence: Int64?, settingsVersion: String, verdict: Verdict, state: JourneyState,
+        id: Int64, eventID: String, idempotencyKey: String, name: EventName, sent: SentMembers,
+        occurredAt: Moment, occurredAtText: String, receivedAt: Moment, settingsVersion: String, verdict: Verdict,
+        state: JourneyState,
         endedBy: Journey.Ending? = nil
     ) {
         self.id = id
         self.eventID = eventID
         self.idempotencyKey = idempotencyKey
         self.name = name
-        self.source = source
-        self.appState = appState
-        self.chargerID = chargerID
-        self.merchantID = merchantID
+        self.sent = sent
         self.occurredAt = occurredAt
         self.occurredAtText = occurredAtText
         self.receivedAt = receivedAt
-        self.sequence = sequence
         self.settingsVersion = settingsVersion
         self.verdict = verdict
         self.state = state

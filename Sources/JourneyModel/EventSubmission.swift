@@ -27,6 +27,8 @@ public struct EventSubmission: Hashable, Sendable {
     public var metadata: String?
     /// `metadata.previous_state` if it is the name of a state: the client's state before the event.
     public var previousState: JourneyState?
+    /// The members of `EventDetail.all` that were sent: a compact JSON object in their order; nil for none.
+    public var details: String?
     /// Equal for two submissions exactly when their parsed members without `timestamp` are equal. A repeat may also
     /// differ in `app_state` and `schema_version`: see `canonicalForm(appState:schemaVersion:)`. Canonical JSON in
     /// ASCII, not a hash: the store hashes it.
@@ -37,7 +39,7 @@ public struct EventSubmission: Hashable, Sendable {
         sessionID: String? = nil, chargerID: String? = nil, merchantID: String? = nil, occurredAt: Moment,
         occurredAtText: String, sentAt: Moment? = nil, timestamp: Moment? = nil, source: String = "ios_native",
         appState: String? = nil, sequence: Int64? = nil, metadata: String? = nil, previousState: JourneyState? = nil,
-        canonicalForm: [UInt8]
+        details: String? = nil, canonicalForm: [UInt8]
     ) {
         self.name = name
         self.spelling = spelling
@@ -56,6 +58,7 @@ public struct EventSubmission: Hashable, Sendable {
         self.sequence = sequence
         self.metadata = metadata
         self.previousState = previousState
+        self.details = details
         self.canonicalForm = canonicalForm
     }
 }

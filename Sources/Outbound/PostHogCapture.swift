@@ -107,14 +107,7 @@ extension JSONWriter {
         member("$lib", "dwell")
         member("event_id", event.eventID)
         member("session_id", event.sessionID)
-        member("charger_id", event.chargerID)
-        member("merchant_id", event.merchantID)
-        member("source", event.source)
-        member("app_state", event.appState)
-        if let sequence = event.sequence {
-            name("sequence")
-            integer(sequence)
-        }
+        members(of: event.sent)
         member("received_at", RFC3339.text(of: event.receivedAt))
         member("settings_version", event.settingsVersion)
         member("state", event.state.rawValue)

@@ -9,7 +9,7 @@ extension SQLiteEventStore: EventFeed {
         try await read { db in
             // Events of a driver whose deletion is not complete may still identify the person: they wait, and those
             // behind them, until it is.
-            try Row.fetchAll(db, sql: Self.feedSQL, arguments: [id, limit]).prefix { !($0[20] as Bool) }
+            try Row.fetchAll(db, sql: Self.feedSQL, arguments: [id, limit]).prefix { !($0[15] as Bool) }
                 .map(Self.feedEvent)
         }
     }
@@ -44,10 +44,8 @@ extension SQLiteEventStore: EventFeed {
     private static let feedSQL = """
         SELECT event.id, driver_id, coalesce(event_id, idempotency_key), name, has_session,
             (SELECT session_id FROM session WHERE session.id = event.session),
-            (SELECT place_id FROM place WHERE place.id = event.charger),
-            (SELECT place_id FROM place WHERE place.id = event.merchant),
-            corrected_at_ms, received_at_ms, source, app_state, sequence, metadata, version,
-            transition, reason, implied, after_state, after_ended_by, \(ErasureProgress.isUnderWaySQL)
+            corrected_at_ms, received_at_ms, metadata, version, transition, reason, implied, after_state,
+            after_ended_by, \(ErasureProgress.isUnderWaySQL), \(SentMemberColumns.sql())
         FROM event
         CROSS JOIN driver ON driver.id = event.driver
         CROSS JOIN event_kind ON event_kind.id = event.kind
@@ -58,10 +56,9 @@ extension SQLiteEventStore: EventFeed {
     @Sendable private static func feedEvent(_ row: Row) throws -> FeedEvent {
         FeedEvent(
             id: row[0], driver: DriverID(row[1]), eventID: row[2], name: try StoredEvents.name(row, 3),
-            sessionID: row[5], chargerID: row[6], merchantID: row[7],
-            occurredAt: Moment(millisecondsSinceEpoch: row[8]), receivedAt: Moment(millisecondsSinceEpoch: row[9]),
-            source: row[10], appState: row[11], sequence: row[12], metadata: row[13], settingsVersion: row[14],
-            verdict: try StoredEvents.verdict(row, 15), state: try StoredEvents.state(row, 18),
-            endedBy: StoredEvents.ending(row[19]))
+            sessionID: row[5], sent: SentMembers(row, at: 16), occurredAt: Moment(millisecondsSinceEpoch: row[6]),
+            receivedAt: Moment(millisecondsSinceEpoch: row[7]), metadata: row[8], settingsVersion: row[9],
+            verdict: try StoredEvents.verdict(row, 10), state: try StoredEvents.state(row, 13),
+            endedBy: StoredEvents.ending(row[14]))
     }
 }

@@ -174,9 +174,9 @@ struct JourneyRouteTests {
     @Test func `a timeline tells each event with its verdict`() async throws {
         let api = ScriptedAPI()
         let event = SessionEvent(
-            id: 5, eventID: "e", idempotencyKey: "k", name: .departedCharger, source: "ios_native",
-            appState: "background", chargerID: nil, merchantID: nil, occurredAt: .sample,
-            occurredAtText: "2026-11-16T21:00:00+01:00", receivedAt: .sample.advanced(bySeconds: 1), sequence: 3,
+            id: 5, eventID: "e", idempotencyKey: "k", name: .departedCharger,
+            sent: SentMembers(source: "ios_native", appState: "background", sequence: 3), occurredAt: .sample,
+            occurredAtText: "2026-11-16T21:00:00+01:00", receivedAt: .sample.advanced(bySeconds: 1),
             settingsVersion: "v0", verdict: .rejected(.noSuchTransition), state: .idle)
         let session = SessionSummary(sessionID: "s1", openedAt: .sample)
         api.journeys.tell(.found(SessionTimeline(session: session, events: [event], hasMore: true)))
@@ -185,8 +185,8 @@ struct JourneyRouteTests {
             response.text == """
                 {"session_id":"s1","opened_at":"2026-11-16T20:00:00.000Z","events":[{"event_id":"e",\
                 "idempotency_key":"k","event":"exitedChargerAnchorZone","source":"ios_native",\
-                "app_state":"background","occurred_at":"2026-11-16T20:00:00.000Z",\
-                "occurred_at_sent":"2026-11-16T21:00:00+01:00","received_at":"2026-11-16T20:00:01.000Z","sequence":3,\
+                "app_state":"background","sequence":3,"occurred_at":"2026-11-16T20:00:00.000Z",\
+                "occurred_at_sent":"2026-11-16T21:00:00+01:00","received_at":"2026-11-16T20:00:01.000Z",\
                 "settings_version":"v0","transition":"rejected","reason":"no_such_transition","state":"IDLE"}],\
                 "next_cursor":"ZTU"}
                 """)

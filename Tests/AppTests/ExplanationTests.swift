@@ -14,9 +14,9 @@ import Testing
     private static let driver = DriverID("jonas")
 
     /// The driver's earlier journey (not shown), then that of session s1, from a phone whose clock is two hours ahead.
-    private typealias Body = (receivedAt: String, sentAt: String?, body: String)
+    typealias Body = (receivedAt: String, sentAt: String?, body: String)
 
-    private static let bodies: [Body] = [
+    static let bodies: [Body] = [
         (
             "2026-11-16T18:00:00.000Z", nil,
             #"{"event_id":"e0","event":"enteredChargerIntentZone","occurred_at":"2026-11-16T17:59:59Z"}"#
@@ -56,7 +56,7 @@ import Testing
     }
 
     /// The database with these events, closed again.
-    private static func recorded<Value>(
+    static func recorded<Value>(
         with more: [Body] = [], _ body: (EventRecords) throws -> Value
     ) async throws -> Value {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("dwell-\(UUID().uuidString)")
@@ -238,9 +238,9 @@ import Testing
             events.events[index].spelling = String(long.suffix(63))
             events.events[index].verdict = .rejected(.noSuchTransition)
             events.events[index].eventID = long
-            events.events[index].chargerID = long
+            events.events[index].sent.chargerID = long
             events.events[index].sessionID = long
-            events.events[index].source = "\u{202E}\u{1B}[31m\(long)"
+            events.events[index].sent.source = "\u{202E}\u{1B}[31m\(long)"
             events.events[index].metadata = "{\"a\":\"\u{9B}2J\(String(repeating: long, count: 60))\"}"
         }
         let lines = ExplanationText(isColored: false, showsMetadata: true).lines(of: events, session: long + "y")

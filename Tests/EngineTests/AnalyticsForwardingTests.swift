@@ -116,9 +116,9 @@ private final class ScriptedFeed: EventFeed {
                 state.events.append(
                     FeedEvent(
                         id: id, driver: DriverID(driver), eventID: "e\(id)", name: .chargerTargeted, sessionID: nil,
-                        chargerID: nil, merchantID: nil, occurredAt: Moment(millisecondsSinceEpoch: id),
-                        receivedAt: Moment(millisecondsSinceEpoch: id), source: "ios_native", appState: nil,
-                        sequence: nil, metadata: nil, settingsVersion: "v", verdict: .none, state: .idle))
+                        sent: SentMembers(source: "ios_native"), occurredAt: Moment(millisecondsSinceEpoch: id),
+                        receivedAt: Moment(millisecondsSinceEpoch: id), metadata: nil, settingsVersion: "v",
+                        verdict: .none, state: .idle))
             }
             state.place.newest += count
         }

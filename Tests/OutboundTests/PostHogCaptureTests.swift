@@ -16,8 +16,8 @@ import Testing
     ) -> FeedEvent {
         FeedEvent(
             id: 1, driver: DriverID(driver), eventID: eventID, name: .departedCharger, sessionID: session,
-            chargerID: nil, merchantID: nil, occurredAt: .sample, receivedAt: .sample, source: "ios_native",
-            appState: nil, sequence: 4, metadata: metadata, settingsVersion: "v",
+            sent: SentMembers(source: "ios_native", sequence: 4), occurredAt: .sample, receivedAt: .sample,
+            metadata: metadata, settingsVersion: "v",
             verdict: .rejected(.noSuchTransition), state: .idle)
     }
 

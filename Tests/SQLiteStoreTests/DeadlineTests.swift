@@ -53,7 +53,7 @@ struct DeadlineTests {
             case .found(let timeline) = try await store.timeline(
                 of: "session-of-\(driver)", of: driver, limit: 500, after: nil)
         else { return [] }
-        return timeline.events.filter { $0.source == "server" }.map {
+        return timeline.events.filter { $0.sent.source == "server" }.map {
             Expiry(name: $0.name, at: $0.occurredAt, transition: $0.verdict.transition, state: $0.state)
         }
     }

@@ -86,7 +86,7 @@ struct JourneyFixtureTests {
                 case .found(let timeline) = try await store.timeline(
                     of: session.sessionID, of: DriverID(driver), limit: 500, after: nil)
             else { continue }
-            expiries += timeline.events.filter { $0.source == "server" && $0.verdict == .applied }.map { event in
+            expiries += timeline.events.filter { $0.sent.source == "server" && $0.verdict == .applied }.map { event in
                 [
                     "driver": driver, "event": event.name.canonical, "session_id": session.sessionID,
                     "occurred_at": RFC3339.text(of: event.occurredAt).replacing(".000Z", with: "Z"),

@@ -54,11 +54,7 @@ struct ExplanationJSON {
         writer.member("event", event.name.canonical)
         writer.member("spelling", event.spelling)
         writer.member("session_id", event.sessionID)
-        writer.member("charger_id", event.chargerID)
-        writer.member("merchant_id", event.merchantID)
-        writer.member("source", event.source)
-        writer.member("app_state", event.appState)
-        writer.member("sequence", event.sequence)
+        writer.members(of: event.sent)
     }
 
     private func verdict(_ event: RecordedEvent, _ writer: inout JSONWriter) {

@@ -79,6 +79,7 @@ struct ExplanationText {
         line("clock", event.times.rule?.explanation)
         line("from", from(event))
         line("place", place(event))
+        line("details", event.sent.details)
         if event.sessionID != session { line("session", event.sessionID) }
         line("event id", event.eventID)
         if event.idempotencyKey != event.eventID { line("key", event.idempotencyKey) }
@@ -122,13 +123,13 @@ struct ExplanationText {
 
     private func from(_ event: RecordedEvent) -> String {
         [
-            event.source, event.appState, event.sequence.map { "sequence \($0)" },
+            event.sent.source, event.sent.appState, event.sent.sequence.map { "sequence \($0)" },
             event.spelling == event.name.canonical ? nil : "spelled \(event.spelling)",
         ].compactMap(\.self).joined(separator: ", ")
     }
 
     private func place(_ event: RecordedEvent) -> String? {
-        let places = [event.chargerID.map { "charger \($0)" }, event.merchantID.map { "merchant \($0)" }]
+        let places = [event.sent.chargerID.map { "charger \($0)" }, event.sent.merchantID.map { "merchant \($0)" }]
         let text = places.compactMap(\.self).joined(separator: ", ")
         return text.isEmpty ? nil : text
     }

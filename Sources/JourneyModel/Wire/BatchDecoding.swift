@@ -65,7 +65,7 @@ extension JSONParser {
         var results: [Result<EventSubmission, BodyRefusal>] = []
         try elements { parser throws(JSONError) in
             parser.refusal = nil
-            let members = try EventMembers(&parser, depth: 2)
+            let members = try EventMembers(&parser, depth: 2, details: EventDetail.all)
             // One more than allowed is enough to reject the batch; a megabyte of commas must not become a list.
             guard results.count <= EventBatch.eventsMax else { return }
             if let refusal = parser.refusal {

@@ -18,13 +18,17 @@ extension EventSubmission {
     /// `self` is a repeat of that event exactly when this equals its canonical form. Parses `metadata` again, so it
     /// is for the rare case in which the forms as sent differ.
     ///
+    /// - Parameter hasDetails: false leaves out the details, for an event that was stored without any: maybe before
+    ///   this server knew them.
     /// - Returns: nil when `metadata` is not JSON, which no decoded submission has.
-    package func canonicalForm(appState: String?, schemaVersion: String) -> [UInt8]? {
+    package func canonicalForm(appState: String?, schemaVersion: String, hasDetails: Bool = true) -> [UInt8]? {
+        var event = self
+        if !hasDetails { event.details = nil }
         guard let metadata else {
-            return canonicalForm(metadata: nil, appState: appState, schemaVersion: schemaVersion)
+            return event.canonicalForm(metadata: nil, appState: appState, schemaVersion: schemaVersion)
         }
         guard let value = try? JSONValue.parse(Array(metadata.utf8)) else { return nil }
-        return canonicalForm(metadata: value, appState: appState, schemaVersion: schemaVersion)
+        return event.canonicalForm(metadata: value, appState: appState, schemaVersion: schemaVersion)
     }
 
     private func canonicalForm(metadata: JSONValue?, appState: String?, schemaVersion: String) -> [UInt8] {
@@ -32,6 +36,11 @@ extension EventSubmission {
         form.verbatim("{")
         form.text(#""app_state":""#, appState, #"","#)
         form.text(#""charger_id":""#, chargerID, #"","#)
+        if let details, let value = try? JSONValue.parse(Array(details.utf8)) {
+            form.verbatim(#""details":"#)
+            form.canonicalValue(value)
+            form.verbatim(",")
+        }
         form.text(#""event":""#, name.canonical, #"""#)
         form.text(#","event_id":""#, eventID, #"""#)
         form.text(#","idempotency_key":""#, idempotencyKey, #"""#)

@@ -32,14 +32,17 @@ extension EventSubmission {
     public static let metadataBytesMax = 8 * 1024
 
     /// Decodes the body of a request that carries one event.
+    ///
+    /// - Parameter details: the optional members that only describe an event; other unknown members are skipped.
     public static func decode(
-        _ body: [UInt8], route: EventRoute, headers: EventHeaders = EventHeaders()
+        _ body: [UInt8], route: EventRoute, headers: EventHeaders = EventHeaders(),
+        details: [EventDetail] = EventDetail.all
     ) throws(BodyRefusal) -> EventSubmission {
         try body.withUnsafeBufferPointer { bytes throws(BodyRefusal) in
             var parser = JSONParser(bytes)
             let members: EventMembers
             do throws(JSONError) {
-                members = try EventMembers(&parser, depth: 0)
+                members = try EventMembers(&parser, depth: 0, details: details)
                 try parser.end()
                 if let refusal = parser.refusal { throw refusal }
             } catch {

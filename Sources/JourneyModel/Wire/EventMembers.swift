@@ -1,8 +1,9 @@
 // The members of one event, each stored by name as the parser reads it. Knows their names and JSON types, not their
 // meaning.
 
-/// The names of an event's members (contract, section 3, the table of fields), in the order of the table.
-enum EventMemberName: Int {
+/// The names of the members of an event that the server itself uses (contract, section 3, the table of fields), in the
+/// order of the table. Members that only describe an event are declared in `EventDetail`.
+enum EventMemberName: Int, CaseIterable {
     case schemaVersion, eventID, idempotencyKey, sessionID, chargerID, merchantID, event, occurredAt, timestamp,
         source, appState, sequence, metadata
 
@@ -34,21 +35,7 @@ enum EventMemberName: Int {
 
     /// The JSON Pointer to the member, from the event.
     var pointer: String {
-        switch self {
-        case .schemaVersion: "/schema_version"
-        case .eventID: "/event_id"
-        case .idempotencyKey: "/idempotency_key"
-        case .sessionID: "/session_id"
-        case .chargerID: "/charger_id"
-        case .merchantID: "/merchant_id"
-        case .event: "/event"
-        case .occurredAt: "/occurred_at"
-        case .timestamp: "/timestamp"
-        case .source: "/source"
-        case .appState: "/app_state"
-        case .sequence: "/sequence"
-        case .metadata: "/metadata"
-        }
+        "/\(text)"
     }
 
     /// As the wire spells it.
@@ -79,12 +66,16 @@ enum EventMember {
     case number(UnsafeBufferPointer<UInt8>)
     /// With its source bytes if they are compact JSON already.
     case object(JSONValue, compact: UnsafeBufferPointer<UInt8>?)
+    case truth(Bool)
     /// Any other value.
     case other
 }
 
 /// The event's members with a known name; others are skipped.
 struct EventMembers {
+    /// The declared details, and their values at the same places; no values when the event has none of them.
+    let details: [EventDetail]
+    private(set) var detailValues: [EventMember] = []
     /// False when the event is not an object.
     private(set) var isObject = true
     private var values: [EventMember]
@@ -92,14 +83,15 @@ struct EventMembers {
     private var seen: UInt16 = 0
 
     /// Reads the event that begins here, inside `depth` arrays and objects, to its end.
-    init(_ parser: inout JSONParser, depth: Int) throws(JSONError) {
+    init(_ parser: inout JSONParser, depth: Int, details: [EventDetail]) throws(JSONError) {
+        self.details = details
         values = []
         guard parser.startOfValue() == UInt8(ascii: "{") else {
             _ = try parser.value(depth: depth)
             isObject = false
             return
         }
-        values = Array(repeating: .absent, count: EventMemberName.metadata.rawValue + 1)
+        values = Array(repeating: .absent, count: EventMemberName.allCases.count)
         var (unknown, names) = ([String](), JSONNames())
         try parser.list(from: UInt8(ascii: "{"), to: UInt8(ascii: "}")) { parser throws(JSONError) in
             let start = try parser.startOfName()
@@ -115,9 +107,15 @@ struct EventMembers {
                 if !names.isNew(name, after: unknown) { parser.refuse(.duplicateName, at: start) }
                 unknown.append(name)
                 try parser.endOfName()
-                _ = try parser.eventMember(depth: depth + 1)
+                note(try parser.eventMember(depth: depth + 1), named: name)
             }
         }
+    }
+
+    private mutating func note(_ value: EventMember, named name: String) {
+        guard let place = details.firstIndex(where: { haveSameBytes($0.name, name) }) else { return }
+        if detailValues.isEmpty { detailValues = Array(repeating: .absent, count: details.count) }
+        detailValues[place] = value
     }
 
     subscript(name: EventMemberName) -> EventMember { values[name.rawValue] }
@@ -149,7 +147,10 @@ extension JSONParser {
             let value = try value(depth: depth)
             return .object(
                 value, compact: isCompact ? UnsafeBufferPointer(rebasing: bytes[start..<offset]) : nil)
-        case UInt8(ascii: "["), UInt8(ascii: "t"), UInt8(ascii: "f"):
+        case UInt8(ascii: "t"), UInt8(ascii: "f"):
+            guard case .bool(let truth) = try value(depth: depth) else { return .other }
+            return .truth(truth)
+        case UInt8(ascii: "["):
             _ = try value(depth: depth)
             return .other
         case UInt8(ascii: "n"):

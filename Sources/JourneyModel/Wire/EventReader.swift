@@ -31,6 +31,7 @@ struct EventReader {
         let appState = appState()
         let sequence = sequence()
         let metadata = metadata()
+        let details = details()
         guard errors.isEmpty, let event, let occurredAt, let occurredAtText, let eventID, let idempotencyKey else {
             throw InvalidFields(errors)
         }
@@ -39,7 +40,7 @@ struct EventReader {
             idempotencyKey: idempotencyKey, sessionID: sessionID, chargerID: chargerID, merchantID: merchantID,
             occurredAt: occurredAt, occurredAtText: occurredAtText, sentAt: sentAt, timestamp: timestamp,
             source: source, appState: appState, sequence: sequence, metadata: metadata?.compact,
-            previousState: metadata?.value.previousState, canonicalForm: [])
+            previousState: metadata?.value.previousState, details: details, canonicalForm: [])
         submission.canonicalForm = submission.canonicalForm(metadata: metadata?.value)
         return submission
     }
@@ -186,6 +187,24 @@ struct EventReader {
             return nil
         }
         return (value, compact)
+    }
+
+    /// The declared details as a compact JSON object; nil when there are none.
+    private mutating func details() -> String? {
+        guard !members.detailValues.isEmpty else { return nil }
+        var writer = JSONWriter(reservingBytes: 64)
+        writer.beginObject()
+        var hasAny = false
+        for (detail, value) in zip(members.details, members.detailValues) {
+            if case .absent = value { continue }
+            if detail.form.write(value, named: detail.name, to: &writer) {
+                hasAny = true
+            } else {
+                errors.note(FieldError(pointer: "/\(detail.name)", detail: detail.form.rule))
+            }
+        }
+        writer.endObject()
+        return hasAny ? String(decoding: writer.bytes, as: UTF8.self) : nil
     }
 }
 

@@ -185,12 +185,10 @@ extension AccountExport {
             name: "events", table: "event",
             sql: """
                 SELECT coalesce(event_id, idempotency_key) AS event_id, idempotency_key, name AS event, spelling,
-                    schema_version, source, app_state,
+                    schema_version, \(SentMemberColumns.sql()),
                     (SELECT session_id FROM session WHERE session.id = event.session) AS session_id,
-                    (SELECT place_id FROM place WHERE place.id = event.charger) AS charger_id,
-                    (SELECT place_id FROM place WHERE place.id = event.merchant) AS merchant_id,
                     occurred_at, corrected_at_ms, sent_at_ms, timestamp_ms, received_at_ms, skew_ms, clock_rule,
-                    sequence, transition, reason, \(ImpliedSteps.jsonSQL) AS implied,
+                    transition, reason, \(ImpliedSteps.jsonSQL) AS implied,
                     after_state AS state, after_ended_by AS ended_by,
                     (SELECT version FROM settings_version WHERE settings_version.id = event.settings_version)
                         AS settings_version,
@@ -251,6 +249,8 @@ extension JSONWriter {
         case .int64(let number):
             name(column)
             if column.isTruth { bool(number != 0) } else { integer(number) }
+        case .string(let text) where column == "details": members(ofObject: text)
+        case .null where column == "details": break
         case .string(let text) where ["metadata", "implied", "payload"].contains(column):
             // JSON already, as stored or as read.
             name(column)

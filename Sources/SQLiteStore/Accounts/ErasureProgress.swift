@@ -157,7 +157,8 @@ struct ErasureProgress {
         try db.execute(
             sql: """
                 UPDATE event SET idempotency_key = ?4 || '-' || printf('%012d', place), event_id = NULL,
-                    digest = zeroblob(32), metadata = NULL, sequence = iif(sequence IS NULL, NULL, sequence_place),
+                    digest = zeroblob(32), metadata = NULL, details = NULL,
+                    sequence = iif(sequence IS NULL, NULL, sequence_place),
                     occurred_at = strftime(
                         iif(instr(occurred_at, '.'), '%Y-%m-%dT%H:%M:%fZ', '%Y-%m-%dT%H:%M:%SZ'),
                         occurred_at_ms / 1000.0, 'unixepoch')

@@ -83,6 +83,7 @@ package struct ErasureScan {
             ),
             ("event.event_id", "SELECT 1 FROM event WHERE driver = ? AND event_id IS NOT NULL"),
             ("event.metadata", "SELECT 1 FROM event WHERE driver = ? AND metadata IS NOT NULL"),
+            ("event.details", "SELECT 1 FROM event WHERE driver = ? AND details IS NOT NULL"),
             ("audit.address", "SELECT 1 FROM audit WHERE driver = ? AND address IS NOT NULL"),
             ("audit.request_id", "SELECT 1 FROM audit WHERE driver = ? AND request_id IS NOT NULL"),
             ("audit.sid", "SELECT 1 FROM audit WHERE driver = ? AND sid IS NOT NULL"),

@@ -61,7 +61,7 @@ final class EventTable {
             """
             SELECT coalesce(event_id, idempotency_key), digest, transition, reason, implied,
                 (SELECT app_state FROM event_kind WHERE event_kind.id = event.kind),
-                (SELECT schema_version FROM event_kind WHERE event_kind.id = event.kind)
+                (SELECT schema_version FROM event_kind WHERE event_kind.id = event.kind), details IS NOT NULL
             FROM event WHERE driver = ?1 AND idempotency_key = ?2
             """, on: connection)
         add = try PreparedStatement(Self.addSQL, on: connection)
@@ -104,10 +104,10 @@ final class EventTable {
             occurred_at_ms, corrected_at_ms, skew_ms, sent_at_ms, received_at_ms, sequence, metadata, transition,
             reason, implied, after_state, after_session, after_target_charger, after_next_target_charger,
             after_grace_deadline_ms, after_hard_deadline_ms, after_ended_by, after_previous_session, second_place,
-            closed_session, previous_state, timestamp_ms, clock_rule)
+            closed_session, previous_state, timestamp_ms, clock_rule, details)
         VALUES (
             ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
-            ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33)
+            ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34)
         """
 
     /// SQLite's sort order equals the order of OrderedEvent: integers, NULL before them; texts by memcmp. CROSS
@@ -139,6 +139,7 @@ final class EventTable {
                 let digest = row.blob(1)
                 isRepeat = append.request.submission.isRepeat(
                     withStoredAppState: row.optionalText(5), schemaVersion: row.text(6),
+                    hasDetails: row.integer(7) != 0,
                     hasStoredDigest: { $0 == digest })
             }
             return StoredKeyRow(eventID: row.text(0), verdict: try Verdict(row, at: 2), isRepeat: isRepeat)
@@ -175,6 +176,7 @@ final class EventTable {
                 try bindings.set(32, append.request.submission.timestamp?.millisecondsSinceEpoch)
             }
             try bindings.set(33, event.placed.origin == .client ? event.clock.rule.code : nil)
+            if let details = append.request.submission.details { try bindings.set(34, details) }
         }
     }
 

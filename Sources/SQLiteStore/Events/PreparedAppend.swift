@@ -46,13 +46,15 @@ extension EventSubmission {
     /// client that rebuilds the body may report another `app_state` or `schema_version` (contract, section 3).
     ///
     /// - Parameters:
-    ///   - appState, schemaVersion: of the stored event.
+    ///   - appState, schemaVersion, hasDetails: of the stored event.
     ///   - hasStoredDigest: compares a digest with the stored one.
     func isRepeat(
-        withStoredAppState appState: String?, schemaVersion: String, hasStoredDigest: ([UInt8]) -> Bool
+        withStoredAppState appState: String?, schemaVersion: String, hasDetails: Bool,
+        hasStoredDigest: ([UInt8]) -> Bool
     ) -> Bool {
-        guard self.appState != appState || self.schemaVersion != schemaVersion,
-            let form = canonicalForm(appState: appState, schemaVersion: schemaVersion)
+        guard
+            self.appState != appState || self.schemaVersion != schemaVersion || !hasDetails && details != nil,
+            let form = canonicalForm(appState: appState, schemaVersion: schemaVersion, hasDetails: hasDetails)
         else { return false }
         return hasStoredDigest(PreparedAppend.digest(of: form))
     }

@@ -32,7 +32,7 @@ enum StoredEvents {
                     (SELECT place_id FROM place WHERE place.id = next_target_charger),
                     grace_deadline_ms, hard_deadline_ms, ended_by,
                     (SELECT session_id FROM session WHERE session.id = driver.previous_session), app_state,
-                    schema_version
+                    schema_version, details IS NOT NULL
                 FROM driver JOIN event ON event.driver = driver.id JOIN event_kind ON event_kind.id = event.kind
                 WHERE driver_id = ? AND idempotency_key = ?
                 """,
@@ -41,7 +41,9 @@ enum StoredEvents {
         let stored = try row.decode(Data.self, atIndex: 1)
         let isRepeat =
             stored == Data(digest)
-            || submission.isRepeat(withStoredAppState: row[13], schemaVersion: row[14]) { stored == Data($0) }
+            || submission.isRepeat(withStoredAppState: row[13], schemaVersion: row[14], hasDetails: row[15]) {
+                stored == Data($0)
+            }
         guard isRepeat else { return .keyReused }
         return .replayed(StoredEvent(eventID: row[0], verdict: try verdict(row, 2), journey: try journey(row, 5)))
     }

@@ -116,11 +116,9 @@ enum StoredSessions {
         let rows = try Row.fetchCursor(
             db,
             sql: """
-                SELECT event.id, coalesce(event_id, idempotency_key), idempotency_key, name, has_session, source,
-                    app_state, (SELECT place_id FROM place WHERE place.id = event.charger),
-                    (SELECT place_id FROM place WHERE place.id = event.merchant), corrected_at_ms, occurred_at,
-                    received_at_ms, sequence, version, transition, reason, implied, after_state,
-                    after_ended_by
+                SELECT event.id, coalesce(event_id, idempotency_key), idempotency_key, name, has_session,
+                    corrected_at_ms, occurred_at, received_at_ms, version, transition, reason, implied, after_state,
+                    after_ended_by, \(SentMemberColumns.sql())
                 FROM event
                 CROSS JOIN event_kind ON event_kind.id = event.kind
                 CROSS JOIN settings_version ON settings_version.id = event.settings_version
@@ -138,11 +136,10 @@ enum StoredSessions {
 
     private static func event(_ row: Row) throws -> SessionEvent {
         SessionEvent(
-            id: row[0], eventID: row[1], idempotencyKey: row[2], name: try StoredEvents.name(row, 3), source: row[5],
-            appState: row[6], chargerID: row[7], merchantID: row[8],
-            occurredAt: Moment(millisecondsSinceEpoch: row[9]), occurredAtText: row[10],
-            receivedAt: Moment(millisecondsSinceEpoch: row[11]), sequence: row[12], settingsVersion: row[13],
-            verdict: try StoredEvents.verdict(row, 14), state: try StoredEvents.state(row, 17),
-            endedBy: StoredEvents.ending(row[18]))
+            id: row[0], eventID: row[1], idempotencyKey: row[2], name: try StoredEvents.name(row, 3),
+            sent: SentMembers(row, at: 14), occurredAt: Moment(millisecondsSinceEpoch: row[5]),
+            occurredAtText: row[6], receivedAt: Moment(millisecondsSinceEpoch: row[7]), settingsVersion: row[8],
+            verdict: try StoredEvents.verdict(row, 9), state: try StoredEvents.state(row, 12),
+            endedBy: StoredEvents.ending(row[13]))
     }
 }

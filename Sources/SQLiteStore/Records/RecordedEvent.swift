@@ -15,13 +15,9 @@ package struct RecordedEvent: Hashable, Sendable {
     /// came too late to have an effect; `before` equals `after`.
     package var isBelowFloor: Bool
     package var origin: OrderedEvent.Origin
-    package var source: String
-    package var appState: String?
+    package var sent: SentMembers
     package var sessionID: String?
-    package var chargerID: String?
-    package var merchantID: String?
     package var times: Times
-    package var sequence: Int64?
     /// Compact JSON; may contain coordinates.
     package var metadata: String?
     package var settings: SettingsUsed

@@ -4,21 +4,21 @@ import GRDB
 import JourneyModel
 
 enum RecordedEventRows {
-    /// - Parameter clocks: columns named `timestamp_ms` and `clock_rule`.
-    private static func sql(_ clocks: String) -> String {
+    /// - Parameters:
+    ///   - clocks: columns named `timestamp_ms` and `clock_rule`.
+    ///   - details: the column of that name.
+    private static func sql(clocks: String, details: String) -> String {
         """
         SELECT event.id, coalesce(event_id, idempotency_key), idempotency_key, name, has_session, spelling, origin,
-            source, app_state, (SELECT session_id FROM session WHERE session.id = event.session),
-            (SELECT place_id FROM place WHERE place.id = event.charger),
-            (SELECT place_id FROM place WHERE place.id = event.merchant),
-            occurred_at, occurred_at_ms, corrected_at_ms, sent_at_ms, received_at_ms, skew_ms, sequence, metadata,
+            (SELECT session_id FROM session WHERE session.id = event.session),
+            occurred_at, occurred_at_ms, corrected_at_ms, sent_at_ms, received_at_ms, skew_ms, metadata,
             version, grace_period_seconds, hard_timeout_seconds, transition, reason, implied,
             after_state, (SELECT session_id FROM session WHERE session.id = after_session),
             (SELECT place_id FROM place WHERE place.id = after_target_charger),
             (SELECT place_id FROM place WHERE place.id = after_next_target_charger),
             after_grace_deadline_ms, after_hard_deadline_ms, after_ended_by,
             (SELECT session_id FROM session WHERE session.id = after_previous_session), previous_state,
-            \(clocks)
+            \(SentMemberColumns.sql(details: details)), \(clocks)
         FROM event
         CROSS JOIN event_kind ON event_kind.id = event.kind
         CROSS JOIN settings_version ON settings_version.id = event.settings_version
@@ -108,11 +108,14 @@ enum RecordedEventRows {
     }
 
     private static func backwards(from last: Int64, of driver: Int64, _ db: Database) throws -> RowCursor {
-        // A file that was never opened by a server of this version has neither.
-        let hasClocks = try db.columns(in: "event").contains { $0.name == "clock_rule" }
-        let clocks = hasClocks ? "timestamp_ms, clock_rule" : "NULL AS timestamp_ms, NULL AS clock_rule"
+        // A file that was never opened by a server of this version has none of them.
+        let columns = Set(try db.columns(in: "event").map(\.name))
+        let clocks =
+            columns.contains("clock_rule") ? "timestamp_ms, clock_rule" : "NULL AS timestamp_ms, NULL AS clock_rule"
+        let details = columns.contains("details") ? "details" : "NULL"
         return try Row.fetchCursor(
-            db, sql: "\(sql(clocks)) WHERE driver = ? AND corrected_at_ms <= ? \(newestFirst)",
+            db,
+            sql: "\(sql(clocks: clocks, details: details)) WHERE driver = ? AND corrected_at_ms <= ? \(newestFirst)",
             arguments: [driver, last])
     }
 
@@ -144,12 +147,12 @@ enum RecordedEventRows {
         }
         return RecordedEvent(
             id: row[0], eventID: row[1], idempotencyKey: row[2], name: try StoredEvents.name(row, 3), spelling: row[5],
-            isBelowFloor: false, origin: origin, source: row[7], appState: row[8], sessionID: row[9],
-            chargerID: row[10], merchantID: row[11], times: times(row, 12), sequence: row[18], metadata: row[19],
+            isBelowFloor: false, origin: origin, sent: SentMembers(row, at: 30), sessionID: row[7],
+            times: times(row, 8), metadata: row[14],
             settings: RecordedEvent.SettingsUsed(
-                version: row[20], gracePeriodSeconds: row[21], hardTimeoutSeconds: row[22]),
-            verdict: try StoredEvents.verdict(row, 23), before: Journey(), after: try StoredEvents.journey(row, 26),
-            previousState: (row[34] as Int64?).flatMap(JourneyState.init(code:)))
+                version: row[15], gracePeriodSeconds: row[16], hardTimeoutSeconds: row[17]),
+            verdict: try StoredEvents.verdict(row, 18), before: Journey(), after: try StoredEvents.journey(row, 21),
+            previousState: (row[29] as Int64?).flatMap(JourneyState.init(code:)))
     }
 
     private static func times(_ row: Row, _ first: Int) -> RecordedEvent.Times {

@@ -47,5 +47,6 @@ package struct Migration: Sendable {
         Migration(17, "refold", PackageResources._017_refold_sql),
         Migration(18, "erasure", PackageResources._018_erasure_sql),
         Migration(19, "consumption", PackageResources._019_consumption_sql),
+        Migration(20, "event_details", PackageResources._020_event_details_sql),
     ]
 }

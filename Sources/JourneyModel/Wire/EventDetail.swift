@@ -1,0 +1,65 @@
+// The optional members of an event that describe it and decide nothing. Each is declared once, in `all`: the decoder
+// reads it by its form; the comparison of repeats, the row, every answer that shows an event, the export, the feed to
+// analytics, `dwell explain` and a deletion handle all of them as a whole.
+
+/// One optional member of an event, beside those that the server itself uses (`EventMemberName`).
+public struct EventDetail: Hashable, Sendable {
+    /// Which values are accepted.
+    public enum Form: Hashable, Sendable {
+        /// 1 to `charactersMax` Unicode scalars without control characters.
+        case text(charactersMax: Int)
+        case oneOf([String])
+        case integer(ClosedRange<Int64>)
+        case truth
+    }
+
+    /// As the wire spells it: not one of `EventMemberName`, nor a member of an answer that shows events.
+    public var name: String
+    public var form: Form
+
+    public init(_ name: String, _ form: Form) {
+        self.name = name
+        self.form = form
+    }
+
+    /// In the alphabetical order of names, since stored digests depend on it.
+    public static let all: [EventDetail] = []
+}
+
+extension EventDetail.Form {
+    /// The error text for another value.
+    var rule: String {
+        switch self {
+        case .text(let charactersMax): MemberReader.textRule(charactersMax: charactersMax)
+        case .oneOf(let texts): "must be \(texts.joined(separator: " or "))"
+        case .integer(let range): "must be an integer from \(range.lowerBound) to \(range.upperBound)"
+        case .truth: "must be true or false"
+        }
+    }
+
+    /// Writes the value in its one notation. False, without writing, for a value of another form.
+    func write(_ value: EventMember, named name: String, to writer: inout JSONWriter) -> Bool {
+        switch (self, value) {
+        case (.text(let charactersMax), .text(let text)):
+            let text = text.string
+            guard MemberReader.isText(text, charactersMax: charactersMax) else { return false }
+            writer.name(name)
+            writer.string(text)
+        case (.oneOf(let texts), .text(let text)):
+            let text = text.string
+            guard texts.contains(where: { haveSameBytes($0, text) }) else { return false }
+            writer.name(name)
+            writer.string(text)
+        case (.integer(let range), .number(let text)):
+            guard let number = WholeNumber.read(text), range.contains(number) else { return false }
+            writer.name(name)
+            writer.integer(number)
+        case (.truth, .truth(let value)):
+            writer.name(name)
+            writer.bool(value)
+        default:
+            return false
+        }
+        return true
+    }
+}
