@@ -143,7 +143,7 @@ final class EventAppending {
     /// If the result has a mark, a refold of the driver has begun. `sharingTime`: the number of events that were sorted
     /// to find its place.
     func fold(
-        _ new: NewEventRow, into driver: DriverRow, sharingTime: Int = 0
+        _ new: consuming NewEventRow, into driver: DriverRow, sharingTime: Int = 0
     ) throws(SQLiteError) -> EventFolding.Folded {
         let folded = try folding.fold(new, into: driver, rowsMax: budget.rowsPerLateEvent)
         if var mark = folded.mark {

@@ -28,12 +28,11 @@ final class EventFolding {
 
     /// Adds the event at its place and updates the driver's head. An event after the head costs the same however long
     /// the journey is. A late one refolds at most `rowsMax` events, and the rest of the last one's millisecond.
-    func fold(_ new: NewEventRow, into driver: DriverRow, rowsMax: Int) throws(SQLiteError) -> Folded {
+    func fold(_ new: consuming NewEventRow, into driver: DriverRow, rowsMax: Int) throws(SQLiteError) -> Folded {
         if let floor = driver.floor, new.placed.occurredAt < floor { return Folded(verdict: try addBelowFloor(new)) }
         guard let secondPlace = try placeAfterHead(new.placed, of: driver) else {
             return try foldLate(new, into: driver, rowsMax: rowsMax)
         }
-        var new = new
         new.secondPlace = new.placed.isWholeSecond ? secondPlace : nil
         if let expiry = try expiry(before: new.placed, from: driver.journey, cause: new) {
             _ = try addAfterHead(expiry, to: driver)
@@ -59,8 +58,7 @@ final class EventFolding {
         return next < OrderWithinSecond.searchedMax ? nil : next
     }
 
-    private func addAfterHead(_ new: NewEventRow, to driver: DriverRow) throws(SQLiteError) -> Verdict {
-        var new = new
+    private func addAfterHead(_ new: consuming NewEventRow, to driver: DriverRow) throws(SQLiteError) -> Verdict {
         try new.apply(to: driver.journey)
         let id = try events.add(new)
         driver.head = DriverRow.Head(event: id, correctedAt: new.placed.occurredAt)

@@ -110,19 +110,21 @@ final class Bindings {
     }
 
     func set(_ index: Int32, _ text: String?) throws(SQLiteError) {
-        guard var text else { return }
-        let code = text.withUTF8 { bytes in
-            let bytes = UnsafeRawBufferPointer(bytes)
-            // With a null pointer SQLite would bind NULL.
-            guard let start = bytes.baseAddress, !bytes.isEmpty else {
-                return sqlite3_bind_text(handle, index, "", 0, nil)
-            }
-            let kept = keep(bytes)
-            return sqlite3_bind_text64(
-                handle, index, (kept ?? start).assumingMemoryBound(to: CChar.self), UInt64(bytes.count),
-                kept == nil ? Self.transient : nil, UInt8(SQLITE_UTF8))
-        }
-        try check(code)
+        guard let text else { return }
+        // The first of the two does not copy the text; it is nil only for a text in another encoding than UTF-8.
+        if let code = text.utf8.withContiguousStorageIfAvailable({ bind(index, $0) }) { return try check(code) }
+        var converted = text
+        try check(converted.withUTF8 { bind(index, $0) })
+    }
+
+    private func bind(_ index: Int32, _ text: UnsafeBufferPointer<UInt8>) -> Int32 {
+        let bytes = UnsafeRawBufferPointer(text)
+        // With a null pointer SQLite would bind NULL.
+        guard let start = bytes.baseAddress, !bytes.isEmpty else { return sqlite3_bind_text(handle, index, "", 0, nil) }
+        let kept = keep(bytes)
+        return sqlite3_bind_text64(
+            handle, index, (kept ?? start).assumingMemoryBound(to: CChar.self), UInt64(bytes.count),
+            kept == nil ? Self.transient : nil, UInt8(SQLITE_UTF8))
     }
 
     func set(_ index: Int32, blob: [UInt8]) throws(SQLiteError) {
