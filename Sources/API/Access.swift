@@ -6,13 +6,13 @@ import Identity
 import JourneyModel
 import Secrets
 
-/// A handler that requires a token: it gets the caller.
+/// A handler that requires a token and receives the token's owner.
 typealias CallerHandler = nonisolated(nonsending) @Sendable (Request, Caller) async throws(ProblemAnswer) -> Response
 
 /// A handler without authorization; credentials, if any, are in the request's body.
 typealias OpenHandler = nonisolated(nonsending) @Sendable (Request) async throws(ProblemAnswer) -> Response
 
-/// Responds to a request whose caller is known: with a response, or with the work that makes it.
+/// Responds to a request whose caller is known: returns a response, or the work that makes the response.
 typealias CallerResponder = @Sendable (Request, Caller) -> Reply
 
 struct Access: Sendable {
@@ -23,10 +23,10 @@ struct Access: Sendable {
     let metrics: TokenMetrics
     var refused = RefusedRequests()
 
-    /// No authorization: for routes that must respond without a credential, such as `/healthz`, and for those whose
-    /// credential is in the body.
+    /// Returns a handler without authorization: for routes that must respond without a credential, such as `/healthz`,
+    /// and for routes whose credential is in the body.
     ///
-    /// - Parameter route: its template, under which refusals are recorded; nil: they are not.
+    /// - Parameter route: the route's template, under which refusals are recorded. If nil, refusals are not recorded.
     func anyone(_ handler: @escaping OpenHandler, route: String? = nil, form: ProblemForm = .plain)
         -> RequestHandler
     {
@@ -39,7 +39,7 @@ struct Access: Sendable {
         }
     }
 
-    /// Any signed-in driver. A task is started only for work, and where the token needs a look-up.
+    /// Returns a responder for any signed-in driver. It starts a task only for work, or if the token needs a look-up.
     func driver(_ respond: @escaping CallerResponder, route: String, form: ProblemForm = .plain) -> Responder {
         { request in
             switch judge(request) {
@@ -69,7 +69,7 @@ struct Access: Sendable {
         }
     }
 
-    /// The same for a handler whose requests all need a task.
+    /// Returns a responder for any signed-in driver, for a handler whose requests all need a task.
     func driver(_ handler: @escaping CallerHandler, route: String, form: ProblemForm = .plain) -> Responder {
         driver(
             { request, caller in
@@ -83,10 +83,10 @@ struct Access: Sendable {
             }, route: route, form: form)
     }
 
-    /// The same check of the credential, before the content is read. The memory of accepted content is counted
-    /// under the driver.
+    /// Returns a judge that checks the driver's credential before the content is read. The memory of accepted content
+    /// counts towards the driver's share.
     ///
-    /// - Parameter refusal: the response to a driver whose content must not be read; nil if it may.
+    /// - Parameter refusal: returns the problem for a driver whose content must not be read, nil for other drivers.
     func driverJudge(
         route: String, form: ProblemForm = .plain, refusal: @escaping @Sendable (DriverID) -> ProblemAnswer?
     ) -> RequestJudge {
@@ -126,7 +126,7 @@ struct Access: Sendable {
         refused.note(status, driver, route: route, requestID: requestID, at: receivedAt)
     }
 
-    /// Operators: `OPS_TOKEN`, or an access token of the role `ops`.
+    /// Returns a handler for operators, who present `OPS_TOKEN` or an access token of the role `ops`.
     func operatorOnly(_ handler: @escaping OpenHandler) -> RequestHandler {
         anyone { request throws(ProblemAnswer) in
             try await guesses.judged(request, token: "ops_token") { () throws(ProblemAnswer) in
@@ -140,7 +140,7 @@ struct Access: Sendable {
         }
     }
 
-    /// The same check of the credential, before the content is read.
+    /// The judge that checks an operator's credential before the content is read.
     var operatorJudge: RequestJudge {
         let check = operatorOnly { _ in Response(status: .ok) }
         return { request in
@@ -149,7 +149,8 @@ struct Access: Sendable {
         }
     }
 
-    /// Repeats the check for a response that continues long after the request was authorized.
+    /// Returns whether the request's operator credential is still valid. A stream repeats this check, because it lasts
+    /// long after the request was authorized.
     func isStillOperator(_ request: Request, at now: Moment) async -> Bool {
         if hasOperatorToken(request) { return true }
         return await tokens.callerStill(of: request, at: now)?.role == TokenRole.ops.rawValue
@@ -157,7 +158,7 @@ struct Access: Sendable {
 
     private func hasOperatorToken(_ request: Request) -> Bool { operatorToken?.isShown(by: request) ?? false }
 
-    /// What is known of the caller without waiting.
+    /// The result of a check of the token without waiting.
     enum CallerVerdict {
         case known(Caller)
         case refused(ProblemAnswer)
@@ -216,7 +217,7 @@ struct Access: Sendable {
         }
     }
 
-    /// The reason goes to the access log only.
+    /// Returns the problem for a refused token. Only the access log contains the reason.
     private func refused(_ refusal: TokenRefusal) -> ProblemAnswer {
         if refusal == .undecided {
             metrics.count(.undecided)
@@ -236,8 +237,8 @@ struct Access: Sendable {
 }
 
 extension TokenVerifier {
-    /// The caller, if the request's token is still valid: it may have expired, or the sign-in been revoked, since a
-    /// stream began.
+    /// Returns the caller, or nil if the request's token is no longer valid: since a stream began, the token may have
+    /// expired or the sign-in may have been revoked.
     func callerStill(of request: Request, at now: Moment) async -> Caller? {
         guard let token = BearerToken.read(from: request.fields) else { return nil }
         return try? await verify(token, atSecondsSince1970: now.millisecondsSinceEpoch / 1000)

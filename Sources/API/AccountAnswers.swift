@@ -22,7 +22,7 @@ enum AccountAnswers {
         }
     }
 
-    /// `appAccountToken`: for StoreKit, when the server accepts purchases.
+    /// - Parameter appAccountToken: the token for StoreKit; nil if the server accepts no purchases.
     static func user(_ user: User, appAccountToken: String? = nil) -> Response {
         json { writer in
             members(of: user, phone: "phone", &writer)
@@ -35,7 +35,7 @@ enum AccountAnswers {
         writer.bool(true)
     }
 
-    /// `current`: the caller's own session.
+    /// - Parameter current: the id of the session that made this request.
     static func sessions(_ sessions: [SignInSession], current: String?) -> Response {
         json { writer in
             writer.name("sessions")
@@ -127,7 +127,7 @@ enum AccountAnswers {
         writer.nullableMember("deleted_at", RFC3339.text(of: receipt.deletedAt))
     }
 
-    /// One object, not to be stored by any cache.
+    /// Returns a response with one JSON object that no cache may store.
     private static func json(_ status: Status = .ok, _ write: (inout JSONWriter) -> Void) -> Response {
         var writer = JSONWriter(reservingBytes: 1024)
         writer.beginObject()
@@ -138,7 +138,7 @@ enum AccountAnswers {
 }
 
 extension JSONWriter {
-    /// These responses contain every member; one without a value is null.
+    /// Writes a member, as null if it has no value: these responses contain every member.
     fileprivate mutating func nullableMember(_ name: String, _ text: String?) {
         self.name(name)
         if let text { string(text) } else { null() }

@@ -1,5 +1,5 @@
 // The bodies of the sign-in routes (contract, section 6): the form of every member is checked, and all errors are
-// reported at once. Credentials are not verified here; a token of any form gets as far as the 401.
+// reported at once. Tokens are not parsed here: a malformed token is refused later with 401.
 
 import HTTPServer
 import Identity
@@ -7,7 +7,7 @@ import JourneyModel
 import Secrets
 
 enum AccountBody {
-    /// Longer than any of these bodies with the longest tokens.
+    /// The maximum length of a body, more than the longest tokens need.
     static let bytesMax = 16 * 1024
 
     /// Reads the members of a JSON body; throws all errors that `read` recorded.
@@ -32,13 +32,13 @@ enum AccountBody {
 }
 
 extension MemberReader {
-    /// A required, nonempty text.
+    /// Reads a required, nonempty string.
     fileprivate mutating func credential(_ name: String) -> Secret<String>? {
         require(name)
         return text(name, "must be a string that is not empty") { !$0.isEmpty }.map { Secret($0) }
     }
 
-    /// An optional string with any content: unusable values are dropped where they would be stored.
+    /// Reads an optional string with any content. Unusable values are dropped later, instead of being stored.
     fileprivate mutating func anyText(_ name: String) -> String? {
         text(name, "must be a string") { _ in true }
     }
@@ -118,7 +118,7 @@ extension MemberReader {
         }
     }
 
-    /// `phoneNumber`, as in the responses of /api/auth, or `phone`.
+    /// Reads the phone number from `phoneNumber`, the name in the responses of /api/auth, or else from `phone`.
     fileprivate mutating func legacyPhone() -> String? {
         phone(value("phoneNumber") == nil ? "phone" : "phoneNumber")
     }
@@ -130,7 +130,7 @@ struct RefreshBody {
 
     static func decode(_ request: Request) throws(ProblemAnswer) -> RefreshBody {
         try AccountBody.decode(request) { members in
-            // An empty one is not a malformed body but an invalid token: the app has to sign in again.
+            // An empty token is not a malformed body but an invalid token, so that the app signs in again.
             members.require("refresh_token")
             return members.anyText("refresh_token").map { RefreshBody(refreshToken: Secret($0)) }
         }
@@ -149,7 +149,7 @@ struct SignOutBody {
         }
     }
 
-    /// `?all=true`
+    /// Returns whether the query contains `all=true`.
     static func meansAll(_ request: Request) throws(ProblemAnswer) -> Bool {
         let values = (request.query ?? "").split(separator: "&").filter { $0 == "all" || $0.hasPrefix("all=") }
         switch values {
@@ -231,8 +231,8 @@ enum DeviceBody {
         }
     }
 
-    /// POST /api/push/register-token: the token is in the body. `environment` defaults to `production`, and
-    /// `platform` is spelled as the apps spell it, also `iOS`.
+    /// Decodes the body of POST /api/push/register-token, which contains the token. `environment` defaults to
+    /// `production`. `platform` may be spelled as the apps spell it, for example `iOS`.
     static func decodeLegacy(_ request: Request) throws(ProblemAnswer) -> Device {
         try AccountBody.decode(request) { members in
             members.require("token")

@@ -13,7 +13,7 @@ struct AccountFailures: Sendable {
         return ProblemAnswer(failure)
     }
 
-    /// The same for a read-only request.
+    /// Logs the failure of a read-only request and returns its problem.
     func problem(reading failure: AccountFailure, _ request: Request) -> ProblemAnswer {
         log(failure, request)
         switch failure {

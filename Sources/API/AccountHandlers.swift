@@ -11,12 +11,12 @@ import RateLimiting
 
 struct AccountHandlers: Sendable {
     let accounts: any AccountService
-    /// Nil when the server accepts no purchases.
+    /// The purchases; nil if the server accepts none.
     let purchases: (any PurchaseService)?
     let failures: AccountFailures
     let limit: DriverLimit
 
-    /// Bytes of an export per charge to the window of reads.
+    /// The bytes of an export that count as one read towards the driver's limit on reads.
     private static let exportBytesPerRead = 64 << 10
 
     var show: CallerHandler {
@@ -51,8 +51,8 @@ struct AccountHandlers: Sendable {
 
     var export: CallerHandler {
         { request, caller throws(ProblemAnswer) in
-            // A safe method exports nothing (RFC 9110, sections 9.2.1 and 9.3.2): no audit entry, no slot taken.
-            // The length is omitted, since it is known only once the document is complete.
+            // HEAD is a safe method, so it exports nothing (RFC 9110, sections 9.2.1 and 9.3.2), writes no audit entry
+            // and takes no slot. Its response has no length, which is known only when an export is complete.
             if request.method == .head {
                 return exported(Response.unkept([]), body: .stream { _ in })
             }
@@ -73,8 +73,8 @@ struct AccountHandlers: Sendable {
         return response
     }
 
-    /// Reads each piece after the previous one was written. The status is already sent: an error now aborts the
-    /// document.
+    /// Writes the export, and reads each piece after the previous piece was written. The status is already sent, so an
+    /// error aborts the document.
     private func write(
         _ first: ExportPiece, to writer: any ResponseBodyWriter, _ driver: DriverID, _ request: Request
     ) async throws {
@@ -105,7 +105,7 @@ struct AccountHandlers: Sendable {
         }
     }
 
-    /// Shipped clients confirm it on the screen and send no body.
+    /// Deletes the account. Shipped clients ask for the confirmation on the screen and send no body.
     var legacyErase: CallerHandler {
         { request, caller throws(ProblemAnswer) in AccountAnswers.legacyReceipt(try await erase(caller, request)) }
     }
@@ -132,7 +132,7 @@ struct AccountHandlers: Sendable {
 }
 
 extension Request {
-    /// The origin for the audit, the limits and the list of sessions.
+    /// The origin of the request, for the audit, the limits and the list of sessions.
     var origin: RequestOrigin {
         RequestOrigin(
             address: remoteAddress, requestID: id, userAgent: fields.first("User-Agent"), at: receivedAt)

@@ -1,6 +1,6 @@
-// The limit on the sign-in routes: requests per client address (contract, section 8: RATE_LIMIT_AUTH), decided
-// before anything of a request is examined, and by the same admission as events, so that it holds for several
-// servers together. The store enforces the limits by number, by token and in total.
+// The limit on the sign-in routes: requests per client address (contract, section 8: RATE_LIMIT_AUTH). It is checked
+// before anything else of a request, through the admission that events also use, so that several servers share one
+// count. The store enforces the limits per phone number, per token and in total.
 
 import HTTP1
 import HTTPServer
@@ -11,7 +11,8 @@ import RateLimiting
 struct AddressLimit: Sendable {
     let admission: any Admission
 
-    /// The handler behind the limit. Its responses carry the quota of the address, and `Cache-Control: no-store`.
+    /// Returns the handler with the limit applied. Responses carry the quota of the address and
+    /// `Cache-Control: no-store`.
     func limited(_ form: ProblemForm, _ handler: @escaping RequestHandler) -> RequestHandler {
         { request in
             let decision = await admission.admit(Self.claim(of: request))

@@ -1,5 +1,5 @@
 // POST /auth/apple, POST /api/auth/apple of shipped clients, and POST /apple/notifications, which Apple's server
-// calls: the credential of each is signed by Apple.
+// calls. On all three routes the credential is signed by Apple.
 
 import HTTPServer
 import Identity
@@ -38,7 +38,7 @@ struct AppleHandlers: Sendable {
         }
     }
 
-    /// Any status but 200 makes Apple send the notification again.
+    /// Accepts a notification. After any status but 200 Apple sends the notification again.
     var takeNotice: OpenHandler {
         { request throws(ProblemAnswer) in
             let body = try AppleNotificationBody.decode(request)
@@ -66,7 +66,7 @@ struct AppleHandlers: Sendable {
         }
     }
 
-    /// The same 401 for every reason; the reason is in the access log, and for a sign-in in the audit.
+    /// Returns one 401 for all reasons. The access log contains the reason, and for a sign-in also the audit.
     private func problem(_ refusal: AppleTokenRefusal) -> ProblemAnswer {
         switch refusal {
         case .refused(let reason):

@@ -1,5 +1,5 @@
-// POST /native/events/batch: each event gets the result of the single call, in order, and one bad event never fails
-// its neighbours (contract, section 3).
+// POST /native/events/batch: each event gets the result that it would get in a request of its own, in order. A bad
+// event does not affect the others (contract, section 3).
 
 import Engine
 import HTTP1
@@ -11,7 +11,7 @@ import RateLimiting
 struct BatchHandler: Sendable {
     static let template = "/native/events/batch"
 
-    /// Maximum number of field errors in one response, over all of its results; further ones are counted.
+    /// The maximum number of field errors in one response, over all of its results. Further errors are only counted.
     private static let errorsMax = 100
 
     let events: EventHandlers
@@ -69,7 +69,7 @@ struct BatchHandler: Sendable {
         }
     }
 
-    /// Each refused event counts as one refusal of the driver.
+    /// Records each refused event as one refusal of the driver.
     private func note(_ results: [BatchResult], of driver: DriverID, _ request: Request) {
         var counts: [Int: Int] = [:]
         for case .problem(let problem) in results { counts[problem.code.status, default: 0] += 1 }

@@ -3,14 +3,15 @@
 package import HTTP1
 
 package enum BearerToken {
-    /// The token of the one Authorization field, or nil: absent, repeated, another scheme, or not a b64token.
+    /// Returns the token of the Authorization field. nil if the field is absent or repeated, has another scheme, or
+    /// does not contain a b64token.
     package static func read(from fields: Fields) -> String? {
         guard fields.count(of: "Authorization") == 1, var value = fields.first("Authorization") else { return nil }
         return value.withUTF8(read)
     }
 
-    /// The possible token in a field value: everything after the scheme, unchecked. nil when the value does not
-    /// have this form. For callers that look up valid tokens by all their bytes.
+    /// Returns everything after the Bearer scheme in a field value, unchecked; nil if the value has another scheme.
+    /// For callers that compare all of the bytes with tokens known to be valid.
     static func candidate(in value: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
         let scheme: StaticString = "bearer "
         let length = scheme.utf8CodeUnitCount
@@ -22,7 +23,7 @@ package enum BearerToken {
         return isBearer ? UnsafeRawBufferPointer(rebasing: value[length...]) : nil
     }
 
-    /// `credentials = auth-scheme 1*SP token68`, on bytes: every request of a phone has it.
+    /// Parses `credentials = auth-scheme 1*SP token68` as bytes, for speed: every request of a phone has this field.
     private static func read(_ bytes: UnsafeBufferPointer<UInt8>) -> String? {
         var words = bytes.split(separator: UInt8(ascii: " ")).makeIterator()
         guard let scheme = words.next(), let token = words.next(), words.next() == nil,

@@ -1,4 +1,4 @@
-// From a request body to its JSON text: media type and content coding.
+// Turns a request body into its JSON text: checks the media type and decodes the content coding.
 
 import GzipCoding
 import HTTP1
@@ -6,7 +6,7 @@ package import HTTPServer
 import JourneyModel
 
 package enum BodyDecoding {
-    /// The JSON text of a request, decompressed. `bytesMax` bounds the decompressed size too.
+    /// Returns the JSON text of a request, decompressed. `bytesMax` also limits the decompressed size.
     package static func json(_ request: Request, bytesMax: Int) throws(ProblemAnswer) -> [UInt8] {
         guard isJSON(request.fields) else {
             throw ProblemAnswer(.unsupportedMediaType, "The Content-Type must be application/json.")
@@ -29,10 +29,11 @@ package enum BodyDecoding {
         }
     }
 
-    /// `application/json` with any parameters, in any case (RFC 9110 section 8.3.1); exactly one field.
+    /// Returns whether there is exactly one Content-Type field and it contains `application/json`, in any case and with
+    /// any parameters (RFC 9110 section 8.3.1).
     private static func isJSON(_ fields: Fields) -> Bool {
         guard let bytes = fields.only("Content-Type") else { return false }
-        // As shipped clients write it.
+        // The spelling of shipped clients, compared without creating a String.
         if bytes.elementsEqual("application/json".utf8) { return true }
         guard let value = fields.first("Content-Type") else { return false }
         return trimmed(value.utf8.prefix { $0 != UInt8(ascii: ";") }) == "application/json"
@@ -54,7 +55,7 @@ package enum BodyDecoding {
         }
     }
 
-    /// In lower case, without surrounding whitespace.
+    /// Returns the text in lower case, without surrounding whitespace.
     private static func trimmed(_ bytes: Substring.UTF8View) -> String {
         var bytes = bytes.drop(while: isSpace)
         while let last = bytes.last, isSpace(last) { bytes.removeLast() }

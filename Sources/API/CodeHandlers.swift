@@ -7,11 +7,11 @@ import JourneyModel
 
 struct CodeHandlers: Sendable {
     let signIns: any SignInService
-    /// False when no delivery of codes is configured.
+    /// Whether a delivery of codes is configured.
     let areSent: Bool
     let failures: AccountFailures
 
-    /// The same response for every number, known or not.
+    /// Sends a code. The response is the same for every number, whether it has an account or not.
     var start: OpenHandler {
         { request throws(ProblemAnswer) in
             try await send(CodeRequestBody.decode(request), request)

@@ -11,7 +11,7 @@ import Synchronization
 struct ConfigHandler: Sendable {
     let settings: CurrentSettings
 
-    /// The responses for the settings in force; built once, not for each request.
+    /// The responses for the settings in force, built once instead of for each request.
     private struct Prepared {
         var version: String
         var etag: String
@@ -41,7 +41,7 @@ struct ConfigHandler: Sendable {
         return { request, _ in
             let inForce = settings.readWireJSON()
             return memory.prepared.withLock { prepared in
-                // The version is a function of the eight values.
+                // Equal versions mean equal settings: the version is computed from the eight values.
                 if prepared.version != inForce.version { prepared = Prepared(inForce) }
                 let known = request.fields.values("If-None-Match")
                 return EntityTag.matches(known, prepared.etag) ? prepared.notModified : prepared.whole
@@ -51,8 +51,8 @@ struct ConfigHandler: Sendable {
 }
 
 package enum EntityTag {
-    /// Whether If-None-Match contains that tag, or "*". Weak comparison, as section 13.1.2 requires: `W/` is
-    /// ignored.
+    /// Returns whether If-None-Match contains `etag` or "*". The comparison is weak, as RFC 9110 section 13.1.2
+    /// requires: `W/` is ignored.
     package static func matches(_ fieldValues: [String], _ etag: String) -> Bool {
         var etag = etag
         return etag.withUTF8 { etag in
@@ -63,7 +63,7 @@ package enum EntityTag {
         }
     }
 
-    /// Of each list member only the part before a space counts.
+    /// Returns whether the list contains the tag. In each list member, anything after a space is ignored.
     private static func names(_ list: UnsafeBufferPointer<UInt8>, _ etag: UnsafeBufferPointer<UInt8>) -> Bool {
         var place = 0
         while place < list.count {

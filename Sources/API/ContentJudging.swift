@@ -1,12 +1,12 @@
-// Checks the credential of a request when its head is complete, before its content is read: a body without a valid
-// credential takes no memory, and a client that waits for 100 (Continue) gets the refusal instead.
+// Checks the credential of a request when its head is complete, before its content is read. So a body without a valid
+// credential uses no memory, and a client that waits for 100 (Continue) gets the refusal instead.
 
 import HTTP1
 import HTTPServer
 import RateLimiting
 
 extension Endpoint {
-    /// Adds the check of the credential at the head, if the credential is a field that `Access` checks.
+    /// Adds a check of the credential before the content is read, if the credential is a field that `Access` checks.
     func judged(by access: Access, refusals: RefusalLimit) -> Endpoint {
         let form: ProblemForm = route.template.hasPrefix("/api/") ? .legacy : .plain
         let judge: RequestJudge

@@ -1,6 +1,6 @@
-// What operator commands ask of a running server over its control socket, a Unix socket beside the database that
-// only its owner can open: file permissions are the credential, as for the database itself. Not on any public
-// listener, and not part of the contract: a command and a server of one version use it.
+// The routes that operator commands call on a running server through its control socket, a Unix socket beside the
+// database. Only the socket's owner can open it: file permissions are the credential, as for the database itself. These
+// routes are on no public listener and not part of the contract: the command and the server have the same version.
 
 import HTTP1
 package import HTTPServer
@@ -13,7 +13,7 @@ package struct ControlRoutes: Sendable {
     package static let signOutPath = "/control/sign-out"
     package static let erasePath = "/control/erase"
     package static let repeatErasuresPath = "/control/repeat-erasures"
-    /// Deletions of one request; with it a body has at most 100 KB.
+    /// The maximum number of deletions in one request, which limits its body to 100 KB.
     package static let erasuresMax = 500
 
     private static let bodyBytesMax = 128 * 1024
@@ -24,8 +24,8 @@ package struct ControlRoutes: Sendable {
     private let clock: @Sendable () -> Moment
     private let failures: AccountFailures
 
-    /// - Parameter database: identifies the file that this server has open. A request for another one is rejected:
-    ///   the file may have been replaced under the server.
+    /// - Parameter database: identifies the file that this server has open. A request for another file is rejected:
+    ///   the file may have been replaced while the server is running.
     package init(
         accounts: OperatorAccounts, version: String, database: String, clock: @escaping @Sendable () -> Moment,
         logger: Logger
@@ -62,7 +62,7 @@ package struct ControlRoutes: Sendable {
         }
     }
 
-    /// `{"database", "driver_id"}` to `{"ended"}`.
+    /// Maps `{"database", "driver_id"}` to `{"ended"}`.
     @Sendable private func signOut(_ request: Request) async throws(ProblemAnswer) -> Response {
         let driver = try driver(request)
         let count: Int?
@@ -76,7 +76,7 @@ package struct ControlRoutes: Sendable {
         }
     }
 
-    /// `{"database", "driver_id"}` to `{"receipt", "deleted_at", "is_in_wal"}`.
+    /// Maps `{"database", "driver_id"}` to `{"receipt", "deleted_at", "is_in_wal"}`.
     @Sendable private func erase(_ request: Request) async throws(ProblemAnswer) -> Response {
         let driver = try driver(request)
         let receipt: ErasureReceipt?
@@ -95,7 +95,7 @@ package struct ControlRoutes: Sendable {
         }
     }
 
-    /// `{"database", "erasures", "dry_run"}`, with lines of the list of deletions, to
+    /// Maps `{"database", "erasures", "dry_run"}`, where `erasures` are lines of the list of deletions, to
     /// `{"drivers": [{"driver_id", "erasure"}], "without_driver", "is_in_wal"}`.
     @Sendable private func repeatErasures(_ request: Request) async throws(ProblemAnswer) -> Response {
         let (erasures, isDryRun): ([RecordedErasure], Bool) = try decode(request) { members in

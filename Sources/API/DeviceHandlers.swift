@@ -9,7 +9,7 @@ struct DeviceHandlers: Sendable {
     let devices: any DeviceService
     let failures: AccountFailures
 
-    /// 201 when it is new to this driver, otherwise 200.
+    /// Stores the device: responds with 201 if the driver did not have it, otherwise with 200.
     var put: CallerHandler {
         { request, caller throws(ProblemAnswer) in
             let device = try DeviceBody.decode(request)
@@ -30,7 +30,8 @@ struct DeviceHandlers: Sendable {
         }
     }
 
-    /// 204 whether it existed or not: another driver's is kept, and its existence is not revealed.
+    /// Deletes the driver's device. Responds with 204 even if the driver does not have it: another driver's device is
+    /// kept, and its existence is not revealed.
     var delete: CallerHandler {
         { request, caller throws(ProblemAnswer) in
             let token = try PushToken.read(request)

@@ -1,5 +1,5 @@
-// The limits on a driver's requests to routes that are not charged by event: one window for each kind of change,
-// one for reading (contract, section 4). Decided by the same admission as events, with and without Redis.
+// The limits on a driver's requests to routes other than those for events: one limit for each kind of change and one
+// for reading (contract, section 4). They use the same admission as events, with and without Redis.
 
 import HTTP1
 import HTTPServer
@@ -10,8 +10,8 @@ import RateLimiting
 struct DriverLimit: Sendable {
     let admission: any Admission
 
-    /// The handler behind the window: each request of a known caller is charged, whatever its result. Responses
-    /// after the token is accepted carry the quota; the policy is on every response of the route (`API.surface`).
+    /// Returns the handler with the limit applied: each request with a valid token counts, whatever its result, and its
+    /// response carries the quota. Every response of the route carries the policy (`API.surface`).
     func limited(_ limitClass: RateLimitClass, _ handler: @escaping CallerHandler) -> CallerHandler {
         { request, caller throws(ProblemAnswer) in
             let decision = await admission.admit(.ofOneRequest(limitClass, by: caller.driver))
@@ -29,7 +29,7 @@ struct DriverLimit: Sendable {
         }
     }
 
-    /// Charges the cost of a request beyond its first charge, also beyond the limit.
+    /// Counts one request as `times` further requests, even if this exceeds the limit.
     func charge(_ driver: DriverID, _ limitClass: RateLimitClass, times: Int) {
         guard times > 0 else { return }
         admission.charge(.ofOneRequest(limitClass, by: driver), times: times)

@@ -1,5 +1,5 @@
-// A route with its credential and the windows that it charges: one row of the surface. Tests generate their cases
-// from it, so that a new route is covered automatically.
+// A route with its credential and the limits that its requests count towards: one row of `API.surface`. Tests generate
+// their cases from these rows, so that a new route is covered automatically.
 
 import HTTP1
 package import HTTPServer
@@ -13,13 +13,13 @@ package enum Credential: String, Hashable, Sendable, CaseIterable {
     case accessToken
     /// OPS_TOKEN, or an access token of the role `ops`, as Bearer.
     case operatorToken
-    /// The single token of shipped clients as Bearer; it may have expired.
+    /// The single token of shipped clients as Bearer; an expired token is accepted.
     case singleToken
-    /// In the body.
+    /// A refresh token, in the body.
     case refreshToken
-    /// Apple's, in the body.
+    /// An identity token of Apple, in the body.
     case identityToken
-    /// A number and the six digits sent to it, in the body.
+    /// A phone number and the six digits sent to it, in the body.
     case oneTimeCode
     /// A notification signed by Apple, in the body.
     case appleNotice
@@ -30,12 +30,12 @@ package enum Credential: String, Hashable, Sendable, CaseIterable {
 package struct Endpoint: Sendable {
     package var route: Route
     package var credential: Credential
-    /// Never empty for a method that changes something: the functions in Routes.swift that make such a route
-    /// require one.
+    /// The limits that a request counts towards. Never empty for a method that changes something: the functions in
+    /// Routes.swift that make such a route require a limit.
     package var limits: [RateLimitClass]
 }
 
-/// A method that changes something. Read-only routes are made by other functions, which take no method.
+/// A method that changes something. The functions that make read-only routes take no method.
 enum WritingMethod {
     case post, put, patch, delete
 

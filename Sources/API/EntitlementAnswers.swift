@@ -1,5 +1,5 @@
-// The response of GET /native/entitlements and POST /native/purchases (contract, section 9), with a strong ETag: the
-// same entitlements are the same bytes.
+// The response of GET /native/entitlements and POST /native/purchases (contract, section 9). It has a strong ETag,
+// because the same entitlements are always encoded as the same bytes.
 
 import Crypto
 import HTTP1
@@ -24,7 +24,7 @@ enum EntitlementAnswers {
             body: .bytes(writer.bytes))
     }
 
-    /// 304 when `known`, the values of If-None-Match, name the current entity tag.
+    /// Returns the entitlements, or 304 if `known`, the values of If-None-Match, contain the current entity tag.
     static func answer(_ entitlements: [Entitlement], unlessKnown known: [String]) -> Response {
         let json = json(entitlements)
         let etag = etag(of: json)
@@ -35,7 +35,7 @@ enum EntitlementAnswers {
         return Response(status: .ok, fields: fields, body: .bytes(json))
     }
 
-    /// `{"entitlements":[...]}`, in the order of `PurchaseFacts.entitlements(at:)`.
+    /// Encodes `{"entitlements":[...]}`, in the order of `PurchaseFacts.entitlements(at:)`.
     static func json(_ entitlements: [Entitlement]) -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 64 + 512 * entitlements.count)
         writer.beginObject()

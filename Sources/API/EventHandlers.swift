@@ -1,4 +1,4 @@
-// POST /native/events and the two equivalent v1 routes: decode, one call, encode.
+// POST /native/events and the two equivalent v1 routes: decodes the event, passes it to `Ingest`, encodes the result.
 
 import Engine
 import HTTP1
@@ -20,7 +20,7 @@ final class EventHandlers: Sendable {
         self.logger = logger
     }
 
-    /// Handles one event in the form of that route.
+    /// Returns the responder for one event in the form of `route`.
     func post(_ route: EventRoute) -> CallerResponder {
         { [self] request, caller in
             respond(request, of: caller) { () throws(ProblemAnswer) in
@@ -38,7 +38,7 @@ final class EventHandlers: Sendable {
         }
     }
 
-    /// The work for a request whose content was decoded, or the response with its problem, without waiting.
+    /// Decodes the content without waiting. Returns the work for the request, or the response if decoding fails.
     func respond(
         _ request: Request, of caller: Caller, _ work: () throws(ProblemAnswer) -> RequestWork
     ) -> Reply {
@@ -49,8 +49,8 @@ final class EventHandlers: Sendable {
         }
     }
 
-    /// Adds the driver's quotas, which every response carries once the driver is known (contract, section 4). When no
-    /// event was charged, these are the quotas of both limits.
+    /// Adds the driver's quotas, which every response to a known driver carries (contract, section 4). If no event
+    /// counted towards a limit, adds the quotas of both limits.
     func withQuotas(_ response: consuming Response, of caller: Caller) -> Response {
         if response.fields.count(of: "RateLimit") == 0,
             let rateLimit = RateLimitFields.rateLimit(ingest.quotas(of: caller.driver))
@@ -60,8 +60,8 @@ final class EventHandlers: Sendable {
         return response
     }
 
-    /// The decoded body and its length, decompressed. A refused body is charged by its length; no body is read
-    /// while the driver's window of refusals is full.
+    /// Returns the decoded body and its decompressed length. A refused body counts against the driver's limit of
+    /// refusals, by its bytes. When that limit is used up, further bodies are refused unread.
     func decode<Value>(
         _ request: Request, of caller: Caller, bytesMax: Int,
         _ decoded: ([UInt8], EventHeaders) throws(BodyRefusal) -> Value
@@ -73,7 +73,7 @@ final class EventHandlers: Sendable {
             do throws(ProblemAnswer) {
                 body = try BodyDecoding.json(request, bytesMax: bytesMax)
             } catch {
-                // It was decompressed up to the limit.
+                // The body was decompressed up to the limit.
                 if error.problem.code == .contentTooLarge { bytes = bytesMax }
                 throw error
             }
@@ -104,7 +104,7 @@ final class EventHandlers: Sendable {
         return response
     }
 
-    /// The result of one event for the client, alone or in a batch. Details that the client must not see are logged.
+    /// Returns the client's result of one event, alone or in a batch. Logs details that the client must not see.
     func eventAnswer(_ ingested: Ingested, _ request: Request) throws(ProblemAnswer) -> EventAnswer {
         switch ingested.outcome {
         case .stored(let event): return EventAnswer(event, .ok)
@@ -128,7 +128,8 @@ extension EventAnswer {
 }
 
 extension EventHeaders {
-    /// The fields that concern an event, each at most once: of two it would be undefined which one counts.
+    /// Reads the fields that concern an event. Throws if one of them is repeated, because it would be undefined which
+    /// value applies.
     init(_ fields: Fields) throws(ProblemAnswer) {
         self.init(
             idempotencyKey: try Self.single("Idempotency-Key", in: fields),

@@ -39,7 +39,7 @@ enum HistoryAnswers {
 
 /// The histogram of one step.
 struct Durations {
-    /// Ascending; the last has no bound and uses the one before it.
+    /// The buckets by ascending bound. The last bucket has no bound of its own; it has that of the bucket before it.
     private let buckets: [(bound: Int64, count: Int)]
 
     init(_ step: HistoryStep) {
@@ -52,7 +52,7 @@ struct Durations {
         buckets = known + [(bound: known.last?.bound ?? 0, count: step.counts["duration.inf"] ?? 0)]
     }
 
-    /// In microseconds, interpolated within the bucket; nil without values.
+    /// Returns a quantile in microseconds, interpolated within its bucket; nil if there are no values.
     func quantile(_ part: Double) -> Int64? {
         let count = buckets.reduce(0) { $0 + $1.count }
         guard count > 0 else { return nil }

@@ -5,7 +5,7 @@ import Engine
 import JourneyModel
 
 enum JourneyAnswers {
-    /// `GET /native/session`. Deadlines before `now` have passed.
+    /// Encodes the response of `GET /native/session`, after applying the deadlines that have passed by `now`.
     static func session(_ journey: Journey, settingsVersion: String, at now: Moment) -> [UInt8] {
         let journey = journey.advanced(to: now)
         var writer = JSONWriter(reservingBytes: 384)
@@ -43,7 +43,7 @@ enum JourneyAnswers {
 
     /// `GET /native/sessions/{session_id}`
     ///
-    /// - Parameter driver: included for an operator, who may read every driver's.
+    /// - Parameter driver: included in the response to an operator, who may read the sessions of every driver.
     static func timeline(_ timeline: SessionTimeline, of driver: DriverID? = nil, at now: Moment) -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 256 + 512 * timeline.events.count)
         writer.beginObject()
@@ -60,7 +60,7 @@ enum JourneyAnswers {
         return writer.bytes
     }
 
-    /// The data of one message of `GET /native/session/stream`, on one line.
+    /// Encodes the data of one message of `GET /native/session/stream`, on one line.
     static func change(_ change: JourneyChange, isSnapshot: Bool, at now: Moment) -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 384)
         writer.beginObject()
@@ -87,7 +87,8 @@ enum JourneyAnswers {
 }
 
 extension JSONWriter {
-    /// `"deadlines":{"grace":{"at":"...","seconds_left":900},"hard":{...}}`, each while it runs.
+    /// Writes `"deadlines":{"grace":{"at":"...","seconds_left":900},"hard":{...}}`; a deadline that is not running is
+    /// omitted.
     fileprivate mutating func deadlines(_ journey: Journey, at now: Moment) {
         name("deadlines")
         beginObject()
@@ -98,7 +99,7 @@ extension JSONWriter {
             member("at", deadline)
             self.name("seconds_left")
             let left = max(deadline.milliseconds(since: now), 0)
-            // Rounded up: 0 only when nothing is left.
+            // Rounded up, so that 0 means that the deadline has passed.
             integer(left / 1000 + (left % 1000 == 0 ? 0 : 1))
             endObject()
         }

@@ -10,15 +10,16 @@ import Logging
 import RateLimiting
 
 struct JourneyHandlers: Sendable {
-    /// `GET /native/sessions`; a page of twenty fits a phone's screen.
+    /// The default page of `GET /native/sessions`, which fits a phone's screen.
     static let sessionsDefault = 20
     static let sessionsMax = 100
-    /// A page is charged one more read per this many sessions: a page of a hundred takes as long as fifteen median
-    /// reads.
+    /// The sessions of a page that count as one more read towards the driver's limit: a page of a hundred takes as long
+    /// as fifteen median reads.
     private static let sessionsPerRead = 25
-    /// `GET /native/sessions/{session_id}`; a whole session is a few dozen events, of about 400 bytes each.
+    /// The maximum number of events of `GET /native/sessions/{session_id}`. A whole session has a few dozen events, of
+    /// about 400 bytes each.
     static let eventsMax = 500
-    /// The same for the events of a session.
+    /// The events of a session that count as one more read towards the driver's limit.
     private static let eventsPerRead = 100
 
     let journeys: any JourneyReader

@@ -1,5 +1,5 @@
-// The query of a page: `limit` and `cursor`. A cursor is opaque to clients: base64url (RFC 4648, section 5) of what
-// it names, which is meaningless for another driver.
+// The query of a page: `limit` and `cursor`. A cursor is opaque to clients: the position of the page in base64url
+// (RFC 4648, section 5), which is meaningless for another driver.
 
 import Identity
 import JourneyModel
@@ -15,9 +15,9 @@ package enum PageCursor: Hashable {
         }
     }
 
-    /// Nil for a cursor that this server never issued.
+    /// Decodes a cursor; nil if the text cannot be a cursor of this server.
     init?(_ text: String) {
-        // A session_id has at most 128 characters, of 4 bytes in UTF-8; base64 makes 4 of 3.
+        // A session_id has at most 128 characters of up to 4 bytes in UTF-8; base64 encodes 3 bytes as 4.
         guard text.utf8.count <= 700, let decoded = Self.decode(text), let kind = decoded.first else { return nil }
         let rest = String(decoded.dropFirst())
         switch kind {
@@ -44,7 +44,7 @@ package struct PageQuery: Hashable {
     package var limit: Int
     package var cursor: PageCursor?
 
-    /// - Throws: `validation_failed` with a pointer for each invalid parameter; unknown ones are ignored.
+    /// - Throws: `validation_failed` with a pointer for each invalid parameter. Unknown parameters are ignored.
     package init(_ query: String?, limitDefault: Int, limitMax: Int) throws(ProblemAnswer) {
         var errors: [FieldError] = []
         let query = query ?? ""
@@ -66,8 +66,8 @@ package struct PageQuery: Hashable {
 
     static let cursorIsUnknown = FieldError(pointer: "/cursor", detail: "is not a cursor of this list")
 
-    /// Values need no percent-decoding: neither digits nor base64url are ever encoded, and an encoded value is
-    /// invalid.
+    /// Returns the value of a parameter. Values are not percent-decoded: digits and base64url need no encoding, so an
+    /// encoded value is invalid.
     private static func single(_ name: String, in query: String, _ errors: inout [FieldError]) -> String? {
         var value: Substring.UTF8View?
         for parameter in query.utf8.split(separator: UInt8(ascii: "&")) {

@@ -124,7 +124,7 @@ extension JSONWriter {
         integer(number)
     }
 
-    /// Sixty minutes, oldest first, including those without events.
+    /// Writes the last sixty minutes, oldest first, including minutes without events.
     fileprivate mutating func minutes(_ picture: DashboardSnapshot.Picture) {
         let last = picture.asOf.millisecondsSinceEpoch / 60_000
         var counts: [Int64: [Verdict.Transition: Int]] = [:]
@@ -144,7 +144,7 @@ extension JSONWriter {
         endArray()
     }
 
-    /// The transitions of the hour: event, destination state, count.
+    /// Writes the transitions of the last hour: event, destination state, count.
     fileprivate mutating func flow(_ tallies: [EventTally]) {
         counted("flow", tallies.filter { $0.verdict.transition == .applied }, by: \.state.rawValue, named: "to")
     }

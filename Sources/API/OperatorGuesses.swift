@@ -1,5 +1,5 @@
-// Tokens presented to the operator's routes (OPS_TOKEN, METRICS_TOKEN): compared in constant time; wrong ones are
-// charged to the client's address and audited. Beyond the limit no token of that address is checked.
+// Tokens presented to the operator's routes (OPS_TOKEN, METRICS_TOKEN). They are compared in constant time. Wrong
+// tokens are counted by client address and audited. Beyond the limit, tokens from that address are refused unchecked.
 
 import Crypto
 import HTTPServer
@@ -12,7 +12,7 @@ package struct OperatorGuesses: Sendable {
     private let admission: any Admission
     private let record: @Sendable (_ token: String, RequestOrigin) async -> Void
 
-    /// - Parameter record: writes an audit entry; called at most twice for each address and window.
+    /// - Parameter record: writes an audit entry. It is called at most twice for each address and window of the limit.
     package init(
         admission: any Admission, record: @escaping @Sendable (_ token: String, RequestOrigin) async -> Void
     ) {
@@ -20,9 +20,9 @@ package struct OperatorGuesses: Sendable {
         self.record = record
     }
 
-    /// Returns what `judge` returns, or rethrows its error, which counts as a wrong guess of the token of that
-    /// name. Charged before the check, so that concurrent requests gain no extra guesses; a correct one is
-    /// refunded. A request without a bearer token is not a guess, and is checked without a charge.
+    /// Returns what `judge` returns, or rethrows its error, which counts as a wrong guess of the token `name`. The
+    /// guess is counted before the check, so that concurrent requests gain no extra guesses, and refunded if it is
+    /// correct. A request without a bearer token is checked too, but does not count as a guess.
     nonisolated(nonsending) func judged<Outcome>(
         _ request: Request, token name: String,
         _ judge: nonisolated(nonsending) () async throws(ProblemAnswer) -> Outcome
@@ -38,7 +38,7 @@ package struct OperatorGuesses: Sendable {
             return outcome
         } catch {
             let quota = decision.quota
-            // Recorded for the first wrong guess of a window, and for the one that fills it.
+            // The first wrong guess of a window and the guess that reaches the limit are recorded.
             if quota.remaining == quota.limit - 1 || quota.remaining == 0, quota.limit > 0 {
                 await record(name, request.origin)
             }
@@ -48,7 +48,8 @@ package struct OperatorGuesses: Sendable {
 }
 
 extension Secret<String> {
-    /// Compares digests, which have a fixed length: the timing reveals neither the bytes nor the length.
+    /// Returns whether the request presents this token. Compares digests, which have a fixed length, so that the timing
+    /// reveals neither the bytes nor the length of the token.
     func isShown(by request: Request) -> Bool {
         guard let token = BearerToken.read(from: request.fields) else { return false }
         let digests = [reveal(), token].map { Array(SHA256.hash(data: Array($0.utf8))) }

@@ -1,5 +1,5 @@
-// /ops: the operator page in a browser. The page is a public file; all data behind it requires OPS_TOKEN or a
-// token of the role `ops`.
+// The routes of /ops, the operator page. The page itself is a public file. All data that it shows requires OPS_TOKEN or
+// a token of the role `ops`.
 
 package import Engine
 import HTTP1
@@ -10,9 +10,9 @@ package import Purchases
 package import Secrets
 import Synchronization
 
-/// The dependencies of the operator's routes; the closures are called when a picture is made.
+/// The dependencies of the operator's routes. The closures are called for each picture.
 package struct OperatorParts: Sendable {
-    /// `OPS_TOKEN`; nil: only tokens of the role `ops` are accepted.
+    /// `OPS_TOKEN`. If nil, only tokens of the role `ops` are accepted.
     package var token: Secret<String>?
     package var reader: any OperatorReader
     package var lists: any OperatorListReader
@@ -20,20 +20,20 @@ package struct OperatorParts: Sendable {
     package var history: OperationHistory
     package var figures: RequestStatistics
     package var refused = RefusedRequests()
-    /// `process`, `redis`, or `redis-unreachable`.
+    /// Where requests are counted for the limits: `process`, `redis`, or `redis-unreachable`.
     package var admission: @Sendable () -> String
     /// Free space on the file system of the database.
     package var freeBytes: @Sendable () -> Int64?
-    /// The delivery queues; one that is not configured is left out.
+    /// The configured delivery queues.
     package var outbox: @Sendable () async -> [OutboxStatus]
-    /// Nil when purchases are not accepted, or not counted yet.
+    /// The totals of purchases; nil if purchases are not accepted, or not counted yet.
     package var purchases: @Sendable () -> PurchaseTotals?
     package var version: String
-    /// nil: the server does not know its settings, as in some tests.
+    /// The settings of the server; nil in tests without settings.
     package var settings: @Sendable () -> ServerSettings?
     /// The servers on this database, including this one.
     package var instances: @Sendable () async -> [InstanceState]
-    /// Limits wrong tokens on these routes.
+    /// The limit on wrong tokens on these routes.
     package var guesses: OperatorGuesses
 
     package init(
@@ -64,7 +64,8 @@ package struct OperatorParts: Sendable {
 
 struct OperatorHandlers: Sendable {
     static let pauseMilliseconds = 2000
-    /// Each stream reads the whole picture, and there are only a few operators.
+    /// The maximum number of open streams, small because each stream reads the whole picture and there are only a few
+    /// operators.
     static let streamsMax = 8
     static let eventsMax = 500
     static let versionsMax = 50
@@ -78,7 +79,7 @@ struct OperatorHandlers: Sendable {
     private let isEnding: @Sendable () -> Bool
     private let streams = OpenStreams()
 
-    /// `isEnding`: whether streams must end.
+    /// - Parameter isEnding: returns whether streams must end.
     init(
         _ operation: OperatorParts, settings: CurrentSettings, access: Access,
         isEnding: @escaping @Sendable () -> Bool, clock: @escaping @Sendable () -> Moment, logger: Logger
@@ -194,7 +195,7 @@ private final class OpenStreams: Sendable {
         return isFree ? Place(streams: self) : nil
     }
 
-    /// Released once, also when the response is never streamed.
+    /// A counted stream. Its place is released exactly once, even if the response is never streamed.
     final class Place: Sendable {
         private let streams: OpenStreams
         private let isTaken = Mutex(true)

@@ -1,5 +1,5 @@
-// The responses of the operator's lists, as JSON. A member without a value is omitted; `next_cursor` is present
-// when there may be more, also when a page found fewer than its limit among the rows that it examined.
+// The responses of the operator's lists, as JSON. A member without a value is omitted. `next_cursor` is present if
+// there may be more rows, even if fewer rows than the limit matched among those that the page examined.
 
 import Engine
 import JourneyModel

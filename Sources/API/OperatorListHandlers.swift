@@ -1,5 +1,5 @@
-// The individual cases behind the counts of /ops: lists with filters, one driver, rejected requests, search, and
-// counts over time. Bounded both in what is returned and in what the store examines for it.
+// The entries behind the counts of /ops: lists with filters, one driver, rejected requests, search, and counts over
+// time. Both the rows of a response and the rows that the store examines for it are limited.
 
 import Engine
 import HTTP1
@@ -111,7 +111,7 @@ struct OperatorListHandlers: Sendable {
         }
     }
 
-    /// `POST /ops/search`: in a body, because a phone number in a URL ends up in the logs of proxies.
+    /// `POST /ops/search`. The text is in the body, because a phone number in a URL ends up in the logs of proxies.
     var search: OpenHandler {
         { request throws(ProblemAnswer) in
             let text: String = try AccountBody.decode(request) { members in

@@ -1,4 +1,4 @@
-// The query of the operator's lists. Unknown parameters are ignored; errors in known ones are reported all at once.
+// The query of the operator's lists. Unknown parameters are ignored. Errors in known parameters are reported together.
 
 import Engine
 import Foundation
@@ -25,11 +25,11 @@ struct OperatorQuery {
                 errors.append(FieldError(pointer: "/\(pair[0])", detail: "must not be repeated"))
             }
         }
-        // An empty field of a form was not filled in.
+        // An empty value comes from a form field that was not filled in.
         self.parameters = parameters.filter { !$0.value.isEmpty }
     }
 
-    /// An id of 1 to 128 characters.
+    /// Returns an id of 1 to 128 characters.
     mutating func text(_ name: String) -> String? {
         guard let value = parameters[name] else { return nil }
         guard value.unicodeScalars.count <= 128 else {

@@ -1,5 +1,4 @@
-// The monitoring routes (contract, section 7): /readyz and /metrics. Wiring decides on which listener each of them
-// is.
+// The monitoring routes (contract, section 7): /readyz and /metrics. The wiring decides which listener serves each.
 
 import HTTP1
 package import HTTPServer
@@ -10,11 +9,11 @@ package struct OperatorRoutes: Sendable {
     private let readiness: Readiness
     private let metricsMediaType: String
     private let metricsText: @Sendable () async -> String
-    /// Nil: every client of the listener may read.
+    /// `METRICS_TOKEN`. If nil, every client of the listener may read the metrics.
     private let metricsToken: Secret<String>?
     private let guesses: OperatorGuesses
 
-    /// `metricsText`: all metrics, in the format of `metricsMediaType`.
+    /// - Parameter metricsText: returns all metrics, in the format of `metricsMediaType`.
     package init(
         readiness: Readiness, metricsToken: Secret<String>?, guesses: OperatorGuesses,
         metricsMediaType: String, metricsText: @escaping @Sendable () async -> String
@@ -78,14 +77,14 @@ enum ReadyHandler {
         let detail = report.isDraining ? "The server is shutting down." : "The database cannot be written."
         var response = ProblemAnswer(.serviceUnavailable, detail, retryAfterSeconds: retryAfterSeconds)
             .response(requestID: requestID)
-        // An extension member (RFC 9457 section 3.2) before the closing brace.
+        // Inserts an extension member (RFC 9457 section 3.2) before the closing brace.
         if case .bytes(let problem) = response.body, problem.last == UInt8(ascii: "}") {
             response.body = .bytes(problem.dropLast() + Array(",\(checks(report))}".utf8))
         }
         return response
     }
 
-    /// Contains only fixed words: nothing needs escaping.
+    /// Encodes the checks. All values are fixed words, so they need no escaping.
     private static func checks(_ report: Readiness.Report) -> String {
         let drain = report.isDraining ? "draining" : "ok"
         return #""checks":{"database":"\#(report.database.rawValue)","drain":"\#(drain)","#

@@ -1,5 +1,5 @@
-// Documents for browsers and tools: /openapi.json and the pages embedded in the binary (Pages/). Each is the same
-// for everyone, so a browser fetches it once and then checks in one small round trip whether its copy is current.
+// Documents for browsers and tools: /openapi.json and the pages embedded in the binary (Pages/). A document is the same
+// for all clients, so a browser fetches it once and then checks in one small round trip whether its copy is current.
 
 import Crypto
 import HTTP1
@@ -22,7 +22,7 @@ struct Page: Sendable {
     func answer(_ request: Request) -> Response {
         var fields = Fields([
             ("ETag", etag), ("Cache-Control", "no-cache"),
-            // Nothing from other origins is loaded or run, and no other site may frame it.
+            // The page loads and runs nothing from other origins, and no other site may frame it.
             ("Content-Security-Policy", Self.policy), ("X-Content-Type-Options", "nosniff"),
             ("Referrer-Policy", "no-referrer"),
         ])
@@ -40,7 +40,7 @@ struct Page: Sendable {
 }
 
 enum PageHandlers {
-    /// Path and file. Public: they contain only what the contract says.
+    /// The path and the file of each page. The pages are public, because they contain only what the contract says.
     static let pages = [
         ("/openapi.json", Page(PackageResources.openapi_json, "application/json")),
         ("/docs", Page(PackageResources.docs_html, html)),

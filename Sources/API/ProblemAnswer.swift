@@ -1,5 +1,5 @@
-// The one form of every refusal (RFC 9457; contract, section 5): a handler throws a ProblemAnswer, and Access turns
-// it into a response. The status comes with the code; a handler never chooses one itself.
+// The form of every refusal (RFC 9457; contract, section 5): a handler throws a ProblemAnswer, and Access turns it into
+// a response. The problem's code determines the status.
 
 import HTTP1
 import HTTPServer
@@ -7,7 +7,7 @@ import JourneyModel
 
 package struct ProblemAnswer: Error {
     var problem: Problem
-    /// Fields of the response in addition to its body: `Retry-After`, `WWW-Authenticate`.
+    /// Additional fields of the response, such as `Retry-After` and `WWW-Authenticate`.
     var fields: Fields
     /// The reason, for the access log only.
     var reason: String?
@@ -21,7 +21,7 @@ package struct ProblemAnswer: Error {
         self.init(Problem(code, detail: detail), fields: fields)
     }
 
-    /// A problem that asks for a retry after that many seconds.
+    /// Creates a problem whose `Retry-After` is `retryAfterSeconds`.
     init(_ code: ProblemCode, _ detail: String, retryAfterSeconds: Int) {
         self.init(
             Problem(code, detail: detail, retryAfterSeconds: retryAfterSeconds),
@@ -40,7 +40,7 @@ package struct ProblemAnswer: Error {
         return response
     }
 
-    /// The problem as sent to the client of that request.
+    /// Returns the problem with the id of the request.
     func problem(requestID: String) -> Problem {
         var problem = problem
         problem.requestID = requestID

@@ -1,5 +1,5 @@
-// Maps every error of the layers below to its problem. Exhaustive switches: a new case does not compile until it
-// has a line here.
+// Maps every error of the layers below to its problem. The switches are exhaustive, so that a new error does not
+// compile until it has a line here.
 
 import Engine
 import HTTP1
@@ -8,8 +8,8 @@ import Identity
 import JourneyModel
 import RateLimiting
 
-/// How long a phone should wait when the store cannot accept events; long enough for a disk or a restart to
-/// recover, short compared with a session.
+/// The time that a phone should wait when the store cannot accept events: long enough for a restart or for a disk to
+/// recover, and short compared with a session.
 private let storeRetryAfterSeconds = 5
 
 extension ProblemAnswer {
@@ -20,7 +20,7 @@ extension ProblemAnswer {
             retryAfterSeconds: seconds)
     }
 
-    /// Too many requests from one address to the sign-in routes.
+    /// Returns the problem for too many requests from one address.
     static func tooManyRequests(_ quota: Quota) -> ProblemAnswer {
         let seconds = RateLimitFields.retryAfterSeconds(quota)
         return ProblemAnswer(
@@ -35,14 +35,14 @@ extension ProblemAnswer {
             retryAfterSeconds: seconds)
     }
 
-    /// The one response for an invalid credential in a body, whatever the reason.
+    /// The problem for an invalid credential in a body, the same for every reason.
     static let refusedCredential = ProblemAnswer(
         .unauthorized, "The credential is not valid. Sign in again.",
         fields: Fields([("WWW-Authenticate", "Bearer realm=\"dwell\"")]))
 
     static let sendsNoCodes = ProblemAnswer(.notFound, "This server does not send codes. Sign in another way.")
 
-    /// Apple's key set was never read, so that a token cannot be checked.
+    /// Returns the problem for a token that cannot be checked, because Apple's key set has not been read yet.
     static func keySetUnavailable(retryAfterSeconds seconds: Int64) -> ProblemAnswer {
         let seconds = Int(min(max(seconds, 1), 3600))
         return ProblemAnswer(
@@ -78,7 +78,8 @@ extension ProblemAnswer {
     static let keyReused = ProblemAnswer(
         .idempotencyKeyReused, "This idempotency key was used for a different event. Use a new key.")
 
-    /// The same for another driver's session and for one that never existed: the two must be indistinguishable.
+    /// The problem both for another driver's session and for a session that never existed, so that a client cannot
+    /// distinguish them.
     static let sessionNotFound = ProblemAnswer(
         .sessionNotFound, "Session not found.")
 
@@ -94,14 +95,15 @@ extension ProblemAnswer {
         }
     }
 
-    /// The same for a read-only request.
+    /// Creates the problem for a failed read-only request.
     init(reading failure: StoreFailure) {
         self.init(
             .storeUnavailable, "The database is unavailable. Try again later.",
             retryAfterSeconds: storeRetryAfterSeconds)
     }
 
-    /// The status of the token cannot be read. Not a 401: the driver would be signed out because of a full disk.
+    /// The problem when the token's status cannot be read. It is not a 401, which would sign the driver out for, say, a
+    /// full disk of the server.
     static let undecidedToken = ProblemAnswer(
         .storeUnavailable, "The token cannot be verified now. Try again later.",
         retryAfterSeconds: storeRetryAfterSeconds)
@@ -120,19 +122,19 @@ extension ProblemAnswer {
         }
     }
 
-    /// A body that is not an event, a batch or a session.
+    /// Creates the problem for a body that is not a valid event, batch or session.
     init(_ refusal: BodyRefusal) {
         self.init(Problem(refusal))
     }
 
-    /// A request that never reached a handler.
+    /// Creates the problem for a request that reached no handler.
     init(_ refused: RefusedRequest) {
         self.init(ProblemCode(status: refused.status), refused.detail, fields: refused.fields)
     }
 }
 
 extension ProblemCode {
-    /// The code of a refusal that HTTP's own status describes fully.
+    /// Returns the code for a refusal that the HTTP status describes fully.
     init(status: Status) {
         switch status {
         case .notFound: self = .notFound

@@ -1,5 +1,5 @@
-// The bodies of purchases (contract, section 9). Only their form is checked here; the signatures are verified by the
-// service.
+// The bodies of purchases (contract, section 9). Only their form is checked here. The purchase service verifies the
+// signatures.
 
 import HTTPServer
 import JourneyModel
@@ -7,9 +7,9 @@ import Purchases
 
 /// POST /native/purchases
 enum PurchaseBody {
-    /// `jwsRepresentation` of a StoreKit 2 transaction, and of the subscription's renewal info.
+    /// The `jwsRepresentation` of a StoreKit 2 transaction, and that of the subscription's renewal info.
     case signed(transaction: String, renewal: String?)
-    /// From apps without StoreKit 2.
+    /// A purchase from an app without StoreKit 2.
     case claimed(PurchaseClaim)
 
     static func decode(_ request: Request) throws(ProblemAnswer) -> PurchaseBody {
@@ -43,7 +43,7 @@ enum PurchaseBody {
 
 /// PUT /native/purchases/consent
 enum ConsentBody {
-    /// Whether consumption information may be sent.
+    /// Returns whether consumption information may be sent.
     static func decode(_ request: Request) throws(ProblemAnswer) -> Bool {
         try AccountBody.decode(request) { members in
             members.require("consumption")

@@ -1,5 +1,6 @@
-// POST /native/purchases, PUT /native/purchases/consent, GET /native/entitlements, and POST /apple/store-notifications, which Apple's server calls.
-// Only what Apple signed is believed; the app's own statements are not.
+// POST /native/purchases, PUT /native/purchases/consent, GET /native/entitlements, and POST
+// /apple/store-notifications, which Apple's server calls. Only data that Apple signed is trusted, not statements of the
+// app.
 
 import HTTP1
 import HTTPServer
@@ -10,15 +11,15 @@ import Purchases
 import RateLimiting
 
 struct PurchaseHandlers: Sendable {
-    /// Nil when no app is configured.
+    /// The purchases; nil if no app is configured.
     let purchases: (any PurchaseService)?
     let forgeries: ForgeryLimit
-    /// Called after what a driver is entitled to may have changed.
+    /// Called when a driver's entitlements may have changed.
     let changed: @Sendable (DriverID) -> Void
     let failures: AccountFailures
     let metrics: PurchaseMetrics
 
-    /// Temporary trouble with signed data: one of two clocks is wrong.
+    /// The time to wait after a signature that is dated in the future: Apple's clock or this server's clock is wrong.
     private static let clockRetryAfterSeconds = 60
 
     var post: CallerHandler {
@@ -85,8 +86,9 @@ struct PurchaseHandlers: Sendable {
         }
     }
 
-    /// One 401 for everything that Apple did not sign for this server; the reason is in the access log. What may
-    /// succeed later is 503, because Apple repeats a notification after that.
+    /// Returns the problem of a failure. All notifications that Apple did not sign for this server get the same 401.
+    /// The access log contains the reason. A failure that may be temporary gets 503, after which Apple repeats a
+    /// notification.
     private func problem(_ failure: PurchaseFailure, _ request: Request) -> ProblemAnswer {
         switch failure {
         case .refused(.signedInFuture):
@@ -111,7 +113,7 @@ struct PurchaseHandlers: Sendable {
             return answer
         case .store(.unknown(let text)):
             failures.log(.unknown(text), request)
-            // Repeating is safe: a fact is stored once.
+            // The client can safely repeat the request: each fact is stored only once.
             return .accountsUnreadable
         case .store(let failure): return failures.problem(failure, request)
         }
@@ -121,7 +123,8 @@ struct PurchaseHandlers: Sendable {
 extension ProblemAnswer {
     static let takesNoPurchases = ProblemAnswer(.notFound, "This server accepts no purchases.")
 
-    /// Not a 401: shipped clients would sign the driver out.
+    /// The problem for a purchase that Apple did not sign. It is not a 401, after which shipped clients sign the driver
+    /// out.
     static let refusedPurchase = ProblemAnswer(
         .invalid(
             InvalidFields([
@@ -144,8 +147,8 @@ extension ProblemAnswer {
         .purchaseOwnedByAnother, "The purchase belongs to another account. Sign in to that account.")
 }
 
-/// Notifications that Apple did not sign, by client address: beyond the limit nothing of that address is verified.
-/// Signed ones charge nothing, however many come from Apple's few addresses.
+/// The limit on notifications that Apple did not sign, per client address. Beyond it, notifications from that address
+/// are refused unverified. Signed notifications do not count, because many come from Apple's few addresses.
 struct ForgeryLimit: Sendable {
     let admission: any Admission
 

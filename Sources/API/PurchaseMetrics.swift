@@ -35,7 +35,7 @@ struct PurchaseMetrics: Sendable {
             uniqueKeysWithValues: Purchase.allCases.map { outcome in
                 (outcome, factory.counter(.purchases, [("outcome", outcome.rawValue)]))
             })
-        // Series that exist from the start: a rate needs the sample before the first refusal.
+        // These series exist from the start, because a rate needs a sample from before the first refusal.
         for outcome in ["refused", "failed"] { _ = notifications("unknown", outcome) }
     }
 
@@ -43,7 +43,8 @@ struct PurchaseMetrics: Sendable {
         purchases[outcome]?.increment(by: 1)
     }
 
-    /// A type unknown to this release counts as `other`: labels come from a fixed set.
+    /// Counts a notification. A type unknown to this release is counted as `other`, so that labels come from a fixed
+    /// set.
     func count(_ taken: TakenNotification) {
         let notification = taken.notification
         let isKnown = NotificationTypes.rows.contains { $0.type == notification.type }

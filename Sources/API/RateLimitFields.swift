@@ -6,7 +6,8 @@ import HTTP1
 import RateLimiting
 
 enum RateLimitFields {
-    /// Every policy of the route, the same on all responses: `"session";q=60;w=60, "presession";q=30;w=60`.
+    /// Returns the policies of a route, which are the same on all of its responses:
+    /// `"session";q=60;w=60, "presession";q=30;w=60`.
     static func policy(_ limits: RateLimits, for classes: [RateLimitClass] = RateLimitClass.ofEvents) -> String? {
         list(
             classes.compactMap { limitClass in
@@ -16,13 +17,13 @@ enum RateLimitFields {
             })
     }
 
-    /// The driver's quota after this response: `"session";r=59;t=60`. `t` is the seconds, rounded up, until one
-    /// more fits.
+    /// Returns the driver's quota after this response: `"session";r=59;t=60`. `t` is the time until the oldest request
+    /// leaves the window, so that `r` grows, in seconds rounded up.
     static func rateLimit(_ answer: Ingested) -> String? {
         answer.quota.limit > 0 ? member(answer.limitClass, answer.quota) : nil
     }
 
-    /// The same after several responses, the last of each class.
+    /// Returns the driver's quotas after several responses: for each class that of its last response.
     static func rateLimit(_ answers: [Ingested]) -> String? {
         rateLimit(
             RateLimitClass.ofEvents.compactMap { limitClass in
@@ -49,7 +50,7 @@ enum RateLimitFields {
         return text
     }
 
-    /// `Retry-After` of a refused event: whole seconds, rounded up, at least 1 and at most 3600 (contract, section 5).
+    /// Returns the `Retry-After` of a refused event: whole seconds, rounded up, from 1 to 3600 (contract, section 5).
     static func retryAfterSeconds(_ quota: Quota) -> Int {
         min(max(seconds(quota.resetMilliseconds), 1), 3600)
     }

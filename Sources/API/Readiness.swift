@@ -1,5 +1,6 @@
 // Whether the server should receive requests: the database accepts a write, and no drain has begun. However many
-// clients ask, the check costs at most one write per second; no client waits longer than that for a hanging disk.
+// clients ask, there is at most one test write per second. If the disk hangs, a client waits at most
+// `patienceMilliseconds`.
 
 internal import Synchronization
 
@@ -7,11 +8,11 @@ package final class Readiness: Sendable {
     package enum Database: String, Sendable {
         case takesWrites = "ok"
         case refusesWrites = "refuses_writes"
-        /// The probing write has been waiting for too long.
+        /// The test write has not finished within `patienceMilliseconds`.
         case silent = "no_answer"
     }
 
-    /// Reported, and not fatal: without Redis the process decides alone.
+    /// The state of Redis. Without Redis the server is still ready: it then applies the limits by its own counts.
     package enum Redis: String, Sendable {
         case serves = "ok"
         case lost
@@ -31,9 +32,9 @@ package final class Readiness: Sendable {
 
     private struct State {
         var isDraining = false
-        /// The last result, and its time.
+        /// The last result and the time it was obtained.
         var last: (database: Database, at: Int64)?
-        /// Since when a probing write is in progress; nil when none is.
+        /// The start of the test write that is in progress; nil if there is none.
         var askingSince: Int64?
         var waiting: [CheckedContinuation<Database, Never>] = []
     }
@@ -41,7 +42,7 @@ package final class Readiness: Sendable {
     private let state = Mutex(State())
     private let takesWrite: @Sendable () async -> Bool
     private let redis: @Sendable () -> Redis
-    /// Monotonic milliseconds.
+    /// A monotonic clock in milliseconds.
     private let clock: @Sendable () -> Int64
 
     package init(
@@ -53,7 +54,7 @@ package final class Readiness: Sendable {
         self.clock = clock
     }
 
-    /// Not ready from now on.
+    /// Makes the server not ready from now on.
     package func beginDrain() {
         state.withLock { $0.isDraining = true }
     }

@@ -1,16 +1,17 @@
-// Rejected requests by driver, route and status: for the operator page, where a count of refusals leads to the
-// drivers concerned. In memory, bounded, since the start of the process; written only when a request is refused.
+// Rejected requests since the start of the process, by driver, route and status: for the operator page, where a count
+// of refusals leads to the drivers concerned. The rows are kept in memory, are limited in number, and change only when
+// a request is refused.
 
 import HTTP1
 import JourneyModel
 import Synchronization
 
 package final class RefusedRequests: Sendable {
-    /// Beyond this the row with the oldest last refusal is dropped.
+    /// The maximum number of rows. A new row beyond it replaces the row whose last refusal is the oldest.
     static let rowsMax = 1000
 
     struct Key: Hashable {
-        /// Nil: the driver is unknown.
+        /// The driver; nil if unknown.
         var driver: DriverID?
         var route: String
         var status: Int
@@ -20,7 +21,7 @@ package final class RefusedRequests: Sendable {
         var key: Key
         var count: Int
         var lastAt: Moment
-        /// The id of the last one: its line is in the log.
+        /// The id of the row's last request, by which its line is found in the log.
         var requestID: String
     }
 
@@ -28,7 +29,7 @@ package final class RefusedRequests: Sendable {
 
     package init() {}
 
-    /// `count`: events of a batch that were refused alike.
+    /// Records a refused request, or `count` events of a batch that were refused with the same status.
     func note(_ status: Status, _ driver: DriverID?, route: String, requestID: String, at now: Moment, count: Int = 1) {
         let key = Key(driver: driver, route: route, status: status.code)
         rows.withLock { rows in
@@ -45,7 +46,7 @@ package final class RefusedRequests: Sendable {
         }
     }
 
-    /// Most recent first. `driver` and `status` filter the rows.
+    /// Returns the most recent rows first, filtered by `driver` and `status` unless nil.
     func list(of driver: DriverID?, status: Int?, limit: Int) -> [Row] {
         let all = rows.withLock { Array($0.values) }
         let meant = all.filter { row in

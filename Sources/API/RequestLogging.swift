@@ -6,7 +6,7 @@ import Logging
 import StructuredLogging
 
 extension Request {
-    /// Both, plus the line's own metadata.
+    /// Returns the id, the trace, and the metadata of the line itself.
     func logged(_ metadata: Logger.Metadata = [:]) -> Logger.Metadata {
         var all = metadata
         all["request_id"] = "\(id)"

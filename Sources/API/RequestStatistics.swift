@@ -1,5 +1,5 @@
-// The requests of the last minutes for the operator page: statuses and a histogram of durations, one bucket for
-// each ten seconds. Bounded whatever clients send: there are 500 statuses and 64 ranges of durations.
+// The requests of the last five minutes for the operator page: counts of statuses and a histogram of durations, in one
+// bucket for each ten seconds. Clients cannot make a bucket grow: it has 500 statuses and 64 ranges of durations.
 
 import HTTP1
 package import HTTPServer
@@ -7,19 +7,20 @@ import Synchronization
 
 package final class RequestStatistics: RequestObserver {
     package static let bucketSeconds: Int64 = 10
-    /// Five minutes.
+    /// The number of buckets, for five minutes.
     static let bucketCount = 30
 
     private struct Bucket: Sendable {
-        /// Ten-second spans since 1970; a bucket with another span is outdated and counts as empty.
+        /// The ten seconds of this bucket, as a number of such spans since 1970. A bucket that still has an earlier
+        /// span is outdated and counts as empty.
         var span: Int64 = -1
-        /// Indexed by status minus 100.
+        /// The counts, indexed by status minus 100.
         var statuses = [UInt32](repeating: 0, count: 500)
         var durations = [Int](repeating: 0, count: 64)
     }
 
     private let buckets = Mutex([Bucket](repeating: Bucket(), count: bucketCount))
-    /// Seconds since 1970.
+    /// A clock in seconds since 1970.
     private let clock: @Sendable () -> Int64
 
     package init(clock: @escaping @Sendable () -> Int64) {
@@ -28,7 +29,7 @@ package final class RequestStatistics: RequestObserver {
 
     package func answered(_ request: CompletedRequest) {
         let span = clock() / Self.bucketSeconds
-        // A stream's duration is how long the client listened.
+        // A stream is left out: it lasts as long as the client listens.
         let range = request.isStream ? nil : Self.range(microseconds: request.durationNanoseconds / 1000)
         buckets.withLock { buckets in
             let place = Int(((span % Int64(Self.bucketCount)) + Int64(Self.bucketCount)) % Int64(Self.bucketCount))
@@ -39,7 +40,8 @@ package final class RequestStatistics: RequestObserver {
         }
     }
 
-    /// Two ranges for each power of two: no value is overstated by more than half.
+    /// Returns the range of a duration. There are two ranges for each power of two, so that the longest duration of a
+    /// range is at most half more than any other in it.
     static func range(microseconds: UInt64) -> Int {
         guard microseconds > 1 else { return 0 }
         let power = 63 - microseconds.leadingZeroBitCount
@@ -47,7 +49,7 @@ package final class RequestStatistics: RequestObserver {
         return min(2 * power + Int(upperHalf), 63)
     }
 
-    /// The longest duration in a range.
+    /// Returns the longest duration in a range.
     static func microseconds(ofRange range: Int) -> Int64 {
         guard range > 1 else { return 1 }
         let (power, upperHalf) = (range / 2, range % 2)
@@ -63,7 +65,7 @@ package final class RequestStatistics: RequestObserver {
         var p99Microseconds: Int64?
     }
 
-    /// The sums of the last five minutes.
+    /// Returns the sums of the last five minutes.
     func sum() -> Sum {
         let now = clock() / Self.bucketSeconds
         let recent = buckets.withLock { $0 }.filter { $0.span > now - Int64(Self.bucketCount) && $0.span <= now }
@@ -96,6 +98,6 @@ package final class RequestStatistics: RequestObserver {
 }
 
 extension CompletedRequest {
-    /// By its route: only streams last as long as the client wants.
+    /// Whether the route is a stream, which lasts as long as the client wants.
     fileprivate var isStream: Bool { routeTemplate?.hasSuffix("/stream") ?? false }
 }

@@ -1,5 +1,5 @@
-// The whole surface on one screen: method, path, credential, limits, handler. (/readyz and /metrics, which may have
-// their own listener, are in OperatorRoutes.)
+// The list of all routes: method, path, credential, limits, handler. (/readyz and /metrics, which may have their own
+// listener, are in OperatorRoutes.)
 
 package import CoreMetrics
 package import Engine
@@ -11,7 +11,7 @@ package import Logging
 package import Purchases
 package import RateLimiting
 
-/// Everything the routes need, filled in by the wiring.
+/// The routes with their dependencies, which the wiring provides.
 package struct API: Sendable {
     private let access: Access
     private let addressLimit: AddressLimit
@@ -29,8 +29,9 @@ package struct API: Sendable {
     private let lists: OperatorListHandlers
     private let limits: RateLimits
 
-    /// `clock` is for data written long after the request came: the messages of a stream. `purchases`: nil when the
-    /// server accepts none.
+    /// - Parameters:
+    ///   - clock: the time of data written long after the request arrived, such as the messages of a stream.
+    ///   - purchases: nil if the server accepts no purchases.
     package init(
         ingest: Ingest, store: any EventStore, journeys: any JourneyReader, streams: JourneyStreams,
         settings: CurrentSettings, limits: RateLimits, admission: any Admission, tokens: any TokenVerifier,
@@ -67,7 +68,7 @@ package struct API: Sendable {
     /// The number of open operator streams.
     package var operatorStreamCount: Int { operation.streamCount }
 
-    /// Every route with its credential and the windows that it charges.
+    /// Every route with its credential and the limits that its requests count towards.
     package var surface: [Endpoint] {
         endpoints.map { endpoint in
             var endpoint = endpoint.judged(by: access, refusals: refusalLimit)
@@ -98,7 +99,7 @@ package struct API: Sendable {
             write(.put, "/native/purchases/consent", limit: .purchases, purchases.putConsent),
             read("/native/entitlements", purchases.entitlements),
 
-            // Shipped v1 clients: the same handlers under the old names.
+            // Shipped v1 clients: the handlers of /native under the old paths.
             event("/v1/native/session-events", events.post(.v1Session)),
             event("/v1/native/pre-session-events", events.post(.v1PreSession)),
             fromMemory("/v1/native/config", config.get),
@@ -107,7 +108,7 @@ package struct API: Sendable {
             write(.post, "/v1/native/background-ping", limit: .pings, backgroundPing.post),
             write(.post, "/v1/charging-sessions/background-ping", limit: .pings, backgroundPing.post),
 
-            // Sign-in: each limited by address.
+            // Sign-in: each route is limited by address.
             signingIn("/auth/apple", wants: .identityToken, signIn.apple.signIn),
             signingIn("/auth/otp/start", wants: .none, signIn.codes.start),
             signingIn("/auth/otp/verify", wants: .oneTimeCode, signIn.codes.verify(for: .current)),
@@ -125,7 +126,7 @@ package struct API: Sendable {
             signingIn("/apple/notifications", wants: .appleNotice, signIn.apple.takeNotice),
             storeNotification("/apple/store-notifications", purchases.takeNotification),
 
-            // Shipped v1 clients: their access token lives longer.
+            // Shipped v1 clients, whose access token is valid for longer.
             signingIn("/v1/auth/otp/start", wants: .none, signIn.codes.start),
             signingIn("/v1/auth/otp/verify", wants: .oneTimeCode, signIn.codes.verify(for: .v1)),
             signingIn("/v1/auth/refresh", wants: .refreshToken, signIn.sessions.refresh(for: .v1)),
@@ -161,19 +162,19 @@ package struct API: Sendable {
         ] + PageHandlers.pages.map { path, page in anyone(path, page.answer) }
     }
 
-    /// The response to a request that reaches no handler.
+    /// Renders the response to a request that reaches no handler.
     package var refusals: RefusalRenderer {
         { refused in ProblemAnswer(refused).response(requestID: refused.requestID) }
     }
 
-    // MARK: The kinds of routes, with the credential and the charge of each
+    // MARK: The kinds of routes, with the credential and the limits of each
 
     private func anyone(_ template: String, _ handler: @escaping @Sendable (Request) -> Response) -> Endpoint {
         Endpoint(
             route: Route(.get, template, responder: { .response(handler($0)) }), credential: .none, limits: [])
     }
 
-    /// A driver's GET whose response is in memory: it costs no more than refusing it.
+    /// Returns a driver's GET whose response is in memory. It has no limit, because a refusal would cost as much.
     private func fromMemory(
         _ template: String, _ respond: @escaping @Sendable (Request, Caller) -> Response
     ) -> Endpoint {
@@ -182,12 +183,12 @@ package struct API: Sendable {
             credential: .accessToken, limits: [])
     }
 
-    /// A driver's GET that reads the database.
+    /// Returns a driver's GET that reads the database.
     private func read(_ template: String, _ handler: @escaping CallerHandler) -> Endpoint {
         driver(.get, template, limit: .reads, handler)
     }
 
-    /// A driver's request that changes something.
+    /// Returns a driver's route that changes something.
     private func write(
         _ method: WritingMethod, _ template: String, limit: RateLimitClass, _ handler: @escaping CallerHandler
     ) -> Endpoint {
@@ -202,7 +203,8 @@ package struct API: Sendable {
             route: Route(method, template, responder: limited), credential: .accessToken, limits: [limit])
     }
 
-    /// A search is a POST so that its text is in no proxy's log; it changes nothing.
+    /// Returns an operator's route. No operator's route changes anything: the search is a POST only so that its text
+    /// is in no proxy's log.
     private func operatorOnly(
         _ template: String, method: Method = .get, _ handler: @escaping OpenHandler
     ) -> Endpoint {
@@ -212,7 +214,8 @@ package struct API: Sendable {
             credential: .operatorToken, limits: [.operatorGuesses])
     }
 
-    /// A sign-in route for a signed-in driver: charged to the address first, then to the driver.
+    /// Returns a sign-in route for a signed-in driver. A request counts towards the limit of the address first, then
+    /// towards that of the driver.
     private func account(
         _ method: Method, _ template: String, limit: RateLimitClass, _ handler: @escaping CallerHandler,
         form: ProblemForm = .plain
@@ -222,7 +225,7 @@ package struct API: Sendable {
             method, template, { await responder($0).response() }, form, wants: .accessToken, driverClass: limit)
     }
 
-    /// A sign-in route whose credential is verified behind the handler.
+    /// Returns a sign-in route whose handler has the credential verified.
     private func signingIn(
         _ template: String, wants credential: Credential, _ handler: @escaping OpenHandler, form: ProblemForm = .plain
     ) -> Endpoint {
@@ -231,7 +234,8 @@ package struct API: Sendable {
             driverClass: nil)
     }
 
-    /// Called by Apple, from a few addresses: only what Apple did not sign is charged to the address.
+    /// Returns the route that Apple calls from a few addresses. Only notifications that Apple did not sign count
+    /// towards the limit of the address.
     private func storeNotification(_ template: String, _ handler: @escaping OpenHandler) -> Endpoint {
         let handler = access.anyone(handler, route: template)
         let route = Route(.post, template, bodyBytesMax: RequestLimits.storeNotificationBytesMax, handler: handler)
@@ -249,7 +253,7 @@ package struct API: Sendable {
             credential: credential, limits: [.auth] + (driverClass.map { [$0] } ?? []))
     }
 
-    /// A route that is charged by event.
+    /// Returns a route whose limits count events, not requests.
     private func event(
         _ template: String, _ respond: @escaping CallerResponder, bodyBytesMax: Int = RequestLimits.eventBytesMax
     ) -> Endpoint {

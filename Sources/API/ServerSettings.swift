@@ -1,5 +1,5 @@
-// The response of `GET /ops/config` and the settings in the page's picture: every setting of the running server,
-// and the result of the last reload.
+// The response of `GET /ops/config`, and the settings in the picture of the operator page: every setting of the running
+// server, and the result of the last reload.
 
 package import Engine
 package import JourneyModel
@@ -7,7 +7,7 @@ package import JourneyModel
 package struct ServerSettings: Sendable {
     package struct Setting: Hashable, Sendable {
         package var name: String
-        /// Safe to show: of a secret only whether it is set.
+        /// The value, safe to show. For a secret it says only whether the secret is set.
         package var value: String
         package var source: String
 
@@ -18,9 +18,9 @@ package struct ServerSettings: Sendable {
 
     package struct Reload: Hashable, Sendable {
         package var at: Moment
-        /// False: it changed nothing.
+        /// Whether the reload succeeded. A failed reload changes nothing.
         package var isGood: Bool
-        /// One sentence each.
+        /// The reasons of a failure, one sentence each.
         package var problems: [String]
 
         package init(at: Moment, isGood: Bool, problems: [String]) {
@@ -30,7 +30,7 @@ package struct ServerSettings: Sendable {
 
     package struct Unknown: Hashable, Sendable {
         package var name: String
-        /// The known name that was probably meant.
+        /// The name of a variable that was probably meant; nil if there is none.
         package var nearest: String?
 
         package init(name: String, nearest: String?) {
@@ -40,13 +40,13 @@ package struct ServerSettings: Sendable {
 
     package var instance: String
     package var startedAt: Moment
-    /// When the settings in force were read: at the start, or by the last successful reload.
+    /// The time the settings in force were read: at the start, or by the last successful reload.
     package var loadedAt: Moment
-    /// nil: none since the start.
+    /// The last reload; nil if there was none since the start.
     package var reload: Reload?
-    /// Names whose value in the file differs from the one in force.
+    /// Names of settings whose value in the file differs from the value in force.
     package var needsRestart: [String]
-    /// Names in the file that are not variables.
+    /// Names in the file that no variable has.
     package var unknown: [Unknown]
     package var settings: [Setting]
 
@@ -85,8 +85,8 @@ package struct ServerSettings: Sendable {
         return writer.bytes
     }
 
-    /// `settings_reload`, a member of both documents. Without `last_attempt_at` there was no reload since the
-    /// start.
+    /// Writes `settings_reload`, a member of `/ops/config` and of the picture. It has no `last_attempt_at` if there was
+    /// no reload since the start.
     func writeReload(_ writer: inout JSONWriter) {
         writer.name("settings_reload")
         writer.beginObject()
@@ -109,12 +109,12 @@ package struct ServerSettings: Sendable {
     }
 }
 
-/// One of the servers on this database, as the page shows it.
+/// One of the servers on this database, as the operator page shows it.
 package struct InstanceState: Sendable {
     package var instance: Instance
     package var isAlive: Bool
     package var isThisOne: Bool
-    /// Names of settings whose value differs from this one's.
+    /// Names of settings whose value differs from that of this server.
     package var differences: [String]
 
     package init(instance: Instance, isAlive: Bool, isThisOne: Bool, differences: [String]) {
@@ -122,7 +122,7 @@ package struct InstanceState: Sendable {
         (self.isThisOne, self.differences) = (isThisOne, differences)
     }
 
-    /// `instances`, a member of the picture.
+    /// Writes `instances`, a member of the picture.
     static func write(_ states: [InstanceState], _ writer: inout JSONWriter) {
         writer.name("instances")
         writer.beginArray()

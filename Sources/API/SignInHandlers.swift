@@ -14,7 +14,7 @@ package struct SignInServices: Sendable {
     package var devices: any DeviceService
     package var appleTokens: any AppleTokenVerifying
     package var appleNotices: any AppleNotificationService
-    /// False when no delivery of codes is configured.
+    /// Whether a delivery of codes is configured.
     package var sendsCodes: Bool
     /// The body of GET /.well-known/jwks.json.
     package var publicKeySet: [UInt8]
@@ -41,7 +41,7 @@ struct SignInHandlers: Sendable {
     let sessions: SignInSessionHandlers
     let accounts: AccountHandlers
     let devices: DeviceHandlers
-    /// Public, and constant until the next start.
+    /// The response with the public keys, which are constant until the next start.
     let keySet: Response
 
     init(

@@ -19,7 +19,7 @@ struct SignInSessionHandlers: Sendable {
         }
     }
 
-    /// The token may have expired, so Access does not check it.
+    /// Renews a single token. Access does not check this token, because an expired one is accepted too.
     var legacyRefresh: OpenHandler {
         { request throws(ProblemAnswer) in
             guard let token = BearerToken.read(from: request.fields) else { throw .refusedCredential }

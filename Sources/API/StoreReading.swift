@@ -1,5 +1,5 @@
-// Shared by handlers that read: a failing store is logged once and returned as a problem, and data about a person
-// is not cached.
+// Shared by handlers that read the store: a failure is logged once and returned as a problem, and responses with data
+// about a person are not cached.
 
 import Engine
 import HTTP1
@@ -7,9 +7,10 @@ import HTTPServer
 import Logging
 
 extension Logger {
-    /// Runs the read. If the store fails, this log gets the details, and the client gets the problem.
+    /// Runs the read. If the store fails, logs the details and throws the problem.
     ///
-    /// - Throws: the problem for the client. A client that disconnected, which cancels the read, never receives it.
+    /// - Throws: the problem for the client, also if the read was cancelled because the client disconnected. That
+    ///   client never receives the problem.
     func reading<Value>(
         for request: Request, _ body: () async throws(StoreFailure) -> Value
     ) async throws(ProblemAnswer) -> Value {
@@ -21,7 +22,7 @@ extension Logger {
         }
     }
 
-    /// Does nothing for a read that ended because its client disconnected: nothing failed.
+    /// Logs a failure, but not the end of a read whose client disconnected.
     func storeFailed(_ failure: StoreFailure, _ request: Request) {
         if failure == .cancelled { return }
         error("store error", metadata: request.logged(["failure": "\(failure)"]))
@@ -29,7 +30,7 @@ extension Logger {
 }
 
 extension Response {
-    /// A JSON document that no cache may store (RFC 9111, section 5.2.2.5).
+    /// Returns a JSON document that no cache may store (RFC 9111, section 5.2.2.5).
     static func unkept(_ json: [UInt8], _ status: Status = .ok) -> Response {
         Response(
             status: status, fields: Fields([("Content-Type", "application/json"), ("Cache-Control", "no-store")]),

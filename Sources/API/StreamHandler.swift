@@ -1,7 +1,7 @@
 // GET /native/session/stream: the driver's state changes as server-sent events (WHATWG HTML, section 9.2), one message
-// per change, whose id the client sends back as Last-Event-ID. With `?entitlements=true` also the driver's
-// entitlements, at the start and after each change, as events of that name without an id. Messages are read from
-// committed rows each time; between two reads the stream holds only the id of the last message.
+// per change. A client that reconnects sends the id of its last message as Last-Event-ID. With `?entitlements=true` the
+// stream also has the driver's entitlements, at the start and after each change, as `entitlements` events without an
+// id. Messages are read from committed rows. Between two reads the stream keeps only what it sent last.
 
 import Engine
 import HTTP1
@@ -13,11 +13,12 @@ import Purchases
 import Synchronization
 
 struct StreamHandler: Sendable {
-    /// Well below the 60 s after which proxies close a silent connection; also detects dead ones.
+    /// The interval of heartbeats, which also detect dead connections. It is well below the 60 s after which proxies
+    /// close a silent connection.
     static let heartbeatSeconds = 15
-    /// How long an EventSource waits before it reconnects.
+    /// The time that an EventSource waits before it reconnects.
     static let reconnectMilliseconds = 3000
-    /// When the process has reached its limit of streams, or is shutting down.
+    /// The `Retry-After` when the process has reached its limit of streams or is shutting down.
     static let retryAfterSeconds = 5
 
     let journeys: any JourneyReader
@@ -25,7 +26,7 @@ struct StreamHandler: Sendable {
     let tokens: any TokenVerifier
     let clock: @Sendable () -> Moment
     let logger: Logger
-    /// Nil when the server accepts no purchases.
+    /// The purchases; nil if the server accepts none.
     var purchases: (any PurchaseService)?
     var heartbeat = Duration.seconds(heartbeatSeconds)
 
@@ -33,13 +34,13 @@ struct StreamHandler: Sendable {
         { request, caller throws(ProblemAnswer) in
             let fields = Fields([
                 ("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"),
-                // Otherwise nginx would buffer messages.
+                // Without this field nginx buffers messages.
                 ("X-Accel-Buffering", "no"),
             ])
             // A HEAD has no body, so it takes no slot.
             if request.method == .head { return Response(status: .ok, fields: fields, body: .stream { _ in }) }
             let stream = try open(caller.driver)
-            // Read before the status is sent: a failing store is a 503.
+            // This read comes before the status is sent, so that a failing store results in 503.
             let first = try await logger.reading(for: request) { () async throws(StoreFailure) in
                 try await journeys.changes(of: caller.driver, after: lastEventID(request))
             }
@@ -59,7 +60,8 @@ struct StreamHandler: Sendable {
         }
     }
 
-    /// Nil for an invalid id, which is treated like no id: the stream begins with the newest state.
+    /// Returns the id of the client's last message. nil if there is none or it is invalid: the stream then begins with
+    /// the newest state.
     private func lastEventID(_ request: Request) -> Int64? {
         let values = request.fields.values("Last-Event-ID")
         guard values.count == 1, let id = Int64(values[0]), id >= 0 else { return nil }
@@ -68,8 +70,8 @@ struct StreamHandler: Sendable {
 
     // MARK: The stream
 
-    /// Runs until the client disconnects, the token becomes invalid, the stream is ended, or the store fails: in
-    /// each case the client may reconnect with its last id.
+    /// Runs until the client disconnects, the token becomes invalid, the stream is ended, or the store fails. In each
+    /// case the client may reconnect with the id of its last message.
     private func run(
         _ stream: JourneyStream, _ first: JourneyChanges, after id: Int64?, of driver: DriverID, _ request: Request,
         _ writer: any ResponseBodyWriter
@@ -84,7 +86,7 @@ struct StreamHandler: Sendable {
                 }
             }
             defer { group.cancelAll() }
-            // A client that closed its socket looks like one that has nothing more to send, until it is written to.
+            // Only a write shows whether a client that ended its sending also closed its socket.
             writer.whenClientEndsSending {
                 due.set()
                 stream.wake()
@@ -106,7 +108,7 @@ struct StreamHandler: Sendable {
     /// The last message of a stream.
     private struct Told {
         var id: Int64?
-        /// Nil before the first message of this connection.
+        /// The state in the last message; nil before the first message of this connection.
         var journey: Journey?
     }
 
@@ -118,15 +120,15 @@ struct StreamHandler: Sendable {
             for change in changes { try await writer.write(message(change, isSnapshot: false)) }
             return changes.last.map { Told(id: $0.id, journey: $0.journey) } ?? told
         case .newest(let change):
-            // After a refold every read returns the newest state, until the next change.
+            // After a refold, every read until the next change returns the newest state, which is written only once.
             if change.id == told.id && change.journey == told.journey { return told }
             try await writer.write(message(change, isSnapshot: true))
             return Told(id: change.id, journey: change.journey)
         }
     }
 
-    /// Writes the entitlements when they differ from `last`, the JSON written before. A purchase in this process wakes
-    /// the stream; the end of a period, and a notification to another process, are found at the next heartbeat.
+    /// Writes the entitlements if they differ from `last`, the JSON written before. A purchase in this process wakes
+    /// the stream. The end of a period, and a notification to another process, take effect at the next heartbeat.
     private func writeEntitlements(
         of driver: DriverID, after last: [UInt8]?, _ request: Request, to writer: any ResponseBodyWriter
     ) async throws -> [UInt8]? {
@@ -147,7 +149,7 @@ struct StreamHandler: Sendable {
     }
 }
 
-/// Set by the timer, reset by the stream.
+/// Whether a heartbeat is due: set by the timer, reset by the stream.
 private final class HeartbeatDue: Sendable {
     private let isDue = Mutex(false)
 

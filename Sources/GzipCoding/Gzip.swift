@@ -1,22 +1,21 @@
-// Decodes Content-Encoding: gzip of request bodies (RFC 9110 section 8.4.1.3, RFC 1952) with zlib, within a bound:
-// the limit on a body applies to its decompressed size and is checked while inflating, so that a gzip bomb never
-// becomes a large buffer.
+// Decodes Content-Encoding: gzip of request bodies (RFC 9110 section 8.4.1.3, RFC 1952) with zlib. The limit on a body
+// applies to its decompressed size and is checked while inflating, so that a gzip bomb never becomes a large buffer.
 
 import CZlib
 
 package enum GzipError: Error {
-    /// Not gzip, truncated, or a wrong checksum.
+    /// The body is not gzip, is truncated, or has a wrong checksum.
     case malformed
-    /// Inflates to more than the limit.
+    /// The body inflates to more than the limit.
     case tooLong
 }
 
 package enum Gzip {
     /// Returns the decompressed bytes, at most `bytesMax`. Several gzip members in sequence are one body (RFC 1952
-    /// section 2.2); anything after the last member is malformed.
+    /// section 2.2). Throws `malformed` if other bytes follow the last member.
     package static func inflate(_ compressed: [UInt8], bytesMax: Int) throws(GzipError) -> [UInt8] {
         var stream = z_stream()
-        // 15 bits of window; 16 more: a gzip header and trailer, not zlib's.
+        // A window of 15 bits. Adding 16 selects the header and trailer of gzip instead of those of zlib.
         guard inflateInit2_(&stream, 15 + 16, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size)) == Z_OK else {
             throw .malformed
         }

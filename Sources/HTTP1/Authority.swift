@@ -15,7 +15,7 @@ enum Authority {
             || bytes[hostEnd] == UInt8(ascii: ":") && isPort(bytes, (hostEnd + 1)..<range.upperBound)
     }
 
-    /// The end of the uri-host at the start of that range; nil when it is not well-formed.
+    /// Returns the end of the uri-host at the start of the range; nil if the uri-host is not well-formed.
     private static func endOfHost(_ bytes: [UInt8], _ range: Range<Int>) -> Int? {
         if let first = range.first, bytes[first] == UInt8(ascii: "[") {
             guard let bracket = Grammar.firstIndex(of: UInt8(ascii: "]"), bytes, range),
@@ -46,8 +46,8 @@ enum Authority {
         return port <= 65_535
     }
 
-    /// Eight groups of one to four HEXDIG; "::" once for one or more groups of zero; the last two groups may be
-    /// written as an IPv4 address.
+    /// Returns whether the range is eight groups of one to four HEXDIG. "::" may stand once for one or more groups of
+    /// zero, and the last two groups may be written as an IPv4 address.
     private static func isIPv6Address(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {
         let colon = UInt8(ascii: ":")
         var groups = 0
@@ -80,7 +80,8 @@ enum Authority {
         return elided ? groups <= 7 : groups == 8
     }
 
-    /// `IPv4address = dec-octet "." dec-octet "." dec-octet "." dec-octet`, without leading zeros.
+    /// Returns whether the range is `IPv4address = dec-octet "." dec-octet "." dec-octet "." dec-octet`, without
+    /// leading zeros.
     private static func isIPv4Address(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {
         let octets = bytes[range].split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         return octets.count == 4

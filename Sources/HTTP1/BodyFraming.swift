@@ -1,11 +1,11 @@
-// Where a request's content ends (RFC 9112 section 6). This decides about request smuggling: anything that two
-// servers could frame differently is rejected here as a whole, and no rule picks a winner. It sees field values,
-// never content.
+// Determines where a request's content ends (RFC 9112 section 6). Prevents request smuggling: a request that two
+// servers could frame differently is rejected, instead of choosing one of the two readings. Only field values are
+// examined, never content.
 
 package enum BodyFraming: Hashable, Sendable {
     /// Neither Content-Length nor Transfer-Encoding: no content (RFC 9112 section 6.3, rule 7).
     case none
-    /// Content-Length: that many bytes, 0 or more.
+    /// Content-Length: the number of bytes, 0 or more.
     case length(Int)
     /// `Transfer-Encoding: chunked`.
     case chunked
@@ -16,8 +16,9 @@ struct FramingFields: Sendable {
     private var contentLength: Int?
     private var codings = TransferCodings()
 
-    /// RFC 9110 section 8.6: `Content-Length = 1*DIGIT`. A second one, a list, a sign and a number above Int.max
-    /// are rejected; RFC 9112 section 6.3 would allow merging equal repeats, but not every server merges them.
+    /// Reads a Content-Length (RFC 9110 section 8.6: `Content-Length = 1*DIGIT`). Rejects a second field, a list, a
+    /// sign and a number above Int.max. RFC 9112 section 6.3 would allow merging equal repeats, but not every server
+    /// merges them.
     mutating func addContentLength(_ bytes: [UInt8], _ value: Range<Int>) throws(Refusal) {
         guard contentLength == nil else { throw Refusal(.badRequest, "Content-Length is given more than once.") }
         guard let number = Self.decimal(bytes, value) else {
@@ -30,8 +31,8 @@ struct FramingFields: Sendable {
         codings.add(bytes, value)
     }
 
-    /// RFC 9112 sections 6.1 to 6.3. Order of checks: malformed or contradictory fields are 400 before an unknown
-    /// coding is 501.
+    /// Returns the framing of the content (RFC 9112 sections 6.1 to 6.3). If several errors apply, malformed or
+    /// contradictory fields (400) take precedence over an unknown coding (501).
     func framing(minorVersion: Int) throws(Refusal) -> BodyFraming {
         guard codings.isPresent else { return contentLength.map(BodyFraming.length) ?? .none }
         guard minorVersion >= 1 else {

@@ -6,8 +6,8 @@
 // last-chunk      = 1*("0") [ chunk-ext ] CRLF
 // trailer-section = *( field-line CRLF )
 // ```
-// sizeLine -> data -> dataEnd -> sizeLine ... -> trailers -> done. A refusal leaves the state unchanged; the caller
-// must not continue after one. Extensions are checked and dropped (section 7.1.1: unknown ones MUST be ignored).
+// sizeLine -> data -> dataEnd -> sizeLine ... -> trailers -> done. A refusal leaves the state unchanged, and the caller
+// must not continue after it. Extensions are checked and dropped (section 7.1.1: unknown extensions MUST be ignored).
 
 struct ChunkedDecoder: Sendable {
     private enum State: Hashable {
@@ -19,13 +19,13 @@ struct ChunkedDecoder: Sendable {
     }
 
     private var state = State.sizeLine
-    /// Bytes of all chunks announced so far; never above the limit in force when each was announced.
+    /// The bytes of all chunks announced so far. Never above the limit that applied when the last chunk was announced.
     private(set) var contentBytes = 0
     private var extensionBytes = 0
     private var trailerSectionBytes = 0
     private(set) var trailers = Fields()
 
-    /// Decodes the available input into `content`; bytes appended before a throw are valid. Returns true once the
+    /// Decodes the available input into `content`. Bytes appended before a throw are valid. Returns true when the
     /// content and its trailers are complete.
     mutating func decode(
         _ input: inout InputBuffer, into content: inout [UInt8], contentBytesMax: Int, limits: Limits
@@ -71,7 +71,7 @@ struct ChunkedDecoder: Sendable {
         var index = line.lowerBound
         var size = 0
         while index < line.upperBound, let digit = Grammar.hexValue(bytes[index]) {
-            // The last digit that fits does not reach the sign bit.
+            // `size` has room for one more digit without reaching the sign bit.
             guard index - line.lowerBound < Limits.chunkSizeDigitsMax, size <= Int.max >> 4 else {
                 throw Self.malformed
             }
@@ -96,7 +96,7 @@ struct ChunkedDecoder: Sendable {
         return range.count == left
     }
 
-    /// The CRLF after chunk-data; one wrong byte is enough to reject it.
+    /// Reads the CRLF after chunk-data. The first wrong byte is rejected without waiting for the second.
     private mutating func readDataEnd(_ input: inout InputBuffer) throws(Refusal) -> Bool {
         let next = input.available
         if let first = next.first, input.bytes[first] != Grammar.carriageReturn { throw Self.malformed }

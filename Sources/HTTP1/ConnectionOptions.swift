@@ -1,12 +1,12 @@
-// Whether the client keeps the connection (RFC 9112 section 9.3), from its version and its Connection fields
-// (RFC 9110 section 7.6.1: `Connection = #connection-option`, options compare without regard to case).
+// Determines whether the client keeps the connection (RFC 9112 section 9.3), from its version and its Connection fields
+// (RFC 9110 section 7.6.1: `Connection = #connection-option`, options are compared case-insensitively).
 
 struct ConnectionOptions: Sendable {
     private var close = false
     private var keepAlive = false
 
-    /// Adds one Connection field line. Options other than close and keep-alive do not concern this server: it
-    /// neither forwards nor upgrades.
+    /// Adds one Connection field line. Ignores options other than close and keep-alive, because this server neither
+    /// forwards nor upgrades.
     mutating func add(_ bytes: [UInt8], _ value: Range<Int>) {
         Grammar.forEachListElement(bytes, value) { option in
             if Grammar.matches(bytes, option, "close") { close = true }
@@ -14,7 +14,8 @@ struct ConnectionOptions: Sendable {
         }
     }
 
-    /// close overrides keep-alive; otherwise 1.1 persists, and 1.0 only on request.
+    /// Returns whether the connection persists: not after close, which overrides keep-alive; otherwise in HTTP/1.1
+    /// always, and in HTTP/1.0 only with keep-alive.
     func persists(minorVersion: Int) -> Bool {
         !close && (minorVersion >= 1 || keepAlive)
     }

@@ -1,4 +1,4 @@
-// One line of a header or trailer section (RFC 9112 section 5). Knows the form of a line, not what fields mean.
+// One line of a header or trailer section (RFC 9112 section 5). Handles the form of a line, not the meaning of fields.
 // ```
 // field-line = field-name ":" OWS field-value OWS
 // field-name = token
@@ -8,10 +8,10 @@
 
 struct FieldLine {
     let name: Range<Int>
-    /// Without surrounding whitespace; may be empty.
+    /// The value without surrounding whitespace; may be empty.
     let value: Range<Int>
 
-    /// `line` is without its CRLF.
+    /// Parses a line, which is given without its CRLF.
     static func parse(_ bytes: [UInt8], _ line: Range<Int>) throws(Refusal) -> FieldLine {
         var index = line.lowerBound
         while index < line.upperBound, Grammar.tokenBytes.contains(bytes[index]) { index += 1 }

@@ -1,9 +1,9 @@
-/// Header or trailer fields in the order received, repeats included: a repeated Host or Content-Length must not
-/// vanish (RFC 9110 section 5.3). Names compare case-insensitively.
+/// Header or trailer fields in the order received, including repeated fields, so that a repeated Host or Content-Length
+/// is noticed (RFC 9110 section 5.3). Names are compared case-insensitively.
 ///
-/// Stored as the lines of the wire, with the positions of names and values: received bytes are copied once and
-/// become a String only on demand, and sent bytes are copied once more. An array of positions, not a dictionary:
-/// for a dozen fields a linear scan that compares lengths first is faster than hashing names.
+/// The fields are stored as lines in the form in which they are sent, with the positions of names and values. Received
+/// bytes are copied once and become a String only on demand. Sent bytes are copied once more. The positions are in an
+/// array, not a dictionary: for a dozen fields a linear scan that compares lengths first is faster than hashing names.
 ///
 /// No field can end a line early (response splitting): a name that is not a token is dropped, and a control
 /// character in a value becomes a space (RFC 9110 section 5.5).
@@ -26,7 +26,7 @@ package struct Fields: Sendable {
 
         var name: Range<Int> { Int(nameStart)..<Int(nameEnd) }
         var value: Range<Int> { Int(nameEnd) + 2..<Int(valueEnd) }
-        /// Including its CRLF.
+        /// The whole line, including its CRLF.
         var whole: Range<Int> { Int(nameStart)..<Int(valueEnd) + 2 }
     }
 
@@ -41,20 +41,20 @@ package struct Fields: Sendable {
     package var count: Int { lines.count }
     package var isEmpty: Bool { lines.isEmpty }
 
-    /// As Strings; created on each call.
+    /// The fields as Strings, which are created on each call.
     package var all: [Field] { lines.map { Field(name: text($0.name), value: text($0.value)) } }
 
-    /// The first value of that name; nil when there is none.
+    /// Returns the first value of the name; nil if there is none.
     package func first(_ name: String) -> String? {
         firstPlace(name).map { text(lines[$0].value) }
     }
 
-    /// The bytes of the first value of that name, not copied; nil when there is none.
+    /// Returns the bytes of the first value of the name, not copied; nil if there is none.
     package func value(_ name: String) -> ArraySlice<UInt8>? {
         firstPlace(name).map { bytes[lines[$0].value] }
     }
 
-    /// The same; nil also when there is more than one.
+    /// Returns the bytes of the only value of the name, not copied; nil if there is none or more than one.
     package func only(_ name: String) -> ArraySlice<UInt8>? {
         var only: Int?
         var count = 0
@@ -67,7 +67,7 @@ package struct Fields: Sendable {
         return bytes[lines[only].value]
     }
 
-    /// The number of fields of that name. With two it is often undefined which one counts.
+    /// Returns the number of fields of the name. If a field is repeated, it is often undefined which value applies.
     package func count(of name: String) -> Int {
         var count = 0
         forEachPlace(name) { _ in
@@ -77,7 +77,7 @@ package struct Fields: Sendable {
         return count
     }
 
-    /// Every value of that name, in order.
+    /// Returns all values of the name, in order.
     package func values(_ name: String) -> [String] {
         var values: [String] = []
         forEachPlace(name) { place in
@@ -106,7 +106,7 @@ package struct Fields: Sendable {
         }
     }
 
-    /// Removes every field of that name, then appends this one.
+    /// Removes all fields of the name, then appends a field with `value`.
     package mutating func set(_ name: String, _ value: String) {
         remove(name)
         append(name, value)
@@ -139,7 +139,8 @@ package struct Fields: Sendable {
         }
     }
 
-    /// The line with its CRLF if it was received in the stored form, as most are: then it is copied in one piece.
+    /// Returns the line with its CRLF if it was received in the stored form, as most lines are, so that it can be
+    /// copied in one piece; otherwise nil.
     private static func asKept(
         _ line: FieldLine, of received: UnsafeBufferPointer<UInt8>
     ) -> UnsafeBufferPointer<UInt8>? {
@@ -174,7 +175,7 @@ package struct Fields: Sendable {
         }
     }
 
-    /// Returns the offset of the value.
+    /// Appends a line and returns the offset of its value.
     @discardableResult
     private mutating func appendChecked(
         _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>
@@ -185,7 +186,7 @@ package struct Fields: Sendable {
         bytes.append(UInt8(ascii: ":"))
         bytes.append(Grammar.space)
         bytes.append(contentsOf: value)
-        // No field exceeds 4 GiB: received ones have a limit, sent ones are ours.
+        // No field exceeds 4 GiB: received fields have a limit, and the server's own are short.
         lines.append(
             Line(
                 nameStart: UInt32(clamping: start), nameEnd: UInt32(clamping: start + name.count),
@@ -195,8 +196,8 @@ package struct Fields: Sendable {
         return start + name.count + 2
     }
 
-    /// A phone's request has six to ten fields, most of their bytes in the token; one allocation each suffices
-    /// then.
+    /// The reserved number of fields and bytes, for one allocation each. A phone's request has six to ten fields, and
+    /// most of their bytes are in the token.
     private static let usualCount = 10
     private static let usualBytes = 480
 
@@ -213,7 +214,7 @@ package struct Fields: Sendable {
         return first
     }
 
-    /// Stops when the closure returns false.
+    /// Calls the closure with the index of each field of the name, until the closure returns false.
     @inline(__always)
     private func forEachPlace(_ name: String, _ body: (Int) -> Bool) {
         let length = name.utf8.count
@@ -222,7 +223,7 @@ package struct Fields: Sendable {
         }
     }
 
-    /// Compares the lengths first, because most names differ in length.
+    /// Returns whether the line has the name. Compares the lengths first, because most names differ in length.
     private func isNamed(_ line: Line, _ name: String) -> Bool {
         var name = name
         return name.withUTF8 { name in

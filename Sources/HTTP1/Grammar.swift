@@ -1,8 +1,8 @@
-// The bytes that RFC 9110, RFC 9112 and RFC 3986 allow, each set next to the rule it comes from. Everything here
-// works on bytes: no Character, no locale, no case folding beyond ASCII. Knows nothing of messages.
+// The bytes that RFC 9110, RFC 9112 and RFC 3986 allow, each set next to its grammar rule. Everything here works on
+// bytes: no Character, no locale, no case folding beyond ASCII. It does not depend on the structure of messages.
 
-/// A set of ASCII bytes as two words, so that a test is a shift and a mask; bytes from 0x80 up are never in it.
-/// The words are checked against the quoted grammar, byte by byte, in GrammarTests.
+/// A set of ASCII bytes as two 64-bit words, so that a test is a shift and a mask. It never contains bytes from 0x80
+/// up. GrammarTests checks the words against the quoted grammar, byte by byte.
 struct ByteSet: Sendable {
     /// Bit n is byte n.
     let from0: UInt64
@@ -41,7 +41,7 @@ enum Grammar {
     /// RFC 3986 section 3.2.2, again without "%": `reg-name = *( unreserved / pct-encoded / sub-delims )`
     static let registeredNameBytes = ByteSet(from0: 0x2BFF_7FD2_0000_0000, from64: 0x47FF_FFFE_87FF_FFFE)
 
-    /// RFC 9110 section 5.5; CR, LF, NUL and every other control but HTAB fall outside:
+    /// Returns whether a field value may contain the byte (RFC 9110 section 5.5). HTAB is the only control allowed:
     /// ```
     /// field-value   = *field-content
     /// field-content = field-vchar [ 1*( SP / HTAB / field-vchar ) field-vchar ]
@@ -52,7 +52,7 @@ enum Grammar {
         byte >= 0x20 && byte != 0x7F || byte == tab
     }
 
-    /// RFC 9110 section 5.6.3: `OWS = *( SP / HTAB )`
+    /// Returns whether the byte is optional whitespace (RFC 9110 section 5.6.3: `OWS = *( SP / HTAB )`).
     @inline(__always)
     static func isWhitespace(_ byte: UInt8) -> Bool {
         byte == space || byte == tab
@@ -63,7 +63,7 @@ enum Grammar {
         byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9")
     }
 
-    /// The value of one HEXDIG in either case; nil for any other byte.
+    /// Returns the value of one HEXDIG in either case; nil for any other byte.
     @inline(__always)
     static func hexValue(_ byte: UInt8) -> UInt8? {
         switch byte {
@@ -89,13 +89,13 @@ extension UInt64 {
     private static let everyByte: UInt64 = 0x0101_0101_0101_0101
     private static let everyHighBit: UInt64 = 0x8080_8080_8080_8080
 
-    /// Whether one of the eight bytes is below `limit`, which is at most 128.
+    /// Returns whether one of the eight bytes is below `limit`, which is at most 128.
     @inline(__always)
     fileprivate func hasByte(below limit: UInt8) -> Bool {
         (self &- Self.everyByte &* UInt64(limit)) & ~self & Self.everyHighBit != 0
     }
 
-    /// Whether one of the eight bytes equals `byte`.
+    /// Returns whether one of the eight bytes equals `byte`.
     @inline(__always)
     fileprivate func hasByte(_ byte: UInt8) -> Bool {
         (self ^ (Self.everyByte &* UInt64(byte))).hasByte(below: 1)
@@ -103,7 +103,7 @@ extension UInt64 {
 }
 
 extension Grammar {
-    /// `token`: at least one byte, all of them tchar.
+    /// Returns whether the range is a `token`: at least one byte, all of them tchar.
     static func isToken(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {
         !range.isEmpty && allBytes(bytes, range, in: tokenBytes)
     }
@@ -113,7 +113,7 @@ extension Grammar {
         return true
     }
 
-    /// True when that range equals `word`, which is given in lower case, ignoring case.
+    /// Returns whether the range equals `word` case-insensitively. `word` is in lower case.
     static func matches(_ bytes: [UInt8], _ range: Range<Int>, _ word: StaticString) -> Bool {
         guard range.count == word.utf8CodeUnitCount else { return false }
         return word.withUTF8Buffer { letters in
@@ -124,8 +124,8 @@ extension Grammar {
         }
     }
 
-    /// True when all bytes of the range are allowed in a field value. Eight at a time: an access token has
-    /// hundreds.
+    /// Returns whether all bytes of the range are allowed in a field value. Tests eight bytes at a time, because an
+    /// access token has hundreds.
     static func areFieldValueBytes(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {
         bytes.withUnsafeBytes { bytes in
             precondition(range.lowerBound >= 0 && range.upperBound <= bytes.count)
@@ -145,7 +145,7 @@ extension Grammar {
         }
     }
 
-    /// The first line feed from `start` on; the number of bytes when there is none.
+    /// Returns the index of the first line feed from `start` on; the number of bytes if there is none.
     static func endOfLine(_ bytes: [UInt8], from start: Int) -> Int {
         bytes.withUnsafeBytes { bytes in
             precondition(start >= 0 && start <= bytes.count)
@@ -160,7 +160,7 @@ extension Grammar {
         }
     }
 
-    /// The range without the whitespace at both ends.
+    /// Returns the range without the whitespace at both ends.
     static func trimmed(_ bytes: [UInt8], _ range: Range<Int>) -> Range<Int> {
         var lower = range.lowerBound
         var upper = range.upperBound
@@ -169,7 +169,7 @@ extension Grammar {
         return lower..<upper
     }
 
-    /// The first index of that byte in the range.
+    /// Returns the first index of the byte in the range; nil if there is none.
     static func firstIndex(of byte: UInt8, _ bytes: [UInt8], _ range: Range<Int>) -> Int? {
         for index in range where bytes[index] == byte { return index }
         return nil

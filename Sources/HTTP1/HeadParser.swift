@@ -1,12 +1,12 @@
-// Parses the lines of a request head, one after the other, into a RequestHead (RFC 9112 sections 3 and 5). Gets
-// complete lines and knows nothing of buffers, of content or of earlier requests.
+// Parses the lines of a request head, one after the other, into a RequestHead (RFC 9112 sections 3 and 5). It receives
+// complete lines and does not handle buffers, content or earlier requests.
 //
 // Allocations for a typical head: the two arrays of its fields, and a string when the path is longer than the 15
 // bytes that Swift stores inline. Host, Content-Length and Connection are evaluated as bytes.
 
 struct HeadParser: Sendable {
-    /// Known as soon as the method is read, even when the rest of the line is rejected: the refusal of a HEAD has
-    /// no content either (RFC 9110 section 9.3.2).
+    /// The method, known even if the rest of the line is rejected: the refusal of a HEAD request must have no content
+    /// (RFC 9110 section 9.3.2).
     private(set) var method: Method?
     private var target = RequestTarget(path: "")
     private var minorVersion = 0
@@ -15,13 +15,13 @@ struct HeadParser: Sendable {
     private var options = ConnectionOptions()
     private var hasHost = false
     private var expectsContinue = false
-    /// The error in the target. Reported only after the fields are read, which contain the request id.
+    /// The error in the target. It is reported only after the fields are read, because they contain the request id.
     private var targetRefusal: Refusal?
 
     // MARK: Request line
 
-    /// `request-line = method SP request-target SP HTTP-version` (RFC 9112 section 3), single spaces only. The
-    /// version is checked before the target, so that the HTTP/2 preface `PRI * HTTP/2.0` gets its 505.
+    /// Reads `request-line = method SP request-target SP HTTP-version` (RFC 9112 section 3), with single spaces only.
+    /// The version is checked before the target, so that the HTTP/2 preface `PRI * HTTP/2.0` gets 505.
     mutating func readRequestLine(_ bytes: [UInt8], _ line: Range<Int>, limits: Limits) throws(Refusal) {
         let space = Grammar.firstIndex(of: Grammar.space, bytes, line)
         let methodRange = line.lowerBound..<(space ?? line.upperBound)
@@ -41,7 +41,7 @@ struct HeadParser: Sendable {
         }
     }
 
-    /// `HTTP-version = "HTTP" "/" DIGIT "." DIGIT`, case-sensitive (RFC 9112 section 2.3).
+    /// Reads `HTTP-version = "HTTP" "/" DIGIT "." DIGIT`, case-sensitive (RFC 9112 section 2.3).
     private mutating func readVersion(_ bytes: [UInt8], _ range: Range<Int>) throws(Refusal) {
         let name: StaticString = "HTTP/"
         let lower = range.lowerBound
@@ -55,7 +55,7 @@ struct HeadParser: Sendable {
         minorVersion = bytes[lower + 7] == UInt8(ascii: "0") ? 0 : 1
     }
 
-    /// The refusal of a request line over the limit: the bytes within the limit show which part is too long.
+    /// Returns the refusal of a request line over the limit. The bytes within the limit show which part is too long.
     mutating func refusalOfLongRequestLine(_ bytes: [UInt8], _ start: Range<Int>, limits: Limits) -> Refusal {
         let space = Grammar.firstIndex(of: Grammar.space, bytes, start)
         let methodRange = start.lowerBound..<(space ?? start.upperBound)
@@ -79,7 +79,7 @@ struct HeadParser: Sendable {
         fields.append(field, of: bytes)
     }
 
-    /// The fields that the connection itself depends on, distinguished by length first.
+    /// Reads the fields that the connection itself depends on. Compares the lengths of names first.
     private mutating func judge(_ bytes: [UInt8], _ field: FieldLine) throws(Refusal) {
         switch field.name.count {
         case 4 where Grammar.matches(bytes, field.name, "host"):
@@ -97,15 +97,15 @@ struct HeadParser: Sendable {
         }
     }
 
-    /// RFC 9112 section 3.2: more than one Host line, or an invalid value, is 400 in any version.
+    /// Reads Host. More than one Host line, or an invalid value, is 400 in any version (RFC 9112 section 3.2).
     private mutating func readHost(_ bytes: [UInt8], _ value: Range<Int>) throws(Refusal) {
         guard !hasHost else { throw Refusal(.badRequest, "Host is given more than once.") }
         guard Authority.isValid(bytes, value) else { throw Refusal(.badRequest, "Host is not a valid host and port.") }
         hasHost = true
     }
 
-    /// RFC 9110 section 10.1.1: 100-continue, compared case-insensitively, is the only defined expectation; any other
-    /// is 417.
+    /// Reads Expect. The only defined expectation is 100-continue, compared case-insensitively. Any other gets 417 (RFC
+    /// 9110 section 10.1.1).
     private mutating func readExpect(_ bytes: [UInt8], _ value: Range<Int>) throws(Refusal) {
         guard Grammar.matches(bytes, value, "100-continue") else {
             throw Refusal(.expectationFailed, "The only supported expectation is 100-continue.")

@@ -1,26 +1,26 @@
-// Reads the head of one request from the input, line by line (RFC 9112 section 2): which line is which, how many
-// there may be and how long. HeadParser interprets the lines.
+// Reads the head of one request from the input, line by line (RFC 9112 section 2). Determines the kind of each line,
+// and limits the number of lines and their length. HeadParser interprets the lines.
 
 struct HeadReader: Sendable {
     private var parser = HeadParser()
-    /// The request line was read.
+    /// Whether the request line was read.
     private(set) var hasRequestLine = false
     private var emptyLines = 0
     private var fieldSectionBytes = 0
 
     /// The field lines read so far.
     var fields: Fields { parser.fields }
-    /// Known as soon as it is read, also when the rest of the head is rejected.
+    /// The method, known as soon as it is read, even if the rest of the head is rejected.
     var method: Method? { parser.method }
 
-    /// The same, also when the input ends inside the request line.
+    /// Returns the method, even if the input ends inside the request line.
     func method(in input: InputBuffer) -> Method? {
         if let method { return method }
         let space = Grammar.firstIndex(of: Grammar.space, input.bytes, input.available)
         return space.map { Method(Grammar.text(input.bytes, input.available.lowerBound..<$0)) }
     }
 
-    /// Reads the available lines. nil while the head is incomplete.
+    /// Reads the available lines. Returns nil while the head is incomplete.
     mutating func read(_ input: inout InputBuffer, limits: Limits) throws(Refusal) -> RequestHead? {
         if !hasRequestLine {
             guard try readRequestLine(&input, limits: limits) else { return nil }
@@ -42,8 +42,8 @@ struct HeadReader: Sendable {
         }
     }
 
-    /// False when it is incomplete. The first byte is checked at once: a client that speaks TLS to this port is
-    /// rejected without waiting for a line feed.
+    /// Reads the request line. Returns false if it is incomplete. The first byte is checked at once, so that a client
+    /// that speaks TLS to this port is rejected without waiting for a line feed.
     private mutating func readRequestLine(_ input: inout InputBuffer, limits: Limits) throws(Refusal) -> Bool {
         while true {
             if let first = input.available.first, !Grammar.tokenBytes.contains(input.bytes[first]),

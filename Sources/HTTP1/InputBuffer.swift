@@ -1,14 +1,14 @@
-// Received bytes that are not yet interpreted, read by line or by count. Each byte is searched once for the end of
-// its line however small the reads are, and moved at most once on average. Knows no HTTP beyond CRLF (RFC 9112
-// section 2.2: a bare CR is left for the grammar to reject, a bare LF never ends a line).
+// Received bytes that are not yet interpreted, read by line or by count. However small the reads are, each byte is
+// searched only once for the end of its line, and moved at most once on average. The only HTTP rule here is CRLF (RFC
+// 9112 section 2.2): a bare LF never ends a line, and a bare CR is rejected later, by the grammar.
 
 struct InputBuffer: Sendable {
     enum Line: Hashable {
         /// No line end received yet.
         case incomplete
-        /// Longer than allowed, whether its end was received or not.
+        /// The line is longer than allowed, whether its end was received or not.
         case tooLong
-        /// Ends in LF without CR.
+        /// The line ends in LF without CR.
         case bareLineFeed
         /// The line without its CRLF; valid until the next `append`.
         case complete(Range<Int>)
@@ -16,7 +16,7 @@ struct InputBuffer: Sendable {
 
     private(set) var bytes: [UInt8] = []
     private var start = 0
-    /// Where the search for LF continues; never before `start`.
+    /// The index at which the search for LF continues; never before `start`.
     private var searched = 0
 
     /// The bytes not taken yet.
@@ -41,7 +41,7 @@ struct InputBuffer: Sendable {
         return .complete(start..<(index - 1))
     }
 
-    /// Takes up to that many bytes; valid until the next `append`.
+    /// Takes up to `max` bytes. The range is valid until the next `append`.
     mutating func takeBytes(max: Int) -> Range<Int> {
         let range = start..<(start + min(max, bytes.count - start))
         take(range.count)
@@ -54,7 +54,7 @@ struct InputBuffer: Sendable {
         searched = 0
     }
 
-    /// Called between requests: frees a large empty buffer.
+    /// Frees a large empty buffer. Called between requests.
     mutating func releaseIfIdle() {
         if available.isEmpty, bytes.capacity > Limits.idleBufferBytesMax { removeAll() }
     }

@@ -1,22 +1,22 @@
-// The request target (RFC 9112 section 3.2) and the one form in which a path reaches a handler.
+// The request target (RFC 9112 section 3.2) and the canonical form in which a path reaches a handler.
 // ```
 // request-target = origin-form / absolute-form / authority-form / asterisk-form
 // ```
-// Paths are percent-decoded once. Anything that two servers could read as different resources is rejected with 400
-// instead of normalised, since a proxy in front may have checked the other reading; clients resolve these before
-// they send (RFC 3986 section 5.2.4):
+// Paths are percent-decoded once. Paths that two servers could read as different resources are rejected with 400
+// instead of normalised, because a proxy in front may have checked the other reading. Clients resolve "." and ".."
+// before they send (RFC 3986 section 5.2.4). Rejected are:
 //   - "." and ".." as a segment, plain or encoded
-//   - an empty segment ("//"); a single "/" at the end is kept and means another path
+//   - an empty segment ("//"); a single "/" at the end is accepted, but "/a/" and "/a" are different paths
 //   - %2F and %5C, encoded separators
 //   - %00 to %1F and %7F, which no name contains and which corrupt logs
 //   - bytes that are not UTF-8 once decoded
-// So "/a%62c" and "/abc" arrive as "/abc", "%252F" as the three characters "%2F", and nothing arrives in two forms.
-// The bytes of the query are checked and left undecoded: only the reader of a parameter knows what "+" means in it.
+// So "/a%62c" and "/abc" both arrive as "/abc", "%252F" arrives as the three characters "%2F", and every path has only
+// one form. The bytes of the query are checked but not decoded: the meaning of "+" depends on the parameter.
 
 struct RequestTarget: Sendable {
     var path: String
     var query: String?
-    /// From absolute-form; nil in origin- and asterisk-form, where Host names it.
+    /// The authority of a target in absolute-form; nil in origin- and asterisk-form, where Host contains it.
     var authority: String?
 
     static func parse(_ bytes: [UInt8], _ range: Range<Int>, method: Method) throws(Refusal) -> RequestTarget {
@@ -36,8 +36,8 @@ struct RequestTarget: Sendable {
 
     private static let malformed = Refusal(.badRequest, "The request target is malformed.")
 
-    /// `authority-form = uri-host ":" port`, used with CONNECT only. This server opens no tunnels, and what follows a
-    /// CONNECT is not HTTP, so CONNECT is refused (RFC 9110 section 9.3.6).
+    /// Returns the refusal of CONNECT, the only method with `authority-form = uri-host ":" port`. This server opens no
+    /// tunnels, and the bytes after a CONNECT are not HTTP (RFC 9110 section 9.3.6).
     private static func refusalOfConnect(_ bytes: [UInt8], _ range: Range<Int>) -> Refusal {
         guard Authority.isValid(bytes, range), let last = range.last, Grammar.isDigit(bytes[last]),
             Grammar.firstIndex(of: UInt8(ascii: ":"), bytes, range) != nil
@@ -45,7 +45,8 @@ struct RequestTarget: Sendable {
         return Refusal(.notImplemented, "CONNECT is not implemented.")
     }
 
-    /// `absolute-form = absolute-URI`, http and https only. Its authority replaces Host (RFC 9112 section 3.2.2).
+    /// Parses `absolute-form = absolute-URI`, http and https only. Its authority overrides Host (RFC 9112 section
+    /// 3.2.2).
     private static func absoluteForm(
         _ bytes: [UInt8], _ range: Range<Int>, method: Method
     ) throws(Refusal) -> RequestTarget {
@@ -60,14 +61,14 @@ struct RequestTarget: Sendable {
 
         var target = try originForm(bytes, end..<range.upperBound)
         if target.path.isEmpty {
-            // RFC 9110 section 4.2.3: an empty path is "/"; RFC 9112 section 3.2.4: for OPTIONS it is "*".
+            // An empty path means "/" (RFC 9110 section 4.2.3), for OPTIONS "*" (RFC 9112 section 3.2.4).
             target.path = method == .options && target.query == nil ? "*" : "/"
         }
         target.authority = Grammar.text(bytes, (colon + 3)..<end)
         return target
     }
 
-    /// `origin-form = absolute-path [ "?" query ]`; the path may be empty here, as in absolute-form.
+    /// Parses `origin-form = absolute-path [ "?" query ]`. Accepts an empty path too, for use by absolute-form.
     private static func originForm(_ bytes: [UInt8], _ range: Range<Int>) throws(Refusal) -> RequestTarget {
         guard let mark = Grammar.firstIndex(of: UInt8(ascii: "?"), bytes, range) else {
             return RequestTarget(path: try decodedPath(bytes, range))
@@ -125,7 +126,7 @@ struct RequestTarget: Sendable {
         byte >= 0x20 && byte != 0x7F && byte != UInt8(ascii: "/") && byte != UInt8(ascii: "\\")
     }
 
-    /// No segment is "." or "..", and none but the last is empty.
+    /// Throws if a segment is "." or "..", or if a segment other than the last is empty.
     private static func requirePlainSegments(_ bytes: [UInt8], _ range: Range<Int>) throws(Refusal) {
         guard !range.isEmpty else { return }
         var lower = range.lowerBound + 1

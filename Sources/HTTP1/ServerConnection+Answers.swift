@@ -1,8 +1,8 @@
-// The sending side of a ServerConnection: how a response is framed for this request and this client. Every function
-// returns whether its part was due; if not, nothing is appended.
+// The sending side of a ServerConnection, which frames a response for its request and client. Every encoding function
+// returns whether its part of the response was due. If not, it appends nothing.
 
 extension ServerConnection {
-    /// 100 (Continue), if the client waits for it.
+    /// Encodes 100 (Continue), if the client waits for it.
     @discardableResult
     package mutating func encodeContinue(into output: inout [UInt8]) -> Bool {
         guard takeContinue() else { return false }
@@ -10,10 +10,10 @@ extension ServerConnection {
         return true
     }
 
-    /// A whole response. For HEAD, and with 204 and 304, the body is omitted; HEAD still gets its length.
-    /// `dateText` is an IMF-fixdate (RFC 9110 section 5.6.7), or empty for a server without a clock; `requestID`
-    /// must consist of valid field value bytes, or be empty for a server without ids. A status that is not final is
-    /// sent as 500.
+    /// Encodes a whole response. For HEAD, and with 204 and 304, the body is omitted; the response to HEAD still has
+    /// its length. `dateText` is an IMF-fixdate (RFC 9110 section 5.6.7), or empty for a server without a clock.
+    /// `requestID` must consist of valid field value bytes, or be empty for a server without ids. A status that is not
+    /// final is sent as 500.
     @discardableResult
     package mutating func encode(
         status: Status, fields: Fields = Fields(), body: [UInt8] = [], dateText: String, requestID: String = "",
@@ -26,9 +26,9 @@ extension ServerConnection {
         return true
     }
 
-    /// The head of a response of unknown length. Follow it with `encodeChunk` and one `encodeEnd`; to signal an
-    /// aborted stream, close without `encodeEnd`. HTTP/1.0 gets the bytes unframed, ended by the close of the
-    /// connection (RFC 9112 section 6.1).
+    /// Encodes the head of a response of unknown length. Call `encodeChunk` and finally `encodeEnd` after it. To signal
+    /// an aborted stream, close the connection without `encodeEnd`. HTTP/1.0 gets the bytes unframed, ended by the
+    /// close of the connection (RFC 9112 section 6.1).
     @discardableResult
     package mutating func encodeHead(
         status: Status, fields: Fields = Fields(), dateText: String, requestID: String = "", close: Bool = false,
@@ -40,8 +40,8 @@ extension ServerConnection {
         return encodeHead(status, fields, dateText, requestID, close, framing, into: &output)
     }
 
-    /// The next bytes of a streamed response. Empty ones are skipped, since an empty chunk would be the last; all
-    /// are skipped when the response has no content.
+    /// Encodes the next bytes of a streamed response. Skips empty `content`, because an empty chunk would be the last
+    /// chunk. Skips all bytes if the response has no content.
     @discardableResult
     package mutating func encodeChunk(_ content: [UInt8], into output: inout [UInt8]) -> Bool {
         guard case .streaming(let framing) = answering else { return false }
@@ -67,7 +67,7 @@ extension ServerConnection {
         _ framing: ResponseFraming, into output: inout [UInt8]
     ) -> Bool {
         guard beginAnswer(close: close, framing: framing) else { return false }
-        // RFC 9112 section 9.3: 1.1 persists by default, 1.0 only on request.
+        // RFC 9112 section 9.3: HTTP/1.1 connections persist by default, HTTP/1.0 connections only with keep-alive.
         let connection: StaticString? = mustClose ? "close" : minorVersion == 0 ? "keep-alive" : nil
         ResponseEncoder.appendHead(
             status: status.final, fields: fields, dateText: dateText, requestID: requestID, framing: framing,
@@ -77,13 +77,13 @@ extension ServerConnection {
 }
 
 extension Status {
-    /// This status if it can end an exchange, otherwise 500: 1xx are interim, and a code has three digits.
+    /// This status if it can end an exchange, otherwise 500: 1xx statuses are interim, and a code has three digits.
     var final: Status { (200...599).contains(code) ? self : .internalServerError }
 
-    /// RFC 9110 sections 15.3.5 and 15.4.5: these end with the empty line after the fields.
+    /// Whether the response ends with the empty line after the fields (RFC 9110 sections 15.3.5 and 15.4.5).
     var forbidsContent: Bool { code == 204 || code == 304 }
 
-    /// RFC 9110 section 15.3.6: 205 comes with a length of 0.
+    /// Whether the response must have a length of 0, as 205 (RFC 9110 section 15.3.6).
     var isEmptyByLength: Bool { code == 205 }
 
     func body(_ body: [UInt8]) -> [UInt8] { isEmptyByLength ? [] : body }

@@ -1,8 +1,8 @@
 // The protocol of one HTTP/1.1 server connection, without I/O: bytes in, events out; a response in, bytes out (RFC
-// 9112, RFC 9110). It never sees a descriptor, a clock or a route. Its owner reads and writes, enforces the
-// deadlines, and asks for the next event.
+// 9112, RFC 9110). It does not use descriptors, clocks or routes. Its owner reads and writes, enforces the deadlines,
+// and asks for the next event.
 //
-// Theory of operation. Two sides move, and they meet once per request:
+// Theory of operation. There are two state machines, which are synchronized once per request:
 //
 //   receiving   head -> content | chunks -> complete
 //                |              |
@@ -10,49 +10,49 @@
 //
 //   answering   notDue -> due -> (streaming ->) answered
 //
-// `.head` makes a response due. When the request is complete and answered, both sides start over with the remaining
-// bytes: this is pipelining, one request at a time. The connection ends instead (`closed`, remaining bytes are
-// dropped unread) when one of these holds:
+// `.head` makes a response due. When the request is complete and answered, both state machines start over with the
+// remaining bytes: pipelined requests are handled one at a time. Instead, the connection ends (`closed`, and the
+// remaining bytes are dropped unread) if one of these holds:
 //   - the request was refused: after broken framing no byte has a known meaning (section 6.3)
-//   - it was answered before it was complete: the rest of its content would be read as a request
+//   - the request was answered before it was complete: the rest of its content would be read as a request
 //   - the client or the server asked for close (section 9.6), or the end of the response is the end of the
 //     connection (content of unknown length to HTTP/1.0)
 //
-// Misuse by a caller is harmless: bytes after the end are dropped, a response that is not due encodes nothing and
-// returns false, and `nextEvent()` repeats `.responseDue` until the response is encoded. The same bytes give the
-// same events however they were split, except that `.body` may come in other pieces.
+// Misuse by a caller is harmless: bytes after the end are dropped, encoding a response that is not due appends nothing
+// and returns false, and `nextEvent()` repeats `.responseDue` until the response is encoded. The events do not depend
+// on how the received bytes were split, except that `.body` may come in other pieces.
 
 /// Not copyable: its buffers belong to one connection, and an accidental copy costs more than a request.
 package struct ServerConnection: ~Copyable, Sendable {
     package enum Event: Hashable, Sendable {
-        /// Read more, then ask again.
+        /// Read more, then ask for the next event again.
         case needMoreData
         case head(RequestHead)
         /// The next bytes of the content, never empty.
         case body([UInt8])
         /// The request is complete. Trailers are empty unless the content was chunked.
         case end(trailers: Fields)
-        /// Respond with this, then close. At most once, and the last event of any request.
+        /// Respond with this refusal, then close. Occurs at most once, and no event of a request follows.
         case refused(Refusal)
-        /// The request was delivered; nothing follows until its response is encoded.
+        /// The request was delivered. No further event follows until its response is encoded.
         case responseDue
         /// The peer closed between two requests.
         case endOfStream
         /// The peer closed inside a request.
         case truncated
-        /// Nothing follows; received bytes are dropped. Flush, then close.
+        /// No further event follows, and received bytes are dropped. Flush, then close.
         case closed
     }
 
-    /// Which deadline applies while waiting.
+    /// The part of an exchange that the connection waits for, which determines the deadline.
     package enum Phase: Hashable, Sendable {
-        /// Between requests, nothing received.
+        /// Between requests: no byte of the next request was received.
         case idle
         /// A part of a head was received.
         case head
-        /// The head was delivered, its content is not complete.
+        /// The head was delivered, and its content is not complete.
         case content
-        /// The request is complete or refused, its response is not.
+        /// The request is complete or refused, and its response is not complete.
         case response
         case closed
     }
@@ -87,7 +87,8 @@ package struct ServerConnection: ~Copyable, Sendable {
     private var refusal: Refusal?
     private var waitsForContinue = false
 
-    /// The connection ends with the current response. May become true until that response begins; never reset.
+    /// Whether the connection ends with the current response. May become true until that response begins, and is never
+    /// reset.
     package private(set) var mustClose = false
 
     package init(limits: Limits = Limits()) {
@@ -97,8 +98,8 @@ package struct ServerConnection: ~Copyable, Sendable {
 
     // MARK: Receiving
 
-    /// Appends received bytes. Read only after `.needMoreData`; then the buffer stays below one field section plus
-    /// one read.
+    /// Appends received bytes. If the caller reads only after `.needMoreData`, the buffer stays below one field section
+    /// plus one read.
     package mutating func receive(_ bytes: UnsafeRawBufferPointer) {
         guard !inputEnded, receiving != .refused, receiving != .closed else { return }
         input.append(bytes)
@@ -108,12 +109,12 @@ package struct ServerConnection: ~Copyable, Sendable {
         Array(bytes).withUnsafeBytes { receive($0) }
     }
 
-    /// The peer sends no more. What was received before is still served.
+    /// Records that the peer sends no more. Requests received before are still served.
     package mutating func receiveEndOfStream() {
         inputEnded = true
     }
 
-    /// Advances as far as the received bytes allow.
+    /// Returns the next event that the received bytes allow.
     package mutating func nextEvent() -> Event {
         do throws(Refusal) {
             switch receiving {
@@ -135,9 +136,9 @@ package struct ServerConnection: ~Copyable, Sendable {
         }
     }
 
-    /// Limits the content of this request; call it between `.head` and the next event. It can lower
-    /// `Limits.bodyBytesMax`, not raise it. Longer content, declared or received, ends in a refusal with 413,
-    /// before any of it is delivered when its length was declared.
+    /// Limits the content of this request. To be called between `.head` and the next event. It can lower
+    /// `Limits.bodyBytesMax`, not raise it. Longer content is refused with 413; if its length was declared, before any
+    /// of it is delivered.
     package mutating func limitBody(toBytes bytesMax: Int) {
         guard answering == .due else { return }
         contentBytesMax = min(contentBytesMax, max(0, bytesMax))
@@ -157,10 +158,10 @@ package struct ServerConnection: ~Copyable, Sendable {
         }
     }
 
-    /// Received but not interpreted yet: the rest of this request, or the next ones.
+    /// The number of bytes received but not interpreted yet: the rest of this request, or later requests.
     package var bufferedBytes: Int { input.available.count }
 
-    /// The field lines of the current request read so far; of a refused one, those before the error.
+    /// The field lines of the current request read so far. If the request was refused, the lines before the error.
     package var receivedFields: Fields { head.fields }
 
     /// Whether the received part of the current request has a safe method (RFC 9110 section 9.2.1).
@@ -172,7 +173,8 @@ package struct ServerConnection: ~Copyable, Sendable {
     /// The capacity of the input buffer, including interpreted bytes.
     package var inputCapacityBytes: Int { input.bytes.capacity }
 
-    /// How much more content can arrive: what was announced or, of chunks, what the limit leaves.
+    /// The maximum length of the content still to arrive: the rest of the declared length, or for chunks the rest of
+    /// the limit.
     package var contentBytesLeftMax: Int {
         switch receiving {
         case .content(let left): left
@@ -181,8 +183,8 @@ package struct ServerConnection: ~Copyable, Sendable {
         }
     }
 
-    /// The client waits for 100 (Continue): none of the announced content has arrived, and it is not refused. Ask
-    /// after `.needMoreData`: the limits of the route are applied by then (RFC 9110 section 10.1.1).
+    /// Whether the client waits for 100 (Continue): none of the announced content has arrived, and the request is not
+    /// refused (RFC 9110 section 10.1.1). Valid after `.needMoreData`, when the limits of the route have been applied.
     package var isContinueDue: Bool {
         guard waitsForContinue, answering == .due, refusal == nil, input.available.isEmpty else { return false }
         return switch receiving {
@@ -219,7 +221,8 @@ extension ServerConnection {
         return .body(Array(input.bytes[range]))
     }
 
-    /// What was decoded before a refusal is delivered first, so that the events do not depend on the splits.
+    /// Reads chunks. Content decoded before a refusal is delivered first, so that the events do not depend on how the
+    /// bytes were split.
     private mutating func readChunks() throws(Refusal) -> Event {
         if let refusal { throw refusal }
         var content: [UInt8] = []
@@ -268,11 +271,12 @@ extension ServerConnection {
 // MARK: - Transitions of the answering side
 
 extension ServerConnection {
-    /// RFC 9110 section 9.3.2: known from the request line on, also when the rest of the head is rejected.
+    /// Whether the request is a HEAD (RFC 9110 section 9.3.2), known as soon as the method is read, even if the rest of
+    /// the head is rejected.
     var answersHead: Bool { head.method == .head }
 
-    /// Begins the one response of this request. Also before any head, for a 408 or a 503 that ends the connection.
-    /// False when no response is due.
+    /// Begins the response of this request. Also allowed before any head, for a 408 or a 503 that ends the connection.
+    /// Returns false if no response is due.
     mutating func beginAnswer(close: Bool, framing: ResponseFraming) -> Bool {
         guard receiving != .closed, answering == .due || answering == .notDue else { return false }
         mustClose = mustClose || close || framing == .untilClose || receiving != .complete
@@ -290,7 +294,7 @@ extension ServerConnection {
         }
     }
 
-    /// False when the client does not wait for it.
+    /// Records that 100 (Continue) is sent. Returns false if the client does not wait for it.
     mutating func takeContinue() -> Bool {
         let isDue = isContinueDue
         waitsForContinue = false

@@ -3,7 +3,7 @@
 // that merged them into the header would read a different request (section 6.5.1).
 
 enum Trailers {
-    /// In lower case, as compared.
+    /// The names of rejected fields, in lower case for the comparison.
     private static let refused: [StaticString] = [
         "transfer-encoding", "content-length", "host", "connection", "keep-alive", "proxy-connection", "te",
         "trailer", "upgrade", "max-forwards", "forwarded", "x-forwarded-for", "x-forwarded-host",

@@ -1,13 +1,14 @@
 internal import Synchronization
 
-/// Limits the memory held for clients over all connections: bodies, incomplete requests and responses that the peer has
-/// not read. Each of them has its own limit; this one bounds their sum, and each client's share of it.
+/// A limit on the memory held for clients over all connections: bodies, incomplete requests and responses that the peer
+/// has not read. Each of these has its own limit; the budget limits their sum, and the share of each client.
 final class BufferBudget: Sendable {
     let bytesMax: Int
-    /// Per client: a sixteenth of `bytesMax`, so that a few clients cannot use all of it, but at least one long body.
+    /// The share of one client: a sixteenth of `bytesMax`, so that a few clients cannot use all of it, but at least
+    /// enough for one long body.
     let bytesPerClientMax: Int
     private let bytes = Atomic<Int>(0)
-    /// Bytes held per client that holds any. Unidentified clients count only towards the sum.
+    /// The bytes held for each client, without clients that hold none. Unidentified clients count only towards the sum.
     private let clients = Mutex<[String: Int]>([:])
 
     init(bytesMax: Int) {
@@ -19,8 +20,8 @@ final class BufferBudget: Sendable {
 
     func bytesHeld(by client: String) -> Int { clients.withLock { $0[client] ?? 0 } }
 
-    /// Reserves `count` bytes. False, with nothing reserved, when they do not fit. `client`: whose share they count
-    /// towards.
+    /// Reserves `count` bytes, which also count towards the share of `client`. Returns false, with nothing reserved, if
+    /// they do not fit.
     func take(_ count: Int, for client: String?) -> Bool {
         guard bytes.add(count, ordering: .relaxed).newValue <= bytesMax else {
             bytes.subtract(count, ordering: .relaxed)

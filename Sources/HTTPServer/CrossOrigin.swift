@@ -1,18 +1,19 @@
 // Cross-origin requests: which web pages may call this server from a browser and read its responses (the Fetch
-// standard, "HTTP-CORS protocol": https://fetch.spec.whatwg.org/#http-cors-protocol). Only this file knows these
-// fields. Every response passes through it before it is encoded, including those without a handler (Middleware.swift).
+// standard, "HTTP-CORS protocol": https://fetch.spec.whatwg.org/#http-cors-protocol). Only this file handles these
+// fields. Every response gets them before it is encoded, including responses without a handler (Middleware.swift).
 
 internal import HTTP1
 
 package struct CrossOrigin: Hashable, Sendable {
-    /// More than any deployment lists. Each request is compared with all of them.
+    /// The maximum number of origins, more than any deployment lists. Limited because each request is compared with all
+    /// origins.
     package static let originsMax = 64
 
-    /// As a browser sends them in `Origin`. Never empty.
+    /// The allowed origins, as a browser sends them in `Origin`. Never empty.
     package let origins: [String]
 
-    /// nil when one of them is not an origin as a browser sends it, or there are none or too many. `*` and `null` are
-    /// not accepted: responses allow credentials, and for those the standard requires exact origins.
+    /// Returns nil if an element is not an origin as a browser sends it, or if there are none or too many. `*` and
+    /// `null` are not accepted: responses allow credentials, for which the standard requires exact origins.
     package init?(_ origins: [String]) {
         guard (1...Self.originsMax).contains(origins.count), origins.allSatisfy(Self.isSerializedOrigin) else {
             return nil
@@ -26,13 +27,13 @@ package struct CrossOrigin: Hashable, Sendable {
     private static let exposedFields =
         "RateLimit, RateLimit-Policy, Retry-After, ETag, X-Request-Id, Idempotent-Replayed"
 
-    /// Adds the CORS fields to the response to this request. Every response has `Vary: Origin`, also without an allowed
-    /// origin: otherwise a cache in between could serve one page's response to another.
+    /// Adds the CORS fields to the response to this request. Every response gets `Vary: Origin`, even without an
+    /// allowed origin: otherwise a cache in between could serve one page's response to another.
     func allow(_ request: Fields, in answer: inout Fields) {
         answer.append("Vary", "Origin")
         guard let origin = allowedOrigin(of: request) else { return }
         answer.append("Access-Control-Allow-Origin", origin)
-        // For pages that call with `credentials: "include"`. The server reads no cookies.
+        // This field is for pages that call with `credentials: "include"`. The server reads no cookies.
         answer.append("Access-Control-Allow-Credentials", "true")
         answer.append("Access-Control-Expose-Headers", Self.exposedFields)
     }
@@ -44,16 +45,16 @@ package struct CrossOrigin: Hashable, Sendable {
 
     // MARK: Preflights
 
-    /// Chromium caches a preflight's response for at most two hours.
+    /// The time that a browser may cache the response to a preflight: two hours, the maximum of Chromium.
     private static let keptSeconds = 7200
     /// The fields that the server reads, and those that tracing libraries add to every request.
     private static let requestFields =
         "Authorization, Content-Type, Content-Encoding, Idempotency-Key, If-None-Match, Last-Event-ID, X-Request-Id, "
         + "X-Sent-At, X-Requested-With, Cache-Control, traceparent, tracestate, baggage"
 
-    /// The fields of the response to a preflight from an allowed page; nil when the request is not one. The same for
-    /// every path, known or not: the page then sends its request and can read the 404 or 405 that a refused preflight
-    /// would hide. `methods`: all that the server accepts on any path.
+    /// Returns the fields of the response to a preflight from an allowed page; nil if the request is no such preflight.
+    /// They are the same for every path, known or not, so that the page sends its request and can read the 404 or 405
+    /// that a refused preflight would hide. `methods`: the methods that the server accepts on any path.
     func preflightAnswer(_ method: Method, _ request: Fields, methods: String) -> Fields? {
         guard method == .options, request.count(of: "Access-Control-Request-Method") == 1,
             allowedOrigin(of: request) != nil
@@ -67,8 +68,9 @@ package struct CrossOrigin: Hashable, Sendable {
 
     // MARK: Origins
 
-    /// `scheme://host[:port]` in the one form that browsers send (HTML standard, "ASCII serialization of an origin"):
-    /// lower case, no default port, nothing after it. An origin in another form would never match.
+    /// Returns whether the text is `scheme://host[:port]` in the form that browsers send (HTML standard, "ASCII
+    /// serialization of an origin"): lower case, no default port, nothing after the port. Any other form would never
+    /// match.
     static func isSerializedOrigin(_ text: String) -> Bool {
         guard text.utf8.count <= 256, let separator = text.firstRange(of: "://") else { return false }
         let scheme = text[..<separator.lowerBound].utf8

@@ -1,30 +1,30 @@
 internal import HTTP1
 internal import Sockets
 
-/// One request being received, and how it will be answered.
+/// One request that is being received, and the way it will be answered.
 struct Exchange {
     enum Destination {
         case handler(RegisteredRoute)
-        /// Decided before the body was read; the body is read only to keep the connection usable.
+        /// A refusal decided before the body was read. The body is then read only to keep the connection usable.
         case refusal(Status, detail: String, fields: Fields)
         /// 204 with these fields: OPTIONS, and CORS preflights.
         case noContent(Fields)
     }
 
     var destination: Destination
-    /// The body grows as it is received.
+    /// The request, whose body grows as it is received.
     var request: Request
-    /// False when it was refused before its head was complete: then its method is unknown and its fields may be
+    /// Whether the head is complete. If not, the request was refused, its method is unknown, and its fields may be
     /// incomplete.
     var hasHead = true
-    /// Why `request.remoteAddress` is a proxy's address, when it is.
+    /// Why `request.remoteAddress` is a proxy's address; nil if it is not.
     var addressGap: ClientAddress.Gap?
     var startedAt = Deadline.now
-    /// Longer content is refused with 413.
+    /// The maximum length of the content. Longer content is refused with 413.
     var bodyBytesMax = Int.max
     /// The detail for the client when the server itself, not a handler, refuses the request.
     var refusalDetail: String?
-    /// From the response, for the access log.
+    /// The owner of the credential, copied from the response for the access log.
     var principal: String?
     var refusalReason: String?
 
@@ -33,7 +33,7 @@ struct Exchange {
         refusalReason = response.refusalReason
     }
 
-    /// `Route.judge` was called for this request.
+    /// Whether `Route.judge` was called for this request.
     var isJudged = false
 
     var isRefused: Bool {
@@ -46,6 +46,6 @@ struct Exchange {
         return nil
     }
 
-    /// nil when it is not known.
+    /// The method; nil if it is unknown.
     var method: Method? { hasHead ? request.method : nil }
 }

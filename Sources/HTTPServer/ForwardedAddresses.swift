@@ -1,26 +1,26 @@
-// The two fields in which a proxy records the peer that it received a request from: Forwarded (RFC 7239) and
-// X-Forwarded-For. Returns addresses in field order, the nearest proxy's entry last. Which proxies are trusted is
-// decided in TrustedProxies.
+// Parses the two fields in which a proxy records the peer that sent it a request: Forwarded (RFC 7239) and
+// X-Forwarded-For. The addresses are in field order, the nearest proxy's entry last. TrustedProxies decides which
+// proxies are trusted.
 
 internal import HTTP1
 internal import Sockets
 
-/// The peer address that one proxy recorded; nil when it is not an IP address (`unknown`, `_hidden`) or not readable.
+/// The peer address that one proxy recorded; nil if the entry is no IP address (`unknown`, `_hidden`) or malformed.
 typealias ForwardedAddress = IPAddress?
 
 enum ForwardedAddresses {
-    /// Only this many entries at the end of a chain are read: no deployment has more proxies of its own.
+    /// The number of entries that are read, at the end of a chain. No deployment has more proxies of its own.
     private static let chainMax = 32
 
-    /// From X-Forwarded-For: addresses separated by commas; some proxies add a port.
+    /// Reads X-Forwarded-For: addresses separated by commas, to which some proxies add a port.
     static func xForwardedFor(_ fields: Fields) -> [ForwardedAddress] {
         fields.values("X-Forwarded-For").flatMap { $0.utf8.split(separator: UInt8(ascii: ",")) }
             .suffix(chainMax)
             .map { $0.trimmed }.filter { !$0.isEmpty }.map(node)
     }
 
-    /// From Forwarded: the `for` of each element, nil for an element without one. A line that does not follow RFC 7239
-    /// counts as one element without an address: which proxy wrote which part of it is unknown.
+    /// Reads Forwarded: the `for` of each element, nil for an element without `for`. A line that does not follow RFC
+    /// 7239 counts as one element without an address, because it is unknown which proxy wrote which part of the line.
     static func forwarded(_ fields: Fields) -> [ForwardedAddress] {
         fields.values("Forwarded").flatMap { line -> [[UInt8]?] in
             var reading = ForwardedReading(Array(line.utf8))
@@ -28,8 +28,8 @@ enum ForwardedAddresses {
         }.suffix(chainMax).map { $0.flatMap(node) }
     }
 
-    /// RFC 7239 section 6: an IPv4 address, or an IPv6 address in brackets, with an optional port. X-Forwarded-For also
-    /// has IPv6 addresses without brackets.
+    /// Parses a node (RFC 7239 section 6): an IPv4 address, or an IPv6 address in brackets, with an optional port.
+    /// X-Forwarded-For also has IPv6 addresses without brackets.
     static func node(_ bytes: some Collection<UInt8>) -> ForwardedAddress {
         let text = String(decoding: bytes, as: UTF8.self)
         if let number = IPAddress(text) { return number }
@@ -41,7 +41,7 @@ enum ForwardedAddresses {
         return IPAddress(String(text[..<colon]))
     }
 
-    /// True when empty, or a colon followed by a number or a name.
+    /// Returns whether the text is empty, or a colon followed by a number or a name.
     private static func isPort(_ text: Substring) -> Bool {
         text.isEmpty || text.hasPrefix(":") && (2...65).contains(text.utf8.count) && !text.dropFirst().contains(":")
     }
@@ -52,7 +52,7 @@ private func isSpace(_ byte: UInt8) -> Bool {
 }
 
 extension Collection<UInt8> {
-    /// Without the optional whitespace of RFC 9110 section 5.6.3 around it.
+    /// The bytes without the optional whitespace around them (RFC 9110 section 5.6.3).
     fileprivate var trimmed: [UInt8] {
         Array(drop(while: isSpace).reversed().drop(while: isSpace).reversed())
     }
@@ -67,7 +67,7 @@ private struct ForwardedReading {
         self.bytes = bytes
     }
 
-    /// The `for` of each element; nil when the line does not follow the grammar.
+    /// Returns the `for` of each element; nil if the line does not follow the grammar.
     mutating func elements() -> [[UInt8]?]? {
         var elements: [[UInt8]?] = []
         var hasPairs = false
@@ -107,7 +107,8 @@ private struct ForwardedReading {
         return (String(decoding: name, as: UTF8.self).lowercased(), value)
     }
 
-    /// Accepts more than a token of RFC 9110 section 5.6.2: proxies write `:`, `[` and `]` without the required quotes.
+    /// Reads a token (RFC 9110 section 5.6.2), which may also contain `:`, `[` and `]`: proxies omit the required
+    /// quotes.
     private mutating func token() -> [UInt8] {
         let start = index
         while index < bytes.count, (0x21...0x7E).contains(bytes[index]), !isDelimiter(bytes[index]) { index += 1 }
@@ -121,7 +122,7 @@ private struct ForwardedReading {
         }
     }
 
-    /// RFC 9110 section 5.6.4; nil without its closing quote.
+    /// Reads a quoted-string (RFC 9110 section 5.6.4). Returns nil if the closing quote is missing.
     private mutating func quoted() -> [UInt8]? {
         var value: [UInt8] = []
         index += 1

@@ -1,38 +1,39 @@
-// One connection, driven by its loop: by changes of the socket, by deadlines and by responses from tasks. Nothing here
-// blocks. HTTP1ConnectionState decides what to do next; this class does it.
+// One connection. Its loop calls it when the socket changes, when a deadline passes and when a task has a response.
+// Nothing here blocks. HTTP1ConnectionState decides the next step, and this class executes it.
 //
 //   serving     requests are read, parsed and answered from memory
 //   working     a task makes the response to the current request; nothing is read
 //   streaming   the request's task writes the response piece by piece
 //   ending      the last response is being written
-//   lingering   it was sent; the client has some time to read it
+//   lingering   the last response was sent; the client has some time to read it
 //   over        the connection is closed
 //
 // Reading and writing alternate. The responses to a batch of pipelined requests are written at once, and nothing is
-// read until the peer has taken them (`isStalled`): a client that sends and never reads holds one input and one output
-// buffer, no more. The memory held for all clients together is limited by the shared BufferBudget.
+// read until the peer has taken them (`isStalled`). So a client that sends and never reads uses at most one input and
+// one output buffer. The shared BufferBudget limits the memory for all clients together.
 
 internal import HTTP1
 internal import Logging
 internal import Sockets
 
-/// Safe to share (its tasks and the writer of a streamed body do): all mutable state is touched only on the
-/// connection's loop.
+/// Shared with its tasks and with the writer of a streamed body. This is safe because all mutable state is accessed
+/// only on the connection's loop.
 final class HTTP1Connection: @unchecked Sendable {
     private let connection: Connection
     private let whenOver: @Sendable () -> Void
     private var state: HTTP1ConnectionState
     private var activity = Activity.serving
-    /// Of the current request. Cancelled when the peer is gone: this ends its waits, but does not undo what it commits.
+    /// The task of the current request. It is cancelled when the peer is gone, which ends its waits but does not undo
+    /// what it has committed.
     private var task: LoopTask?
-    /// The peer has not taken all of the output.
+    /// Whether the peer has not yet taken all of the output.
     private var isStalled = false
     /// The writer of a stream, suspended until the peer has taken its chunk.
     private var chunkWriter: CheckedContinuation<TransportError?, Never>?
-    /// Counts the waits of writers, so that a late cancellation does not end the next one.
+    /// The number of waits of writers so far, so that a late cancellation does not end a later wait.
     private var chunkWaits: UInt64 = 0
     private var isWritingChunk = false
-    /// Counts streams, so that a writer that outlives its stream cannot write into the next one.
+    /// The number of streams so far, so that a writer that outlives its stream cannot write into the next stream.
     private var streamNumber: UInt64 = 0
 
     private enum Activity {
@@ -42,7 +43,7 @@ final class HTTP1Connection: @unchecked Sendable {
         case over
     }
 
-    /// On the loop. `whenOver`: called once, when the connection is closed and its task has ended.
+    /// To be called on the loop. `whenOver` is called once, when the connection is closed and its task has ended.
     init(_ connection: Connection, _ context: ServerContext, whenOver: @escaping @Sendable () -> Void) {
         self.connection = connection
         self.whenOver = whenOver
@@ -67,7 +68,7 @@ final class HTTP1Connection: @unchecked Sendable {
         switch change {
         case .ready:
             advance()
-            // Only after the bytes that the kernel still holds from the peer were read.
+            // The task is cancelled only after the bytes that the kernel still had from the peer were read.
             if connection.peerIsGone { task?.cancel() }
         case .tickEnds: writeAtTickEnd()
         case .timedOut: timedOut()
@@ -86,18 +87,18 @@ final class HTTP1Connection: @unchecked Sendable {
         }
     }
 
-    /// False when nothing more can be done before the next change.
+    /// Does one step. Returns false if nothing more can be done before the next change.
     private func step() throws(TransportError) -> Bool {
         if isStalled { guard try write() else { return false } }
         switch activity {
         case .serving: return try serveNext()
         case .working:
-            // Responses to earlier requests.
+            // Writes the responses to earlier requests.
             _ = try state.write()
             return false
         case .over: return false
         case .streaming:
-            // Not stalled, so the peer has taken the chunk.
+            // The output is not stalled, so the peer has taken the chunk.
             resumeChunkWriter(nil)
             return false
         case .ending(let ending):
@@ -139,8 +140,8 @@ final class HTTP1Connection: @unchecked Sendable {
         return false
     }
 
-    /// Continues after the loop's other connections have run. There is no deadline meanwhile: bytes are ready to be
-    /// served, or may be ready to be read.
+    /// Continues after the loop's other connections have run. Until then there is no deadline: there are bytes to
+    /// serve, or perhaps to read.
     private func continueInNextRound() {
         connection.setDeadline(.never)
         connection.continueInNextRound()
@@ -153,7 +154,7 @@ final class HTTP1Connection: @unchecked Sendable {
             activity = .ending(state.endingOfLateRequest())
             advance()
         case .ending, .lingering: connection.close()
-        // Left from the wait for the request.
+        // This deadline is left from the wait for the request.
         case .working, .streaming, .over: break
         }
     }
@@ -170,7 +171,7 @@ final class HTTP1Connection: @unchecked Sendable {
         if connection.peerIsGone { task?.cancel() }
     }
 
-    /// Runs on a closed connection too, for the log and the metrics; the response is then discarded.
+    /// Sends the response. On a closed connection the response is discarded, but still logged and counted.
     private nonisolated(nonsending) func respond(_ response: Response) async {
         guard case .working = activity, case .stream(let produce) = response.body else {
             return state.send(response)
@@ -203,7 +204,8 @@ final class HTTP1Connection: @unchecked Sendable {
         advance()
     }
 
-    /// Asks the route's judge whether the content of the current request is accepted. Nothing is read until it returns.
+    /// Asks the route's judge whether to accept the content of the current request. Nothing is read until the judge
+    /// returns.
     private func judge() {
         guard let (judge, request) = state.judging() else { return }
         activity = .working
@@ -231,7 +233,7 @@ final class HTTP1Connection: @unchecked Sendable {
         do throws(TransportError) {
             if try write() { try await connection.takeTurns() } else { try await chunkIsTaken() }
         } catch {
-            // This writer gets the error by the throw; closing cancels the task.
+            // The writer gets the error from the throw, and closing the connection cancels the task.
             connection.close()
             throw error
         }
@@ -269,8 +271,8 @@ final class HTTP1Connection: @unchecked Sendable {
 
     // MARK: - Writing
 
-    /// True when the peer has taken all of the output. Otherwise nothing else is done until it has, or until it has
-    /// taken nothing for too long.
+    /// Writes the output. Returns true if the peer has taken all of it. Otherwise nothing else is done until the peer
+    /// has taken the rest, or has taken nothing for too long.
     private func write() throws(TransportError) -> Bool {
         let sentBefore = state.sentBytes
         if try state.write() {
@@ -290,10 +292,10 @@ final class HTTP1Connection: @unchecked Sendable {
         connection.setDeadline(.inMilliseconds(state.holdOutput()))
     }
 
-    /// The output of all connections is sent together at the end of a round of the loop. The task of the next request
-    /// may be running already; the output then holds only whole responses.
+    /// Writes the output at the end of a round of the loop, together with that of the loop's other connections. If the
+    /// task of the next request is already running, the output contains only whole responses.
     private func writeAtTickEnd() {
-        // `ready` follows when the peer takes output again, and continues from there.
+        // The `ready` event follows when the peer takes output again, and writing continues then.
         if isStalled { return }
         do throws(TransportError) {
             if case .working = activity {
@@ -313,7 +315,7 @@ final class HTTP1Connection: @unchecked Sendable {
         isStalled = false
         resumeChunkWriter(.closed)
         if let task {
-            // The task still has the request, whose bytes stay counted until it ends.
+            // The task still uses the request, so the request's bytes stay counted until the task ends.
             state.dropOutput()
             task.cancel()
         } else {
@@ -323,7 +325,7 @@ final class HTTP1Connection: @unchecked Sendable {
     }
 }
 
-/// The writer passed to a streaming handler. One write at a time.
+/// The writer passed to a streaming handler. It allows one write at a time.
 private struct StreamedBody: ResponseBodyWriter {
     let connection: HTTP1Connection
     let number: UInt64

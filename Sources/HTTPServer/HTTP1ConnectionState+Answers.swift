@@ -1,13 +1,13 @@
-// From a complete or refused request to the bytes of its response.
+// Turns a complete or refused request into the bytes of its response.
 
 internal import HTTP1
 internal import Sockets
 
 extension HTTP1ConnectionState {
-    /// Responds to the current request, which is complete or refused, when that needs no waiting. Otherwise returns the
-    /// work that makes the response.
+    /// Responds to the current request, which is complete or refused. If the response needs waiting, returns the work
+    /// that makes it instead.
     mutating func respond() -> RequestWork? {
-        // Taken out instead of copied: a copy would retain each of its many parts.
+        // The exchange is taken out, because a copy would retain each of its many parts.
         guard var exchange = exchange.take() else { return nil }
         var response: Response
         switch exchange.destination {
@@ -28,8 +28,8 @@ extension HTTP1ConnectionState {
         return nil
     }
 
-    /// Refuses the current request, whose head may be incomplete, and ends the connection. A refusal decided at the
-    /// head takes precedence: a body that is too long, on a path that does not exist, gets 404.
+    /// Refuses the current request, whose head may be incomplete, and ends the connection. A refusal decided when the
+    /// head was complete takes precedence: a body that is too long, on a path that does not exist, gets 404.
     mutating func refuse(_ status: Status, _ detail: String, retryAfterSeconds: Int? = nil) {
         var fields = Fields()
         if let retryAfterSeconds { fields.append("Retry-After", String(retryAfterSeconds)) }
@@ -63,7 +63,7 @@ extension HTTP1ConnectionState {
         send(&response, to: exchange, close: close, atMilliseconds: LoopClock.nowMilliseconds)
     }
 
-    /// The body of a streamed response is ignored here; `beginStream` sends those.
+    /// Sends a response from memory. Ignores a streamed body; `beginStream` sends responses with such a body.
     private mutating func send(
         _ response: inout Response, to exchange: consuming Exchange, close: Bool = false,
         atMilliseconds milliseconds: Int64
@@ -104,7 +104,7 @@ extension HTTP1ConnectionState {
 
     // MARK: - Streaming
 
-    /// Encodes only the head; `endStream` ends the response. False when no response is due.
+    /// Encodes the head of a streamed response, which `endStream` ends. Returns false if no response is due.
     mutating func beginStream(_ response: Response) -> Bool {
         guard var exchange = takeExchange() else { return false }
         var response = response
@@ -120,10 +120,10 @@ extension HTTP1ConnectionState {
         return true
     }
 
-    /// False for a response to HEAD.
+    /// Whether the streamed response has content, unlike a response to HEAD.
     var streamHasContent: Bool { streaming?.exchange.method != .head }
 
-    /// False when no stream has begun, or when it has ended.
+    /// Encodes the next chunk. Returns false if no stream has begun, or if it has ended.
     mutating func encodeChunk(_ bytes: [UInt8]) -> Bool {
         let before = output.count
         guard http.encodeChunk(bytes, into: &output) else { return false }

@@ -1,18 +1,18 @@
-// The output that the peer has not taken yet, when it is written, and what the connection counts in the BufferBudget
-// for input and output.
+// The output that the peer has not taken yet, and when it is written. Also what the connection counts in the
+// BufferBudget for input and output.
 
 internal import HTTP1
 internal import Sockets
 
 extension HTTP1ConnectionState {
-    /// Output capacity that a waiting connection keeps; at most 40 MiB for 10 000 of them.
+    /// The output capacity that a waiting connection may keep: 40 MiB for 10 000 connections.
     private static let idleOutputBytesMax = 4 << 10
-    /// Not counted in the budget: what an idle connection may keep of input and of output; most requests need less.
+    /// The size up to which an input or output buffer is not counted in the budget. Most requests need less.
     private static let uncountedBytes = 8 << 10
 
     // MARK: - The budget
 
-    /// Sets the bytes counted in the budget for this connection. False, without a change, when they do not fit.
+    /// Sets the bytes counted in the budget for this connection. Returns false, without a change, if they do not fit.
     mutating func hold(_ bytes: Int) -> Bool {
         if bytes > heldBytes {
             guard context.bufferBudget.take(bytes - heldBytes, for: client) else { return false }
@@ -23,8 +23,8 @@ extension HTTP1ConnectionState {
         return true
     }
 
-    /// Counts the held bytes towards this client's share from now on; nil: towards no client's. False when they do not
-    /// fit there.
+    /// Counts the held bytes towards the share of `client` from now on; if nil, towards no share. Returns false if they
+    /// do not fit there.
     mutating func hold(for client: String?) -> Bool {
         if client == self.client { return true }
         let bytes = heldBytes
@@ -34,8 +34,8 @@ extension HTTP1ConnectionState {
         return hold(bytes)
     }
 
-    /// Counts the output that the peer has not taken. Returns how long to wait for the peer to take more, in
-    /// milliseconds; 0 when the budget has no room.
+    /// Counts the output that the peer has not taken. Returns the milliseconds to wait for the peer to take more; 0 if
+    /// the budget has no room.
     mutating func holdOutput() -> Int {
         let bytes = output.count > HTTP1ConnectionState.uncountedBytes ? output.count : 0
         if bytes > heldOutputBytes {
@@ -45,21 +45,21 @@ extension HTTP1ConnectionState {
         return context.configuration.writeStallMilliseconds
     }
 
-    /// The peer has taken all of a stalled output. The idle timeout starts now, not at the response.
+    /// Records that the peer has taken all of a stalled output. The idle timeout starts now, not at the response.
     mutating func outputIsTaken() {
         _ = hold(max(0, heldBytes - heldOutputBytes))
         heldOutputBytes = 0
         respondedAt = nil
     }
 
-    /// The connection is closed: discards the output.
+    /// Discards the output of a closed connection.
     mutating func dropOutput() {
         output = []
         sentBytes = 0
         outputIsTaken()
     }
 
-    /// The connection is closed and no task runs for it: returns everything to the budget.
+    /// Returns everything to the budget, when the connection is closed and no task runs for it.
     mutating func holdNothing() {
         dropOutput()
         exchange = nil
@@ -67,12 +67,12 @@ extension HTTP1ConnectionState {
         client = nil
     }
 
-    /// True when the output has to be written before more is produced.
+    /// Returns whether the output has to be written before more is produced.
     mutating func isOutputFull() -> Bool {
         output.count > context.configuration.outputBytesMax
     }
 
-    /// Counts what was received of the current request and of those that follow it.
+    /// Counts the received bytes of the current request and of the requests after it.
     @discardableResult
     mutating func holdRequest() -> Bool {
         let input = http.inputCapacityBytes
@@ -89,19 +89,20 @@ extension HTTP1ConnectionState {
 
     // MARK: - Writing
 
-    /// Leaves the output to the end of this round of the loop. False when it has to be written now, because it is large
-    /// or the peer has not taken earlier output.
+    /// Leaves the output to the end of this round of the loop. Returns false if the output has to be written now,
+    /// because it is large or the peer has not taken earlier output.
     mutating func leavesOutputToRound() -> Bool {
         output.isEmpty || output.count <= HTTP1ConnectionState.uncountedBytes && connection.flushAtTickEnd()
     }
 
-    /// Writes the output, or leaves it to the end of this round. False when the peer has not taken all of it.
+    /// Writes the output, or leaves it to the end of this round. Returns false if the peer has not taken all that was
+    /// written.
     mutating func flush() throws(TransportError) -> Bool {
         if leavesOutputToRound() { return true }
         return try write()
     }
 
-    /// Sends as much as the peer takes now. True when that is all.
+    /// Sends as much as the peer takes now. Returns true if the peer has taken all of the output.
     mutating func write() throws(TransportError) -> Bool {
         if output.isEmpty { return true }
         sentBytes = try connection.send(output, from: sentBytes)
@@ -111,7 +112,7 @@ extension HTTP1ConnectionState {
         return true
     }
 
-    /// A waiting connection keeps only a small output buffer.
+    /// Frees a large output buffer if it is empty: a waiting connection keeps only a small one.
     mutating func giveBackOutput() {
         if output.isEmpty, output.capacity > HTTP1ConnectionState.idleOutputBytesMax { output = [] }
     }

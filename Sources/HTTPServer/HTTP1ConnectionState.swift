@@ -1,9 +1,9 @@
-// Decides what a connection does next: bytes to events, events to responses, responses to bytes. It never waits;
-// waiting and the socket belong to HTTP1Connection. Responding is in HTTP1ConnectionState+Answers.swift; the output
-// that is not written yet, and what the budget counts, in HTTP1ConnectionState+Output.swift.
+// Decides what a connection does next: turns bytes into events, events into responses, and responses into bytes. It
+// never waits: HTTP1Connection waits and owns the socket. Responding is in HTTP1ConnectionState+Answers.swift. The
+// unwritten output, and what the budget counts, are in HTTP1ConnectionState+Output.swift.
 //
-// A value type with everything that changes from request to request, so that its owner pays one exclusivity check for a
-// batch of requests instead of one for each of its properties.
+// A value type with everything that changes from request to request, so that Swift checks exclusive access once for a
+// batch of requests instead of once for each property.
 
 internal import HTTP1
 internal import Sockets
@@ -13,30 +13,30 @@ struct HTTP1ConnectionState: ~Copyable {
     let connection: Connection
     let context: ServerContext
     var http: ServerConnection
-    /// Encoded and not written yet.
+    /// The encoded bytes that are not completely written yet.
     var output: [UInt8] = []
-    /// How many bytes at the beginning of `output` are sent.
+    /// The number of bytes at the beginning of `output` that are already sent.
     var sentBytes = 0
-    /// From `.head` to the response.
+    /// The current request, from its head to its response.
     var exchange: Exchange?
-    /// Bytes read so far, and how many of them belong to requests that were answered.
+    /// The number of bytes read so far. `bytesTakenBefore` of them belong to requests that were answered.
     var bytesRead = 0
     var bytesTakenBefore = 0
-    /// Bytes of the current streamed response so far.
+    /// The bytes of the current streamed response so far.
     var streamedBytes = 0
-    /// When the last response was made.
+    /// The time of the last response.
     var respondedAt: Deadline?
-    /// Bytes counted in the budget.
+    /// The bytes counted in the budget.
     var heldBytes = 0
     /// The part of `heldBytes` for output that the peer has not taken.
     var heldOutputBytes = 0
-    /// The client whose share `heldBytes` counts towards: the current request's, once its credential was judged.
+    /// The client whose share `heldBytes` counts towards: that of the current request, after its credential was judged.
     var client: String?
 
     /// The current streamed response.
     var streaming: (exchange: Exchange, status: Status)?
 
-    /// Responses since another connection of the loop could run, or since there was nothing left to answer.
+    /// The number of responses since another connection of the loop could run, or since no request was left to answer.
     private var responsesInRow = 0
     /// The last request whose route was found by the path alone, without parameters.
     private var lastMatch: (method: Method, path: String, placed: RegisteredRoute)?
@@ -46,18 +46,19 @@ struct HTTP1ConnectionState: ~Copyable {
     /// Set when a drain finds the connection idle.
     private var drainDeadline: Deadline?
 
-    /// After this many responses from memory, the loop's other connections run: under half a millisecond.
+    /// The number of responses from memory, made in under half a millisecond, after which the loop's other connections
+    /// run.
     private static let responsesInRowMax = 64
-    /// The same after this many reads in a row.
+    /// The number of reads in a row after which the loop's other connections run.
     private static let readsMax = 8
 
-    /// What the owner does next, when nothing more can be done here.
+    /// What HTTP1Connection does next, when nothing more can be done here.
     enum Pause {
         /// Wait for bytes, at most until the deadline.
         case wait(Deadline)
         /// Continue when the peer has taken the output.
         case stalled
-        /// Continue after the other connections of the loop.
+        /// Continue after the other connections of the loop have run.
         case nextRound
         /// Ask whether the content of the current request is accepted.
         case judge
@@ -67,9 +68,9 @@ struct HTTP1ConnectionState: ~Copyable {
     }
 
     enum Ending {
-        /// No response is pending: close now.
+        /// Close now: no response is pending.
         case close
-        /// Let the last response arrive: see `ServerConfiguration.lingerMilliseconds`.
+        /// Give the client time to read the last response: see `ServerConfiguration.lingerMilliseconds`.
         case linger
     }
 
@@ -81,7 +82,8 @@ struct HTTP1ConnectionState: ~Copyable {
 
     // MARK: - Serving
 
-    /// Reads, parses and responds from memory until it has to wait. Not called while output is stalled.
+    /// Reads, parses and responds from memory until the connection has to wait. Must not be called while output is
+    /// stalled.
     mutating func serve() throws(TransportError) -> Pause {
         var reads = 0
         while true {
@@ -96,7 +98,7 @@ struct HTTP1ConnectionState: ~Copyable {
                 if try read() { continue }
                 if let deadline = deadlineOfWait() { return .wait(deadline) }
             case .work(let work):
-                // Earlier responses of the same batch do not wait for this work.
+                // The responses to earlier requests of the same batch do not wait for this work.
                 if !leavesOutputToRound() { _ = try write() }
                 return .work(work)
             case .pause: return try write() ? .nextRound : .stalled
@@ -111,7 +113,7 @@ struct HTTP1ConnectionState: ~Copyable {
         case end(Ending)
     }
 
-    /// Handles events until something has to be waited for.
+    /// Handles events until the connection has to wait.
     private mutating func nextStep() -> Step {
         while true {
             switch http.nextEvent() {
@@ -121,8 +123,8 @@ struct HTTP1ConnectionState: ~Copyable {
             case .head(let head): begin(head)
             case .body(let bytes): take(bytes)
             case .end:
-                // Content can be expensive, even when rejected: it may be long, and longer when decompressed. So pause
-                // after it.
+                // Pause after a request with content, which takes long even when rejected: it may be large, and larger
+                // when decompressed.
                 let hadContent = exchange?.request.body.isEmpty == false
                 if let work = respond() { return .work(work) }
                 responsesInRow += 1
@@ -152,7 +154,7 @@ struct HTTP1ConnectionState: ~Copyable {
         self.exchange = exchange
     }
 
-    /// Where the request goes, and its path parameters.
+    /// Returns the destination of the request, and its path parameters.
     private mutating func destination(of head: RequestHead) -> (Exchange.Destination, [String: String]) {
         switch match(head.method, head.path) {
         case .route(let placed, let parameters): return (.handler(placed), parameters)
@@ -165,7 +167,7 @@ struct HTTP1ConnectionState: ~Copyable {
         }
     }
 
-    /// Most connections repeat one request, so the last match is cached.
+    /// Returns the router's match. The last match is cached, because most connections repeat one request.
     private mutating func match(_ method: Method, _ path: String) -> Router.Match {
         if let last = lastMatch, last.path == path, last.method == method {
             return .route(last.placed, parameters: [:])
@@ -187,7 +189,7 @@ struct HTTP1ConnectionState: ~Copyable {
             return
         }
         if count > held {
-            // Counted before it is allocated: double the capacity, but no more than the content can still need.
+            // The new capacity is counted before it is allocated: double, but no more than the content can still need.
             let capacity = max(count, min(2 * held, count + http.contentBytesLeftMax))
             guard hold(heldBytes + capacity - held) else { return shed() }
             exchange?.request.body.reserveCapacity(capacity)
@@ -197,7 +199,7 @@ struct HTTP1ConnectionState: ~Copyable {
 
     // MARK: - Judging
 
-    /// True when the content has not been received and the route's judge has not been asked yet. Valid after
+    /// Returns whether the content has not been received and the route's judge has not been asked yet. Valid after
     /// `.needMoreData`.
     private func isJudgementDue() -> Bool {
         guard http.phase == .content, exchange?.isJudged == false, case .handler(let placed)? = exchange?.destination
@@ -205,7 +207,7 @@ struct HTTP1ConnectionState: ~Copyable {
         return placed.route.judge != nil
     }
 
-    /// nil when no judgement is due.
+    /// Returns the judge and the request; nil if no judgement is due.
     mutating func judging() -> (judge: RequestJudge, Request)? {
         guard isJudgementDue(), let exchange, case .handler(let placed) = exchange.destination,
             let judge = placed.route.judge
@@ -225,7 +227,7 @@ struct HTTP1ConnectionState: ~Copyable {
 
     // MARK: - Reading
 
-    /// False when no bytes are available yet.
+    /// Reads once. Returns false if no bytes are available yet.
     private mutating func read() throws(TransportError) -> Bool {
         guard let count = try connection.receive({ http.receive($0) }) else { return false }
         bytesRead += count
@@ -234,8 +236,8 @@ struct HTTP1ConnectionState: ~Copyable {
         return true
     }
 
-    /// Sends 100 (Continue) to a client that waits for it. A refused request gets its final status instead (RFC 9110
-    /// section 10.1.1), and its body is not read; then this returns true.
+    /// Sends 100 (Continue) to a client that waits for it and returns false. A refused request gets its final status
+    /// instead (RFC 9110 section 10.1.1): then returns true, and the body is not read.
     private mutating func respondsInsteadOfReading() -> Bool {
         guard http.isContinueDue else { return false }
         if exchange?.isRefused == true {
@@ -246,8 +248,8 @@ struct HTTP1ConnectionState: ~Copyable {
         return false
     }
 
-    /// Until when to wait for bytes. Releases memory that is not needed meanwhile. nil when the rest does not fit into
-    /// the budget; a 503 was made then.
+    /// Returns the deadline for more bytes, after releasing memory that is not needed until then. If the remaining
+    /// memory does not fit into the budget, responds with 503 and returns nil.
     private mutating func deadlineOfWait() -> Deadline? {
         giveBackOutput()
         guard holdRequest() else {
@@ -257,15 +259,16 @@ struct HTTP1ConnectionState: ~Copyable {
         return deadline(http.phase)
     }
 
-    /// The deadline of a wait has passed.
+    /// Handles a deadline that has passed, and returns how the connection ends.
     mutating func endingOfLateRequest() -> Ending {
         if http.phase == .idle { return .close }
         refuseLateRequest()
         return .linger
     }
 
-    /// Only safe requests get 408. Shipped phones discard an event on every 4xx but three, and a slow network must not
-    /// lose one, so a request that may carry an event gets 503 (docs/decisions/late-requests.md).
+    /// Refuses a request that did not arrive in time. Only safe requests get 408. A request that may carry an event
+    /// gets 503: shipped phones discard an event after all but three of the 4xx statuses, and a slow network must not
+    /// lose an event (docs/decisions/late-requests.md).
     private mutating func refuseLateRequest() {
         let detail = "The request did not arrive in time. Send it again."
         if http.isSafeRequest {

@@ -2,13 +2,13 @@
 
 import GregorianCalendar
 
-/// Confined to one loop.
+/// A cache of the formatted date, used on one loop only.
 struct HTTPDate {
     private var second = Int64.min
     private var made = ""
 
-    /// The same string throughout one second. Times before 1970 are clamped to 1970, those after 9999 to its last
-    /// second.
+    /// Returns the date, formatted once per second. Times before 1970 are clamped to 1970, and times after 9999 to the
+    /// last second of 9999.
     mutating func text(_ milliseconds: Int64) -> String {
         let current = min(max(0, milliseconds / 1000), HTTPDate.lastSecond)
         if current != second {
@@ -22,7 +22,7 @@ struct HTTPDate {
     private static let days = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
-    /// `seconds` from 0 to `lastSecond`.
+    /// Formats `seconds`, which are from 0 to `lastSecond`.
     static func format(_ seconds: Int64) -> String {
         let day = Int(seconds / 86_400)
         let second = Int(seconds % 86_400)

@@ -1,26 +1,26 @@
-// What applies to every request on every route, as a list in execution order. Each concern can be read, tested and
-// removed alone. To set a field on every response, add one line to the `respond` of one of them.
+// The middleware that applies to every request on every route, as a list in execution order. Each element can be read,
+// tested and removed alone. To set a field on every response, add one line to the `respond` of one of them.
 //
 //   begin      the head is complete and its route found; in list order
 //   respond    the response is complete but not encoded; in reverse order
 //   end        the response is encoded, a stream's last chunk included; in list order
 //
-// What depends on the caller (credential, charge, quota) wraps the handlers of the routes: API/Routes.swift.
+// Whatever depends on the caller (credential, limits, quota) is not here but wraps the handlers: API/Routes.swift.
 
 internal import HTTP1
 
-/// One concern of every request: implements one or more of the three protocols below. Called on the connection's loop;
-/// must not block.
+/// A task done for every request. Implements one or more of the three protocols below. Called on the connection's loop,
+/// so it must not block.
 protocol Middleware: Sendable {}
 
 protocol RequestMiddleware: Middleware {
-    /// The content has not been read. Also called for a request that is refused before its head is complete, with the
-    /// fields received so far.
+    /// Called before the content is read. Also called for a request that is refused before its head is complete, with
+    /// the fields received so far.
     func begin(_ exchange: inout Exchange)
 }
 
 protocol ResponseMiddleware: Middleware {
-    /// For a handler's response, a refusal and the head of a stream.
+    /// Called for a handler's response, for a refusal, and for the head of a stream.
     func respond(_ response: inout Response, to exchange: Exchange)
 }
 
@@ -30,9 +30,9 @@ protocol CompletionMiddleware: Middleware {
 
 struct ExchangeOutcome {
     var status: Status
-    /// From the complete head to the encoded response, a streamed one's end included.
+    /// The time from the complete head to the encoded response, or to the end of a streamed response.
     var durationNanoseconds: UInt64
-    /// Head and framing included.
+    /// The bytes of the request, including head and framing.
     var bytesIn: Int
     var bytesOut: Int
 }
@@ -40,12 +40,13 @@ struct ExchangeOutcome {
 struct MiddlewareList: Sendable {
     var middleware: [any Middleware] { didSet { take() } }
 
-    // Only the middleware that implements each call, in order. Calling it copies no existential.
+    // The middleware that implements each call, in order. Stored as closures, so that a call copies no existential.
     private var begins: [Begin] = []
     private var responds: [Respond] = []
     private var ends: [End] = []
 
-    // In structs, because a closure that is itself a collection's element is wrapped again on each access.
+    // The closures are in structs, because a closure that is itself an element of a collection is wrapped again on each
+    // access.
     private struct Begin {
         let call: @Sendable (inout Exchange) -> Void
     }
@@ -141,10 +142,11 @@ struct RequestCounts: CompletionMiddleware {
     }
 }
 
-/// CORS: answers preflights from memory on every path, and adds to every response which page may read it.
+/// Handles CORS: answers preflights from memory on every path, and adds the fields that say which page may read a
+/// response.
 struct CrossOriginRequests: RequestMiddleware, ResponseMiddleware {
     let crossOrigin: CrossOrigin
-    /// All that the server accepts on any path.
+    /// The methods that the server accepts on any path.
     let methods: String
 
     func begin(_ exchange: inout Exchange) {
@@ -161,8 +163,8 @@ struct CrossOriginRequests: RequestMiddleware, ResponseMiddleware {
     }
 }
 
-/// Limits the content: to the route's maximum, or, for a request that reaches no handler, to what is worth reading to
-/// keep the connection open.
+/// Limits the content to the route's maximum. For a request that reaches no handler the maximum is the length that is
+/// worth reading to keep the connection open.
 struct SizeLimits: RequestMiddleware {
     static let discardedBytesMax = 64 << 10
 
@@ -178,7 +180,7 @@ struct RouteFields: ResponseMiddleware {
     }
 }
 
-/// Renders a refusal as a problem. Without this it has only status and fields.
+/// Renders a refusal as a problem. Without this middleware a refusal has only a status and fields.
 struct Problems: ResponseMiddleware {
     let render: RefusalRenderer
 

@@ -3,19 +3,20 @@ package import HTTP1
 /// One whole request, body included, as a handler sees it. Immutable.
 package struct Request: Sendable {
     package var method: Method
-    /// Decoded and normalised once (see HTTP1/RequestTarget.swift); starts with "/".
+    /// The path, decoded and normalised once (see HTTP1/RequestTarget.swift). It starts with "/".
     package var path: String
-    /// What follows "?", raw; nil when there is no "?".
+    /// The query after "?", undecoded; nil if there is no "?".
     package var query: String?
     package var fields: Fields
     package var body: [UInt8]
-    /// `X-Request-Id` when it is well-formed, else generated; the server echoes it in the response.
+    /// The client's `X-Request-Id` if it is well-formed, else a generated id. The response contains it.
     package var id: String
-    /// Whole milliseconds since 1970 when the request head was complete; read once and passed along.
+    /// The time at which the request head was complete, in whole milliseconds since 1970. Code that handles the request
+    /// uses this time instead of reading the clock again.
     package var receivedAtMilliseconds: Int64
-    /// The client's address as text, for limits by address; trusted proxies are already taken into account.
+    /// The client's address as text, for limits by address. It is the address behind trusted proxies.
     package var remoteAddress: String
-    /// What the route's `{name}` segments matched.
+    /// The values that the route's `{name}` segments matched.
     package var parameters: [String: String]
 
     package init(

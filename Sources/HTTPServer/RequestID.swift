@@ -2,13 +2,13 @@ internal import HTTP1
 internal import Synchronization
 
 enum RequestID {
-    /// The client's own id when it is well-formed, else a new one.
+    /// Returns the client's own id if it is well-formed, else a new id.
     static func of(_ fields: Fields) -> String {
         guard let given = fields.value("X-Request-Id"), isWellFormed(given) else { return make() }
         return String(decoding: given, as: UTF8.self)
     }
 
-    /// A client's own id is used when it is safe in a log and in a field: `[A-Za-z0-9._-]{1,128}`.
+    /// Returns whether an id is safe in a log and in a field: `[A-Za-z0-9._-]{1,128}`.
     static func isWellFormed(_ text: some Collection<UInt8>) -> Bool {
         (1...128).contains(text.count) && text.allSatisfy(isAllowed)
     }
@@ -26,8 +26,9 @@ enum RequestID {
         }
     }
 
-    /// Unique among processes by its random first half, within the process by the count. Not a secret. For the first
-    /// two billion requests it is 15 bytes, which a String stores inline.
+    /// Returns a new id. Its random first half makes it unique among processes, and the count makes it unique within
+    /// the process. It is not a secret. For the first two billion requests it has 15 bytes, which a String stores
+    /// inline.
     static func make() -> String {
         let number = count.wrappingAdd(1, ordering: .relaxed).oldValue
         var digits = 1
@@ -54,7 +55,7 @@ enum RequestID {
         }
     }
 
-    /// 41 bits.
+    /// The number of digits of the random first half, which has 41 bits.
     private static let processDigits = 8
     private static let process = UInt64.random(in: 0..<2_821_109_907_456)
     private static let count = Atomic<UInt64>(0)

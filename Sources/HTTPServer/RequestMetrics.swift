@@ -1,5 +1,5 @@
-// Metrics of answered requests. Each route, method and status has an index, found without comparing texts other than
-// the method's. A client cannot create a new series: unknown methods and statuses share one each.
+// Metrics of answered requests. Each route, method and status has an index; to find it, only methods are compared as
+// text. A client cannot create a new series: unknown methods share one label, and so do unknown statuses.
 
 internal import CoreMetrics
 internal import HTTP1
@@ -19,7 +19,7 @@ extension MetricFamily {
 
 struct RequestMetrics: Sendable {
     private let counts: CounterTable
-    /// By route; the last one is for requests without a route.
+    /// The durations by route. The last timer is for requests without a route.
     private let durations: TimerTable
     private let bytesIn: any CounterHandler
     private let bytesOut: any CounterHandler
@@ -29,7 +29,8 @@ struct RequestMetrics: Sendable {
         200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 406, 408, 409, 410, 412, 413, 414, 415, 416, 417, 422, 426,
         428, 429, 431, 500, 501, 502, 503, 504, 505,
     ]
-    /// At a status minus 100: its index in `knownStatuses`, or the count of those for other statuses.
+    /// For each status, at the index status minus 100, its index in `knownStatuses`. For other statuses it is
+    /// `knownStatuses.count`.
     private let statusPlaces: [Int] = (100..<600).map { status in
         knownStatuses.firstIndex(of: status) ?? knownStatuses.count
     }
@@ -54,7 +55,8 @@ struct RequestMetrics: Sendable {
         bytesOut = factory.counter(.responseBytes)
     }
 
-    /// `route`: nil for none. `method`: nil when the request was refused before it was known.
+    /// Counts an answered request. `route` is nil if no route was found, `method` if the request was refused before its
+    /// method was known.
     func answered(
         _ route: Int?, _ method: Method?, _ status: Status, nanoseconds: UInt64, bytesIn: Int, bytesOut: Int
     ) {

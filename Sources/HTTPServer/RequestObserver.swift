@@ -1,30 +1,31 @@
 package import HTTP1
 
-/// What is known about a request once its response is made; for the access log and for metrics. It has no path and no
-/// query: they can contain what must not be logged.
+/// The facts about an answered request, for the access log and for metrics. They include no path and no query, which
+/// can contain data that must not be logged.
 package struct CompletedRequest: Sendable {
     package var requestID: String
-    /// nil when it was refused before its head was complete. Can be any token that a client sends: not a bounded set.
+    /// The method; nil if the request was refused before its head was complete. It can be any token that a client
+    /// sends, so the set of values is not limited.
     package var method: Method?
-    /// nil when no route was found, or the request was refused before routing.
+    /// The route's template; nil if no route was found, or the request was refused before routing.
     package var routeTemplate: String?
     package var status: Status
-    /// From the complete head to the encoded response, a streamed one's end included.
+    /// The time from the complete head to the encoded response, or to the end of a streamed response.
     package var durationNanoseconds: UInt64
-    /// Of the request, head and framing included.
+    /// The bytes of the request, including head and framing.
     package var bytesIn: Int
-    /// Of the response, head and framing included.
+    /// The bytes of the response, including head and framing.
     package var bytesOut: Int
-    /// The client's address, trusted proxies taken into account; "" for a Unix socket.
+    /// The client's address, behind trusted proxies if there are any; "" for a Unix socket.
     package var remoteAddress: String
-    /// Why `remoteAddress` is a trusted proxy's address, when it is.
+    /// Why `remoteAddress` is a trusted proxy's address; nil if it is not.
     package var addressGap: ClientAddress.Gap?
-    /// The owner of the request's credential, as the handler found it; nil without a valid one. May be a driver's id:
-    /// must not be logged as it is.
+    /// The owner of the request's credential, as the handler found it; nil without a valid credential. It may be a
+    /// driver's id, so it must not be logged unchanged.
     package var principal: String?
     /// Why the request was refused, in the handler's words for the log.
     package var refusalReason: String?
-    /// The traceparent field as it came, unchecked.
+    /// The traceparent field as received, unchecked.
     package var traceParent: String?
 
     package init(
@@ -47,8 +48,8 @@ package struct CompletedRequest: Sendable {
     }
 }
 
-/// A class, so that passing it on copies nothing.
+/// An observer of answered requests. It is a class, so that passing it on copies nothing.
 package protocol RequestObserver: AnyObject, Sendable {
-    /// Called on a connection's loop, once per answered request, also when it is refused. Must not block.
+    /// Called on a connection's loop, once for each answered or refused request. Must not block.
     func answered(_ request: CompletedRequest)
 }

@@ -1,20 +1,20 @@
 package import HTTP1
 
-/// A handler's response. The server adds Date, Content-Length or Transfer-Encoding, Connection and X-Request-Id; a
-/// handler never sets these.
+/// A handler's response. The server adds Date, Content-Length or Transfer-Encoding, Connection and X-Request-Id, which
+/// a handler never sets.
 package struct Response: Sendable {
     package enum Body: Sendable {
         case bytes([UInt8])
-        /// Written piece by piece with chunked coding; `write` waits while the client does not read.
+        /// A body written piece by piece with chunked coding. `write` waits while the client does not read.
         case stream(@Sendable (any ResponseBodyWriter) async throws -> Void)
     }
 
     package var status: Status
     package var fields: Fields
     package var body: Body
-    /// For the access log, never sent: the owner of the request's credential; nil when it was not determined.
+    /// The owner of the request's credential, for the access log, never sent; nil if it was not determined.
     package var principal: String?
-    /// For the access log, never sent: why the request was refused, when the response does not say it.
+    /// The reason of a refusal if the response does not contain it, for the access log, never sent.
     package var refusalReason: String?
 
     package init(status: Status, fields: Fields = Fields(), body: Body = .bytes([])) {
@@ -30,8 +30,8 @@ package protocol ResponseBodyWriter: Sendable {
     func write(_ bytes: [UInt8]) async throws
 
     /// Calls the closure once when the client has sent its last byte, or now if it already has. The client may be gone,
-    /// or may only have nothing more to send: the next write finds out. Must not block; not called after the stream's
-    /// end.
+    /// or may only have nothing more to send; only the next write shows which. The closure must not block. It is not
+    /// called after the stream's end.
     func whenClientEndsSending(_ body: @escaping @Sendable () -> Void)
 }
 

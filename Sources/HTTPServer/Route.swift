@@ -1,16 +1,16 @@
 package import HTTP1
 
-/// Runs on the caller's executor, the connection's loop, and returns there without an executor hop.
+/// A handler. It runs on its caller's executor, the connection's loop, and returns there without an executor hop.
 package typealias RequestHandler = nonisolated(nonsending) @Sendable (Request) async -> Response
 
-/// Makes one response, in its own task on the connection's loop.
+/// The work that makes one response, in its own task on the connection's loop.
 package typealias RequestWork = nonisolated(nonsending) @Sendable () async -> Response
 
 /// The result for a complete request.
 package enum Reply: Sendable {
-    /// Made from memory, without waiting.
+    /// A response made from memory, without waiting.
     case response(Response)
-    /// Has to wait for something: a task is started.
+    /// Work that has to wait, for which a task is started.
     case work(RequestWork)
 
     package nonisolated(nonsending) func response() async -> Response {
@@ -21,32 +21,34 @@ package enum Reply: Sendable {
     }
 }
 
-/// Called on the connection's loop with each complete request; must not block.
+/// A function that is called on the connection's loop with each complete request. It must not block.
 package typealias Responder = @Sendable (Request) -> Reply
 
-/// Decides, when the head of a request has been received and its content has not, whether to accept the content. Runs
-/// on the connection's loop. Not called when both arrived together, so the handler checks again.
+/// A function that decides whether to accept the content of a request, when the head has been received and the content
+/// has not. It runs on the connection's loop. It is not called if head and content arrived together, so the handler
+/// checks again.
 package typealias RequestJudge = nonisolated(nonsending) @Sendable (Request) async -> Judgement
 
 package enum Judgement: Sendable {
-    /// The content is not read; the connection ends with this response (RFC 9112 section 9.6). A client that waits for
-    /// 100 (Continue) gets it instead (RFC 9110 section 10.1.1).
+    /// The content is not read, and the connection ends with this response (RFC 9112 section 9.6). A client that waits
+    /// for 100 (Continue) gets this response instead (RFC 9110 section 10.1.1).
     case refused(Response)
-    /// `client`: the name under which the memory held for the client is counted.
+    /// The content is read. `client` is the name under which the memory held for the client is counted.
     case welcome(client: String?)
 }
 
-/// One method on one path, with what applies before its handler runs.
+/// One method on one path, with its handler and the checks before the handler runs.
 package struct Route: Sendable {
     package var method: Method
     /// Literal segments and `{name}` segments: `/native/devices/{token}`. Also the route's name in logs and metrics.
     package var template: String
-    /// A longer body is refused with 413, before it is read if its length is known, else once it is longer.
+    /// The maximum length of a body. A longer body is refused with 413: before it is read if its length is declared,
+    /// else when it exceeds the maximum.
     package var bodyBytesMax: Int
-    /// nil: the content is accepted from every client.
+    /// The judge of the content. If nil, content is accepted from every client.
     package var judge: RequestJudge?
     package var responder: Responder
-    /// Added to every response of the route, made by its handler, its judge or the server.
+    /// The fields added to every response of the route, whether its handler, its judge or the server made it.
     package var responseFields = Fields()
 
     package init(
@@ -60,7 +62,7 @@ package struct Route: Sendable {
         self.responder = responder
     }
 
-    /// A route whose requests all need a task.
+    /// Creates a route whose requests all need a task.
     package init(
         _ method: Method, _ template: String, bodyBytesMax: Int = 64 * 1024, judge: RequestJudge? = nil,
         handler: @escaping RequestHandler
@@ -72,7 +74,7 @@ package struct Route: Sendable {
             })
     }
 
-    /// The response, with or without work: for tests without a connection.
+    /// Returns the response, after its work if there is any. For tests without a connection.
     package func response(to request: Request) async -> Response {
         var response = await responder(request).response()
         response.fields.append(contentsOf: responseFields)
@@ -80,7 +82,7 @@ package struct Route: Sendable {
     }
 }
 
-/// A route of a server. A class, so that passing it on costs one reference.
+/// A route of a server. It is a class, so that passing it on copies only one reference.
 package final class RegisteredRoute: Sendable {
     package let route: Route
     /// Its index among the server's routes and in their metrics.
@@ -92,14 +94,14 @@ package final class RegisteredRoute: Sendable {
     }
 }
 
-/// A request that never reaches a handler: malformed, over a limit, unknown path, wrong method, server overloaded.
-/// HTTPServer decides the status and the detail; API renders them (one problem format everywhere).
+/// A request that reaches no handler: malformed, over a limit, unknown path, wrong method, server overloaded.
+/// HTTPServer decides the status and the detail, and API renders them in the format of all problems.
 package struct RefusedRequest: Sendable {
     package var status: Status
-    /// A sentence for the client. Never repeats the client's input.
+    /// A sentence for the client. It never contains the client's input.
     package var detail: String
     package var requestID: String
-    /// Fields the refusal must carry: `Allow` with 405, `Retry-After` with 503.
+    /// The fields that the response must have: `Allow` with 405, `Retry-After` with 503.
     package var fields: Fields
 
     package init(status: Status, detail: String, requestID: String, fields: Fields = Fields()) {

@@ -1,5 +1,5 @@
-// From method and path to a route. Paths arrive decoded and normalized (HTTP1/RequestTarget.swift), so they are
-// compared as they are; "/a" and "/a/" are two paths.
+// Finds the route of a method and a path. Paths arrive decoded and normalized (HTTP1/RequestTarget.swift), so they are
+// compared byte by byte. "/a" and "/a/" are different paths.
 //
 // A path that equals a template without parameters is found by one lookup and is never matched with `{name}` templates.
 
@@ -9,9 +9,9 @@ package struct Router: Sendable {
     package enum Match: Sendable {
         case route(RegisteredRoute, parameters: [String: String])
         case notFound
-        /// `allow`: the methods of the path, as the Allow field lists them.
+        /// The path has routes, but none for this method. `allow`: the methods of the path, as in the Allow field.
         case methodNotAllowed(allow: String)
-        /// OPTIONS on a path that has routes (or `*`), but none for OPTIONS: answered without a handler.
+        /// OPTIONS on `*`, or on a path that has routes but none for OPTIONS. Answered without a handler.
         case options(allow: String)
     }
 
@@ -31,8 +31,8 @@ package struct Router: Sendable {
     /// The methods that the server accepts on any path, as the Allow field lists them.
     private(set) var allowOfServer = ""
 
-    /// Of several routes with the same method and template, the first one is used. Templates with `{name}` are tried in
-    /// the order in which they first appear.
+    /// Creates a router. Of several routes with the same method and template, the first is used. Templates with
+    /// `{name}` are tried in the order in which they first appear.
     package init(_ routes: [Route]) {
         var order: [String] = []
         var resources: [String: Resource] = [:]
@@ -54,7 +54,7 @@ package struct Router: Sendable {
         allowOfServer = Router.allow(routes)
     }
 
-    /// The route for GET also answers HEAD, unless the path has a route for HEAD.
+    /// Finds the route. The route for GET also answers HEAD, unless the path has a route for HEAD.
     package func match(_ method: Method, _ path: String) -> Match {
         if path == "*" { return .options(allow: allowOfServer) }
         if let resource = literal[path] { return choose(resource, method, [:]) }
@@ -89,7 +89,8 @@ package struct Router: Sendable {
         }
     }
 
-    /// nil when the path does not match the template; `{name}` does not match an empty segment.
+    /// Returns the path parameters; nil if the path does not match the template. `{name}` does not match an empty
+    /// segment.
     private static func parameters(_ segments: [Segment], _ parts: [Substring]) -> [String: String]? {
         guard segments.count == parts.count else { return nil }
         var parameters: [String: String] = [:]

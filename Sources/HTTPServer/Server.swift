@@ -6,7 +6,7 @@ package import Logging
 package import Sockets
 internal import Synchronization
 
-/// The server cannot listen on a configured address.
+/// The error of a server that cannot listen on a configured address.
 package struct CannotListen: Error, CustomStringConvertible {
     package var address: SocketAddress
     package var reason: TransportError
@@ -31,8 +31,8 @@ package final class Server: Sendable {
     }
     private let state = Mutex(State())
 
-    /// `loops`: the loops to run on; nil: the server makes its own and shuts them down when it drains. `metrics`: where
-    /// requests are counted.
+    /// Creates a server that runs on `loops`. If nil, the server makes its own loops and shuts them down when it
+    /// drains. Requests are counted in `metrics`.
     package init(
         configuration: ServerConfiguration, routes: [Route], refusals: @escaping RefusalRenderer,
         observer: any RequestObserver, logger: Logger, loops: EventLoopGroup? = nil,
@@ -53,7 +53,8 @@ package final class Server: Sendable {
     }
 
     /// Listens on every address and serves from then on. Returns the addresses with the ports that the system chose.
-    /// Throws `CannotListen` when the server cannot listen on one of them; it then listens on none. To be called once.
+    /// Throws `CannotListen` if the server cannot listen on one of the addresses, and then listens on none. To be
+    /// called once.
     package func start() async throws -> [SocketAddress] {
         let loops = try givenLoops ?? EventLoopGroup(count: configuration.loops)
         state.withLock { $0.loops = loops }
@@ -88,9 +89,9 @@ package final class Server: Sendable {
         }
     }
 
-    /// Stops accepting, answers requests on open connections with `Connection: close`, and closes the remaining
-    /// connections after that time. Handlers still running then continue; their responses are discarded. A second call
-    /// does nothing. Returns how many connections remained after that time.
+    /// Stops accepting connections, answers requests on open connections with `Connection: close`, and closes the
+    /// remaining connections after `withinSeconds`. Returns the number of connections closed this way. Their handlers
+    /// continue, but the responses are discarded. A second call does nothing.
     @discardableResult
     package func drain(withinSeconds: Int) async -> Int {
         let (listening, loops) = state.withLock { state in
@@ -108,7 +109,7 @@ package final class Server: Sendable {
         return left
     }
 
-    /// For `/metrics`: the connections and bytes now, and the connections since the start.
+    /// The current connections and bytes, and the connections since the start, for `/metrics`.
     package var counts: ServerCounts {
         let connections = census.connections
         return ServerCounts(
@@ -120,9 +121,9 @@ package final class Server: Sendable {
 
 package struct ServerCounts: Hashable, Sendable {
     package var connectionsOpen: Int
-    /// Since the start.
+    /// The connections served since the start.
     package var connectionsServed: Int
-    /// Rejected since the start, over a limit.
+    /// The connections rejected since the start because of a limit.
     package var connectionsTurnedAway: Int
     package var bytesHeld: Int
     package var bytesHeldMax: Int

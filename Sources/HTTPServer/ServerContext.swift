@@ -1,4 +1,4 @@
-// What the connections of a server share, and where Sockets hands connections to HTTP.
+// The parts that the connections of a server share. Here Sockets hands connections to HTTP.
 
 internal import HTTP1
 internal import Logging
@@ -16,10 +16,10 @@ struct ServerContext: Sendable {
     let middleware: MiddlewareList
     let logger: Logger
     let bufferBudget: BufferBudget
-    /// One per loop, at the loop's index.
+    /// The clocks of the loops, each at its loop's index.
     let clocks: [LoopClock]
 
-    /// On the connection's loop. `rejection`: the limit that the connection exceeds, if any.
+    /// Serves a connection, on its loop. `rejection`: the limit that the connection exceeds, if any.
     func serve(_ connection: Connection, _ rejection: RejectedConnection?, whenOver: @escaping @Sendable () -> Void) {
         let http = HTTP1Connection(connection, self, whenOver: whenOver)
         if rejection == nil { http.serve() } else { http.reject() }
@@ -30,14 +30,14 @@ struct ServerContext: Sendable {
 final class LoopClock: @unchecked Sendable {
     private var date = HTTPDate()
 
-    /// Whole milliseconds since 1970.
+    /// The current time in whole milliseconds since 1970.
     static var nowMilliseconds: Int64 {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)
         return Int64(time.tv_sec) &* 1000 &+ Int64(time.tv_nsec / 1_000_000)
     }
 
-    /// The Date field for that time.
+    /// Returns the Date field for `milliseconds`.
     func dateText(_ milliseconds: Int64) -> String {
         date.text(milliseconds)
     }

@@ -1,4 +1,4 @@
-// What a server reports when metrics are read: connections and the memory of their buffers.
+// The metrics that a server updates when metrics are read: connections and the memory of their buffers.
 
 package import CoreMetrics
 internal import MetricInstruments
@@ -15,7 +15,7 @@ extension MetricFamily {
 }
 
 extension Server {
-    /// Copies `counts` to metrics of that factory whenever it is called.
+    /// Returns a function that copies `counts` to metrics of `factory`.
     package func sampler(_ factory: any MetricsFactory) -> @Sendable () -> Void {
         let connections = factory.gauge(.connections)
         let served = SampledCounter(.connectionsTotal, [("outcome", "served")], factory: factory)

@@ -1,32 +1,32 @@
-// The client's address behind proxies. Any client can send a forwarding field, so it is trusted only as far as the
-// chain of known proxies reaches: read from the right, each entry is the peer of the proxy before it.
+// Finds the client's address behind proxies. Any client can send a forwarding field, so only the entries of known
+// proxies are trusted. Read from the right, each entry is the peer of the proxy that added the entry.
 
 package import HTTP1
 internal import Sockets
 
-/// The one field in which the trusted proxies record their peer. The other one is never read: a proxy passes it on as
-/// the client sent it. The raw values are those of `TRUSTED_PROXIES_HEADER`.
+/// The field in which the trusted proxies record their peer. The other field is never read, because a proxy passes it
+/// on as the client sent it. The raw values are those of `TRUSTED_PROXIES_HEADER`.
 package enum ForwardingField: String, CaseIterable, Sendable {
     case xForwardedFor = "X-Forwarded-For"
     /// RFC 7239.
     case forwarded = "Forwarded"
 }
 
-/// The client's address, and why it is not known if it is a proxy's.
+/// The client's address. If it is unknown, the address of a proxy and the reason.
 package struct ClientAddress: Hashable, Sendable {
-    /// Why a trusted proxy's field does not name the client; `text` is then the nearest proxy's address. The raw values
-    /// are those of the access log.
+    /// The reason why a trusted proxy's field does not name the client, so that `text` is a proxy's address. The raw
+    /// values are those of the access log.
     package enum Gap: String, Sendable {
         case absent, unreadable
     }
 
-    /// "" for a Unix socket.
+    /// The address; "" for a Unix socket.
     package var text: String
-    /// nil when the peer is not trusted, or a trusted peer names its client.
+    /// The reason why the client is unknown; nil if the peer is not trusted, or if a trusted peer names its client.
     package var gap: Gap?
 }
 
-/// The networks whose forwarding field is trusted. Empty: none.
+/// The networks whose forwarding field is trusted; none if empty.
 package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
     private struct Network: Hashable, Sendable {
         var number: IPAddress
@@ -34,18 +34,18 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
     }
     private var networks: [Network] = []
     private var unixSocket = false
-    /// The field that all of them use.
+    /// The field that all trusted proxies use.
     package var field = ForwardingField.xForwardedFor
 
     package init() {}
 
-    /// The list this was made of, in canonical form: separated by commas, without spaces.
+    /// The list of networks in canonical form: separated by commas, without spaces.
     package var description: String {
         (networks.map { "\($0.number.text)/\($0.prefixBits)" } + (unixSocket ? ["unix"] : [])).joined(separator: ",")
     }
 
-    /// Each entry is an address, a network such as `10.0.0.0/8` or `fd00::/8`, or `unix` for clients of the Unix
-    /// socket. nil when one of them is none of these.
+    /// Parses a list whose entries are an address, a network such as `10.0.0.0/8` or `fd00::/8`, or `unix` for clients
+    /// of the Unix socket. Returns nil if an entry is none of these.
     package init?(_ list: [String]) {
         for text in list {
             if text == "unix" {
@@ -65,7 +65,7 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The client's address: the peer's, or for a trusted peer the one in `field`.
+    /// Returns the client's address: the peer's, or for a trusted peer the address in `field`.
     package func clientAddress(peer: String, _ fields: Fields) -> ClientAddress {
         guard trusts(peer) else { return ClientAddress(text: peer) }
         let chain =
@@ -76,7 +76,7 @@ package struct TrustedProxies: Hashable, Sendable, CustomStringConvertible {
         return client(peer: peer, chain)
     }
 
-    /// Walks the chain from the right while the entry's source is trusted.
+    /// Reads the chain from the right, as long as the address that sent the entry is trusted.
     private func client(peer: String, _ chain: [ForwardedAddress]) -> ClientAddress {
         var client = peer
         for entry in chain.reversed() {

@@ -1,5 +1,5 @@
-// Renders /openapi.json (OpenAPI 3.1). Supports only the constructs that our description uses; texts are only ever
-// set as text.
+// Renders /openapi.json (OpenAPI 3.1). Supports only the constructs that our description uses. Its texts are inserted
+// as text, never as HTML.
 "use strict";
 
 const methods = ["get", "put", "post", "patch", "delete"];
@@ -11,7 +11,7 @@ function element(name, attributes = {}, ...children) {
     return made;
 }
 
-// `word` in a text is set as code.
+// Returns an element with the text, in which words between backquotes are code elements.
 function prose(name, text, attributes = {}) {
     const parts = text.split("`");
     return element(name, attributes, ...parts.map((part, index) => (index % 2 === 1 ? element("code", {}, part) : part)));
@@ -20,7 +20,7 @@ function prose(name, text, attributes = {}) {
 class Description {
     constructor(json) { this.json = json; }
 
-    // Resolves a $ref within the document; returns the value and the last part of its name.
+    // Resolves a $ref within the document. Returns the value and the last part of its name.
     resolve(value) {
         let name = null;
         for (let hops = 0; value && value.$ref && hops < 8; hops += 1) {

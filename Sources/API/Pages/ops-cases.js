@@ -1,12 +1,12 @@
 // The entries behind a count ("cases"): drivers, sessions, events, rejected requests, and search results. Each view
-// opens in the dialog, on top of the previous one.
+// opens in the dialog, on top of the previous view.
 "use strict";
 
-// Titles and loaders of the open views; the last one is shown.
+// Titles and loaders of the open views. The last view is shown.
 let opened = [];
 
 function openCases(title, load) {
-    // Views of a dialog that was closed are gone, also if its event is still to come.
+    // A closed dialog has no open views, even if its close event has not been handled yet.
     if (!byID("cases").open) opened = [];
     if (opened.length > 0) opened[opened.length - 1].scroll = byID("cases").scrollTop;
     opened.push({ title, load, scroll: 0 });
@@ -46,7 +46,7 @@ function query(values) {
     return new URLSearchParams(Object.entries(values).filter(([, value]) => value !== undefined && value !== "")).toString().replaceAll("+", "%20");
 }
 
-// A list with a button for more, while there may be more.
+// Draws a list, with a button for the next page while there may be one.
 async function pages(path, values, name, rowsOf, headings, empty) {
     const place = element("div", { class: "scroll" });
     const more = element("p");
@@ -86,14 +86,14 @@ const eventRow = (one) => [dayAndTime(one.occurred_at), driverName(one.driver_id
 const refusalHeadings = ["Count", "Driver", "Route", "Status", "Last at", "Last request id"];
 const refusalRow = (one) => [one.count, driverName(one.driver_id), one.route, `${one.status} ${statusNames[one.status] || ""}`, dayAndTime(one.last_at), one.request_id];
 
-// Removes the driver, the second column in all three tables.
+// Removes the column of the driver, the second column in all three tables.
 const withoutDriver = (columns) => columns.filter((_, index) => index !== 1);
 
 function openDriversIn(state) {
     openCases(`Drivers in ${state}`, () => pages("/ops/drivers", { state }, "drivers", driverRow, driverHeadings, "None found so far."));
 }
 
-// Events of the last hour, unless the filter has another time.
+// Opens the events of the last hour, unless the filter has another time.
 function openEvents(title, filter) {
     const from = new Date(Date.now() - 3_600_000).toISOString();
     openCases(title, () => pages("/ops/events", { from, ...filter }, "events", eventRow, eventHeadings, "None found so far."));
@@ -106,7 +106,7 @@ function openRefusals(status) {
     });
 }
 
-// `matches` selects statuses.
+// Opens the rejected requests whose status `matches` accepts.
 function openRefusalsWhere(words, matches) {
     openCases(`Requests ${words}, since the server started`, async () => {
         const { refusals } = await read(`/ops/refusals?${query({ limit: 200 })}`);

@@ -1,5 +1,5 @@
 // Drawing functions of the operator page: elements, tables, shapes, and formats of numbers and times. Texts are
-// only ever set as text.
+// inserted as text, never as HTML.
 "use strict";
 
 const svgNamespace = "http://www.w3.org/2000/svg";
@@ -20,7 +20,7 @@ function shape(name, attributes, text) {
     return made;
 }
 
-// A count or a name, as a button that opens its entries.
+// Returns a count or a name as a button that opens its entries.
 function opener(text, label, open) {
     const button = element("button", { type: "button", class: "link", ...(label ? { "aria-label": label } : {}) }, ...breakable(text));
     button.open = open;
@@ -33,7 +33,7 @@ document.addEventListener("click", (event) => {
     if (button?.open) button.open();
 });
 
-// Changes the page only where something differs, so that a selection survives an update.
+// Replaces the content of an element only if it differs, so that an update keeps the user's selection.
 function put(id, ...made) {
     const place = byID(id);
     const next = place.cloneNode(false);
@@ -53,7 +53,7 @@ function list(id, rows) {
         [element("dt", {}, term), element("dd", isBad ? { class: "bad" } : {}, text)]));
 }
 
-// A cell is a number, a text, a td, or any other element.
+// Returns a table. A cell is a number, a text, a td, or any other element.
 function table(headings, rows, empty) {
     if (rows.length === 0) return element("p", { class: "quiet" }, empty);
     const head = element("tr", {}, ...headings.map((text, column) =>
@@ -69,7 +69,7 @@ function cell(value) {
     return value.tagName === "TD" ? value : element("td", {}, value);
 }
 
-// A name in camel case or with underscores, which may be wrapped between two words.
+// Returns a name in camel case or with underscores, with places where the line may wrap between two words.
 function breakable(name) {
     return name.split(/(?<=[a-z])(?=[A-Z])|(?<=_)/).flatMap((word, index) => (index === 0 ? [word] : [element("wbr"), word]));
 }
@@ -85,7 +85,7 @@ function milliseconds(microseconds) {
     return microseconds === undefined ? "none" : `${(microseconds / 1000).toFixed(microseconds < 10_000 ? 1 : 0)} ms`;
 }
 
-// The age of a past time: 40 s, 12 min, 3 h, 2 d.
+// Returns the age of a past time: 40 s, 12 min, 3 h, 2 d.
 function age(text) {
     const seconds = Math.max(0, (Date.now() - new Date(text)) / 1000);
     if (seconds < 120) return `${Math.round(seconds)} s`;
@@ -97,7 +97,7 @@ function clockTime(text) {
     return new Date(text).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 }
 
-// 2026-11-23 09:05:01, in the time zone of the browser: the same in every language.
+// Returns a time as 2026-11-23 09:05:01, in the time zone of the browser but in the same form for every language.
 function dayAndTime(time) {
     if (time === undefined) return "";
     const local = new Date(time);

@@ -3,7 +3,7 @@
 "use strict";
 
 const rangeKey = "dwell-operator-range";
-// Counts change every ten seconds; steps of a quarter of an hour and more are refreshed less often.
+// Counts change every ten seconds. Ranges whose steps are long are refreshed less often.
 const refreshMilliseconds = { "15m": 10_000, "1h": 10_000, "6h": 20_000, "24h": 60_000, "7d": 60_000, "30d": 60_000 };
 const eventOutcomes = [
     ["applied", "applied"], ["none", "no change"], ["rejected", "rejected"], ["already_processed", "repeated"],
@@ -19,7 +19,7 @@ function chosenRange() {
     return document.querySelector("#ranges [aria-pressed=true]").value;
 }
 
-// Reads at most once per interval; `isNow` reads at once, for another range.
+// Reads the history at most once per interval, or immediately if `isNow`, after a change of the range.
 async function readHistory(isNow = false) {
     const range = chosenRange();
     if (!isNow && Date.now() - historyReadAt < refreshMilliseconds[range]) return;
@@ -30,7 +30,7 @@ async function readHistory(isNow = false) {
     drawHistory();
 }
 
-// Every step of the range, including those without a count.
+// Returns every step of the range, including steps without a count.
 function allSteps(history) {
     const length = history.step_seconds * 1000;
     const begin = Date.parse(history.from);
@@ -99,7 +99,7 @@ function frame(id, label, steps, highest, format) {
 
 function bars(id, label, steps, kinds, counts) {
     const total = (step) => kinds.reduce((sum, [name]) => sum + (counts(step)[name] || 0), 0);
-    // Even, so that the middle line is a whole number too.
+    // The highest value is even, so that the middle line is a whole number too.
     const highest = 2 * Math.ceil(Math.max(2, ...steps.map(total)) / 2);
     const area = frame(id, label, steps, highest, (value) => grouped.format(value));
     steps.forEach((step, index) => {
@@ -118,7 +118,8 @@ function bars(id, label, steps, kinds, counts) {
     hover(id, area, steps, (step) => kinds.filter(([name]) => counts(step)[name]).map(([name, words]) => [name, words, grouped.format(counts(step)[name])]));
 }
 
-// A count, as a button if its entries are stored: events by verdict and time, rejected requests since the start.
+// Returns a count, as a button if its entries are stored: events by verdict and time, rejected requests since the
+// start.
 function countOfCases(id, name, words, count, from, to) {
     const text = grouped.format(count);
     if (count === 0) return text;
@@ -155,7 +156,7 @@ function lines(id, label, steps) {
     hover(id, area, steps, (step) => latencies.filter(([name]) => step[name] !== undefined).map(([name, words]) => [name, words, milliseconds(step[name])]));
 }
 
-// The values of the step under the pointer, shown next to it.
+// The values of the step under the pointer, shown next to the pointer.
 const hovered = {};
 
 function hover(id, area, steps, values) {
@@ -166,7 +167,7 @@ function hover(id, area, steps, values) {
     place.addEventListener("pointermove", (event) => showValues(id, event.clientX));
     place.addEventListener("pointerdown", (event) => showValues(id, event.clientX));
     place.addEventListener("pointerleave", () => { byID("values").hidden = true; });
-    // With a keyboard, use the counts of the table below.
+    // The keyboard cannot open a step here; the counts in the table below are buttons.
     if (id === "rate") place.addEventListener("click", (event) => openStep(stepAt(id, event.clientX)));
 }
 
@@ -190,7 +191,7 @@ function showValues(id, clientX) {
     const found = values(step);
     tip.replaceChildren(element("strong", {}, dayAndTime(step.at)), ...(found.length ? found : [["none", "no counts", ""]]).map(([name, words, value]) =>
         element("div", {}, element("span", { class: `key ${name}`, "aria-hidden": "true" }), `${words} ${value}`)));
-    // To the left of the pointer if there is no room to its right.
+    // The values are to the left of the pointer if there is no room to its right.
     const x = clientX + 14 + tip.offsetWidth < document.documentElement.clientWidth ? clientX + 14 : clientX - 14 - tip.offsetWidth;
     tip.style.left = `${Math.max(4, x) + window.scrollX}px`;
     tip.style.top = `${box.top + window.scrollY + 8}px`;
@@ -205,7 +206,7 @@ function cells(id, kinds, step, counts) {
     });
 }
 
-// The charts as text; drawn only while it is open.
+// Draws the charts as a table, only while the table is open.
 function drawHistoryTable(steps) {
     if (!byID("minutes").open) return;
     const rows = steps.filter((step) => step.begins_at !== undefined).reverse().map((step) => [

@@ -93,8 +93,8 @@ function drawSettings(picture) {
     readSettingsHistory(picture);
 }
 
-// Reads the history after a change or a reload, until the response has it; and once a minute, for changes by other
-// servers.
+// Interval for reading the history of the settings, which other servers may change. After a change or a reload it is
+// read with each picture, until the response contains the change.
 const settingsHistoryMilliseconds = 60_000;
 let shownSettings = null;
 
@@ -163,7 +163,8 @@ function draw(picture) {
     say("Live", false);
 }
 
-// A screen reader reads it aloud only when it changes: the time of each update is a separate element.
+// Shows the state of the connection. The time of each update is a separate element, so that a screen reader reads the
+// state aloud only when it changes.
 function say(text, isStale) {
     if (byID("standing").textContent !== text) byID("standing").textContent = text;
     byID("standing").classList.toggle("stale", isStale);
@@ -179,7 +180,8 @@ async function ask(path, options = {}) {
     return answer;
 }
 
-// The messages of a stream of server-sent events. Supports only what the server sends: one data line each.
+// Yields the messages of a stream of server-sent events. Supports only the form that the server sends: one data line
+// per message.
 async function* messages(answer) {
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     let text = "";
@@ -215,7 +217,7 @@ async function look() {
         } catch (error) {
             if (reading !== mine) return;
             if (error instanceof Refused) return leave(error.message);
-            // A fetch without a server fails with a TypeError, whose text differs from browser to browser.
+            // If the server does not respond, fetch throws a TypeError, whose text differs between browsers.
             say(`Disconnected: ${error instanceof TypeError ? "the server does not respond." : error.message} Reconnecting.`, true);
         } finally {
             clearTimeout(silence);
@@ -230,7 +232,7 @@ function show(isIn) {
     byID("skip").hidden = !isIn;
     byID("enter").hidden = isIn;
     byID("leave").hidden = !isIn;
-    // The field that had the focus is gone. Start at the top of the page.
+    // The field that had the focus is hidden now, so the focus moves to the top of the page.
     if (comesIn) {
         byID("content").focus({ preventScroll: true });
         window.scrollTo(0, 0);
