@@ -1,4 +1,4 @@
-// A switch of the whole library that cannot be set from Swift: sqlite3_config takes variable arguments.
+// Turns off memory statistics for the whole library. Swift cannot do this: sqlite3_config takes variable arguments.
 
 #include "CSQLiteVFS.h"
 #include <sqlite3.h>

@@ -1,9 +1,9 @@
 // A layer between SQLite and the database file of a connection that only runs checkpoints,
-// https://www.sqlite.org/vfs.html. A checkpoint writes all its pages and then syncs once (wal.c, walCheckpoint),
-// and that sync fills the disk's queue: a concurrent commit waits behind some thousand pages. With this layer it
-// waits behind one step of them.
+// https://www.sqlite.org/vfs.html. A checkpoint writes all its pages and then syncs once (wal.c, walCheckpoint), and
+// that sync fills the disk's queue: a concurrent commit waits behind some thousand pages. This layer writes and syncs
+// the pages in steps, so that a commit waits behind one step only.
 //
-// More syncs than SQLite requires do not weaken its guarantees; the last one is still its own.
+// The additional syncs do not weaken SQLite's guarantees: its own sync still comes last.
 
 #include "CSQLiteVFS.h"
 
@@ -43,7 +43,7 @@ static int stepped_write(sqlite3_file *file, const void *bytes, int count, sqlit
     return SQLITE_OK;
 }
 
-// SQLite's own sync, at the end: the next write begins another checkpoint's first step.
+// Handles SQLite's own sync at the end of a checkpoint. The next write begins the first step of another checkpoint.
 static int stepped_sync(sqlite3_file *file, int flags) {
     struct stepped *stepped = stepped_of(file);
     stepped->written = 0;

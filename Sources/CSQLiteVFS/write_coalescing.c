@@ -1,25 +1,25 @@
-// A layer between SQLite and the files of one connection, https://www.sqlite.org/vfs.html. A commit writes the
-// header of a frame and its page, of the next frame and its page, and so on, each in a separate call (wal.c,
-// walWriteOneFrame), and then syncs. Here they are one write, in the same order.
+// A layer between SQLite and the files of one connection, https://www.sqlite.org/vfs.html. A commit writes the header
+// of a frame and its page, of the next frame and its page, and so on, each in a separate call (wal.c,
+// walWriteOneFrame), and then syncs. This layer holds the frames back and joins them into one write, in the same order.
 //
 // Why the difference is not observable:
 //
-// - A sync first writes what is held back. With synchronous=FULL every commit syncs before other connections can
-//   see it, so that what they may read is in the file, and on the disk.
-// - Without that sync, SQLite publishes a commit with a barrier on the shared memory between the two copies of the
-//   WAL index's header (walIndexWriteHdr): readers wait for both to be equal. The barrier writes too.
+// - A sync first writes the held frames. With synchronous=FULL every commit syncs before other connections can see it,
+//   so that everything they may read is in the file, and on the disk.
+// - Without that sync, SQLite publishes a commit with a barrier on the shared memory between the two copies of the WAL
+//   index's header (walIndexWriteHdr): readers wait for both to be equal. The barrier writes the held frames too.
 // - Frames of a transaction that is larger than the cache, or is rolled back, are not visible to others. They are
 //   written before the connection releases its write lock on the WAL, since others may write to the same place
 //   after that.
-// - Reads of the file, of its size and of everything else about it first write what is held back.
+// - Reads of the file, of its size and of everything else about it first write the held frames.
 //
-// A failed write is reported by the call that caused it, which for a commit is its sync, as SQLITE_FULL or
-// SQLITE_IOERR_WRITE, and what was held back is dropped: SQLite rolls the transaction back.
+// The call that causes a write reports its failure, as SQLITE_FULL or SQLITE_IOERR_WRITE; for a commit, this is its
+// sync. The held frames are then dropped, because SQLite rolls the transaction back.
 //
-// A sync takes twice as long when the file has grown since the last one: the file system then must write its own
-// journal, and waits for whatever else is in it. So the file grows by many frames at a time, with zeros: a frame of
-// zeros is invalid (https://www.sqlite.org/walformat.html), like the remains of a WAL that was reset. Zeros are
-// written past the end of the file only, and only under the WAL's write lock.
+// A sync takes twice as long when the file has grown since the last one: the file system must then also write its own
+// journal, with everything else that is in it. So the file grows by many frames of zeros at a time. A frame of zeros is
+// invalid (https://www.sqlite.org/walformat.html), like the remains of a WAL that was reset. Zeros are written past the
+// end of the file only, and only under the WAL's write lock.
 
 #include "CSQLiteVFS.h"
 
@@ -29,7 +29,7 @@
 
 // SQLite's own layer counts the bytes of one write modulo 128 KiB (os_unix.c, seekAndWriteFd).
 enum { HELD_MAX = 120 * 1024 };
-// The file grows by this much. With less, more syncs are slow; with more, a slow one is slower.
+// Bytes by which the file grows. With fewer, more syncs are slow; with more, each slow sync takes longer.
 enum { GROWTH = 512 * 1024 };
 // The WAL's write lock (https://www.sqlite.org/walformat.html, "WAL locks").
 enum { WRITE_LOCK = 0 };
@@ -42,16 +42,17 @@ struct write_ahead_log {
     const sqlite3_io_methods *below;
     sqlite3_file *file;
     struct database *database;
-    // Result of a failed write that could not be reported; returned from then on.
+    // Result of a failed write in a call that cannot report it; later writes return it.
     int failure;
-    // The length of the file when this connection last looked, or longer.
+    // The length of the file when this connection last determined it, or more.
     sqlite3_int64 end;
     sqlite3_int64 place;
     int held;
     unsigned char bytes[HELD_MAX];
 };
 
-// The same for the database file, whose methods include those of the shared memory.
+// The layer of the database file, whose methods include those of the shared memory. Its `file->pMethods` points to the
+// first member.
 struct database {
     sqlite3_io_methods methods;
     const sqlite3_io_methods *below;
@@ -61,13 +62,14 @@ struct database {
 static struct write_ahead_log *log_of(sqlite3_file *file) { return (struct write_ahead_log *)file->pMethods; }
 static struct database *database_of(sqlite3_file *file) { return (struct database *)file->pMethods; }
 
-// A failure is ignored: the frames are written, and the file is only shorter than it could be.
+// Extends the file with zeros. A failure is ignored: the frames are written, and the file is only shorter than it could
+// be.
 static void grow(struct write_ahead_log *log, sqlite3_int64 written) {
     static const unsigned char zeros[HELD_MAX];
     sqlite3_int64 place = 0;
     if (log->below->xFileSize(log->file, &place) != SQLITE_OK) return;
     log->end = place;
-    // Another connection has extended it.
+    // Another connection has already extended the file.
     if (place > written) return;
     log->end = (written / GROWTH + 1) * GROWTH;
     while (place < log->end) {
@@ -146,11 +148,11 @@ static int log_close(sqlite3_file *file) {
 
 // MARK: The database file
 
-// SQLite acquires and releases the locks through the database file.
+// SQLite acquires and releases the WAL's locks through the database file.
 static int database_lock(sqlite3_file *file, int place, int count, int flags) {
     struct database *database = database_of(file);
     const int gives_up = SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE;
-    // Frames that fail here were not visible to others.
+    // A failure is ignored: these frames were not visible to other connections.
     if (database->log && place == WRITE_LOCK && (flags & gives_up) == gives_up) (void)write_held(database->log);
     return database->below->xShmLock(file, place, count, flags);
 }

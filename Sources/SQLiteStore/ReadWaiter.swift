@@ -1,4 +1,4 @@
-// One wait for a read, which ends once: with the result, or with the cancellation of the waiting task.
+// A task's wait for a read. It ends once: with the read's result, or with the cancellation of the task.
 
 import Engine
 import Synchronization
@@ -19,7 +19,7 @@ final class ReadWaiter<Value: Sendable>: Sendable {
         }
     }
 
-    /// False when the wait has already ended.
+    /// Begins the wait. Returns false when the wait has already ended; the continuation is then resumed as cancelled.
     func begin(_ continuation: CheckedContinuation<Outcome, Never>) -> Bool {
         let hasBegun = state.withLock { state in
             guard case .notBegun = state else { return false }
@@ -30,7 +30,7 @@ final class ReadWaiter<Value: Sendable>: Sendable {
         return hasBegun
     }
 
-    /// Results after the first are dropped.
+    /// Ends the wait with `outcome`. Later outcomes are ignored.
     func end(_ outcome: Outcome) {
         let waiting = state.withLock { state -> CheckedContinuation<Outcome, Never>? in
             defer { state = .over }

@@ -1,5 +1,5 @@
-// SQLite's results other than SQLITE_OK, and the one question that the writer asks about them: whose fault it is.
-// The texts are SQLite's own; they contain names of tables and columns, never a value.
+// SQLite's results other than SQLITE_OK, and whether a request itself may have caused them. The messages are SQLite's
+// own; they contain names of tables and columns, never a value.
 
 import GRDB
 import GRDBSQLite
@@ -19,7 +19,8 @@ package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
         message = String(cString: sqlite3_errmsg(connection))
     }
 
-    /// Any error from GRDB; one that is not SQLite's is stored as its description under SQLITE_ERROR.
+    /// Converts any error from GRDB. An error that is not SQLite's becomes SQLITE_ERROR, with its description as the
+    /// message.
     package init(_ error: any Error) {
         if let error = error as? DatabaseError {
             extendedCode = error.extendedResultCode.rawValue
@@ -32,11 +33,11 @@ package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
 
     package var description: String { "SQLite \(extendedCode): \(message)" }
 
-    /// The low byte of an extended code is its primary one.
+    /// The primary result code, which is the low byte of the extended code.
     package var primaryCode: Int32 { extendedCode & 0xFF }
 
-    /// Whether a statement's own values may have caused it. Any other error (a full disk, an I/O error, a lock, no
-    /// memory) says nothing about the request that encountered it.
+    /// Whether a statement's own values may have caused the error. Any other error (a full disk, an I/O error, a lock,
+    /// no memory) is not caused by the request that encountered it.
     var isAboutOneStatement: Bool {
         switch primaryCode {
         case SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_TOOBIG, SQLITE_RANGE, SQLITE_ERROR: true
@@ -44,12 +45,13 @@ package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The same, or rows of one driver with values that were never written.
+    /// Whether a statement's own values may have caused the error, or values in one driver's rows that no release
+    /// writes.
     var isAboutOneDriver: Bool { isAboutOneStatement || extendedCode == SQLITE_CORRUPT }
 
-    /// COMMIT writes all frames of the transaction to the WAL, the commit frame last, and syncs after that. A write
-    /// error therefore means that the commit frame is not completely there, and recovery will not find it. After
-    /// any other error the frames may be in the file.
+    /// Whether a failed COMMIT has certainly stored nothing. COMMIT writes all frames of the transaction to the WAL,
+    /// the commit frame last, and syncs after that. A write error therefore means that the commit frame is incomplete,
+    /// and recovery will not find it. After any other error the frames may be in the file.
     var provesThatCommitDidNotHappen: Bool {
         primaryCode == SQLITE_FULL || extendedCode == ioerrWrite
     }
@@ -59,13 +61,13 @@ package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
 private let ioerrWrite: Int32 = SQLITE_IOERR | (3 << 8)
 
 extension SQLiteError {
-    /// Not an SQLite error: one request, which is refused alone as `StoreFailure.driverErased`.
+    /// Not an SQLite error: refuses only one request, as `StoreFailure.driverErased`.
     static let driverWasErased = SQLiteError(extendedCode: SQLITE_CONSTRAINT, message: "the driver was just erased")
 
-    /// Not an SQLite error: rolls a dry run back.
+    /// Not an SQLite error: thrown to roll back a dry run.
     static let dryRun = SQLiteError(extendedCode: SQLITE_CONSTRAINT, message: "a dry run")
 
-    /// A row contains a value that no release of this server writes.
+    /// Returns the error for a value that no release of this server writes.
     static func unreadable(_ column: String) -> SQLiteError {
         SQLiteError(extendedCode: SQLITE_CORRUPT, message: "unreadable value in column \(column)")
     }

@@ -7,8 +7,8 @@ package import JourneyModel
 extension SQLiteEventStore: EventFeed {
     package func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent] {
         try await read { db in
-            // Events of a driver whose deletion is not complete may still identify the person: they wait, and those
-            // behind them, until it is.
+            // While a driver's deletion is not complete, the driver's events may still identify the person. These
+            // events, and all events after them, are not delivered until the deletion is complete.
             try Row.fetchAll(db, sql: Self.feedSQL, arguments: [id, limit]).prefix { !($0[15] as Bool) }
                 .map(Self.feedEvent)
         }

@@ -1,5 +1,5 @@
-// `DeadlineStore` and `JourneyReader` on SQLite: expiries go through the writer, everything else is read on the
-// readers' connections, in one snapshot per call.
+// `DeadlineStore` and `JourneyReader` on SQLite. The writer stores expiries; everything else is read on the read
+// connections, in one snapshot per call.
 
 package import Engine
 import GRDB
@@ -19,7 +19,7 @@ extension SQLiteEventStore: DeadlineStore {
         }
     }
 
-    /// The number of drivers whose deadline lies before that moment and whose expiry is not stored.
+    /// Returns the number of drivers whose deadline lies before `now` and whose expiry is not stored.
     package func dueDriverCount(at now: Moment) async throws(StoreFailure) -> Int {
         try await read { db in
             try Int.fetchOne(

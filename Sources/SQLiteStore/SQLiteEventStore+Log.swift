@@ -4,16 +4,17 @@ import Engine
 import Foundation
 
 extension SQLiteEventStore: TruncatableWAL {
-    /// Larger than a WAL that no reader holds. Up to 298 MB were seen while a large table was written at full
-    /// speed.
+    /// Size in bytes that the WAL exceeds only if a reader prevents its reset. Without such a reader, up to 298 MB were
+    /// seen while a large table was written at full speed.
     package static var logBytesMax: Int64 { 2 * Int64(DatabaseOpening.walBytesMax) }
 
     package func truncateLog(quietFor quiet: Duration) async {
         await writer.truncateLog(quietFor: quiet)
     }
 
-    /// Waits, at most for that time, until data removed by `purgesWAL` is gone from the WAL. False: a reader is
-    /// still in the way; the next server that writes to the database, or starts on it, completes it.
+    /// Waits, at most for `patience`, until data removed with `purgesWAL` is gone from the WAL. Returns false if a
+    /// reader still prevents that; the WAL is then truncated by the next server that writes to the database or opens
+    /// it.
     package func finishRemoval(within patience: Duration) async -> Bool {
         let deadline = ContinuousClock.now + patience
         while await !writer.finishRemoval() {

@@ -1,4 +1,4 @@
-// `OperatorReader` on SQLite: counts over many drivers, each in one snapshot on a reader's connection.
+// `OperatorReader` on SQLite: counts over many drivers, each in one snapshot on a read connection.
 
 package import Engine
 import Foundation
@@ -9,7 +9,7 @@ extension SQLiteEventStore: OperatorReader {
     private static let driverCountsSQL =
         "SELECT state, count(*) FROM driver WHERE id NOT IN (\(SimulatedDriverRows.select)) GROUP BY state"
 
-    /// Maximum number of rows counted by one query: a tenth of a second's work.
+    /// Maximum number of rows counted by one query, which takes a tenth of a second.
     static let talliedRowsMax: Int64 = 500_000
 
     package func driverCounts() async throws(StoreFailure) -> [JourneyState: Int] {
@@ -50,8 +50,8 @@ extension SQLiteEventStore: OperatorReader {
         }
     }
 
-    /// The number of the last event received before that time, by binary search: numbers ascend in the order of
-    /// commits, which is the order of receiving, within the milliseconds of a commit.
+    /// Returns the number of the last event received before `start`, by binary search. Numbers ascend in the order of
+    /// commits, which is the order of receiving, except among events received within the milliseconds of one commit.
     private static func lastEvent(before start: Moment, newest: Int64, _ db: Database) throws -> Int64 {
         let statement = try db.makeStatement(
             sql: "SELECT id, received_at_ms FROM event WHERE id > ? ORDER BY id LIMIT 1")

@@ -1,5 +1,5 @@
-// `EventStore` on SQLite: the front of the writer and of the readers. The guarantees are documented at the port;
-// how they are kept is in Writer, WriterConnection and EventAppending.
+// `EventStore` on SQLite, which uses the writer and the read connections. The guarantees are documented at the
+// protocol; Writer, WriterConnection and EventAppending implement them.
 
 package import CoreMetrics
 package import Engine
@@ -17,9 +17,9 @@ package final class SQLiteEventStore: EventStore {
     ///
     /// - Parameters:
     ///   - nowMilliseconds: the time recorded with the migrations that run.
-    ///   - waitingMax: requests that may wait for the writer; one more is refused as `.unavailable`.
-    ///   - digests: identify deleted drivers; nil when no driver is ever deleted.
-    ///   - charging: charges late events for their refolds; nil: these cost nothing.
+    ///   - waitingMax: maximum number of requests that wait for the writer; a further one is refused as `.unavailable`.
+    ///   - digests: identifies deleted drivers; nil: no driver is ever deleted.
+    ///   - charging: charges the rate limiter for the refolds that late events cause; nil: refolds are free.
     /// - Throws: `MigrationRefusal`, `DurabilityNotGranted`, or SQLite's error.
     package convenience init(
         path: String, nowMilliseconds: Int64, waitingMax: Int? = nil, digests: KeyedHashes? = nil,
@@ -75,8 +75,9 @@ package final class SQLiteEventStore: EventStore {
         }.get()
     }
 
-    /// Runs one transaction of ordinary SQL. `purgesWAL`: what it removes is gone from the WAL too when this returns,
-    /// or soon after, when a reader is in the way. `sparesDrivers`: it does not touch the rows of drivers.
+    /// Runs one transaction of ordinary SQL. `purgesWAL`: the data that it removes is gone from the WAL too when this
+    /// function returns, or soon after if a reader prevents that. `sparesDrivers`: it does not change the rows of
+    /// drivers.
     func change<Outcome: Sendable>(
         purgesWAL: Bool = false, sparesDrivers: Bool = false,
         _ change: @escaping @Sendable (Database) throws -> Outcome
@@ -85,7 +86,8 @@ package final class SQLiteEventStore: EventStore {
             effects: { _ in ChangeEffects(purgesWAL: purgesWAL, sparesDrivers: sparesDrivers) }, change)
     }
 
-    /// The same, where the effects depend on the outcome. `isPaced`: it waits until a refold could continue.
+    /// Runs one transaction of ordinary SQL whose effects depend on the outcome. `isPaced`: it waits until refolds may
+    /// continue.
     func change<Outcome: Sendable>(
         isPaced: Bool = false, effects: @escaping @Sendable (Outcome) -> ChangeEffects,
         _ change: @escaping @Sendable (Database) throws -> Outcome
@@ -96,7 +98,8 @@ package final class SQLiteEventStore: EventStore {
         return try result.get()
     }
 
-    /// Copies the WAL into the database file beside the writer, so that little is left when the writer truncates it.
+    /// Copies the WAL into the database file while the writer continues, so that little is left to copy when the writer
+    /// truncates the WAL.
     func copyWAL() async { await writer.copyWAL() }
 
     var path: String { pool.path }
@@ -104,8 +107,8 @@ package final class SQLiteEventStore: EventStore {
     /// Requests that wait for the writer.
     package var writesWaiting: Int { writer.requestsWaiting }
 
-    /// Returns once a write is on disk and there is room for more: the database accepts writes. On a full disk, a write
-    /// that fits into the existing WAL would prove little.
+    /// Returns once a test write is on disk and the disk has enough free space. The free space is checked because, on a
+    /// full disk, a write may still fit into the existing WAL.
     package func checkWritable() async throws(StoreFailure) {
         guard FreeSpace.bytes(besideFile: pool.path) ?? .max >= FreeSpace.bytesMin else {
             throw .unavailable("the disk is full")
@@ -115,7 +118,7 @@ package final class SQLiteEventStore: EventStore {
         }.get()
     }
 
-    /// Refuses further work, finishes what waits, and closes the file. Returns when all that is done.
+    /// Refuses further work, finishes the work in the queue, and closes the file. Returns when all that is done.
     package func close() async {
         await writer.close()
         try? pool.close()
@@ -123,8 +126,8 @@ package final class SQLiteEventStore: EventStore {
 
     // MARK: Reading
 
-    /// On a reader's connection: a snapshot has everything that was acknowledged before the call, and a flood of
-    /// repeats does not queue with the events that it repeats.
+    /// Reads on a read connection. Its snapshot has everything that was acknowledged before the call, and a flood of
+    /// repeats does not fill the writer's queue.
     package func lookUp(
         _ submission: EventSubmission, of driver: DriverID
     ) async throws(StoreFailure) -> EventOutcome? {
@@ -143,18 +146,19 @@ package final class SQLiteEventStore: EventStore {
         }
     }
 
-    /// The number of events of all drivers.
+    /// Returns the number of events of all drivers.
     package func eventCount() async throws(StoreFailure) -> Int {
         try await read { db in try Int.fetchOne(db, sql: "SELECT count(*) FROM event") ?? 0 }
     }
 
-    /// The first `limit` events of a driver, in the contract's order.
+    /// Returns the first `limit` events of a driver, in the contract's order.
     package func timeline(of driver: DriverID, limit: Int = 10_000) async throws(StoreFailure) -> [TimelineEntry] {
         try await readOutsideRefold(of: driver) { db in try StoredEvents.timeline(of: driver, limit: limit, db) }
     }
 
-    /// Throws `.cancelled` as soon as the calling task is cancelled. Does not use GRDB's async `read`: it waits for a
-    /// free connection even then, and interrupts connections that others may share.
+    /// Reads on a read connection. Throws `.cancelled` as soon as the calling task is cancelled. GRDB's async `read` is
+    /// not used: after a cancellation it still waits for a free connection, and it interrupts connections that other
+    /// reads may share.
     func read<Value: Sendable>(
         _ value: @escaping @Sendable (Database) throws -> Value
     ) async throws(StoreFailure) -> Value {

@@ -1,29 +1,29 @@
 // All data held about a driver as one JSON document, for GET /auth/me/export. Tokens and digests are left out: they
 // are not data about a person, only keys to it.
 //
-// A driver may have a gigabyte of events. So the document is made piece by piece, and between two pieces only the
-// position is kept.
+// A driver may have a gigabyte of events, so the document is made in pieces. Between two pieces only the position is
+// kept.
 
 import Engine
 import GRDB
 import Identity
 import JourneyModel
 
-/// A document in progress. Each piece may be read in a separate snapshot: rows that are stored meanwhile may be
-/// included, rows that retention deletes may be missing.
+/// A document in progress. Each piece may be read in a separate snapshot: it may include rows that are stored after
+/// the first piece, and lack rows that retention deletes.
 struct AccountExport: Sendable {
-    /// A piece ends with the row that makes it at least this long.
+    /// Minimum bytes of a piece except the last: a piece ends after the row that reaches this length.
     static let pieceBytesMin = 256 << 10
-    /// Number of row numbers read ahead. For events they are sorted first, all of the driver's each time: this
-    /// makes it rare for many events, and takes 128 KiB.
+    /// Maximum number of row numbers read ahead, in 128 KiB. Each read of event numbers sorts all of the driver's
+    /// events first; this maximum makes such reads rare.
     private static let rowsAheadMax = 16 << 10
 
     private(set) var isWhole = false
 
     private let caller: Caller
-    /// Deadlines before it have passed.
+    /// Deadlines before this time have passed.
     private let now: Moment
-    /// Nil when nothing is stored about the driver, whose lists are then empty.
+    /// Row number in `driver`. Nil when nothing is stored about the driver; all lists are empty then.
     private let driver: Int64?
     private var json = JSONWriter()
     /// The current list, an index of `lists`, and its next rows.
@@ -51,8 +51,8 @@ struct AccountExport: Sendable {
         json.beginArray(of: Self.lists[0])
     }
 
-    /// The driver's current journey, as in GET /native/session. It outlives the events that led to it, which
-    /// EVENT_RETENTION_DAYS deletes.
+    /// Writes the driver's current journey, as in GET /native/session. It outlives its events, which are deleted after
+    /// EVENT_RETENTION_DAYS.
     private mutating func writeJourney(at now: Moment, _ db: Database) throws {
         let journey = (try StoredChanges.storedHead(of: caller.driver, db)?.journey ?? Journey()).advanced(to: now)
         json.name("journey")
@@ -73,8 +73,8 @@ struct AccountExport: Sendable {
         json.endObject()
     }
 
-    /// Returns the next bytes of the document, until it is whole. Nil when the driver was deleted since the last piece:
-    /// the document cannot be completed then, and its row number may be another driver's by now.
+    /// Returns the next bytes of the document. Returns nil when the driver was deleted since the last piece: the
+    /// document cannot be completed then, and another driver may have the row number by now.
     mutating func piece(_ db: Database) throws -> [UInt8]? {
         if let driver, try DriverRows.row(of: caller.driver, db) != driver { return nil }
         while json.bytes.count < Self.pieceBytesMin {
@@ -95,7 +95,7 @@ struct AccountExport: Sendable {
         return json.takeBytes()
     }
 
-    /// Row numbers begin at 1.
+    /// Returns the next row number of the current list; row numbers begin at 1.
     private mutating func nextRow(of driver: Int64, _ db: Database) throws -> Int64? {
         if ahead.isEmpty {
             ahead = try Self.lists[list].rows(of: driver, after: lastRow, limit: Self.rowsAheadMax, db)[...]
@@ -108,17 +108,18 @@ struct AccountExport: Sendable {
 
 // MARK: Contents
 
-/// A table's rows of one driver. The query reads the row of that number and driver; its columns are named like the
-/// members: a name that ends in `_ms` is a time (except for differences of two), one that begins with `is_` or
-/// `has_` or `forwards_` is a Boolean. Codes are written as the words of the contract.
+/// One list of the document: the rows of a table that belong to one driver. `sql` selects a row by its number and
+/// driver. Its columns are named like the members. A name ending in `_ms` is a time (except for differences of two
+/// times), and a member's name lacks that suffix. A name beginning with `is_`, `has_` or `forwards_` is a Boolean.
+/// Codes are written as the words of the contract.
 private struct List: Sendable {
     var name: String
     var table: String
     var sql: String
-    /// Writes members that the query does not return, for the row of that number.
+    /// Writes members that the query does not return, for the row of the given number.
     var more: (@Sendable (Int64, Moment, inout JSONWriter, Database) throws -> Void)?
 
-    /// In ascending order.
+    /// Returns row numbers in ascending order.
     func rows(of driver: Int64, after row: Int64, limit: Int, _ db: Database) throws -> [Int64] {
         // The unary plus keeps SQLite from scanning the rows of all drivers because they are already sorted. The
         // wanted rows are in the index by driver.
@@ -128,7 +129,7 @@ private struct List: Sendable {
             arguments: [driver, row, limit])
     }
 
-    /// Writes nothing if the row was deleted meanwhile: its number may belong to another driver's row by now.
+    /// Writes a row. Writes nothing if the row was deleted meanwhile: another driver's row may have its number by now.
     func write(
         _ number: Int64, of driver: Int64, at now: Moment, to json: inout JSONWriter, _ db: Database
     ) throws {
@@ -141,7 +142,7 @@ private struct List: Sendable {
 }
 
 extension AccountExport {
-    /// The rows of a table whose driver is that of their purchase.
+    /// Returns a subquery for a table whose rows belong to the driver of their purchase.
     private static func owned(_ table: String) -> String {
         "(SELECT \(table).rowid AS rowid, driver FROM \(table) JOIN purchase ON purchase.id = purchase)"
     }
@@ -252,7 +253,7 @@ extension JSONWriter {
         case .string(let text) where column == "details": members(ofObject: text)
         case .null where column == "details": break
         case .string(let text) where ["metadata", "implied", "payload"].contains(column):
-            // JSON already, as stored or as read.
+            // Already JSON, as stored or as selected.
             name(column)
             raw(text)
         case .string(let text): member(column, text)
@@ -273,7 +274,7 @@ extension JSONWriter {
 extension String {
     fileprivate var isDifference: Bool { self == "skew_ms" || self == "last_correction_ms" }
 
-    /// Columns that hold a number for a word.
+    /// Whether the column stores a word of the contract as a number.
     fileprivate var isCode: Bool { ["transition", "reason", "state", "ended_by", "clock_rule"].contains(self) }
 
     fileprivate func word(for code: Int64) -> String? {

@@ -42,7 +42,7 @@ enum AppleRows {
             arguments: [driver, clientID, token.data])
     }
 
-    /// Moves the tokens of all apps, if any, into the queue.
+    /// Moves the driver's refresh tokens of all apps, if any, into the queue of revocations.
     static func revokeTokens(of driver: Int64, at now: Moment, _ db: Database) throws {
         let rows = try Row.fetchAll(
             db,
@@ -92,7 +92,7 @@ enum AppleRows {
 
     // MARK: Notices
 
-    /// Returns the driver who was deleted by it, if any.
+    /// Applies a notification once. Returns the driver whom it deleted, if any.
     static func take(
         _ notice: AppleServerNotification, _ erasing: Erasing, rowsMax: Int, from origin: RequestOrigin, _ db: Database
     ) throws -> (driver: DriverID, piece: ErasurePiece)? {
@@ -125,7 +125,7 @@ enum AppleRows {
         return nil
     }
 
-    /// Ends the sessions signed in with Apple. Apple's refresh tokens are already void.
+    /// Ends the sessions signed in with Apple. Apple has already revoked its refresh tokens.
     private static func forgetConsent(of driver: Int64, at now: Moment, _ db: Database) throws {
         let sids = try Set(
             String.fetchAll(

@@ -10,12 +10,12 @@ package struct AuditCounts: Sendable {
 }
 
 extension SQLiteEventStore {
-    /// 0 when there is none yet.
+    /// Returns the id of the newest entry; 0 when there is none yet.
     package func newestAuditID() async throws(StoreFailure) -> Int64 {
         try await read { db in try Int64.fetchOne(db, sql: "SELECT max(id) FROM audit") ?? 0 }
     }
 
-    /// Counts the entries after that one. Words unknown to this version are left out.
+    /// Counts the entries after `id`. Entries whose action or outcome is unknown to this version are left out.
     package func auditCounts(after id: Int64) async throws(StoreFailure) -> AuditCounts {
         try await read { db in
             let rows = try Row.fetchAll(

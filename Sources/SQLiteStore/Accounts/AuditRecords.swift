@@ -1,4 +1,4 @@
-// Reads the audit of a database file for `dwell audit`. Each call is one snapshot.
+// Reads the audit of a database file for `dwell audit`. Each call reads one snapshot.
 
 import GRDB
 package import Identity
@@ -18,7 +18,7 @@ package struct AuditRecords: RecordsReader {
         try? queue.close()
     }
 
-    /// The newest entries about a driver, newest first.
+    /// Returns the newest entries about a driver, newest first.
     ///
     /// - Parameter limit: 1 to `entriesMax`.
     package func entries(of driver: DriverID, limit: Int) throws(RecordsUnreadable) -> [AuditEntry] {

@@ -11,21 +11,21 @@ enum AuditRows {
         ("driver IS NULL AND action <> 'erased'", 30), ("action = 'refresh' AND outcome = 'done'", 90),
     ]
 
-    /// Number of later entries after which one of these is deleted, whatever its age: guesses from many addresses
-    /// leave at most this many, about 150 bytes each.
+    /// Number of later entries after which an entry of `passing` is deleted, whatever its age. Guesses from many
+    /// addresses leave at most this many entries, of about 150 bytes each.
     static let passingMax: Int64 = 500_000
 
-    /// Entries that a driver causes by requests, or that others cause by requesting a code, as often as the limits
-    /// allow. Only the newest are kept for each driver. Must equal the condition of the index `audit_of_requests`, word
-    /// for word.
+    /// Condition on entries that a driver causes by requests, or that others cause by requesting a code, as often as
+    /// the limits allow. Only the newest of these are kept for each driver. Must equal the condition of the index
+    /// `audit_of_requests`, word for word.
     private static let requests = """
         driver IS NOT NULL AND (action IN ('device_added', 'device_removed', 'profile_changed', 'exported')
             OR outcome = 'refused' AND action IN ('otp_send', 'sign_in_otp'))
         """
     static let requestsPerDriverMax = 200
 
-    /// `driver` is a row number. `phone`: keyed digest of the phone number concerned, whether or not an account has
-    /// it.
+    /// Adds an entry. `driver` is a row number. `phone` is the keyed digest of the phone number concerned, whether or
+    /// not an account has that number.
     static func add(
         _ action: AuditAction, _ outcome: AuditOutcome, reason: String? = nil, driver: Int64? = nil,
         sid: String? = nil, phone: [UInt8]? = nil, from origin: RequestOrigin, _ db: Database
@@ -35,7 +35,7 @@ enum AuditRows {
             requestID: origin.requestID, at: origin.at, db)
     }
 
-    /// An operator's action, by a command and not by a request.
+    /// Adds an entry for an operator's command, which has no request.
     static func add(
         _ action: AuditAction, _ outcome: AuditOutcome, ofOperatorTo driver: Int64, at now: Moment, _ db: Database
     ) throws {
@@ -44,8 +44,8 @@ enum AuditRows {
             db)
     }
 
-    /// Records the effect of another driver's request on this one, without the origin of that request, which this
-    /// driver must not be able to read.
+    /// Adds an entry for the effect of another driver's request on `driver`. Leaves out the origin of that request,
+    /// because `driver` can read the entry and must not learn the origin.
     static func add(
         _ action: AuditAction, _ outcome: AuditOutcome, reason: String, ofAnother driver: Int64, at now: Moment,
         _ db: Database
@@ -70,7 +70,7 @@ enum AuditRows {
         if let driver { try forgetRequests(of: driver, db) }
     }
 
-    /// Deletes two of each kind for each new entry, so that they cannot pile up.
+    /// Deletes up to two old entries of each kind in `passing` with each new entry, so that they cannot pile up.
     private static func forgetPassing(before line: Int64, at now: Moment, _ db: Database) throws {
         for (condition, days) in passing {
             try db.execute(
@@ -93,7 +93,7 @@ enum AuditRows {
             arguments: [driver, requestsPerDriverMax])
     }
 
-    /// Newest first.
+    /// Returns the entries about a driver, newest first.
     static func entries(of driver: DriverID, limit: Int, _ db: Database) throws -> [AuditEntry] {
         let rows = try Row.fetchAll(
             db,

@@ -1,5 +1,5 @@
-// One-time codes: issued within the limits (CodeSendLimits). Every number takes the same path through here, whether
-// or not it has an account. Guesses are in GuessRows.
+// Issues one-time codes within the limits (CodeSendLimits). The steps are the same for every number, whether or not it
+// has an account. Guesses are in GuessRows.
 
 import GRDB
 import Identity
@@ -40,7 +40,7 @@ enum CodeRows {
         try prune("one_time_code_send", before: Moment(millisecondsSinceEpoch: send.begin), db)
         let known = try Int64.fetchOne(
             db, sql: "SELECT driver FROM phone_identity WHERE phone = ?", arguments: [new.number.e164])
-        // The same response to all: this refusal does not depend on whether the number is known.
+        // This refusal does not depend on whether the number has an account, so it does not reveal that.
         if let seconds = CodeSendLimits.retryAfterSeconds(try places(send, limits, db), at: send.now) {
             try AuditRows.add(
                 .otpSend, .refused, reason: "limited", driver: known, phone: send.phone, from: new.origin, db)
@@ -66,7 +66,7 @@ enum CodeRows {
         return isHeldBack ? .heldBack(uses) : .issued(uses)
     }
 
-    /// How much of the limits is used up; of the prefixes, the most used one.
+    /// Returns how much of each limit is used up; for the limit per prefix, the count of the most used prefix.
     static func uses(_ limits: CodeSendLimits, at now: Moment, _ db: Database) throws -> [CodeSendUse] {
         let begin = now.advanced(byMilliseconds: -CodeSendLimits.windowMilliseconds).millisecondsSinceEpoch
         func count(_ sql: String) throws -> Int { try Int.fetchOne(db, sql: sql, arguments: [begin]) ?? 0 }
@@ -101,7 +101,8 @@ enum CodeRows {
         ]
     }
 
-    /// The time of the `limit`-th last send within the window; nil while there were fewer, and without a limit.
+    /// Returns the time of the `limit`-th last send within the window; nil if there were fewer sends, and if
+    /// `limit` is 0 (no limit).
     private static func lastButOne(
         _ limit: Int, where condition: String, _ arguments: StatementArguments, _ send: Send, _ db: Database
     ) throws -> Moment? {

@@ -13,7 +13,7 @@ extension MetricFamily {
 }
 
 extension SQLiteEventStore {
-    /// Within the hour before that time.
+    /// Returns the uses within the hour before `now`.
     package func codeSendUses(_ limits: CodeSendLimits, at now: Moment) async throws(StoreFailure) -> [CodeSendUse] {
         try await read { db in try CodeRows.uses(limits, at: now, db) }
     }

@@ -1,5 +1,5 @@
-// Devices and their push tokens. A push token identifies one device and is stored only once: with the driver who
-// last signed in on that phone.
+// Devices and their push tokens. A push token identifies one device and is stored only once, for the driver who last
+// signed in on that phone.
 
 import GRDB
 import Identity

@@ -1,4 +1,4 @@
-// Finds a driver in a database file by id, phone number or email address. Each call is one snapshot.
+// Finds a driver in a database file by id, phone number or email address. Each call reads one snapshot.
 
 import GRDB
 package import Identity
@@ -16,7 +16,7 @@ package struct DriverRecord: Hashable, Sendable {
     package var createdAt: Moment
     package var name: String?
     package var email: String?
-    /// From the Apple ID; may differ from the profile's.
+    /// Email address of the Apple ID; may differ from the profile's.
     package var appleEmail: String?
     package var phone: String?
     /// Nil for another service's driver, who has no account here.
@@ -41,21 +41,21 @@ package struct DriverRecords: RecordsReader {
         try? queue.close()
     }
 
-    /// All matching drivers, by the time when they were first seen.
+    /// Returns all matching drivers, ordered by the time when they were first seen.
     package func find(_ question: DriverQuery) throws(RecordsUnreadable) -> [DriverRecord] {
         try RecordsFile.read(queue) { db in
             try Row.fetchAll(db, sql: Self.sql(question), arguments: [Self.argument(question)]).map(Self.record)
         }
     }
 
-    /// When this driver was last deleted; nil when unknown under this key.
+    /// Returns when the driver was last deleted; nil when no deletion is recorded under this key.
     package func erasedAt(
         _ driver: DriverID, _ digests: KeyedHashes
     ) throws(RecordsUnreadable) -> Moment? {
         try RecordsFile.read(queue) { db in try DriverRows.erasedAt(driver, digests, db) }
     }
 
-    /// Whether a deletion of this driver has begun and some of its rows are not rewritten yet.
+    /// Returns whether a deletion of this driver has begun and some of the driver's rows are not rewritten yet.
     package func isErasureUnderWay(
         _ driver: DriverID, _ digests: KeyedHashes
     ) throws(RecordsUnreadable) -> Bool {

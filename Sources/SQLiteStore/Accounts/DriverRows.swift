@@ -1,5 +1,5 @@
-// Drivers as sign-in users: found, created, shown and changed. (DriverRow.swift has them as heads of their
-// journeys; the row is the same.)
+// Finds, creates, reads and changes drivers as sign-in users. (DriverRow.swift handles the heads of their journeys,
+// which are stored in the same rows.)
 
 import GRDB
 import Identity
@@ -19,8 +19,8 @@ enum DriverRows {
         return db.lastInsertedRowID
     }
 
-    /// The caller's row, created when another service's driver is seen first. Not created for a driver whose
-    /// erasure is so recent that this may be a request from before it.
+    /// Returns the caller's row, and creates it for a driver of another service who is seen for the first time. Throws
+    /// instead for a driver erased so recently that this request may be from before the erasure.
     static func rowOrNew(of caller: Caller, at now: Moment, _ digests: KeyedHashes, _ db: Database) throws -> Int64 {
         if let row = try row(of: caller.driver, db) { return row }
         let erasedAt = try erasedAt(caller.driver, digests, db)
@@ -47,7 +47,7 @@ enum DriverRows {
             ])
     }
 
-    /// Nil for a driver without an account.
+    /// Returns the user; nil for a driver without an account.
     static func user(_ driver: Int64, _ db: Database) throws -> User? {
         let row = try Row.fetchOne(
             db,
@@ -81,6 +81,6 @@ enum DriverRows {
 }
 
 extension [UInt8] {
-    /// In the form in which GRDB binds a BLOB.
+    /// The bytes as `Data`, which GRDB binds as a BLOB.
     var data: Data { Data(self) }
 }

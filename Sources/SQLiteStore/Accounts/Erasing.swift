@@ -1,6 +1,7 @@
 // Begins the deletion of a driver: one transaction removes the account and everything that identifies or reaches the
-// driver, renames the driver, and records the deletion, so that the driver is gone for everybody. Events remain, without a
-// link to a person; they and other rows that may be many are rewritten after it (ErasureProgress.swift).
+// driver, renames the driver, and records the deletion. From then on, no request finds the driver. Events remain,
+// without a link to a person. Later transactions rewrite the events and other tables that may have many rows
+// (ErasureProgress.swift).
 
 import GRDB
 import Identity
@@ -8,15 +9,15 @@ import JourneyModel
 
 struct Erasing: Sendable {
     var receipt: ErasureReceipt
-    /// Replaces the driver's id and prefixes the names that replace those of its sessions and events. Random: no
-    /// two erasures share it, and no client has used it.
+    /// The name that replaces the driver's id, and the prefix of the new names of its sessions and events. Random: no
+    /// other erasure has the same one, and no client has used it.
     var pseudonym: String
     var digests: KeyedHashes
-    /// `dwell driver erase`, which gets its own audit entry.
+    /// Whether the request is `dwell driver erase`, which gets an additional audit entry.
     var isByOperator = false
 
-    /// Also for a driver without stored data: its tokens are rejected nevertheless. Completes the deletion if that takes
-    /// at most `rowsMax` rows.
+    /// Begins the deletion, and completes it if that takes at most `rowsMax` rows. For a driver without stored data it
+    /// records the deletion too, so that the driver's tokens are rejected.
     func erase(_ driver: DriverID, rowsMax: Int, _ db: Database) throws -> ErasurePiece {
         let digest = digests.driver(driver)
         let row = try DriverRows.row(of: driver, db)
@@ -29,7 +30,7 @@ struct Erasing: Sendable {
         }
         try Self.bury(digest, at: receipt.deletedAt, db)
         try RevocationRows.add(sid: nil, at: receipt.deletedAt, db)
-        // Requested again before it is complete: this receipt is for the same rows.
+        // If the deletion is requested again before it is complete, this receipt refers to the same rows.
         let unfinished = try row ?? ErasureProgress.unfinished(digest, db).last
         try recordErasure(of: unfinished, db)
         guard let row, var progress = try ErasureProgress(of: row, db) else { return ErasurePiece() }
@@ -39,7 +40,8 @@ struct Erasing: Sendable {
     }
 
     private func endSignIns(_ driver: Int64, _ db: Database) throws {
-        // The feed announces the driver, not these sessions: otherwise their ids would stay in it for a while.
+        // The feed announces the deleted driver instead of these sessions, whose ids would otherwise stay in it for a
+        // while.
         for session in try SignInSessionRows.all(of: driver, db) { try SignInSessionRows.remove(session, db) }
         try db.execute(sql: "DELETE FROM device WHERE driver = ?", arguments: [driver])
     }
@@ -54,7 +56,7 @@ struct Erasing: Sendable {
         }
     }
 
-    /// The sends still count for their address and in total, without the number.
+    /// Deletes a number's codes. Its sends still count toward the limits per address and in total, without the number.
     private func eraseCodes(of number: PhoneNumber, _ db: Database) throws {
         let digest = digests.phone(number).data
         try db.execute(sql: "DELETE FROM one_time_code WHERE phone_digest = ?", arguments: [digest])
@@ -63,7 +65,7 @@ struct Erasing: Sendable {
         try db.execute(
             sql: "UPDATE one_time_code_send SET phone_digest = randomblob(32) WHERE phone_digest = ?",
             arguments: [digest])
-        // The first code was requested when the number was not known yet.
+        // The number had no account yet when its first code was requested, so that audit entry names no driver.
         try db.execute(
             sql: """
                 UPDATE audit SET sid = NULL, address = NULL, request_id = NULL, phone_digest = NULL
@@ -78,7 +80,7 @@ struct Erasing: Sendable {
             arguments: [pseudonym, driver])
     }
 
-    /// From here on, tokens of this driver from before that time are rejected.
+    /// Stores the tombstone: from now on, the driver's tokens issued before `moment` are rejected.
     static func bury(_ digest: [UInt8], at moment: Moment, _ db: Database) throws {
         try db.execute(
             sql: """
@@ -88,8 +90,8 @@ struct Erasing: Sendable {
             arguments: [digest.data, moment.millisecondsSinceEpoch])
     }
 
-    /// Without the origin of the request. The receipt leads to the rest of the driver's rows, and those lead to no
-    /// person.
+    /// Adds the receipt to the audit, without the origin of the request. The receipt refers to the driver's remaining
+    /// rows, which identify no one.
     private func recordErasure(of driver: Int64?, _ db: Database) throws {
         for action in isByOperator ? [AuditAction.operatorErasure, .erased] : [.erased] {
             try db.execute(

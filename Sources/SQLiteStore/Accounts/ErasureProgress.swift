@@ -1,19 +1,22 @@
-// The rest of a driver's deletion after its first part (Erasing.swift): the rows that may be many. They are rewritten in
-// pieces, one for each transaction, so that a driver with a million events holds up nobody. The table `erasure` holds how
-// far it has come; a deletion that stopped, because the process did, continues from there.
+// The rest of a driver's deletion after its first part (Erasing.swift): the tables that may have many rows. They are
+// rewritten in pieces, one per transaction, so that the deletion of a driver with a million events does not block
+// other writes. The table `erasure` stores the progress: after a restart of the process, the deletion continues from
+// there.
 
 import GRDB
 import Identity
 import JourneyModel
 
-/// In this order. Sessions come before events: the key of an expiry that is stored meanwhile contains its session's id.
+/// The steps, in their order. Sessions come before events: the key of an expiry that is stored meanwhile contains its
+/// session's id.
 enum ErasureStep: String, CaseIterable {
     case audit
     case sessions
     case events
     case places
     case eventKinds = "event_kinds"
-    /// Nothing is left in the tables. The bytes of all earlier pieces may be in the WAL, which the last one truncates.
+    /// All tables are rewritten. The WAL may still contain the bytes of all earlier pieces; the last piece truncates
+    /// it.
     case wal
 
     fileprivate var next: ErasureStep? {
@@ -24,30 +27,30 @@ enum ErasureStep: String, CaseIterable {
     fileprivate var sparesDrivers: Bool { self == .audit || self == .events || self == .wal }
 }
 
-/// What one transaction did.
+/// The result of one transaction of a deletion.
 struct ErasurePiece {
-    /// Where the deletion goes on; nil: it is complete.
+    /// The step at which the deletion continues; nil when it is complete.
     var step: ErasureStep?
     var rowCount = 0
-    /// It was the last one.
+    /// Whether this was the last piece.
     fileprivate var completes = false
     fileprivate var sparesDrivers = true
 
-    /// For a transaction that does more than this.
+    /// Marks the writer's caches as invalid, for a transaction that changes drivers outside of the steps.
     mutating func changesDrivers() { sparesDrivers = false }
 
     var effects: ChangeEffects { ChangeEffects(purgesWAL: completes, sparesDrivers: sparesDrivers) }
 }
 
 struct ErasureProgress {
-    /// The row number in `driver`, and the name that replaces its id.
+    /// Row number in `driver`. `pseudonym` replaces the driver's id.
     let driver: Int64
     private let pseudonym: String
     private var step: ErasureStep
     private var last: Int64?
     private var eventCount: Int64
 
-    /// Condition on a row of `event`: its driver's deletion is not complete.
+    /// Condition on a row of `event`: the deletion of its driver is not complete.
     static let isUnderWaySQL = "EXISTS (SELECT 1 FROM erasure WHERE erasure.driver = event.driver)"
 
     static func begin(_ driver: Int64, _ digest: [UInt8], _ db: Database) throws {
@@ -56,14 +59,15 @@ struct ErasureProgress {
             arguments: [driver, digest.data, ErasureStep.audit.rawValue])
     }
 
-    /// Row numbers in `driver` of deletions that are not complete: of the driver with that digest, or all.
+    /// Returns the row numbers in `driver` of incomplete deletions: of the driver with `digest`, or of all if it is
+    /// nil.
     static func unfinished(_ digest: [UInt8]?, _ db: Database) throws -> [Int64] {
         try Int64.fetchAll(
             db, sql: "SELECT driver FROM erasure WHERE ?1 IS NULL OR driver_digest = ?1 ORDER BY driver",
             arguments: [digest?.data])
     }
 
-    /// Nil when the deletion is complete.
+    /// Reads the progress; nil when the deletion is complete.
     init?(of driver: Int64, _ db: Database) throws {
         let row = try Row.fetchOne(
             db,
@@ -76,8 +80,9 @@ struct ErasureProgress {
         (self.driver, pseudonym, self.step, last, eventCount) = (driver, row[0], step, row[2], row[3])
     }
 
-    /// Rewrites at most `rowsMax` rows; of events also the others of the last one's millisecond, because the order of
-    /// these would be mixed otherwise. Does not truncate the WAL unless that is all that is left, or `mayComplete`.
+    /// Rewrites at most `rowsMax` rows. Events in the millisecond of the last one are rewritten with it, even beyond
+    /// `rowsMax`, because a split would change their order. Truncates the WAL only if nothing else was left to do,
+    /// or if `mayComplete`.
     mutating func advance(rowsMax: Int, mayComplete: Bool, _ db: Database) throws -> ErasurePiece {
         var piece = ErasurePiece(step: step)
         while let step = piece.step, piece.rowCount < rowsMax {
@@ -112,7 +117,8 @@ struct ErasureProgress {
         }
     }
 
-    /// The number of the last row of a piece that begins after `last`; nil: there are no more than fit into it.
+    /// Returns the number of the last row of a piece that begins after `last`; nil when fewer than `rowsMax` rows are
+    /// left.
     private func end(_ table: String, _ column: String, _ rowsMax: Int, _ db: Database) throws -> Int64? {
         try Int64.fetchOne(
             db.cachedStatement(
@@ -148,10 +154,11 @@ struct ErasureProgress {
         return (db.changesCount, end == nil)
     }
 
-    /// The order compares event_id and then the key, as bytes, after everything that is kept, and the sequence before
-    /// them, all within a millisecond. Numbers in that order, of one length, preserve it; event_id NULL means that it
-    /// equals the key. A sequence can contain anything, like a text, and so can the digits and the offset of a time as
-    /// sent: only which comes first, the moment, and whether it had a fraction are kept.
+    /// Replaces ids, keys, sequences and times as sent, and preserves the events' order. Within a millisecond, the
+    /// order compares the sequence and, after all members that are kept, event_id and then the key as bytes. New keys
+    /// contain the rank in that order as a number of fixed length; event_id NULL means that it equals the key. A
+    /// sequence can contain anything, like a text, so only its rank is kept. The digits and the offset of a time as
+    /// sent can contain anything too, so only the moment is kept, and whether it had a fraction.
     private mutating func rewriteEvents(_ rowsMax: Int, _ db: Database) throws -> (Int, Bool) {
         let end = try end("event", "corrected_at_ms", rowsMax, db)
         try db.execute(
@@ -177,8 +184,8 @@ struct ErasureProgress {
 
     // MARK: Shared texts
 
-    /// Of texts that this driver uses, overwrites those that nobody else does; texts that others use too identify no
-    /// one. Since uses are deleted as well, the last user who is deleted removes the text.
+    /// Overwrites the texts that only this driver uses; texts that other drivers use too identify no one. The driver's
+    /// uses are deleted as well, so a shared text is overwritten when its last user is deleted.
     private func rewriteTexts(
         _ table: String, _ column: String, _ rowsMax: Int, _ db: Database,
         _ overwrite: (String, StatementArguments, Database) throws -> Void
@@ -200,7 +207,7 @@ struct ErasureProgress {
     }
 
     private func rewriteEventKinds(_ condition: String, _ arguments: StatementArguments, _ db: Database) throws {
-        // A separate source for each, so that no two kinds become equal.
+        // Each kind gets a different source, so that no two kinds become equal.
         try db.execute(
             sql: """
                 UPDATE event_kind SET source = ?3 || '-' || id, schema_version = '1.0',

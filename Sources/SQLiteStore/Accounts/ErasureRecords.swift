@@ -1,6 +1,6 @@
-// The list of deletions: the time, and the keyed hash of the driver's id. Without the signing key it identifies
-// no one, so it may be kept longer than any backup. Read from a database, or from a file printed by `dwell driver
-// erasures`.
+// The list of deletions, each with its time and the keyed hash of the driver's id. Without the signing key the list
+// identifies no one, so it may be kept longer than any backup. It is read from a database, or from a file printed by
+// `dwell driver erasures`.
 
 import Foundation
 import GRDB
@@ -8,10 +8,10 @@ package import Identity
 import JourneyModel
 
 package enum ErasureRecords {
-    /// Far more than a list has, and little enough to be read at once.
+    /// Maximum bytes of a list: far more than a list has, and few enough to be read at once.
     private static let listBytesMax = 256 * 1024 * 1024
 
-    /// The deletions in the file at `path`, oldest first: a database of Dwell or a printed list.
+    /// Returns the deletions in the file at `path`, oldest first. The file is a database of Dwell or a printed list.
     package static func read(_ path: String) throws(RecordsUnreadable) -> [RecordedErasure] {
         do {
             return try isDatabase(path) ? database(path) : list(path)
@@ -20,7 +20,7 @@ package enum ErasureRecords {
         }
     }
 
-    /// The deletions in a database.
+    /// Returns the deletions in a database.
     package static func read(database path: String) throws(RecordsUnreadable) -> [RecordedErasure] {
         do {
             return try database(path)
@@ -46,7 +46,7 @@ package enum ErasureRecords {
         guard data.count <= listBytesMax, let text = String(bytes: data, encoding: .utf8) else {
             throw RecordsUnreadable("neither a database nor a list of deletions")
         }
-        // An empty list still has its heading: a file without any line is an incomplete one.
+        // A list without deletions still has its heading, so an empty file is incomplete.
         guard !text.isEmpty else { throw RecordsUnreadable("the file is empty, without even the first line of a list") }
         var announced = 0
         var erasures: [RecordedErasure] = []
@@ -59,15 +59,15 @@ package enum ErasureRecords {
                 throw RecordsUnreadable("line \(index + 1) is not from a list printed by dwell driver erasures")
             }
         }
-        // More entries than announced are accepted: lists of older versions, which have no heading, may be joined with
-        // newer ones.
+        // A list may have more entries than announced: lists of older versions, which have no heading, may be joined
+        // with newer ones.
         guard erasures.count >= announced else {
             throw RecordsUnreadable("the list is truncated: it has \(erasures.count) of \(announced) deletions")
         }
         return erasures
     }
 
-    /// The first line of a list.
+    /// Returns the first line of a list.
     package static func heading(count: Int) -> String { "# deletions: \(count)" }
 
     private static func count(inHeading line: some StringProtocol) -> Int? {
@@ -76,7 +76,8 @@ package enum ErasureRecords {
     }
 
     static func all(_ db: Database) throws -> [RecordedErasure] {
-        // A tombstone and its receipt are written in one transaction, with one time; nothing else connects them.
+        // A tombstone and its receipt are written in one transaction, with the same time, which is all that connects
+        // them.
         try Row.fetchAll(
             db,
             sql: """
@@ -93,7 +94,7 @@ package enum ErasureRecords {
         }
     }
 
-    /// The number of deletions in the database at `path` that the other one lacks.
+    /// Returns the number of deletions in the database at `path` that `other` lacks or has with an earlier time.
     static func count(in path: String, missingFrom other: String) throws -> Int {
         let known = try database(other).reduce(into: [[UInt8]: Moment]()) { $0[$1.digest] = $1.at }
         return try database(path).count { erasure in known[erasure.digest].map { $0 < erasure.at } ?? true }

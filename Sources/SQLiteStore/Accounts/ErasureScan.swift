@@ -1,19 +1,19 @@
-// Searches for remains of a deleted driver, independently of the erasure: in every column of every table, and in
-// the bytes of the database file and its WAL, where rows remain that no query finds. For `dwell verify-erased`.
-// Changes nothing, and does not know how an erasure is done.
+// Searches for remains of a deleted driver, for `dwell verify-erased`: in every column of every table, and in the
+// bytes of the database file and its WAL, where rows may remain that no query finds. Read-only, and independent of the
+// code that erases.
 
 import Foundation
 import GRDB
 
 package struct ErasureScan {
     package struct Finding: Hashable, Sendable {
-        /// The identifier, as its index in the list: the searched text is not repeated.
+        /// Index of the identifier in the searched list; the identifier itself is not repeated here.
         package var identifier: Int
-        /// `account.email`, or `dwell.sqlite3-wal, byte 4711`.
+        /// Where it was found: `account.email`, or `dwell.sqlite3-wal, byte 4711`.
         package var place: String
     }
 
-    /// A shorter one would match by chance.
+    /// Minimum bytes of an identifier; a shorter one would match by chance.
     package static let identifierBytesMin = 4
 
     /// Bytes read at a time.
@@ -21,13 +21,13 @@ package struct ErasureScan {
 
     private let path: String
 
-    /// The database at `path`, which may be in use.
+    /// Creates a scan of the database at `path`, which may be in use.
     package init(path: String) {
         self.path = path
     }
 
-    /// Every place that contains one of these texts, only the first in each file. Throws when a file or the
-    /// database cannot be read.
+    /// Returns every column that contains an identifier, and the first position of each identifier in each file.
+    /// Throws when a file or the database cannot be read.
     package func find(_ identifiers: [String]) throws -> [Finding] {
         let columns = try read { db in
             try Self.columns(db).flatMap { table, column in
@@ -43,13 +43,13 @@ package struct ErasureScan {
         return columns + files
     }
 
-    /// What still refers to the driver that a receipt names, as tables and columns; nil for an unknown receipt.
+    /// Returns the tables and columns that still refer to the driver named by a receipt; nil for an unknown receipt.
     package func leftovers(ofReceipt receipt: String) throws -> [String]? {
         try read { db in
             let driver = try Row.fetchOne(
                 db, sql: "SELECT driver FROM audit WHERE action = 'erased' AND reason = ?", arguments: [receipt])
             guard let driver else { return nil }
-            // For a driver without a row nothing was stored.
+            // Nothing was stored about a driver without a row.
             guard let row = driver[0] as Int64? else { return [] }
             // A backup of an older version does not record which drivers use a text.
             let texts = try db.tableExists("place_use") ? Self.mustBeOthers : []
@@ -73,7 +73,7 @@ package struct ErasureScan {
         } + [
             ("driver.driver_id", "SELECT 1 FROM driver WHERE id = ? AND driver_id NOT LIKE 'erased-%'"),
             ("session.session_id", "SELECT 1 FROM session WHERE driver = ? AND session_id NOT LIKE 'erased-%'"),
-            // An expiry's key contains its session's id, also when it is stored after the deletion.
+            // The key of an expiry contains its session's id: the new id, if the expiry is stored after the deletion.
             (
                 "event.idempotency_key",
                 """
@@ -87,7 +87,7 @@ package struct ErasureScan {
             ("audit.address", "SELECT 1 FROM audit WHERE driver = ? AND address IS NOT NULL"),
             ("audit.request_id", "SELECT 1 FROM audit WHERE driver = ? AND request_id IS NOT NULL"),
             ("audit.sid", "SELECT 1 FROM audit WHERE driver = ? AND sid IS NOT NULL"),
-            // As the client wrote it, with arbitrary digits.
+            // A time as the client wrote it can have arbitrary digits; a rewritten time has one of these two forms.
             (
                 "event.occurred_at",
                 """
@@ -96,11 +96,11 @@ package struct ErasureScan {
                     strftime('%Y-%m-%dT%H:%M:%SZ', occurred_at_ms / 1000.0, 'unixepoch'))
                 """
             ),
-            // After a deletion this is an index in the order; a larger number may be a phone number.
+            // A deletion replaces each sequence by its rank in the order; a larger number may be a phone number.
             ("event.sequence", "SELECT 1 FROM event WHERE driver = ? AND sequence >= 10000000"),
         ]
 
-    /// Texts used only by this driver's rows. Texts used by other drivers too may remain.
+    /// Texts used only by this driver's rows, and the uses themselves. Texts that other drivers use too may remain.
     private static let mustBeOthers: [(name: String, sql: String)] = [
         (
             "place.place_id",
@@ -160,13 +160,12 @@ package struct ErasureScan {
 
     // MARK: Files
 
-    /// Every place in other files, for example a proxy's log, that contains one of these texts; only the first in
-    /// each file.
+    /// Returns the first position of each identifier in each of `files`, for example in a proxy's log.
     package static func find(_ identifiers: [String], in files: [String]) throws -> [Finding] {
         try files.flatMap { file in try search(file, for: identifiers.map { Data($0.utf8) }) }
     }
 
-    /// Chunks overlap, so that a match on their border is found.
+    /// Reads the file in overlapping chunks, so that a match across their border is found.
     private static func search(_ file: String, for patterns: [Data]) throws -> [Finding] {
         let handle = try FileHandle(forReadingFrom: URL(fileURLWithPath: file))
         defer { try? handle.close() }

@@ -1,5 +1,5 @@
-// Guesses of one-time codes, counted before they are compared and judged by GuessRule and CodeRule: those from the
-// address that requested the code separately from all others.
+// Guesses of one-time codes: GuessRule compares the number of earlier guesses with the limits, then CodeRule compares
+// the guess. Guesses from the address that requested the code are counted separately from all others.
 
 import GRDB
 import Identity
@@ -10,7 +10,7 @@ import struct Foundation.Data
 struct GuessRows {
     let phone: [UInt8]
     let address: [UInt8]
-    /// IPv6: the /48; IPv4: the /24; otherwise the address.
+    /// Keyed digest of the address's network: the /48 of IPv6, the /24 of IPv4, otherwise the address.
     let site: [UInt8]
     let now: Moment
 
@@ -22,8 +22,8 @@ struct GuessRows {
         now = origin.at
     }
 
-    /// A wrong guess is counted, a right one uses up the number's codes. Guesses beyond the limits are neither
-    /// checked nor counted: they would keep the number locked forever.
+    /// Judges a guess. A wrong one is counted, a right one uses up the number's codes. Guesses beyond the limits are
+    /// neither checked nor counted: counting them would keep the number locked forever.
     func judge(_ guess: [UInt8], _ db: Database) throws -> CodeRule {
         try CodeRows.prune("one_time_code_guess", before: begin(GuessRule.dayMilliseconds), db)
         let own = try codes("address_digest = ?", [address.data], db).first
@@ -69,7 +69,7 @@ struct GuessRows {
             arguments: [phone.data, now.millisecondsSinceEpoch, isOwn, site.data])
     }
 
-    /// Newest first; none older than twice the lifetime of a code.
+    /// Returns the newest matching code of the number; none if it is older than twice the lifetime of a code.
     private func codes(
         _ condition: String, _ arguments: StatementArguments, _ db: Database
     ) throws -> [(code: StoredCode, wrongCount: Int)] {

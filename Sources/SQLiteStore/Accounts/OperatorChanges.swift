@@ -1,4 +1,4 @@
-// The transactions of `OperatorAccounts`: the same as those of the driver's own requests, audited as the operator's.
+// The transactions of `OperatorAccounts`: the same changes as by the driver's own requests, audited as the operator's.
 
 import GRDB
 package import Identity
@@ -58,7 +58,7 @@ extension MissingErasures {
         let rows = try Row.fetchCursor(db, sql: "SELECT driver_id, created_at_ms FROM driver")
         while let row = try rows.next() {
             let driver = DriverID(row[0])
-            // A driver first seen after the deletion is a new one with the same id.
+            // A driver first seen after the deletion is a new driver with the same id.
             guard let erasure = missing[digests.driver(driver)],
                 Moment(millisecondsSinceEpoch: row[1]) <= erasure.at
             else { continue }

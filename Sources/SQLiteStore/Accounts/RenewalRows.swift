@@ -42,7 +42,7 @@ enum RenewalRows {
             try forgetOld(of: session.id, at: origin.at, db)
             return try renewed(session, until: new.expiresAt, reason: nil, from: origin, db)
         case .repeat:
-            // The result stored the first time is returned again, with its times.
+            // A repeated request gets the result of the first one; the session's expiry does not change.
             return try renewed(session, until: origin.at, reason: "repeat", from: origin, db)
         }
     }
@@ -50,7 +50,8 @@ enum RenewalRows {
     static func renew(
         _ sid: String, of driver: DriverID, until expiresAt: Moment, from origin: RequestOrigin, _ db: Database
     ) throws -> RenewalOutcome {
-        // A pair's access token is valid for an hour; it must not be exchanged for one that is valid for a month.
+        // The access token of a pair is valid for an hour; it must not be exchanged for a single token, valid for a
+        // month.
         let session = try SignInSessionRows.row(of: sid, driver: driver, db)
         guard let session, session.kind == .legacy else {
             try AuditRows.add(
@@ -61,7 +62,7 @@ enum RenewalRows {
         return try renewed(session, until: expiresAt, reason: nil, from: origin, db)
     }
 
-    /// The token with that digest, if it belongs to that session.
+    /// Returns the token with that digest, if it belongs to `session`.
     static func token(_ digest: [UInt8], of session: Int64, _ db: Database) throws -> StoredRefreshToken? {
         try Row.fetchOne(
             db, sql: "SELECT expires_at_ms, spent_at_ms FROM refresh_token WHERE digest = ? AND session = ?",
@@ -108,8 +109,8 @@ enum RenewalRows {
         return .renewed(user, sid: session.sid)
     }
 
-    /// An expired token is rejected whether it is known or not. Of the others the oldest are deleted when there are
-    /// too many.
+    /// Deletes the session's expired tokens, which are rejected whether or not they are stored. Of its other tokens,
+    /// deletes the oldest when there are too many.
     private static func forgetOld(of session: Int64, at now: Moment, _ db: Database) throws {
         try db.execute(
             sql: "DELETE FROM refresh_token WHERE session = ? AND expires_at_ms <= ?",

@@ -27,8 +27,8 @@ package struct SQLiteAccounts: Sendable {
         }
     }
 
-    /// One transaction that may begin a deletion. The WAL is copied before: if the deletion completes in it, the writer
-    /// truncates the WAL.
+    /// Runs one transaction that may begin a deletion. Copies the WAL first: if the deletion completes in this
+    /// transaction, the writer truncates the WAL.
     func beginErasure<Outcome: Sendable>(
         _ begin: @escaping @Sendable (Database) throws -> Outcome, piece: @escaping @Sendable (Outcome) -> ErasurePiece?
     ) async throws(AccountFailure) -> Outcome {
@@ -240,12 +240,12 @@ extension SQLiteAccounts: ErasureCompletion {
         return unfinished.count
     }
 
-    /// Another task, or another process, may do it at the same time.
+    /// Runs the remaining pieces of a deletion. Another task or process may run them at the same time.
     private func completeErasure(of driver: Int64) async throws(StoreFailure) {
         let rowsMax = store.pace.rowsPerErasurePiece
         var step: ErasureStep? = .audit
         while let next = step {
-            // The last one has no rows, and follows the copy at once, before the WAL has grown again.
+            // The last piece rewrites no rows. It runs right after this copy, before the WAL has grown again.
             if next == .wal { await store.copyWAL() }
             let piece = try await store.change(isPaced: next != .wal, effects: \.effects) { db -> ErasurePiece in
                 var progress = try ErasureProgress(of: driver, db)

@@ -28,8 +28,9 @@ enum SignInRows {
         return try signIn(driver, new, as: .signInApple, isNew: known == nil, db)
     }
 
-    /// The user of the session that the same identity token created, if that was a moment ago and the session is
-    /// unchanged: its id and its refresh token are derived from the identity token. Nil otherwise.
+    /// Returns the user of the session that an earlier request with the same identity token created, if that was a
+    /// moment ago and the session is unchanged; otherwise nil. The session's id and refresh token are derived from the
+    /// identity token, so those in `new` are equal.
     private static func repeated(_ new: NewSignIn, of driver: Int64, _ db: Database) throws -> User? {
         let row = try Row.fetchOne(
             db, sql: "SELECT id, created_at_ms FROM sign_in_session WHERE sid = ? AND driver = ? AND kind = ?",
@@ -45,7 +46,7 @@ enum SignInRows {
         return try DriverRows.user(driver, db)
     }
 
-    /// False when it was used before.
+    /// Stores the nonce. Returns false when it was used before.
     private static func useNonce(of identity: AppleIdentity, at now: Moment, _ db: Database) throws -> Bool {
         try db.execute(
             sql: """
@@ -60,8 +61,8 @@ enum SignInRows {
         return db.changesCount == 1
     }
 
-    /// The request's email is used if Apple has verified none: it is part of the profile only, and never used to
-    /// find an account.
+    /// Creates an account. If Apple has verified no email address, the profile gets the one in the request; it is
+    /// never used to find an account.
     private static func add(
         _ identity: AppleIdentity, _ profile: FirstProfile, _ new: NewSignIn, _ db: Database
     ) throws -> Int64 {

@@ -45,7 +45,7 @@ enum SignInSessionRows {
         try end(tooMany.filter { $0.id != session }, at: now, db)
     }
 
-    /// Last used first.
+    /// Returns the driver's sessions that have not expired, the last used first.
     static func live(of driver: DriverID, at now: Moment, _ db: Database) throws -> [SignInSession] {
         let rows = try Row.fetchAll(
             db,
@@ -70,14 +70,14 @@ enum SignInSessionRows {
         }
     }
 
-    /// Without a row in the feed.
+    /// Deletes a session and everything that depends on it, without adding a row to the feed.
     static func remove(_ session: SignInSessionRow, _ db: Database) throws {
         try db.execute(sql: "DELETE FROM device WHERE session = ?", arguments: [session.id])
         try db.execute(sql: "DELETE FROM refresh_token WHERE session = ?", arguments: [session.id])
         try db.execute(sql: "DELETE FROM sign_in_session WHERE id = ?", arguments: [session.id])
     }
 
-    /// Ends a few with each sign-in; nothing that belongs to them can be used any more.
+    /// Ends a few expired sessions with each sign-in; nothing that belongs to an expired session can be used any more.
     private static func endExpired(at now: Moment, _ db: Database) throws {
         let expired = try Row.fetchAll(
             db, sql: "\(select) WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT 4",
@@ -94,11 +94,11 @@ enum SignInSessionRows {
 
 /// The feed of revocations for every process's cache. Ids ascend in the order of commits.
 enum RevocationRows {
-    /// With more than this many at once a cache starts over.
+    /// Maximum number of revocations read at once; a cache that lacks more than this starts over.
     private static let newsMax = 1000
     private static let keptMilliseconds: Int64 = 3_600_000
 
-    /// `sid` nil: a driver was deleted.
+    /// Adds a revocation. `sid` is nil when a driver was deleted.
     static func add(sid: String?, at now: Moment, _ db: Database) throws {
         try db.execute(
             sql: "INSERT INTO revocation (sid, at_ms) VALUES (?, ?)", arguments: [sid, now.millisecondsSinceEpoch])
@@ -115,7 +115,7 @@ enum RevocationRows {
         guard last != id else { return RecentRevocations(last: last, sids: [], concernsAll: false) }
         let sids = try Optional<String>.fetchAll(
             db, sql: "SELECT sid FROM revocation WHERE id > ? ORDER BY id LIMIT ?", arguments: [id, newsMax])
-        // Numbers have no gaps except for deleted rows.
+        // Ids have gaps only where rows were deleted.
         let concernsAll = Int64(sids.count) != last - id || sids.contains(nil)
         return RecentRevocations(last: last, sids: concernsAll ? [] : sids.compactMap { $0 }, concernsAll: concernsAll)
     }

@@ -1,14 +1,15 @@
-// The format of the column `clock_memory`, which stores a driver's clock memory together with `last_correction_ms`.
-// In the driver's row, because that is read and written with every event anyway.
+// The format of the column `clock_memory`, which stores a driver's clock memory together with `last_correction_ms`. The
+// column is in the driver's row, because every event reads and writes that row anyway.
 
 import JourneyModel
 
-/// One byte, 1 when a right clock was seen, then 17 bytes for each lone skew: skew and receive time in
-/// milliseconds, each as 8 bytes, lowest first, and the count.
+/// The format: one byte, which is 1 if a right clock was seen, else 0. Then 17 bytes for each lone skew: the skew and
+/// the receive time in milliseconds, 8 bytes each, lowest byte first, and the count, one byte.
 extension ClockMemory {
     private static let loneSkewBytes = 17
 
-    /// Bytes not in this format give an empty memory: a lost memory costs a correction, not an event.
+    /// Decodes the column. Bytes not in this format give an empty memory: a time may then remain uncorrected, but no
+    /// event is refused.
     init(lastCorrectionMilliseconds: Int64?, bytes: [UInt8]) {
         self.init(lastCorrectionMilliseconds: lastCorrectionMilliseconds)
         let (count, rest) = (bytes.count - 1).quotientAndRemainder(dividingBy: Self.loneSkewBytes)

@@ -16,7 +16,7 @@ extension JourneyState {
         }
     }
 
-    /// Nil for a code of a newer schema, or a damaged one.
+    /// Returns nil for a code of a newer schema, or a damaged code.
     init?(code: Int64) {
         switch code {
         case 0: self = .idle
@@ -101,7 +101,8 @@ extension Journey.Ending {
 }
 
 extension ImpliedSteps {
-    /// The names in the column `implied`, as a JSON array. The order of the bits is that of the steps.
+    /// SQL expression for the names of the steps in the column `implied`, as a JSON array. The bits are in the order of
+    /// the steps.
     static let jsonSQL: String = {
         let names = (0..<8).compactMap { bit in
             ImpliedSteps(rawValue: 1 << bit).names.first.map { "iif(implied & \(1 << bit), ',\"\($0)\"', '')" }

@@ -1,11 +1,11 @@
-// A driver's row: the head of the fold, and the memory of the phone's clock. Read once while it is cached, and
-// written once for each transaction that changes it, however many of its events are the driver's.
+// A driver's row: the head of the fold, and the memory of the phone's clock. The row is read once while it is cached,
+// and written once for each transaction that changes it, however many events of the driver that transaction stores.
 
 import Engine
 import JourneyModel
 
-/// A class, so that it is looked up once for each event and changed in place. A caller that throws after a change
-/// must clear the whole cache.
+/// A class, so that each event looks the row up once and changes it in place. A caller that throws after a change must
+/// clear the whole cache.
 final class DriverRow {
     /// The last event in the contract's order.
     struct Head {
@@ -16,9 +16,9 @@ final class DriverRow {
     let id: Int64
     let driver: DriverID
     private(set) var clockMemory: ClockMemory
-    /// The column `clock_memory` is written only if true.
+    /// Whether `clockMemory` has changed. The column is written only if true.
     fileprivate var hasNewClockMemory = false
-    /// Nil while no event is stored, or none at or above the floor.
+    /// Nil while no event at or above the floor is stored.
     var head: Head?
     /// Where the fold begins after retention has deleted earlier events. Nil: at the first event.
     let floor: Moment?
@@ -28,7 +28,7 @@ final class DriverRow {
     private(set) var journey: StoredJourney
     /// See RecentChanges.swift.
     private(set) var recentChanges: [UInt8]
-    /// The column is written only if true.
+    /// Whether `recentChanges` has changed. The column is written only if true.
     fileprivate(set) var hasNewChanges = false
     /// The place whose use was stored last (TextReferences.swift).
     var lastPlace: Int64?
@@ -50,15 +50,15 @@ final class DriverRow {
         self.recentChanges = recentChanges
     }
 
-    /// Changes with few events: a correct clock has usually been seen before.
+    /// Sets the clock memory. Few events change it, because a correct clock has usually been seen before.
     func remember(_ memory: ClockMemory) {
         if memory == clockMemory { return }
         clockMemory = memory
         hasNewClockMemory = true
     }
 
-    /// The row number of the journey's session if `sessionID` is its id. A driver's journey is never in another
-    /// driver's session.
+    /// Returns the row number of the journey's session if `sessionID` is its id, else nil. A driver's journey is never
+    /// in another driver's session.
     func sessionRow(named sessionID: String) -> Int64? {
         guard let session = journey.session, let current = journey.journey.sessionID,
             haveSameBytes(current, sessionID)
@@ -66,8 +66,8 @@ final class DriverRow {
         return session
     }
 
-    /// The head gets another journey, caused by that event; recorded as a change if a reader of the journey's
-    /// stream would see the difference.
+    /// Sets the journey after the head, as changed by `event`. Records a change if a reader of the journey's stream
+    /// would see the difference.
     func move(to journey: StoredJourney, by event: Int64) {
         let isSeen =
             self.journey.journey.state != journey.journey.state
@@ -85,7 +85,7 @@ final class DriverRow {
         hasNewChanges = true
     }
 
-    /// All events are now folded by the rules of this release. The difference was not caused by an event, so no
+    /// Sets the result of refolding all events by the rules of this release. No event caused the difference, so no
     /// change can be replayed: a reader that reconnects to the stream gets a snapshot.
     func replaceFold(head: Head?, journey: StoredJourney) {
         rules = Fold.rulesVersion
@@ -97,28 +97,28 @@ final class DriverRow {
         self.journey = journey
     }
 
-    /// Some events are refolded and others are not: the table `refold` says how far.
+    /// Marks the driver as partly refolded. The table `refold` holds the progress.
     func beginRefold() { rules = 0 }
 
     func completeRefold() { rules = Fold.rulesVersion }
 
     var isRefolding: Bool { rules == 0 }
 
-    /// Before anything else is done with the driver's events.
+    /// Whether the driver's events must be refolded before anything else is done with them.
     var needsRefold: Bool { rules != Fold.rulesVersion }
 }
 
-/// The most recently seen drivers, cached in their state within the current transaction. So call `forget` after
-/// every rollback, after a change of the table by other means, and when another connection has written. Changes are
-/// in the database only after `writeChanged`, which must be called before anything reads or changes the table by
-/// other means, before a savepoint is created or released, and before COMMIT.
+/// The most recently seen drivers, cached in their state within the current transaction. `forget` must be called after
+/// every rollback, after other code has changed the table, and when another connection has written. Changes are in the
+/// database only after `writeChanged`, which must be called before other code reads or changes the table, before a
+/// savepoint is created or released, and before COMMIT.
 final class DriverCache {
-    /// Each takes less than a kilobyte.
+    /// The maximum number of cached drivers, each less than a kilobyte.
     private static let rememberedMax = 8192
 
-    /// By driver_id, ASCII only (Texts.swift says why).
+    /// The cached rows by driver_id. Only drivers with an ASCII driver_id are cached (Texts.swift says why).
     private var remembered: [String: DriverRow] = [:]
-    /// Not written yet, in the order of their first change. All of them are cached.
+    /// Rows with changes that are not written yet, in the order of their first change. All of them are cached.
     private var changed: [DriverRow] = []
     private let find: PreparedStatement
     private let add: PreparedStatement
@@ -138,7 +138,7 @@ final class DriverCache {
             """, on: connection)
     }
 
-    /// Texts of session and places are looked up only if their number is set.
+    /// SQLite looks up the text of a session or a place only if its row number is set.
     private static let findSQL = """
         SELECT driver.id, last_correction_ms, head_event, head_corrected_at_ms,
             state, session, (SELECT session_id FROM session WHERE session.id = driver.session),
@@ -150,7 +150,7 @@ final class DriverCache {
         FROM driver WHERE driver_id = ?1
         """
 
-    /// Unwritten changes are dropped too.
+    /// Empties the cache, and drops unwritten changes.
     func forget() {
         remembered.removeAll(keepingCapacity: true)
         changed.removeAll(keepingCapacity: true)
@@ -165,7 +165,8 @@ final class DriverCache {
         return row
     }
 
-    /// Starts over when full: active drivers are added again with their next event.
+    /// Adds a row to the cache. A full cache is written and emptied first: active drivers are added again with their
+    /// next event.
     private func remember(_ row: DriverRow) throws(SQLiteError) {
         guard row.driver.rawValue.isASCII else { return }
         if remembered.count >= Self.rememberedMax {
@@ -204,9 +205,9 @@ final class DriverCache {
         return row
     }
 
-    /// The row was changed: writes it now, or with the next `writeChanged`.
+    /// Writes a changed row: with the next `writeChanged` if the row is cached, else now.
     func write(_ row: DriverRow) throws(SQLiteError) {
-        // Otherwise the next lookup would return the row in the database.
+        // A row that is not cached is written now, because the next lookup reads it from the database.
         guard row.isRemembered else { return try writeNow(row) }
         if row.isToBeWritten { return }
         row.isToBeWritten = true

@@ -1,5 +1,5 @@
-// One append inside the writer's transaction: finds it stored, or refuses it, or stores and folds it. Knows nothing
-// of transactions, queues or other requests.
+// Appends one event inside the writer's transaction: returns the stored outcome of a repeat, or refuses the event, or
+// stores and folds it. Does not handle transactions, queues or other requests.
 //
 // Every possible refusal comes before the first write, so that a refusal leaves nothing behind even without a
 // savepoint.
@@ -19,12 +19,12 @@ final class EventAppending {
     let folding: EventFolding
     private let refolding: Refolding
     private let refolds: RefoldTable
-    /// Nil: refolds cost nothing.
+    /// Charges the rate limiter for the refolds that late events cause; nil: refolds are free.
     private let charging: (any RefoldCharging)?
-    /// Of the current transaction.
+    /// The refold budget of the current transaction.
     var budget = RefoldBudget()
 
-    /// `digests` nil: no driver is ever erased.
+    /// - Parameter digests: identifies erased drivers; nil: no driver is ever erased.
     init(
         on connection: OpaquePointer, digests: KeyedHashes?, charging: (any RefoldCharging)?
     ) throws(SQLiteError) {
@@ -40,17 +40,17 @@ final class EventAppending {
         refolding = try Refolding(folding, events: events, table: refolds, on: connection)
     }
 
-    /// Must be called after every rollback, also of a savepoint.
+    /// Empties the caches. Must be called after every rollback, also of a savepoint.
     func forgetWhatWasRolledBack() {
         internTables.forget()
         uses.forget()
         drivers.forget()
     }
 
-    /// Must be called when drivers may have been changed by other means: by another connection, or by a change
-    /// other than an event (for example an erasure). Changes of this one must have been written before.
+    /// Empties the caches. Must be called when another connection, or a change other than an event (for example an
+    /// erasure), may have changed drivers. Changed rows in the cache must have been written before.
     ///
-    /// An erasure also changes the shared texts.
+    /// The caches of shared texts are emptied too, because an erasure also changes these.
     func forgetDrivers() {
         internTables.forget()
         uses.forget()
@@ -61,8 +61,8 @@ final class EventAppending {
 
     enum Appended {
         case outcome(EventOutcome)
-        /// A refold of the driver is not complete: append the event again when the refold continues. `isStored`: this
-        /// is the event that began it.
+        /// A refold of the driver is not complete: the event must be appended again when the refold continues. If its
+        /// `isStored` is true, this event began the refold.
         case waits(PreparedAppend)
     }
 
@@ -92,7 +92,7 @@ final class EventAppending {
         case opens(String)
     }
 
-    /// Nil when the session is another driver's, or must be registered and is not.
+    /// Returns nil when the session belongs to another driver, or is not registered although it must be.
     private func sessionUse(_ append: PreparedAppend, driver: DriverRow?) throws(SQLiteError) -> SessionUse? {
         guard let sessionID = append.request.submission.sessionID else { return SessionUse.none }
         if let current = driver?.sessionRow(named: sessionID) { return .known(current) }
@@ -140,8 +140,8 @@ final class EventAppending {
                     journey: driver.journey.journey, chargesRefold: charged >= RefoldCharges.rowsPerCharge)))
     }
 
-    /// If the result has a mark, a refold of the driver has begun. `sharingTime`: the number of events that were sorted
-    /// to find its place.
+    /// Adds an event to the driver's fold. If the result has a mark, a refold of the driver has begun. `sharingTime`:
+    /// the number of events that were sorted to find the event's place.
     func fold(
         _ new: consuming NewEventRow, into driver: DriverRow, sharingTime: Int = 0
     ) throws(SQLiteError) -> EventFolding.Folded {
@@ -155,8 +155,8 @@ final class EventAppending {
         return folded
     }
 
-    /// The first write of a request, and so the last place for a refusal: an event in progress when its driver was
-    /// erased must not create the driver again.
+    /// Adds a driver, or throws `.driverWasErased`: an event that was in progress when its driver was erased must not
+    /// create the driver again. This is the first write of a request, and so the last place for a refusal.
     private func newDriver(_ id: DriverID, at now: Moment) throws(SQLiteError) -> DriverRow {
         if let erased, try erased.isSettling(id, at: now) { throw .driverWasErased }
         return try drivers.add(id, at: now)
@@ -170,9 +170,9 @@ final class EventAppending {
         }
     }
 
-    /// Must be called before anything else is done with the driver's events: no fold mixes the rules of two releases,
-    /// or meets a half-finished refold. Refolds as many events as the transaction's budget still allows; `isComplete`:
-    /// no event is left.
+    /// Refolds as many of the driver's events as the transaction's budget still allows; `isComplete` is true when none
+    /// is left. Must be called before anything else is done with the events, so that no fold mixes the rules of two
+    /// releases or uses a half-finished refold.
     func refold(_ driver: DriverRow) throws(SQLiteError) -> Refolding.Piece {
         guard budget.rowsLeft > 0 else { return Refolding.Piece() }
         let start = ContinuousClock.now
@@ -183,7 +183,7 @@ final class EventAppending {
         return piece
     }
 
-    /// Must be called after the commit of the transaction.
+    /// Applies the charges of the transaction's refolds. Must be called after its commit.
     func chargeForRefolds() {
         for charge in budget.charges { charging?.charge(charge.claim, rowCount: charge.rowCount) }
         budget.charges = []

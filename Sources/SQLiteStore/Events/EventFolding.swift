@@ -1,9 +1,9 @@
-// The fold in the database: adds an event at its place in the contract's order, and updates everything that it
-// changes in the same transaction: the verdicts after it, the driver's head, and the expiries of deadlines that it
-// caused to pass. Reads no clock.
+// The fold in the database. Adds an event at its place in the contract's order. In the same transaction it updates what
+// the event changes: the verdicts of later events, the driver's head, and the expiries of deadlines that pass because
+// of the event. Reads no clock.
 //
-// Invariant after every transaction: between a stored event and the next in the order no deadline passes, since its
-// expiry would be stored there. So a deadline that newly passes never meets an expiry of its own.
+// Invariant after every transaction: if a deadline passes between two consecutive stored events, its expiry is stored
+// between them. So when a new event makes a deadline pass, the expiry of that deadline is not stored yet.
 
 import Engine
 import JourneyModel
@@ -19,15 +19,16 @@ final class EventFolding {
 
     struct Folded {
         var verdict: Verdict
-        /// Stored events that were refolded, because the event is late.
+        /// The number of stored events that were refolded because the new event is late.
         var rowCount = 0
         /// Set when more events must be refolded: the later verdicts, and the driver's journey, are then not up to
         /// date.
         var mark: RefoldMark?
     }
 
-    /// Adds the event at its place and updates the driver's head. An event after the head costs the same however long
-    /// the journey is. A late one refolds at most `rowsMax` events, and the rest of the last one's millisecond.
+    /// Adds the event at its place and updates the driver's head. The cost of an event after the head does not depend
+    /// on the length of the journey. A late event refolds at most `rowsMax` events, and the rest of those with the last
+    /// one's millisecond.
     func fold(_ new: consuming NewEventRow, into driver: DriverRow, rowsMax: Int) throws(SQLiteError) -> Folded {
         if let floor = driver.floor, new.placed.occurredAt < floor { return Folded(verdict: try addBelowFloor(new)) }
         guard let secondPlace = try placeAfterHead(new.placed, of: driver) else {
@@ -40,15 +41,15 @@ final class EventFolding {
         return Folded(verdict: try addAfterHead(new, to: driver))
     }
 
-    /// The events before its place are deleted, so its effect cannot be determined: it is stored without effect,
-    /// until retention deletes it too.
+    /// Adds an event below the floor. The events before it are deleted, so its effect cannot be determined: it is
+    /// stored without effect, until retention deletes it too.
     private func addBelowFloor(_ new: NewEventRow) throws(SQLiteError) -> Verdict {
         _ = try events.add(new)
         return new.verdict
     }
 
-    /// Its index within its second if it certainly comes after the head; nil when it does not, or when it must be
-    /// ordered together with others of its second.
+    /// Returns the event's index within its second if the event certainly comes after the head. Returns nil when it
+    /// does not, or when it must be ordered together with other events of its second.
     private func placeAfterHead(_ event: OrderedEvent, of driver: DriverRow) throws(SQLiteError) -> Int64? {
         guard let head = driver.head else { return 0 }
         if head.correctedAt != event.occurredAt { return head.correctedAt < event.occurredAt ? 0 : nil }
@@ -66,8 +67,8 @@ final class EventFolding {
         return new.verdict
     }
 
-    /// Folds from the event before the new one and before those of its second, over these, and on until the journey
-    /// equals the stored one.
+    /// Adds a late event. Folds the new event and the events that share its second, from the journey before all of
+    /// them, and then later events until the journey equals the stored one.
     private func foldLate(
         _ new: NewEventRow, into driver: DriverRow, rowsMax: Int
     ) throws(SQLiteError) -> Folded {
@@ -75,7 +76,7 @@ final class EventFolding {
         let place = try events.place(of: new.placed, of: driver.id, notBefore: driver.floor)
         let newRow = FoldedEventRow(new, secondPlace: place.secondPlace)
         var walk = FoldWalk(from: try journey(after: place, of: driver))
-        // Added after the loop: a table must not grow under a statement that reads it.
+        // Expiries to be added after the loop: a table must not grow while a statement reads it.
         var expiries: [NewEventRow] = []
         var last = newRow
         var containsHead = false
@@ -125,7 +126,7 @@ final class EventFolding {
         return try journeyAtFloor(of: driver)
     }
 
-    /// Where the fold begins: nothing below the floor is read.
+    /// Returns the journey at which the fold begins. Events below the floor are not read.
     func journeyAtFloor(of driver: DriverRow) throws(SQLiteError) -> StoredJourney {
         guard driver.floor != nil else { return StoredJourney() }
         guard let base = try events.base(of: driver.id) else { throw .unreadable("journey_base") }
@@ -134,12 +135,12 @@ final class EventFolding {
 
     // MARK: Expiries
 
-    /// The expiry of the deadline that lies before `event`, applied; nil when there is none. Stored at the same
-    /// time and with the same settings as its cause.
+    /// Returns the expiry of the deadline that lies before `event`, applied to the journey; nil when no deadline does.
+    /// It is stored with the receive time and the settings of `cause`.
     private func expiry(
         before event: OrderedEvent, from running: StoredJourney, cause: NewEventRow
     ) throws(SQLiteError) -> NewEventRow? {
-        // Asked first: a journey is not copied for nothing.
+        // Checked first, so that the journey is not copied needlessly.
         guard running.journey.hasDeadline(before: event) else { return nil }
         var journey = running.journey
         guard let deadline = journey.takeDeadline(before: event) else { return nil }
@@ -157,8 +158,8 @@ final class EventFolding {
         return expiry
     }
 
-    /// The same in a journey that is refolded. Such a late expiry is stored with the settings of the event that
-    /// shows it.
+    /// Returns the expiry of a deadline that passes in a refolded journey, applied to the journey. It is stored with
+    /// the receive time and the settings version of `next`, the event that shows that the deadline has passed.
     func expiry(
         _ deadline: (name: EventName, at: Moment), of running: StoredJourney, before next: FoldedEventRow,
         driver: DriverRow
@@ -172,7 +173,7 @@ final class EventFolding {
         return expiry
     }
 
-    /// The event that the server stores when a deadline of that journey passes.
+    /// Returns the event that the server stores when a deadline of the journey `running` passes.
     func expiry(
         _ deadline: (name: EventName, at: Moment), of running: StoredJourney, driver: Int64, _ driverID: DriverID,
         at now: Moment, settings: VersionedSettings, settingsVersion: Int64? = nil
@@ -182,7 +183,7 @@ final class EventFolding {
         let request = AppendRequest(driver: driverID, submission: submission, receivedAt: now, settings: settings)
         let settingsRow =
             if let settingsVersion { settingsVersion } else { try internTables.settingsVersion(settings, at: now) }
-        // A deadline is on the server's clock: nothing to correct.
+        // A deadline is a time of the server's clock and needs no correction.
         let clock = ClockCorrection(
             occurredAt: deadline.at, sentAt: nil, receivedAt: max(now, deadline.at), memory: ClockMemory())
         return NewEventRow(
@@ -203,7 +204,7 @@ extension EventSubmission {
 }
 
 extension NewEventRow {
-    /// Sets the verdict and the journey after this event, which comes right after `before`.
+    /// Sets the verdict and the journey after this event. `before` is the journey directly before it.
     mutating func apply(to before: StoredJourney) throws(SQLiteError) {
         after = before
         verdict = after.journey.apply(placed)
@@ -220,7 +221,7 @@ extension NewEventRow {
 }
 
 extension FoldedEventRow {
-    /// An event that is not stored yet.
+    /// Creates the row of an event that is not stored yet.
     fileprivate init(_ new: NewEventRow, secondPlace: Int64?) {
         self.init(
             id: FoldWalk.newEvent, event: new.placed, session: new.session, charger: new.charger, verdict: .none,
@@ -230,8 +231,8 @@ extension FoldedEventRow {
 }
 
 extension StoredJourney {
-    /// Called after `event` was applied to `before`: sets the row numbers of what the journey names now. Everything
-    /// that it can name was named by `before` or by the event.
+    /// Sets the row numbers of the sessions and places that the journey names. Must be called after `event` was applied
+    /// to `before`: everything that the journey names was named by `before` or by `event`.
     mutating func findRows(
         from before: StoredJourney, session: Int64?, charger: Int64?, of event: OrderedEvent
     ) throws(SQLiteError) {

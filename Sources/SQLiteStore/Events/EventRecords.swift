@@ -6,10 +6,11 @@ package import JourneyModel
 package struct EventRecords: RecordsReader {
     private let queue: DatabaseQueue
 
-    /// A journey has some dozens of events; this many fill a screen for an hour.
+    /// The maximum number of events in one result. A journey has a few dozen events; reading 10,000 takes a person an
+    /// hour.
     package static let eventsMax = 10_000
 
-    /// Opens the file read-only; the schema may be of another version if its events are in the same place.
+    /// Opens the file read-only. The schema may be of another version if its tables of events have the same columns.
     package init(path: String) throws(RecordsUnreadable) {
         queue = try RecordsFile.open(path)
     }
@@ -18,14 +19,14 @@ package struct EventRecords: RecordsReader {
         try? queue.close()
     }
 
-    /// The journey of that session: the driver's events from the one that began the journey, before the session, to
-    /// the session's last one, including those of other sessions in between; the last `eventsMax` of them. Nil when
-    /// no event names the session.
+    /// Returns the journey of a session: the driver's events from the one that began the journey, which may precede the
+    /// session, to the session's last event. Includes events of other sessions in between, and at most the last
+    /// `eventsMax` events. Nil when no event names the session.
     package func events(ofSession sessionID: String) throws(RecordsUnreadable) -> RecordedEvents? {
         try read { db in try RecordedEventRows.events(ofSession: sessionID, limit: Self.eventsMax, db) }
     }
 
-    /// A driver's last events; nil when there are none.
+    /// Returns a driver's last events; nil when there are none.
     ///
     /// - Parameter last: 1 to `eventsMax`.
     package func events(of driver: DriverID, last: Int) throws(RecordsUnreadable) -> RecordedEvents? {

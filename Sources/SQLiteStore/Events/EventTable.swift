@@ -1,5 +1,5 @@
-// The rows of `event`: found by key, read in the contract's order, added, and given another verdict when a late
-// event changes what came before them.
+// The rows of `event`: finds them by key, reads them in the contract's order, adds them, and updates their verdicts
+// when a late event changes the journey before them.
 
 import Engine
 import JourneyModel
@@ -31,7 +31,7 @@ struct FoldedEventRow {
     var charger: Int64?
     var verdict: Verdict
     var after: StoredJourney
-    /// Index among the events that `sharesSecond` with it; nil for an event with a fraction of a second.
+    /// Index among the events for which `sharesSecond` is true; nil for an event with a fraction of a second.
     var secondPlace: Int64?
     var closedSession: Int64?
     var settingsVersion: Int64
@@ -42,7 +42,7 @@ struct FoldedEventRow {
 struct StoredKeyRow {
     var eventID: String
     var verdict: Verdict
-    /// Whether the stored event and the given one are the same.
+    /// Whether the given event repeats the stored one.
     var isRepeat: Bool
 }
 
@@ -110,8 +110,8 @@ final class EventTable {
             ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34)
         """
 
-    /// SQLite's sort order equals the order of OrderedEvent: integers, NULL before them; texts by memcmp. CROSS
-    /// JOIN keeps the events outermost, so that they come from their index a millisecond at a time.
+    /// SQLite sorts like OrderedEvent: NULL before integers; texts by memcmp. CROSS JOIN makes `event` the outermost
+    /// table of the join, so that its rows are read from its index, one millisecond at a time.
     private static let foldedSQL = """
         SELECT event.id, event.session, (SELECT session_id FROM session WHERE session.id = event.session),
             event.charger, (SELECT place_id FROM place WHERE place.id = event.charger),
@@ -128,7 +128,7 @@ final class EventTable {
         CROSS JOIN settings_version ON settings_version.id = event.settings_version
         """
 
-    /// The event stored under the key of `append`, if any.
+    /// Returns the event stored under the key of `append`, if any.
     func stored(underKeyOf append: PreparedAppend, of driver: Int64) throws(SQLiteError) -> StoredKeyRow? {
         try findKey.first { (bindings) throws(SQLiteError) in
             try bindings.set(1, driver)
@@ -146,7 +146,7 @@ final class EventTable {
         }
     }
 
-    /// Returns the number of the new row, above that of every earlier row.
+    /// Adds a row. Returns its number, which is above that of every earlier row.
     func add(_ event: NewEventRow) throws(SQLiteError) -> Int64 {
         let append = event.append
         return try add.inserted { (bindings) throws(SQLiteError) in
@@ -201,10 +201,10 @@ final class EventTable {
 
     /// The place of a new event that is not the last.
     struct Place {
-        /// The last event before the new one and before those that share its second; at or above the floor.
+        /// The last event before the new one and before those that share its second, but not below the floor.
         var predecessor: FoldedEventRow?
-        /// Set when so many events of its second come before it that it is not ordered with them; `predecessor` is then
-        /// one of them.
+        /// The new event's index within its second, if at least `OrderWithinSecond.searchedMax` events of that second
+        /// come before it. It is then not ordered with them, and `predecessor` is one of them.
         var secondPlace: Int64?
     }
 
@@ -231,7 +231,8 @@ final class EventTable {
         return place
     }
 
-    /// How many of the driver's events have that time, at most `max`. Reads the index only.
+    /// Returns how many of the driver's events have the corrected time `time`, counting at most `max`. Reads the index
+    /// only.
     func count(of driver: Int64, at time: Moment, max: Int) throws(SQLiteError) -> Int {
         let count = try countAtTime.first { (bindings) throws(SQLiteError) in
             try bindings.set(1, driver)
@@ -243,7 +244,7 @@ final class EventTable {
         return count ?? 0
     }
 
-    /// The journey at the driver's floor; nil for a driver without one.
+    /// Returns the journey at the driver's floor; nil for a driver without a floor.
     func base(of driver: Int64) throws(SQLiteError) -> StoredJourney? {
         try findBase.first { (bindings) throws(SQLiteError) in
             try bindings.set(1, driver)
@@ -252,8 +253,8 @@ final class EventTable {
         }
     }
 
-    /// The driver's events from that moment on, in order, until `visit` returns false. It may update the passed
-    /// row.
+    /// Calls `visit` with the driver's events from `start` on, in order, until it returns false. `visit` may update the
+    /// row that it gets.
     func forEach(
         of driver: Int64, from start: Moment, visit: (FoldedEventRow) throws(SQLiteError) -> Bool
     ) throws(SQLiteError) {

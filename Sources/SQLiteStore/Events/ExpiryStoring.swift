@@ -1,9 +1,9 @@
-// Due deadlines inside the writer's transaction: the drivers whose deadline lies before a moment, and the expiry of
-// one of them. The moment is passed in; ExpiryScheduler (Engine) decides when to ask.
+// Due deadlines inside the writer's transaction: finds the drivers whose deadline lies before a given time, and stores
+// the expiry of one driver's deadline. ExpiryScheduler (Engine) decides when to do this.
 //
-// Exactly once, also across instances: the driver's row is read in the transaction that stores the expiry, after
-// BEGIN IMMEDIATE, and afterwards no deadline runs in it. In addition there is the unique index over the driver's
-// keys, since the key of an expiry is a function of session, kind and deadline.
+// An expiry is stored exactly once, even with several instances: the transaction that stores it reads the driver's row
+// after BEGIN IMMEDIATE, and leaves no running deadline in that row. In addition, the unique index over the driver's
+// keys refuses a second one, since the key of an expiry is a function of session, kind and deadline.
 
 import Engine
 import JourneyModel
@@ -28,7 +28,8 @@ final class ExpiryStoring {
             """, on: connection)
     }
 
-    /// At most `driversMax`, the earliest deadline first. Changes of drivers must have been written before.
+    /// Returns at most `driversMax` drivers, the earliest deadline first. Changed drivers in the cache must have been
+    /// written before.
     func due(_ request: ExpiryRequest) throws(SQLiteError) -> [DueDriver] {
         var due: [DueDriver] = []
         try findDue.forEach { (bindings) throws(SQLiteError) in
@@ -46,7 +47,8 @@ final class ExpiryStoring {
         return due
     }
 
-    /// Returns whether there was an expiry to store.
+    /// Stores the expiry of the driver's due deadline. Returns false when none is due, or a refold of the driver is not
+    /// complete.
     func expire(_ due: DueDriver, _ request: ExpiryRequest) throws(SQLiteError) -> Bool {
         guard let driver = try appending.drivers.row(of: due.id) else { return false }
         if driver.needsRefold, try !appending.refold(driver).isComplete { return false }

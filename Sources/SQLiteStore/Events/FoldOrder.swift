@@ -1,5 +1,5 @@
-// The order of the fold, as SQL sorts it: OrderedEvent's `<`, with the fold's order within a second. Integers, NULL
-// before them; texts by memcmp.
+// The order of the fold, as SQL sorts it: that of OrderedEvent's `<`, with the fold's order within a second. NULL comes
+// before integers; texts are compared by memcmp.
 
 enum FoldOrder {
     /// Columns of `event` and `event_kind`.

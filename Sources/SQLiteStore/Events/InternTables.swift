@@ -1,14 +1,15 @@
-// The tables of values that repeat from event to event (kinds, places, settings), with a cache of their row
-// numbers. Takes a text, returns a row number; a new text gets a row.
+// The tables of values that repeat from event to event (kinds, places, settings), with a cache of their row numbers.
+// Returns the row number of a value; a new value gets a row.
 //
-// The cache may hold rows of the current transaction, so call `forget()` after a rollback. It stores ASCII only,
-// and is queried for ASCII only (Texts.swift says why).
+// The cache may hold rows of the current transaction, so `forget()` must be called after a rollback. Only ASCII values
+// are stored in the cache and looked up in it (Texts.swift says why).
 
 import Engine
 import JourneyModel
 
 final class InternTables {
-    /// Per table. Far more than the kinds or settings of an installation; places beyond it are read again.
+    /// The maximum number of cached values per table. An installation has far fewer kinds and settings; further places
+    /// are read from the database again.
     private static let rememberedMax = 10_000
 
     private struct Kind: Hashable {
@@ -33,7 +34,7 @@ final class InternTables {
                 && appState?.isASCII ?? true
         }
 
-        /// For a kind that is ASCII.
+        /// Whether `submission` is of this kind. The kind must be ASCII.
         func isThat(of submission: EventSubmission) -> Bool {
             name == submission.name && hasSession == (submission.sessionID != nil)
                 && submission.spelling.hasSameBytes(asASCII: spelling)
@@ -50,13 +51,13 @@ final class InternTables {
     /// A row of `event_kind`.
     struct KindRow {
         var id: Int64
-        /// It holds a text that a client made up.
+        /// Whether the row holds a text that a client made up.
         var hasFreeText: Bool
     }
 
     private var kinds: [Kind: KindRow] = [:]
-    /// The last one of each name: comparing is faster than hashing, and nearly all events of a name are of one
-    /// kind.
+    /// The last kind of each event name, by lifecycle rank. Comparing with it is faster than hashing, and nearly all
+    /// events of a name are of one kind.
     private var lastKinds: [(kind: Kind, row: KindRow)?] = []
     private var places: [String: Int64] = [:]
     private var settings: [String: Int64] = [:]
@@ -178,7 +179,7 @@ final class InternTables {
         return id
     }
 
-    /// Starts over when full: values in use are added again with their next event.
+    /// Adds a row to the cache. A full cache is emptied first: values in use are added again with their next event.
     private static func remember<Key: Hashable, Row>(_ row: Row, as key: Key, in memory: inout [Key: Row]) {
         if memory.count >= rememberedMax { memory.removeAll(keepingCapacity: true) }
         memory[key] = row

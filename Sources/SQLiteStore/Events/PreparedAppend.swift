@@ -4,12 +4,13 @@ import Crypto
 import Engine
 import JourneyModel
 
-/// A class, because it is passed on about ten times and has as many texts.
+/// A class, because it is passed on about ten times and contains about ten texts.
 final class PreparedAppend: Sendable {
     let request: AppendRequest
     /// SHA-256 of the canonical form.
     let digest: [UInt8]
-    /// An earlier transaction stored it; its response is sent when the refold that it began is complete.
+    /// Whether an earlier transaction stored the event. Its response is sent when the refold that the event began is
+    /// complete.
     let isStored: Bool
 
     init(_ request: consuming AppendRequest) {
@@ -26,7 +27,7 @@ final class PreparedAppend: Sendable {
 
     func stored() -> PreparedAppend { PreparedAppend(stored: self) }
 
-    /// The outcome for the client when the request fails.
+    /// Returns the outcome for the client when the request fails.
     func outcome(of failure: StoreFailure) -> EventOutcome {
         if isStored, case .unavailable(let reason) = failure { return .failed(.unknown(reason)) }
         return .failed(failure)
@@ -42,12 +43,12 @@ final class PreparedAppend: Sendable {
 }
 
 extension EventSubmission {
-    /// Whether this is the event stored under that digest, although its members as sent have another digest: a
-    /// client that rebuilds the body may report another `app_state` or `schema_version` (contract, section 3).
+    /// Returns whether this event repeats the stored one although their digests differ: a client that rebuilds the body
+    /// may report another `app_state` or `schema_version` (contract, section 3).
     ///
     /// - Parameters:
-    ///   - appState, schemaVersion, hasDetails: of the stored event.
-    ///   - hasStoredDigest: compares a digest with the stored one.
+    ///   - appState, schemaVersion, hasDetails: values of the stored event.
+    ///   - hasStoredDigest: returns whether a digest equals the stored one.
     func isRepeat(
         withStoredAppState appState: String?, schemaVersion: String, hasDetails: Bool,
         hasStoredDigest: ([UInt8]) -> Bool

@@ -1,7 +1,6 @@
-// The last changes of a driver's journey, stored with its head in the driver's row: a stream replays them to a
-// reader that reconnects. In the row, because it is read and written with every event anyway; a table of changes
-// would cost each event one more page. It holds what late events cannot alter: the driver's state after each
-// commit.
+// The last changes of a driver's journey. A stream replays them to a reader that reconnects. They are in the driver's
+// row, which every event reads and writes anyway; a table of changes would cost each event one more page. A change is
+// the driver's state after a commit, which late events cannot alter.
 
 import JourneyModel
 
@@ -25,12 +24,14 @@ struct RecentChanges {
         var endedBy: Journey.Ending?
     }
 
-    /// Two journeys from IDLE to SESSION_ENDED. A reader that missed more gets the current state.
+    /// The number of changes in two journeys from IDLE to SESSION_ENDED. A reader that missed more gets the current
+    /// state.
     static let countMax = 16
 
     private(set) var changes: [Change]
 
-    /// Empty for bytes not in this format: a reader then gets the current state, and no event is refused.
+    /// Decodes the column. Bytes not in this format give no changes: a reader then gets the current state, and no event
+    /// is refused.
     init(bytes: [UInt8]) {
         var reader = ChangeReader(bytes: bytes)
         changes = []
@@ -41,8 +42,8 @@ struct RecentChanges {
     /// Whether older changes may have been dropped.
     var isFull: Bool { changes.count >= Self.countMax }
 
-    /// Appends a change to the column, and drops the oldest ones beyond `countMax`. The bytes of the others are not
-    /// changed: this happens with nearly every event.
+    /// Appends a change to the column, and drops the oldest changes beyond `countMax`. Does not encode the other
+    /// changes again, because nearly every event runs this.
     static func append(_ change: Change, to bytes: inout [UInt8]) {
         var reader = ChangeReader(bytes: bytes)
         var count = 0
@@ -122,7 +123,7 @@ private struct ChangeReader {
             endedBy: ending.flatMap { Journey.Ending(code: Int64(bitPattern: $0)) })
     }
 
-    /// The same without decoding the numbers; false where `change` returns nil.
+    /// Skips one change without decoding its numbers. Returns false where `change` returns nil.
     mutating func skipChange() -> Bool {
         let start = position
         guard position < bytes.count else { return false }
@@ -141,7 +142,7 @@ private struct ChangeReader {
         Moment(millisecondsSinceEpoch: Int64(bitPattern: zigzag >> 1) ^ -Int64(bitPattern: zigzag & 1))
     }
 
-    /// `.some(nil)` when the number is absent; nil when the bytes are not a number.
+    /// Returns `.some(nil)` when the number is absent; nil when the bytes are not a number.
     private mutating func number(if isThere: Bool) -> UInt64?? {
         guard isThere else { return .some(nil) }
         return number().map { .some($0) }

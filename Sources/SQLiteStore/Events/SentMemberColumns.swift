@@ -4,9 +4,10 @@ import GRDB
 import JourneyModel
 
 enum SentMemberColumns {
-    /// Of `event CROSS JOIN event_kind`, named like the members.
+    /// Returns columns of a row of `event CROSS JOIN event_kind`, named like the members of `SentMembers`.
     ///
-    /// - Parameter details: the column of that name; a file that no server of this version opened has none.
+    /// - Parameter details: the expression for the column `details`, which a file lacks if no server of this version
+    ///   has opened it.
     static func sql(details: String = "details") -> String {
         """
         source, app_state, (SELECT place_id FROM place WHERE place.id = event.charger) AS charger_id,
@@ -14,12 +15,12 @@ enum SentMemberColumns {
         """
     }
 
-    /// How many columns these are.
+    /// The number of columns in `sql`.
     static let count = 6
 }
 
 extension SentMembers {
-    /// From the columns of `SentMemberColumns`, the first of which has that index.
+    /// Reads the columns of `SentMemberColumns`, the first of which has the index `first`.
     init(_ row: Row, at first: Int) {
         self.init(
             source: row[first], appState: row[first + 1], chargerID: row[first + 2], merchantID: row[first + 3],

@@ -1,5 +1,4 @@
-// The owner of each session. A session_id belongs to the driver that opened or registered it first, and to no
-// other.
+// The owner of each session. A session_id belongs only to the driver that first opened or registered it.
 
 import Engine
 import JourneyModel
@@ -30,8 +29,8 @@ final class SessionTable {
             """
             UPDATE session SET registered_at_ms = ?2, registered_charger = ?3, registered_merchant = ?4 WHERE id = ?1
             """, on: connection)
-        // The cached driver's row refers to no session other than `driver.session`; the newest one is never
-        // deleted, so that its number is not reused.
+        // Never deletes `driver.session`, the only session to which a cached driver's row refers; nor the newest
+        // session, so that its row number is not reused.
         forgetUnused = try PreparedStatement(
             """
             DELETE FROM session WHERE id IN (
@@ -71,8 +70,8 @@ final class SessionTable {
         }
     }
 
-    /// Deletes the oldest unused ones among the driver's last sessions beyond `unusedMax`: endless registrations
-    /// leave no more than these. Reads at most `recentMax` rows.
+    /// Deletes unused sessions among the driver's last `recentMax` sessions, except the newest `unusedMax` of them, so
+    /// that endless registrations leave no more than these. Reads at most `recentMax` rows.
     func forgetUnusedBeyondMax(of driver: Int64) throws(SQLiteError) {
         try forgetUnused.run { (bindings) throws(SQLiteError) in
             try bindings.set(1, driver)

@@ -1,36 +1,39 @@
-// The drivers of `dwell simulate` in the database: left out of metrics, and removed by `dwell simulate --clean`.
+// The drivers of `dwell simulate` in the database. Metrics leave them out, and `dwell simulate --clean` removes them.
 
 package import Engine
 import GRDB
 import JourneyModel
 
-/// What was removed with some simulated drivers.
+/// The numbers of removed simulated drivers and of their removed events.
 package struct SimulatedDriversRemoved: Hashable, Sendable {
     package var drivers: Int
     package var events: Int
 }
 
 enum SimulatedDriverRows {
-    /// Row numbers of simulated drivers, by the index on driver_id: `.` comes after `-`.
+    /// Selects the row numbers of simulated drivers by the index on driver_id. The character after the prefix's last
+    /// one, `-`, is `.`.
     static let select = """
         SELECT id FROM driver
         WHERE driver_id >= '\(DriverID.simulatedPrefix)' AND driver_id < '\(DriverID.simulatedPrefix.dropLast()).'
         """
 
-    /// Tables with a column `driver` that refers to one, ordered so that referenced tables come last.
+    /// Tables whose column `driver` refers to a driver, ordered so that referenced tables come last.
     static let tables = [
         "refold", "erasure", "event", "session", "journey_base", "place_use", "event_kind_use", "device",
         "sign_in_session", "apple_refresh_token", "apple_identity", "phone_identity", "account", "audit",
         "app_account_token", "consumption_consent",
     ]
-    /// Tables whose rows are kept without the driver: facts signed by Apple outlive the driver who sent them.
+    /// Tables whose rows are kept with `driver` set to NULL: facts signed by Apple are kept longer than the driver who
+    /// sent them.
     static let tablesWithoutDriver = ["purchase"]
 
     static func remove(driversMax: Int, _ db: Database) throws -> SimulatedDriversRemoved {
         let drivers = try Int64.fetchAll(db, sql: "\(select) ORDER BY id LIMIT ?", arguments: [driversMax])
         var removed = SimulatedDriversRemoved(drivers: drivers.count, events: 0)
         for driver in drivers {
-            // Consumers count a gap in the numbers of events as lost; these were never to be forwarded.
+            // Consumers count a gap in the numbers of events as lost events; the events deleted here were never to be
+            // forwarded.
             try db.execute(
                 sql: """
                     UPDATE feed_consumer SET lost_count = lost_count - (
@@ -53,8 +56,8 @@ enum SimulatedDriverRows {
 }
 
 extension SQLiteEventStore {
-    /// Removes some of the drivers of `dwell simulate` with all their data, in one transaction. Call it until none
-    /// are left.
+    /// Removes at most `driversMax` drivers of `dwell simulate` with all their data, in one transaction. Must be called
+    /// until none are left.
     package func removeSimulatedDrivers(driversMax: Int = 16) async throws(StoreFailure) -> SimulatedDriversRemoved {
         try await change { db in try SimulatedDriverRows.remove(driversMax: driversMax, db) }
     }

@@ -1,4 +1,4 @@
-// A driver's row as seen by readers: the current journey, and recent changes. Plain SQL, read through GRDB.
+// Reads a driver's current journey and its recent changes from the driver's row. Plain SQL, through GRDB.
 
 import Engine
 import GRDB
@@ -14,7 +14,7 @@ enum StoredChanges {
         var recent: RecentChanges
     }
 
-    /// Nil for an unknown driver.
+    /// Returns the journey and the recent changes in the driver's row; nil for an unknown driver.
     static func storedHead(of driver: DriverID, _ db: Database) throws -> StoredHead? {
         let row = try Row.fetchOne(
             db,
@@ -51,12 +51,13 @@ enum StoredChanges {
             JourneyChange(id: newest, journey: head, cause: try cause(newest, of: storedHead?.driver, db)))
     }
 
-    /// Nil when the changes after that one are not known.
+    /// Returns the changes after event `id`; nil when they are not all known.
     private static func missed(after id: Int64, newest: Int64, _ storedHead: StoredHead?) -> [RecentChanges.Change]? {
         guard id >= 0, id <= newest else { return nil }
         guard let storedHead else { return [] }
         guard let oldest = storedHead.recent.changes.first else {
-            // A journey that moved without a change was refolded: the reader may have seen the state before.
+            // A journey that is not idle and has no recent change was refolded: the reader may have seen its state
+            // before.
             return storedHead.journey.state == .idle ? [] : nil
         }
         guard !storedHead.recent.isFull || oldest.event <= id else { return nil }
@@ -88,7 +89,8 @@ enum StoredChanges {
             source: row[4])
     }
 
-    /// One second of events for a polling reader, at ten thousand events a second.
+    /// The maximum number of new events whose drivers `news` lists: those of one second, at ten thousand events a
+    /// second. Beyond it, the result is `.any`.
     private static let newsEventsMax: Int64 = 10_000
 
     static func news(after id: Int64?, _ db: Database) throws -> CommittedChanges {

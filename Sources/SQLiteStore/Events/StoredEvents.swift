@@ -1,4 +1,4 @@
-// Queries of readers about committed events. Not the hot path: plain SQL, read through GRDB.
+// Queries about committed events, on read connections. Not the hot path: plain SQL, through GRDB.
 
 import Engine
 import GRDB
@@ -11,7 +11,7 @@ package struct TimelineEntry: Hashable, Sendable {
     package var idempotencyKey: String
     package var name: EventName
     package var occurredAtText: String
-    /// By the server's clock.
+    /// The corrected time, by the server's clock.
     package var correctedAt: Moment
     package var verdict: Verdict
     /// The state right after this event.
@@ -19,7 +19,8 @@ package struct TimelineEntry: Hashable, Sendable {
 }
 
 enum StoredEvents {
-    /// The result for a repeat of this event; nil when its key is new to this driver.
+    /// Returns the outcome for an event whose key the driver has already used: a repeat, or a reused key. Nil when the
+    /// key is new to the driver.
     static func outcome(
         of submission: EventSubmission, digest: [UInt8], driver: DriverID, _ db: Database
     ) throws -> EventOutcome? {
@@ -70,7 +71,7 @@ enum StoredEvents {
         }
     }
 
-    /// Two columns: name, has_session.
+    /// Reads two columns: name, has_session.
     static func name(_ row: Row, _ first: Int) throws -> EventName {
         guard let name = EventName(canonical: row[first], hasSession: row[first + 1]) else {
             throw SQLiteError.unreadable("name")
@@ -78,7 +79,7 @@ enum StoredEvents {
         return name
     }
 
-    /// Three columns: transition, reason, implied.
+    /// Reads three columns: transition, reason, implied.
     static func verdict(_ row: Row, _ first: Int) throws -> Verdict {
         guard let transition = Verdict.Transition(code: row[first]) else { throw SQLiteError.unreadable("transition") }
         let reason: Int64? = row[first + 1]
@@ -92,7 +93,8 @@ enum StoredEvents {
         return state
     }
 
-    /// Eight columns: state, session, target, next target, both deadlines, why it ended, previous session.
+    /// Reads eight columns: state, session, target, next target, grace deadline, hard deadline, why the session ended,
+    /// previous session.
     static func journey(_ row: Row, _ first: Int) throws -> Journey {
         Journey(
             state: try state(row, first), sessionID: row[first + 1], targetChargerID: row[first + 2],

@@ -1,5 +1,5 @@
-// A journey as stored: the value of the fold, with the row numbers of what it names. The fold works on texts, rows
-// hold integers; both are kept together so that neither needs a lookup.
+// A journey as stored: the value of the fold, with the row numbers of the sessions and places that it names. The fold
+// works on texts, rows hold integers; both are kept together so that neither needs a lookup.
 
 import JourneyModel
 
@@ -13,8 +13,8 @@ struct StoredJourney {
 
     init() {}
 
-    /// Twelve columns from `first` on: state; session as number and text; the target and the next target likewise;
-    /// grace and hard deadline; why it ended; the previous session as number and text.
+    /// Reads twelve columns from `first` on: state; session, target and next target, each as row number and text; grace
+    /// deadline and hard deadline; why the session ended; the previous session as row number and text.
     init(_ columns: borrowing Columns, at first: Int32) throws(SQLiteError) {
         guard let state = JourneyState(code: columns.integer(first)) else {
             throw SQLiteError.unreadable("state")
@@ -34,8 +34,8 @@ struct StoredJourney {
             previousSessionID: previousSession == nil ? nil : columns.optionalText(first + 11))
     }
 
-    /// Eight parameters from `first` on: state, session, target, next target, grace and hard deadline, why it ended,
-    /// the previous session.
+    /// Binds eight parameters from `first` on: state, session, target, next target, grace deadline, hard deadline, why
+    /// the session ended, previous session.
     func bind(to bindings: borrowing Bindings, at first: Int32) throws(SQLiteError) {
         try bindings.set(first, journey.state.code)
         try bindings.set(first + 1, session)
@@ -49,7 +49,7 @@ struct StoredJourney {
 }
 
 extension Verdict {
-    /// Three columns from `first` on: transition, reason, implied.
+    /// Reads three columns from `first` on: transition, reason, implied.
     init(_ columns: borrowing Columns, at first: Int32) throws(SQLiteError) {
         guard let transition = Transition(code: columns.integer(first)) else {
             throw SQLiteError.unreadable("transition")

@@ -1,5 +1,5 @@
-// A driver's sessions and their events, as seen by readers. Plain SQL, read through GRDB. Every query names the
-// driver: another driver's session does not exist for it.
+// Reads a driver's sessions and their events. Plain SQL, through GRDB. Every lookup of a session names the driver, so
+// that another driver's session is never found.
 
 import Engine
 import GRDB
@@ -13,7 +13,8 @@ enum StoredSessions {
         FROM driver JOIN session ON session.driver = driver.id
         """
 
-    /// Excludes a session of which retention has left only the name, where the driver's fold begins.
+    /// SQL condition that excludes a session whose events retention has deleted, and whose row is kept only because the
+    /// driver's fold begins in that session.
     static let isThere = """
         (registered_at_ms IS NOT NULL OR session.id = driver.session
         OR EXISTS (SELECT 1 FROM event WHERE event.session = session.id))
@@ -55,8 +56,8 @@ enum StoredSessions {
             })
     }
 
-    /// The journey after the last event of the session that left the journey in it. Only a session's own events,
-    /// its deadlines, and the event of another journey that closed it change it.
+    /// Returns the journey after the session's last event that left the journey in the session. Only the session's own
+    /// events, its deadlines, and an event of another journey that closed the session change this result.
     ///
     /// - Returns: a journey without the session's name.
     static func journey(in session: Int64, _ db: Database) throws -> Journey? {
@@ -78,7 +79,7 @@ enum StoredSessions {
             endedBy: StoredEvents.ending(row[3]))
     }
 
-    /// Why the session is over, if another journey began in the middle of it.
+    /// Returns why the session ended, if another journey began in the middle of it; nil otherwise.
     private static func closing(of session: Int64, after milliseconds: Int64, _ db: Database) throws -> Journey.Ending?
     {
         let row = try Row.fetchOne(
@@ -109,7 +110,8 @@ enum StoredSessions {
                 session: try summary(row, db), events: Array(events.prefix(limit)), hasMore: events.count > limit))
     }
 
-    /// The cursor is among the events of its millisecond, which come first.
+    /// Returns the events after the cursor. `from` is the time of the cursor's event, so that event is among the first
+    /// rows, those of its millisecond.
     private static func events(
         of session: Int64, from: Int64, after cursor: Int64?, limit: Int, _ db: Database
     ) throws -> [SessionEvent] {

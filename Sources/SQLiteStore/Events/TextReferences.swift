@@ -1,17 +1,18 @@
-// Which drivers use a row with a free text in the tables shared by events (`place`, `event_kind`): a deletion
-// removes the texts that no one else uses, and must not scan all events for that.
+// Records which drivers use which free texts in the tables that events share (`place`, `event_kind`). A deletion
+// removes the texts that no other driver uses, and finds them here without scanning all events.
 
 import JourneyModel
 
-/// Writes each use once, and caches recent ones. The cache may hold uses of the current transaction, so call `forget()`
-/// after a rollback, or when the tables were changed by other means.
+/// Writes each use of a text once, and caches recent uses. The cache may hold uses of the current transaction, so
+/// `forget()` must be called after a rollback, and when other code has changed the tables.
 final class TextReferences {
     private struct Use: Hashable {
         var driver: Int64
         var row: Int64
     }
 
-    /// 32 bytes each. An evicted driver costs one index lookup.
+    /// The maximum number of cached uses per table, 32 bytes each. A use that is no longer cached costs one index
+    /// lookup.
     private static let rememberedMax = 32_768
 
     private var places: Set<Use> = []
@@ -32,7 +33,7 @@ final class TextReferences {
     }
 
     func note(place: Int64, of driver: DriverRow) throws(SQLiteError) {
-        // Nearly all events of a driver name the place of the one before.
+        // Nearly every event of a driver names the same place as the driver's previous event.
         if driver.lastPlace == place { return }
         try Self.note(Use(driver: driver.id, row: place), in: &places, by: addPlace)
         driver.lastPlace = place
@@ -56,11 +57,11 @@ final class TextReferences {
     }
 }
 
-/// The sources of the shipped clients; any other may be a free text.
+/// The sources of the shipped clients; any other source may be a free text.
 enum UsualTexts {
     static let sources: Set<String> = ["ios_native", "android_native", "web", "server"]
 
-    /// Condition of a row of `event_kind` without text made up by a client. The rank of diagnostics is the last.
+    /// SQL condition: a row of `event_kind` contains no text made up by a client. Diagnostics have the highest rank.
     static let sql = """
         (lifecycle_rank < \(EventName.diagnostic("d").lifecycleRank)
             AND source IN ('ios_native', 'android_native', 'web', 'server') AND schema_version = '1.0')
@@ -68,7 +69,7 @@ enum UsualTexts {
 }
 
 extension EventSubmission {
-    /// Whether its row in `event_kind` holds a text that the client made up.
+    /// Whether the event's row in `event_kind` holds a text that the client made up.
     var hasFreeText: Bool {
         if case .diagnostic = name { return true }
         return schemaVersion != "1.0" || !UsualTexts.sources.contains(source)

@@ -30,7 +30,7 @@ package enum DatabaseBackup {
         }
     }
 
-    /// Errors name the database, not the copy.
+    /// Opens the database to copy, so that errors name it and not the copy.
     private static func openSource(_ path: String) throws(MaintenanceRefusal) -> DatabaseQueue {
         var configuration = Configuration()
         configuration.readonly = true
@@ -45,11 +45,11 @@ package enum DatabaseBackup {
         }
     }
 
-    /// Replaces the database at `path`, which must not be open anywhere, with the backup. Returns the path under
-    /// which the old one is kept; nil when there was none. In that case a remaining WAL is moved away too: SQLite
-    /// would apply it to the backup.
+    /// Replaces the database at `path`, which must not be open anywhere, with the backup. Returns the path under which
+    /// the old database is kept; nil when there were no old files. Without an old database, a remaining WAL is moved
+    /// away too: SQLite would apply it to the backup.
     ///
-    /// - Parameter stamp: the suffix of the old one's name.
+    /// - Parameter stamp: the suffix of the old database's new name.
     package static func restore(
         _ file: String, to path: String, stamp: String, _ progress: (MaintenanceProgress) -> Void
     ) throws(MaintenanceRefusal) -> String? {
@@ -89,15 +89,15 @@ package enum DatabaseBackup {
         } catch let error as DatabaseError
             where [.SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_IOERR, .SQLITE_CANTOPEN].contains(error.resultCode)
         {
-            // This is the case for which backups exist. SQLite cannot lock such a file exclusively.
+            // The old database is damaged, which is what backups are for. SQLite cannot lock such a file exclusively.
             return try DatabaseFiles.takePlace(of: path, new, keepingAt: old)
         } catch {
             throw MaintenanceRefusal(path, error)
         }
     }
 
-    /// Locks the old database exclusively from before the check until after the change, so that no server can open
-    /// it in between.
+    /// Locks the old database exclusively from before the check until after the replacement, so that no server can
+    /// open it in between.
     private static func replaceWhole(_ path: String, by new: String, keepingAt old: String) throws -> String {
         var configuration = Configuration()
         configuration.busyMode = .immediateError

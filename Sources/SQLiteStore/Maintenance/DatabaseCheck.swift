@@ -1,7 +1,7 @@
-// `dwell check`: verifies the integrity of the file, and that every stored verdict and journey equals the fold of
-// the events. Each driver's events are refolded from the first one, or from the floor left by retention, and
-// compared with what is stored, the driver's row last. Read-only; each driver is one snapshot, so it may run while
-// a server runs.
+// `dwell check`: verifies the integrity of the file, and that every stored verdict and journey equals the fold of the
+// events. Each driver's events are refolded from the first one, or from the floor left by retention, and compared with
+// the stored events; last, the driver's row is compared. Read-only, and it reads each driver in one snapshot, so it
+// may run while a server runs.
 
 import Foundation
 import GRDB
@@ -11,15 +11,17 @@ package struct DatabaseCheck: Sendable {
     package struct Report: Hashable, Sendable {
         package var drivers = 0
         package var events = 0
-        /// Drivers in the middle of a refold, which are not checked: their stored verdicts cannot agree with the fold.
+        /// Number of drivers whose refold is not complete. They are not checked: their stored verdicts cannot agree
+        /// with the fold yet.
         package var refolding = 0
-        /// Deleted drivers some of whose rows are not rewritten yet. Their journeys are checked like any other.
+        /// Number of deleted drivers some of whose rows are not rewritten yet. Their journeys are checked like any
+        /// other.
         package var erasing = 0
         /// The first problems, one sentence each; empty when there are none.
         package var problems: [String] = []
     }
 
-    /// Further ones add no information.
+    /// Maximum number of problems reported; further ones add no information.
     package static let problemsMax = 20
 
     private let path: String
@@ -88,7 +90,7 @@ private struct CheckedFold {
     var problems: [String] = []
     private var journey = Journey()
     private var previous: (id: Int64, event: OrderedEvent)?
-    /// The last events, if they share a second, and the journey before them.
+    /// The events of the current second with times in whole seconds, and the journey before them.
     private var second: [(id: Int64, event: OrderedEvent)] = []
     private var journeyBeforeSecond = Journey()
 
@@ -96,7 +98,7 @@ private struct CheckedFold {
         self.driver = driver
     }
 
-    /// Returns the number of events.
+    /// Checks all events and the driver's row. Returns the number of events.
     mutating func run(_ db: Database) throws -> Int {
         let floor = try beginAtFloor(db)
         let cursor = try Row.fetchCursor(db, sql: Self.eventsSQL, arguments: [driver, floor])
@@ -111,7 +113,8 @@ private struct CheckedFold {
         return count
     }
 
-    /// The floor, in milliseconds; events below it are ignored, since their effect can no longer be determined.
+    /// Starts from the journey at the floor, if there is one. Returns the floor in milliseconds; events below it are
+    /// not checked, because their effect can no longer be determined.
     private mutating func beginAtFloor(_ db: Database) throws -> Int64 {
         let floor = try Int64.fetchOne(db, sql: "SELECT floor_at_ms FROM driver WHERE id = ?", arguments: [driver])
         let base = try Row.fetchOne(db, sql: Self.baseSQL, arguments: [driver])
@@ -135,7 +138,8 @@ private struct CheckedFold {
         }
         if event.isWholeSecond {
             if second.isEmpty { journeyBeforeSecond = untilThen }
-            // One more than are ordered is enough to see where those that are not begin.
+            // The fold orders only the first `searchedMax` events of a second; one more is kept to show where the
+            // others begin.
             if second.count <= OrderWithinSecond.searchedMax { second.append((id, event)) }
         }
         let verdict = journey.apply(event)
@@ -144,13 +148,13 @@ private struct CheckedFold {
         let after = try StoredEvents.journey(row, 15)
         if journey != after {
             note(id, "is stored with \(after.state) after it, the fold gives \(journey.state) or other deadlines")
-            // Continues from what is stored, so that one divergence is not reported again with every event.
+            // Continues from the stored journey, so that one divergence is not reported again with every later event.
             journey = after
         }
         previous = (id, event)
     }
 
-    /// Checks whether events of one second are in the order that the fold finds for them.
+    /// Checks whether the stored order of the events of one second is the order that the fold finds for them.
     private mutating func compareSecond() {
         defer { second.removeAll(keepingCapacity: true) }
         guard second.count > 1 else { return }
@@ -214,7 +218,7 @@ private struct CheckedFold {
         FROM journey_base WHERE driver = ?
         """
 
-    /// In the contract's order.
+    /// Selects the driver's events in the contract's order.
     private static let eventsSQL = """
         SELECT event.id, coalesce(event_id, idempotency_key), idempotency_key, name, has_session,
             (SELECT session_id FROM session WHERE session.id = event.session),

@@ -1,4 +1,4 @@
-// The contents of a database, in the numbers by which an operator recognises it before it is replaced by another.
+// Counts and a time by which an operator recognises a database before another one replaces it.
 
 import Foundation
 import GRDB
@@ -7,7 +7,7 @@ package import JourneyModel
 package struct DatabaseContents: Hashable, Sendable {
     package var events: Int
     package var drivers: Int
-    /// Nil without events.
+    /// When the last event was received; nil without events.
     package var lastReceivedAt: Moment?
 
     /// Reads the file at `path`, which may be in use. Throws `MigrationRefusal` for a file that is not a database
@@ -36,16 +36,16 @@ package struct DatabaseContents: Hashable, Sendable {
 package struct RestorePlan: Sendable {
     package enum Current: Sendable {
         case missing
-        /// Damaged; the reason in SQLite's words.
+        /// Damaged, or of another version of Dwell. The reason is in SQLite's words if the database is damaged.
         case unreadable(String)
-        /// A database, but not of Dwell; the reason.
+        /// A database, but not of Dwell, with the reason.
         case foreign(String)
         case holds(DatabaseContents)
     }
 
     package var backup: DatabaseContents
     package var current: Current
-    /// Deletions of drivers in the database that the backup lacks: they would be undone.
+    /// Number of drivers' deletions that the database has and the backup lacks: the restore would undo them.
     package var undoneErasures = 0
 
     /// Why the operator must confirm first; nil when the backup holds at least as much as the database.
@@ -86,7 +86,7 @@ extension DatabaseBackup {
         do {
             return .holds(try DatabaseContents(path: path))
         } catch let refusal as MigrationRefusal {
-            // A database of another version is still Dwell's; its contents are unknown.
+            // A database of another version of Dwell is not foreign, but its contents are unknown.
             return refusal.isOfAnotherVersion ? .unreadable("\(refusal)") : .foreign("\(refusal)")
         } catch {
             return .unreadable(MaintenanceRefusal(path, error).description)

@@ -1,4 +1,4 @@
-// Shared by backup and restore: a copy of a database as one file, verified, and durable when it gets its final
+// Copies a database to one file, for backup and restore: the copy is verified, and is durable when it gets its final
 // name.
 
 import Foundation
@@ -24,7 +24,7 @@ package struct MaintenanceRefusal: Error, Hashable, Sendable, CustomStringConver
         MaintenanceRefusal("\(path) is in use: stop the server first")
     }
 
-    /// The error of the preceding system call on the file.
+    /// Creates the refusal from `errno`, which the preceding system call on the file has set.
     init(errnoAt path: String) {
         description = "\(path): \(String(cString: strerror(errno)))"
     }
@@ -47,14 +47,14 @@ package struct MaintenanceProgress: Hashable, Sendable {
 }
 
 enum DatabaseCopy {
-    /// Rows of each table except SQLite's own.
+    /// Number of rows by table, without SQLite's own tables.
     typealias RowCounts = [String: Int]
 
     /// 256 pages of 4 KiB: progress is reported for each MiB.
     private static let pagesPerStep: CInt = 256
 
-    /// Copies one snapshot of `source` to `path`, which must not exist; it includes everything committed before the
-    /// call, however much is written meanwhile. Returns the row counts of that snapshot.
+    /// Copies one snapshot of `source` to `path`, which must not exist. The snapshot includes everything committed
+    /// before the call; later commits neither change it nor delay the copy. Returns the snapshot's row counts.
     static func copy(
         _ source: DatabaseQueue, to path: String, _ progress: (MaintenanceProgress) -> Void
     ) throws -> RowCounts {
@@ -62,7 +62,7 @@ enum DatabaseCopy {
         defer { try? copy.close() }
         return try copy.writeWithoutTransaction { destination in
             try source.read { db in
-                // The first read fixes the snapshot; a backup outside a transaction would start over with every
+                // The first read fixes the snapshot. Outside a transaction, the backup would start over with every
                 // commit of the server.
                 let counts = try rowCounts(db)
                 try withoutActuallyEscaping(progress) { progress in
@@ -85,7 +85,8 @@ enum DatabaseCopy {
         return counts
     }
 
-    /// Makes the copy one file without a WAL and verifies it, or throws.
+    /// Ends the copy's WAL mode, so that it is one file, and verifies its integrity and row counts. Throws if they are
+    /// wrong.
     static func verify(_ path: String, expecting counts: RowCounts? = nil) throws {
         let queue = try DatabaseQueue(path: path)
         defer { try? queue.close() }
@@ -99,7 +100,7 @@ enum DatabaseCopy {
         }
     }
 
-    /// The first problem; nil when there is none.
+    /// Returns the first problem; nil when there is none.
     static func integrityProblem(_ db: Database) throws -> String? {
         let found = try String.fetchOne(db, sql: "PRAGMA integrity_check(1)") ?? "no answer"
         if found != "ok" { return found }
@@ -109,12 +110,12 @@ enum DatabaseCopy {
         return "a row of \(table) references a missing row of \(parent)"
     }
 
-    /// Readable by its owner only: it contains everything.
+    /// Makes the file readable by its owner only, because it contains everything.
     static func secure(_ path: String) throws {
         guard chmod(path, 0o600) == 0 else { throw MaintenanceRefusal(errnoAt: path) }
     }
 
-    /// Gives the copy the owner of the other file, so that the server can still open what root restored.
+    /// Gives `copy` the owner and group of `path`, so that the server can still open a database that root restored.
     static func giveOwner(of path: String, to copy: String) throws {
         var status = stat()
         guard stat(path, &status) == 0 else { throw MaintenanceRefusal(errnoAt: path) }
@@ -124,7 +125,7 @@ enum DatabaseCopy {
         }
     }
 
-    /// Durable when this returns: a file, or a folder with its names.
+    /// Makes a file's bytes, or a folder's file names, durable.
     static func sync(_ path: String) throws {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw MaintenanceRefusal(errnoAt: path) }
@@ -136,7 +137,7 @@ enum DatabaseCopy {
         URL(fileURLWithPath: path).deletingLastPathComponent().path
     }
 
-    /// Atomically moves `from` to `to`, replacing what is there.
+    /// Moves `from` to `to` atomically and durably, replacing an existing file.
     static func move(_ from: String, to: String) throws {
         guard rename(from, to) == 0 else { throw MaintenanceRefusal(errnoAt: to) }
         try sync(folder(of: to))

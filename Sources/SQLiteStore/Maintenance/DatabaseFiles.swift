@@ -1,4 +1,4 @@
-// The files of a database that SQLite cannot open: damaged, or moved away without its WAL.
+// Replaces the files of a database that SQLite cannot open: it is damaged, or was moved away without its WAL.
 
 import Foundation
 
@@ -11,15 +11,15 @@ import Foundation
 #endif
 
 enum DatabaseFiles {
-    /// Files next to a database that SQLite applies to it; the shared memory is recreated from the WAL.
+    /// Suffixes of the files that SQLite applies to a database. It recreates the shared-memory file from the WAL.
     private static let logs = ["-wal", "-journal"]
 
-    /// SQLite's lock ranges (sqlite.org/fileformat2.html, "The WAL-Index"; `PENDING_BYTE` in its os.h): a process
-    /// with the database open in WAL mode holds a lock on both files.
+    /// SQLite's lock ranges (sqlite.org/fileformat2.html, "The WAL-Index"; `PENDING_BYTE` in its os.h). A process that
+    /// has the database open in WAL mode holds a lock in both files.
     private static let locks = (database: (start: 0x4000_0000, length: 512), sharedMemory: (start: 120, length: 9))
 
-    /// Replaces the database at `path`, if any, with `new`. Existing files, logs included, are kept under the name
-    /// of `old`. Returns their new name; nil when there was nothing.
+    /// Replaces the database at `path`, if any, with `new`. Keeps existing files, WAL and journal included, under the
+    /// name `old`. Returns the path of the kept database, or else of its WAL or journal; nil when there were no files.
     static func takePlace(of path: String, _ new: String, keepingAt old: String) throws -> String? {
         if try isInUse(path) { throw MaintenanceRefusal.inUse(path) }
         var kept: String?
@@ -36,7 +36,7 @@ enum DatabaseFiles {
         return kept
     }
 
-    /// Whether another process has the database open.
+    /// Returns whether another process has the database open.
     static func isInUse(_ path: String) throws -> Bool {
         try isLocked(path, locks.database) || isLocked(path + "-shm", locks.sharedMemory)
     }

@@ -9,10 +9,11 @@
 #endif
 
 enum FreeSpace {
-    /// The largest group of writes, plus what the checkpoint after it adds to the file.
+    /// Minimum free bytes: enough for the largest group of writes and what the checkpoint after it adds to the file.
     static let bytesMin = 1 << 20
 
-    /// Bytes that this process may still write on the disk of that file; nil when the system does not say.
+    /// Returns the bytes that this process may still write on that file's disk; nil when the system does not report
+    /// them.
     static func bytes(besideFile path: String) -> Int? {
         var disk = statvfs()
         guard statvfs(path, &disk) == 0 else { return nil }

@@ -1,4 +1,4 @@
-// When `dwell backup` last succeeded. The command writes the row, also while a server runs; metrics and the
+// The time of the last successful `dwell backup`. The command stores it, even while a server runs; metrics and the
 // operator page read it.
 
 package import Engine
@@ -19,7 +19,7 @@ package struct LastBackup: Hashable, Sendable {
 }
 
 extension SQLiteEventStore {
-    /// Nil when `dwell backup` never succeeded on this database.
+    /// Returns the last backup; nil when `dwell backup` never succeeded on this database.
     package func lastBackup() async throws(StoreFailure) -> LastBackup? {
         try await read { db in
             try Row.fetchOne(db, sql: "SELECT completed_at_ms, bytes FROM last_backup").map { row in
@@ -30,8 +30,9 @@ extension SQLiteEventStore {
 }
 
 extension DatabaseBackup {
-    /// Records in the database at `path` that `file` is a verified copy of it. A separate step: a backup that
-    /// cannot be recorded (a read-only database, a schema older than this binary) is still valid.
+    /// Records in the database at `path` that `file` is a verified copy of it. This is separate from making the
+    /// backup: a backup that cannot be recorded (a read-only database, a schema older than this binary) is still
+    /// valid.
     package static func record(_ file: String, of path: String, at now: Moment) throws(MaintenanceRefusal) {
         do {
             let attributes = try FileManager.default.attributesOfItem(atPath: file)
@@ -39,7 +40,7 @@ extension DatabaseBackup {
             var configuration = Configuration()
             configuration.label = "dwell.backup.record"
             configuration.busyMode = .timeout(DatabaseOpening.busyTimeoutSeconds)
-            // The server copies the WAL at its own pace.
+            // This connection runs no checkpoints: the server copies the WAL at its own pace.
             configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA wal_autocheckpoint = 0") }
             let queue = try DatabaseQueue(path: path, configuration: configuration)
             defer { try? queue.close() }

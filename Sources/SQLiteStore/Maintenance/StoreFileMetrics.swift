@@ -14,7 +14,8 @@ extension MetricFamily {
 }
 
 extension SQLiteEventStore {
-    /// Copies the sizes to metrics of that factory whenever it is called. `path`: of the database.
+    /// Returns a function that copies the writer's queue length and the sizes to metrics of `factory`. `path` is the
+    /// database's.
     package func sampler(path: String, _ factory: any MetricsFactory) -> @Sendable () -> Void {
         let waiting = factory.gauge(.writesWaiting)
         let main = factory.gauge(.databaseBytes, [("file", "main")])

@@ -1,5 +1,5 @@
-// Lists of drivers and search results, for the operator page. Each query examines a bounded number of rows, found
-// by a key or an index; OperatorListTests checks SQLite's query plan for each.
+// Lists of drivers and search results, for the operator page. Each query examines a bounded number of rows, which it
+// finds by a key or an index; OperatorListTests checks SQLite's query plan for each.
 
 package import Engine
 import GRDB
@@ -60,7 +60,7 @@ extension SQLiteEventStore {
         }
     }
 
-    /// The last opened first.
+    /// Selects a driver's sessions, the last opened first.
     static let driverSessionsSQL = """
         \(sessionColumnsSQL) FROM session INDEXED BY session_by_driver CROSS JOIN driver ON driver.id = session.driver
         WHERE session.driver = ?1 AND \(StoredSessions.isThere) ORDER BY session.id DESC LIMIT ?2
@@ -71,7 +71,7 @@ extension SQLiteEventStore {
     package func search(_ text: String, limit: Int) async throws(StoreFailure) -> SearchResult {
         let phone = PhoneNumber(text)?.e164
         return try await read { db in
-            // Every text with this prefix lies between it and it followed by the last scalar.
+            // Every text with the prefix `text` sorts between `text` and `text` followed by the last Unicode scalar.
             let bounds: StatementArguments = [text, text + "\u{10FFFF}", limit]
             var drivers = try Row.fetchAll(db, sql: Self.driversByNameSQL, arguments: bounds)
             if let phone {

@@ -11,8 +11,8 @@ extension SQLiteEventStore: OperatorListReader {
     /// Events examined for one page.
     static let eventRowsMax: Int64 = 50_000
 
-    /// The columns of StoredSessions.summary, then the driver. The charger is that of an event when none was
-    /// registered.
+    /// The columns of StoredSessions.summary, then the driver. A session without a registered charger gets the charger
+    /// of one of its events.
     static let sessionColumnsSQL = """
         SELECT session.id, session_id, opened_at_ms, registered_at_ms,
             (SELECT place_id FROM place WHERE place.id = coalesce(session.charger, (
@@ -35,7 +35,7 @@ extension SQLiteEventStore: OperatorListReader {
                 charger = try Int64.fetchOne(db, sql: "SELECT id FROM place WHERE place_id = ?", arguments: [chargerID])
                 if charger == nil { return ListPage([], next: nil) }
             }
-            // A place is a session's row number; the list is ordered by opening time, then by row.
+            // `place` is a session's row number. The list is ordered by opening time, then by row number.
             var before: (openedAt: Int64, id: Int64) = (.max, .max)
             if let place {
                 let openedAt = try Int64.fetchOne(
@@ -63,7 +63,7 @@ extension SQLiteEventStore: OperatorListReader {
         }
     }
 
-    /// The last column: whether the session, or one of its events, is at that charger.
+    /// Selects sessions. The last column is whether the session, or one of its events, is at the wanted charger.
     static let sessionsSQL = """
         \(sessionColumnsSQL), (?6 IS NULL OR session.charger IS ?6 OR EXISTS (
             SELECT 1 FROM event WHERE event.session = session.id AND event.charger = ?6))
@@ -108,14 +108,15 @@ extension SQLiteEventStore: OperatorListReader {
         }
     }
 
-    /// The first event received at that time, within `receiptsApartMilliseconds`, by binary search: ids and receive
-    /// times ascend together, except for events that are received and committed concurrently.
+    /// Returns the id of the first event received at or after `moment`, with an error of up to
+    /// `receiptsApartMilliseconds`, by binary search: ids and receive times ascend together, except for events
+    /// received and committed concurrently.
     private static func firstEvent(receivedFrom moment: Moment, newest: Int64, _ db: Database) throws -> Int64 {
         let time = moment.millisecondsSinceEpoch
         var (low, high) = (Int64(1), newest + 1)
         while low < high {
             let middle = low + (high - low) / 2
-            // Retention leaves gaps.
+            // Retention leaves gaps in the ids.
             let row = try Row.fetchOne(
                 db, sql: "SELECT id, received_at_ms FROM event WHERE id >= ? ORDER BY id LIMIT 1", arguments: [middle])
             if let row, (row[1] as Int64) < time { low = (row[0] as Int64) + 1 } else { high = middle }
@@ -123,7 +124,8 @@ extension SQLiteEventStore: OperatorListReader {
         return low
     }
 
-    /// How much earlier an event may have been received than one with a smaller id: more than a request may take.
+    /// Maximum milliseconds by which an event is received before another one with a smaller id: more than a request
+    /// may take.
     private static let receiptsApartMilliseconds: Int64 = 60_000
 
     private static let eventColumnsSQL = """
@@ -142,7 +144,7 @@ extension SQLiteEventStore: OperatorListReader {
         ORDER BY event.id DESC LIMIT ?8
         """
 
-    /// A driver's events, last ones first.
+    /// Selects a driver's events, the last ones first.
     static let driverEventsSQL = """
         \(eventColumnsSQL) FROM event CROSS JOIN event_kind ON event_kind.id = event.kind
         CROSS JOIN driver ON driver.id = event.driver
@@ -160,7 +162,7 @@ extension SQLiteEventStore: OperatorListReader {
 }
 
 extension SessionFilter {
-    /// Nil: the session was never activated.
+    /// Returns whether the filter matches a session in that state; nil means that the session was never activated.
     fileprivate func takes(_ current: JourneyState?) -> Bool {
         if let state, state != current { return false }
         if let isEnded, isEnded != (current == .sessionEnded) { return false }

@@ -1,13 +1,14 @@
-// `HistoryStore` on SQLite: counts in steps of a minute, a quarter of an hour and two hours. Each addition goes
-// into all three at once; each is kept as long as a range of the page needs it, so the table has a bounded number
-// of rows.
+// `HistoryStore` on SQLite: counts at three levels, with steps of a minute, a quarter of an hour and two hours. Each
+// addition updates all levels. A level's steps are kept as long as a range of the page needs them, so the table has a
+// bounded number of rows.
 
 package import Engine
 import GRDB
 package import JourneyModel
 
 extension SQLiteEventStore: HistoryStore {
-    /// Seconds of a step, and how long it is kept: the longest range that reads it, plus an hour.
+    /// The seconds of each level's steps, and the seconds for which they are kept: the longest range that uses the
+    /// level, plus an hour.
     static let historyLevels: [(stepSeconds: Int64, keptSeconds: Int64)] = [
         (60, 7 * 3600), (900, 25 * 3600), (7200, 31 * 24 * 3600),
     ]
@@ -44,7 +45,7 @@ extension SQLiteEventStore: HistoryStore {
         """
 
     package func history(since start: Moment, in range: HistoryRange) async throws(StoreFailure) -> [HistoryStep] {
-        // The coarsest level of which whole steps make a step of the range.
+        // The coarsest level whose step divides the step of the range.
         let level = Self.historyLevels.last { range.stepSeconds % $0.stepSeconds == 0 } ?? Self.historyLevels[0]
         return try await read { db in
             let rows = try Row.fetchCursor(

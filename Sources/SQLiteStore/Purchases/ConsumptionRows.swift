@@ -1,4 +1,4 @@
-// Consent to consumption information, and Apple's requests for it, which are a durable queue.
+// The driver's consent to consumption information, and the durable queue of Apple's requests for that information.
 
 import GRDB
 package import Identity
@@ -6,12 +6,12 @@ package import JourneyModel
 package import Purchases
 
 enum ConsumptionRows {
-    /// The type of the notification that requests it.
+    /// The type of the notification that requests consumption information.
     static let notificationType = "CONSUMPTION_REQUEST"
-    /// Old rows deleted with each insert.
+    /// Maximum number of old rows deleted with each insert.
     private static let deletedPerInsert = 4
 
-    /// The moment stays when the answer is repeated.
+    /// Stores the driver's answer. Repeating an answer does not change its time.
     static func setConsent(
         _ isGiven: Bool, of driver: Int64, at now: Moment, _ db: Database
     ) throws -> ConsumptionConsent {
@@ -29,14 +29,14 @@ enum ConsumptionRows {
         return consent
     }
 
-    /// Nil: never asked.
+    /// Returns the driver's answer; nil when the driver was never asked.
     static func consent(of driver: Int64, _ db: Database) throws -> ConsumptionConsent? {
         try Row.fetchOne(
             db, sql: "SELECT is_given, changed_at_ms FROM consumption_consent WHERE driver = ?", arguments: [driver]
         ).map { ConsumptionConsent(isGiven: $0[0], changedAt: Moment(millisecondsSinceEpoch: $0[1])) }
     }
 
-    /// In the transaction of the notification: a request that is acknowledged is never forgotten.
+    /// Queues a request, in the transaction that stores its notification, so that no acknowledged request is lost.
     static func add(
         _ notification: StoreNotification, _ transaction: TransactionFact, of purchase: Int64, at now: Moment,
         _ db: Database

@@ -1,5 +1,5 @@
-// A deleted driver's purchases: facts signed by Apple are kept as far as a refund, a renewal or a tax audit needs them,
-// and identify no one. The purchase then has no owner, and the next driver who sends it becomes its owner: the same
+// A deleted driver's purchases: facts signed by Apple are kept as far as a refund, a renewal or a tax audit needs
+// them, and identify no one. The purchase then has no owner. The next driver who sends it becomes its owner: the same
 // person with a new account.
 
 import Foundation
@@ -16,7 +16,7 @@ extension PurchaseRows {
                     SELECT rowid, payload FROM \(table) WHERE purchase IN (SELECT id FROM purchase WHERE driver = ?)
                     """,
                 arguments: [driver])
-            // By index: SQLite names a row number after the primary key.
+            // Read by index: SQLite returns `rowid` under the name of the primary key.
             for row in rows {
                 let payload = PurchaseErasure.anonymous(Array(row[1] as Data))
                 try db.execute(

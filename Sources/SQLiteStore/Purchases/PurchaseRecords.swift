@@ -1,4 +1,4 @@
-// The purchases of a driver in a database file, for `dwell purchases`. Each call is one snapshot.
+// The purchases of a driver in a database file, for `dwell purchases`. Each call reads one snapshot.
 
 import GRDB
 package import JourneyModel
@@ -7,9 +7,9 @@ package import Purchases
 /// A purchase, or a subscription through all of its renewals, with its owner.
 package struct PurchaseRecord: Hashable, Sendable {
     package var key: SubscriptionKey
-    /// Nil: no driver has sent it, or its driver was deleted.
+    /// The owner; nil when no driver has sent the purchase, or its driver was deleted.
     package var driver: DriverID?
-    /// When an operator assigned it to its driver.
+    /// When an operator assigned the purchase to its driver; nil when no operator did.
     package var movedAt: Moment?
     /// Whether Apple signed the driver's account token into one of its transactions.
     package var isNamed: Bool
@@ -22,7 +22,7 @@ package struct PurchaseRecord: Hashable, Sendable {
         package var subtype: String?
         package var signedAt: Moment
         package var receivedAt: Moment
-        /// What became of a CONSUMPTION_REQUEST; nil for all others, and while it is not decided.
+        /// The outcome of a CONSUMPTION_REQUEST; nil for other notifications, and while the outcome is open.
         package var consumption: Consumption?
 
         package struct Consumption: Hashable, Sendable {
@@ -32,16 +32,16 @@ package struct PurchaseRecord: Hashable, Sendable {
     }
 }
 
-/// All of one driver, from one snapshot.
+/// The purchases, facts and consent of one driver, from one snapshot.
 package struct DriverPurchases: Hashable, Sendable {
     package var records: [PurchaseRecord]
     package var facts: PurchaseFacts
-    /// Nil: never asked.
+    /// The driver's answer; nil when the driver was never asked.
     package var consent: ConsumptionConsent?
 }
 
 package struct PurchaseRecords: RecordsReader {
-    /// The notifications listed for one purchase.
+    /// Maximum number of notifications listed for one purchase.
     package static let notificationsMax = 50
 
     private let queue: DatabaseQueue
@@ -55,7 +55,7 @@ package struct PurchaseRecords: RecordsReader {
         try? queue.close()
     }
 
-    /// Nil for an unknown driver.
+    /// Returns the driver's purchases; nil for an unknown driver.
     package func purchases(
         of driver: DriverID
     ) throws(RecordsUnreadable) -> DriverPurchases? {
@@ -67,7 +67,7 @@ package struct PurchaseRecords: RecordsReader {
         }
     }
 
-    /// Every purchase with this original transaction id: one per environment at most.
+    /// Returns every purchase with this original transaction id, at most one per environment.
     package func purchases(original id: String) throws(RecordsUnreadable) -> [PurchaseRecord] {
         try RecordsFile.read(queue) { db in try Self.records("original_transaction_id = ?", [id], db) }
     }

@@ -1,5 +1,5 @@
-// Purchases and the facts that Apple signed about them: the newest fact about each subject is kept, in whatever order
-// they arrive, and a purchase has one owner.
+// Purchases and the facts that Apple signed about them. The newest fact about each subject is kept, in whatever order
+// facts arrive. A purchase has one owner.
 
 import Foundation
 import GRDB
@@ -8,16 +8,17 @@ import JourneyModel
 import Purchases
 
 enum PurchaseRows {
-    /// Condition for a fact joined with its signer: the certificates are not revoked. A fact without a signature, left
-    /// by a deletion, was believed before it.
+    /// Condition on a fact joined with its signer: the signer's certificates are not revoked. A fact without a signer
+    /// lost its signature in a deletion; it was believed before that, and still is.
     static let isBelieved = "(revoked_at_ms IS NULL OR signed_at_ms < revoked_at_ms)"
 
     static func token(of driver: Int64, _ db: Database) throws -> String? {
         try String.fetchOne(db, sql: "SELECT token FROM app_account_token WHERE driver = ?", arguments: [driver])
     }
 
-    /// Stores newer facts, and returns the purchase's row. The statements of this and of `owner` are prepared once: there may
-    /// be thousands of notifications a second, and preparing takes longer than running.
+    /// Stores the facts that are newer than the stored ones, and returns the purchase's row. The statements here and
+    /// in `owner` are prepared once: there may be thousands of notifications a second, and preparing takes longer than
+    /// running.
     static func put(_ transaction: TransactionFact, _ renewal: RenewalFact?, _ db: Database) throws -> Int64 {
         let purchase = try row(of: transaction.subscription, db)
         try put(transaction, in: purchase, db)
@@ -26,8 +27,8 @@ enum PurchaseRows {
     }
 
     /// Determines the owner. A purchase that an operator moved keeps its owner. Otherwise it belongs to the driver
-    /// whose token Apple signed; of several, to the one in the newest transaction. Without such a token the owner is
-    /// kept, and a purchase without an owner goes to `driver`, who sent it.
+    /// whose token Apple signed; if there are several, to the driver in the newest transaction. Without such a token
+    /// the owner stays, and a purchase without an owner goes to `driver`, who sent it.
     static func owner(of purchase: Int64, firstShownBy driver: Int64?, _ db: Database) throws -> Int64? {
         let known = try Row.fetchOne(
             db.cachedStatement(sql: "SELECT driver, moved_at_ms FROM purchase WHERE id = ?"), arguments: [purchase])
@@ -74,7 +75,8 @@ enum PurchaseRows {
 
     // MARK: Rows
 
-    /// The believed facts of that table, each with its proof; the caller appends further conditions.
+    /// Returns the query for the believed facts in `table`, each with its proof; the caller appends further
+    /// conditions.
     private static func believed(_ table: String) -> String {
         """
         SELECT signed_at_ms, payload, header, signature FROM \(table)
@@ -139,7 +141,8 @@ enum PurchaseRows {
         ])
     }
 
-    /// `PurchaseFacts` orders facts by `signedDate` first. The stored fact is parsed only if that does not decide.
+    /// Returns whether a fact is newer than the stored one, first by `signedDate`, as in `PurchaseFacts`. Only for
+    /// equal dates does `decide` parse the stored fact.
     private static func isNewer(_ signed: Moment, than known: Row, _ decide: () throws -> Bool) throws -> Bool {
         let stored: Int64 = known["signed_at_ms"]
         if signed.millisecondsSinceEpoch != stored { return signed.millisecondsSinceEpoch > stored }

@@ -47,7 +47,8 @@ package struct SQLitePurchases: PurchaseStore {
     package func take(
         _ notification: StoreNotification, at now: Moment
     ) async throws(AccountFailure) -> NotificationOutcome {
-        // Otherwise the writer would forget what it knows of drivers after each notification, and read it again for events.
+        // Without `sparesDrivers`, the writer would drop its cache of drivers after each notification and read it
+        // again for events.
         try await accounts.change(sparesDrivers: true) { db in
             try StoreNotificationRows.take(notification, at: now, db)
         }
@@ -69,7 +70,7 @@ package struct SQLitePurchases: PurchaseStore {
     }
 
     /// Assigns a purchase to a driver, whatever account token Apple signed into it. Returns false, without a change,
-    /// for an unknown purchase or driver. Audited for both drivers.
+    /// for an unknown purchase or driver. Adds an audit entry for the old and the new owner.
     package func move(
         _ key: SubscriptionKey, to driver: DriverID, at now: Moment
     ) async throws(AccountFailure) -> Bool {
@@ -92,7 +93,7 @@ package struct SQLitePurchases: PurchaseStore {
         }
     }
 
-    /// When the newest stored notification was received; nil when there is none.
+    /// Returns when the newest stored notification was received; nil when there is none.
     @Sendable package func newestNotification() async throws -> Moment? {
         try await accounts.read { db in
             try Int64.fetchOne(db, sql: "SELECT max(received_at_ms) FROM store_notification")
@@ -102,7 +103,7 @@ package struct SQLitePurchases: PurchaseStore {
 
     // MARK: Counting
 
-    /// The purchases of the next drivers after that row, for `PurchaseCounts`.
+    /// Returns the purchases of the next drivers after the row `driver`, for `PurchaseCounts`.
     @Sendable package func page(after driver: Int64) async throws -> PurchasePage {
         let limit = 64
         return try await accounts.read { db in
@@ -117,7 +118,7 @@ package struct SQLitePurchases: PurchaseStore {
 
     // MARK: Certificates
 
-    /// Every certificate chain that signed a stored fact.
+    /// Returns every certificate chain that signed a stored fact.
     @Sendable package func signers() async throws -> [PurchaseSigner] {
         try await accounts.read { db in
             try Row.fetchAll(
@@ -130,8 +131,8 @@ package struct SQLitePurchases: PurchaseStore {
         }
     }
 
-    /// Records what Apple said about a signer. Once it is revoked, nothing that it ever signed is believed, because a
-    /// holder of its key can choose the signing date.
+    /// Records whether Apple has revoked a signer's certificates. No fact signed by a revoked one is believed,
+    /// whatever its signing date, because a holder of the key can choose that date.
     @Sendable package func record(_ signer: Int64, isRevoked: Bool, at now: Moment) async throws {
         try await accounts.change { db in
             try db.execute(

@@ -6,10 +6,11 @@ import JourneyModel
 import Purchases
 
 enum StoreNotificationRows {
-    /// Apple repeats a notification for at most three days, and its history reaches back 180: an older id cannot be
-    /// received again.
+    /// Days for which a notification's id is kept. Apple repeats a notification for at most three days, and its
+    /// history reaches back 180 days, so a notification with an older id cannot be received again.
     static let keptDays = 200
-    /// Old rows deleted with each insert: more than one, so that their number shrinks; few, so that no insert is slow.
+    /// Maximum number of old rows deleted with each insert: more than one, so that the old rows become fewer, but few,
+    /// so that no insert is slow.
     private static let deletedPerInsert = 4
 
     static func take(

@@ -1,18 +1,18 @@
-// The delivery queues, for metrics and the operator page: read-only, and each query looks up at most one row.
+// The delivery queues, for metrics and the operator page: read-only, and each query returns at most one row.
 
 package import Engine
 import GRDB
 package import JourneyModel
 
-/// Revocations that Apple has not confirmed.
+/// The revocations that Apple has not confirmed.
 package struct WaitingRevocations: Hashable, Sendable {
     package var count: Int
-    /// When the oldest was stored; nil: the queue is empty.
+    /// When the oldest was stored; nil when the queue is empty.
     package var oldest: Moment?
 }
 
 extension SQLiteEventStore {
-    /// When the server received the first event after that number; nil: there is none.
+    /// Returns when the server received the first event after number `id`; nil when there is none.
     package func receivedAt(ofFirstEventAfter id: Int64) async throws(StoreFailure) -> Moment? {
         try await read { db in
             try Int64.fetchOne(
@@ -30,7 +30,8 @@ extension SQLiteEventStore {
         }
     }
 
-    /// Free space for this process on the disk of the database; nil when the system does not say.
+    /// Returns the bytes that this process may still write on the database's disk; nil when the system does not report
+    /// them.
     package nonisolated func diskFreeBytes() -> Int64? {
         FreeSpace.bytes(besideFile: path).map(Int64.init)
     }

@@ -11,8 +11,8 @@ package struct RecordedEvent: Hashable, Sendable {
     package var name: EventName
     /// The client's spelling.
     package var spelling: String
-    /// Before all folded events: earlier events were deleted. Its verdict is the old one, or none for an event that
-    /// came too late to have an effect; `before` equals `after`.
+    /// Whether the event precedes all folded events, because earlier events were deleted. Its verdict is then the one
+    /// of its last fold, or none if it came too late to have an effect, and `before` equals `after`.
     package var isBelowFloor: Bool
     package var origin: OrderedEvent.Origin
     package var sent: SentMembers
@@ -22,21 +22,22 @@ package struct RecordedEvent: Hashable, Sendable {
     package var metadata: String?
     package var settings: SettingsUsed
     package var verdict: Verdict
-    /// The deadlines between the two have stored events of their own.
+    /// The journeys before and after the event. A deadline that passes between two events is stored as an event of its
+    /// own.
     package var before: Journey
     package var after: Journey
-    /// The state that the client reports it was in before the event.
+    /// The state before the event, as reported by the client.
     package var previousState: JourneyState?
 
     package struct Times: Hashable, Sendable {
-        /// Exactly as sent.
+        /// The time exactly as sent.
         package var occurredAtText: String
         package var occurredAt: Moment
-        /// On the server's clock; the event's time in the order.
+        /// `occurredAt` on the server's clock: the event's time in the order.
         package var corrected: Moment
         /// `X-Sent-At`, otherwise `timestamp`; nil when the client sent neither.
         package var sentAt: Moment?
-        /// `timestamp` if it was sent in addition to `X-Sent-At`.
+        /// `timestamp`, if the client sent it in addition to `X-Sent-At`.
         package var timestamp: Moment?
         package var receivedAt: Moment
         /// Receive time minus send time.
@@ -58,6 +59,6 @@ package struct RecordedEvent: Hashable, Sendable {
 package struct RecordedEvents: Hashable, Sendable {
     package var driver: DriverID
     package var events: [RecordedEvent]
-    /// There were more than the limit; these are the later ones.
+    /// Whether there were more events than the limit; the latest are included.
     package var isCut: Bool
 }

@@ -5,8 +5,8 @@ import JourneyModel
 
 enum RecordedEventRows {
     /// - Parameters:
-    ///   - clocks: columns named `timestamp_ms` and `clock_rule`.
-    ///   - details: the column of that name.
+    ///   - clocks: expressions for the columns `timestamp_ms` and `clock_rule`.
+    ///   - details: an expression for the column `details`.
     private static func sql(clocks: String, details: String) -> String {
         """
         SELECT event.id, coalesce(event_id, idempotency_key), idempotency_key, name, has_session, spelling, origin,
@@ -24,7 +24,7 @@ enum RecordedEventRows {
         CROSS JOIN settings_version ON settings_version.id = event.settings_version
         """
     }
-    /// The contract's order reversed, as OrderedEvent's `<`.
+    /// The contract's order (`<` of OrderedEvent), reversed.
     private static let newestFirst = """
         ORDER BY \(FoldOrder.descending)
         """
@@ -44,9 +44,9 @@ enum RecordedEventRows {
             arguments: [sessionID])
         guard let row, let last: Int64 = row[3] else { return nil }
         let driver: Int64 = row[1]
-        // The remaining events of the session, so that the walk knows when it is before the first.
+        // Number of the session's events not reached yet; at 0, the walk is before the session's first event.
         var left = try Int.fetchOne(db, sql: "SELECT count(*) FROM event WHERE session = ?", arguments: [row[0]]) ?? 0
-        // Another journey may have closed the session: that event is its last one.
+        // An event of another journey may have closed the session; it counts as the session's last event.
         let closing: Int64? = row[4]
         let cursor = try backwards(from: last, of: driver, db)
         let begin = try FoldBegin(of: driver, db)
@@ -108,7 +108,7 @@ enum RecordedEventRows {
     }
 
     private static func backwards(from last: Int64, of driver: Int64, _ db: Database) throws -> RowCursor {
-        // A file that was never opened by a server of this version has none of them.
+        // A file that was never opened by a server of this version lacks these columns.
         let columns = Set(try db.columns(in: "event").map(\.name))
         let clocks =
             columns.contains("clock_rule") ? "timestamp_ms, clock_rule" : "NULL AS timestamp_ms, NULL AS clock_rule"
@@ -119,8 +119,8 @@ enum RecordedEventRows {
             arguments: [driver, last])
     }
 
-    /// An event's `before` is the journey after its predecessor, which is the next row; for the first folded event,
-    /// the one at the floor.
+    /// Collects events while walking back. An event's `before` is the journey after its predecessor, which is the next
+    /// row. For the first folded event, it is the journey at the floor.
     private static func collect(
         _ cursor: RowCursor, of driver: DriverID, from begin: FoldBegin, limit: Int, _ step: (RecordedEvent) -> Step
     ) throws -> RecordedEvents {
@@ -166,7 +166,8 @@ enum RecordedEventRows {
 }
 
 extension RecordedEvent {
-    /// Any later event, including a choice of a charger or a diagnostic, belongs to the following journey.
+    /// Whether this event ends its journey. Any later event, including a choice of a charger or a diagnostic, belongs
+    /// to the following journey.
     fileprivate var endsJourney: Bool {
         verdict.transition == .applied && (after.state == .idle || after.state == .sessionEnded)
     }

@@ -3,7 +3,7 @@
 import Foundation
 import GRDB
 
-/// The file cannot be read, with a sentence for the operator.
+/// The reason why a file cannot be read, as a sentence for the operator.
 package struct RecordsUnreadable: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String
 
@@ -16,7 +16,7 @@ package struct RecordsUnreadable: Error, Hashable, Sendable, CustomStringConvert
             } else { "\(error)" }
     }
 
-    /// SQLite only says "unable to open database file".
+    /// The reason for a missing file, for which SQLite only says "unable to open database file".
     static let missing = RecordsUnreadable("file not found")
 
     init(_ description: String) {
@@ -53,7 +53,8 @@ enum RecordsFile {
         }
     }
 
-    /// An older file lacks columns that this version reads; SQLite would only name them.
+    /// Returns the refusal of a file of another version, if it is one, otherwise `error`. An older file lacks columns
+    /// that this version reads, and SQLite's error would only name a column.
     static func reason(for error: any Error, _ queue: DatabaseQueue) -> any Error {
         do {
             try queue.read(MigrationRun().requireCurrent)
@@ -65,8 +66,9 @@ enum RecordsFile {
         }
     }
 
-    /// A reader of a WAL database needs its shared memory file, and creates it if missing. If it may not, and no
-    /// server has the file open (there is no WAL), the file is complete and does not change.
+    /// Opens the file read-only. A reader of a WAL database needs its shared-memory file, and creates it if missing.
+    /// If the reader may not create it and there is no WAL, no server has the file open: the file is complete and does
+    /// not change.
     static func connect(_ path: String) throws -> DatabaseQueue {
         guard FileManager.default.fileExists(atPath: path) else { throw RecordsUnreadable.missing }
         var configuration = Configuration()

@@ -1,19 +1,20 @@
-// Refolds events of one driver that are in the order of the fold, and reorders those that share a second, because
-// the journey before them may have changed. Writes nothing: the result for each event is passed to its caller.
+// Refolds events of one driver, given in the order of the fold. Reorders those that share a second, because the journey
+// before them may have changed. Writes nothing: passes the result for each event to the caller.
 
 import JourneyModel
 
 /// The fold's new result for a stored event.
 struct Refolded {
-    /// As it was stored.
+    /// The event as it was stored.
     var row: FoldedEventRow
     var verdict: Verdict
     var after: StoredJourney
     var secondPlace: Int64?
     var closedSession: Int64?
-    /// True for the last of the events that share its second, and for one that shares it with none.
+    /// True for the last of the events that share a second, and for an event that shares its second with no other.
     var endsSecond = true
-    /// The stored journey after the last of those events; the journey before them if none of them was stored.
+    /// The stored journey after the last of the events that share the second; the journey before them if none was
+    /// stored.
     var journeyStored: Journey
 
     var isChanged: Bool {
@@ -21,30 +22,32 @@ struct Refolded {
             || closedSession != row.closedSession
     }
 
-    /// From here on nothing changes, because a verdict depends only on the journey before the event, and on the event.
+    /// Whether the journey after this event equals the stored one. If so, no later event changes, because a verdict
+    /// depends only on the event and on the journey before it.
     var meetsStoredJourney: Bool { endsSecond && after.journey == journeyStored }
 }
 
 struct FoldWalk {
     enum Step {
-        /// This deadline of `of` passes before `next`, and its expiry is not stored.
+        /// A deadline of the journey `of` passes before the event `next`, and its expiry is not stored.
         case expiry((name: EventName, at: Moment), of: StoredJourney, next: FoldedEventRow)
         case event(Refolded)
     }
 
-    /// The number of an event that is not stored yet: it is the last to arrive.
+    /// Used as the row number of an event that is not stored yet, because it is the last to arrive.
     static let newEvent = Int64.max
 
     /// The journey after the last folded event.
     private(set) var running: StoredJourney
-    /// Events not folded yet: they share a second, and more of that second may follow.
+    /// Events of one second that are not folded yet, because more events of that second may follow.
     private var second: [FoldedEventRow] = []
 
     init(from journey: StoredJourney) {
         running = journey
     }
 
-    /// Takes the next event in order. Returns false when `visit` has returned false.
+    /// Folds the next event in order, or keeps it until its second is complete. Returns false when `visit` has returned
+    /// false.
     mutating func take(
         _ row: FoldedEventRow, _ visit: (Step) throws(SQLiteError) -> Bool
     ) throws(SQLiteError) -> Bool {
@@ -58,9 +61,9 @@ struct FoldWalk {
         return try fold([row], visit)
     }
 
-    /// Takes the driver's events from `start` on for which `isMeant` is true: at most `rowsMax`, and the rest of the
-    /// last one's millisecond, because SQLite sorts all events of a millisecond to read one. Returns whether there are
-    /// more.
+    /// Takes the driver's events from `start` on for which `isMeant` is true: at most `rowsMax`, and the rest of those
+    /// with the last one's millisecond, because SQLite sorts all events of a millisecond to read one of them. Returns
+    /// whether it stopped at `rowsMax` with more events left.
     mutating func take(
         of driver: Int64, in events: EventTable, from start: Moment, rowsMax: Int,
         where isMeant: (FoldedEventRow) -> Bool = { _ in true }, _ visit: (Step) throws(SQLiteError) -> Bool
@@ -81,7 +84,8 @@ struct FoldWalk {
         return goesOn && hasMore
     }
 
-    /// Must be called after the last event.
+    /// Folds the events that were kept. Must be called after the last event. Returns false when `visit` has returned
+    /// false.
     mutating func finish(_ visit: (Step) throws(SQLiteError) -> Bool) throws(SQLiteError) -> Bool {
         guard !second.isEmpty else { return true }
         defer { second.removeAll(keepingCapacity: true) }
@@ -113,7 +117,8 @@ struct FoldWalk {
 }
 
 extension FoldedEventRow {
-    /// Whether so many events of its second arrived before it that it is not reordered and keeps its place after them.
+    /// Whether at least `OrderWithinSecond.searchedMax` events of its second arrived before this event. It is then not
+    /// reordered, and keeps its place after them.
     fileprivate var isBehindSearch: Bool { secondPlace.map { $0 >= OrderWithinSecond.searchedMax } ?? false }
 
     fileprivate func folded(

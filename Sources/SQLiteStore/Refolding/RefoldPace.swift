@@ -1,38 +1,41 @@
 /// How refolds and deletions share the writer with other work. One transaction continues refolds by at most
-/// `rowsPerPiece` events, of one or several drivers, or one deletion by at most `rowsPerErasurePiece` rows; after that,
-/// the writer is left to other work for `restFactor` times as long.
+/// `rowsPerPiece` events, of one or several drivers, or continues one deletion by at most `rowsPerErasurePiece` rows.
+/// Then only other work uses the writer, for `restFactor` times as long as the refolds or the deletion took.
 struct RefoldPace: Sendable {
-    /// Events that a late event may refold in the transaction that stores it; an ordinary late event of a phone refolds
-    /// fewer than ten.
+    /// The maximum number of events refolded in the transaction that stores a late event. A phone's ordinary late event
+    /// refolds fewer than ten.
     var rowsPerLateEvent = 50
-    /// 1.5 ms of the writer's time, about as long as a commit.
+    /// The maximum number of events refolded per transaction; 500 take 1.5 ms of the writer's time, about as long as a
+    /// commit.
     var rowsPerPiece = 500
-    /// As long. Each row is rewritten, and its entry in the index of keys moves.
+    /// The maximum number of rows of a deletion per transaction; 100 take as long as 500 refolded events, because each
+    /// row is rewritten, and its entry in the index of keys moves.
     var rowsPerErasurePiece = 100
     var restFactor = 12
-    /// After this time without other work, refolds continue without a pause.
+    /// Duration without other work after which refolds continue without a pause.
     var quiet = Duration.milliseconds(100)
 }
 
-/// What refolds may do in one transaction, and what they did. Each late event has its own `rowsPerLateEvent`,
-/// independent of refolds that continue: a long refold does not delay late events of other drivers, and these do not
-/// delay the refold.
+/// How many events one transaction may refold, and what its refolds took. Each late event may refold `rowsPerLateEvent`
+/// events, independent of refolds that continue: a long refold does not delay late events of other drivers, and late
+/// events do not delay a long refold.
 struct RefoldBudget {
     var rowsPerLateEvent = Int.max
-    /// Rows left for refolds that continue; at 0 or below they wait for another transaction.
+    /// Events that continued refolds may still refold; at 0 or below, refolds wait for another transaction.
     var rowsLeft = Int.max
-    /// Nil: no refold continued.
+    /// The time that continued refolds and deletions took; nil if none continued.
     private(set) var time: Duration?
     /// Charges of late events whose refold is complete.
     var charges: [RefoldCharge] = []
 
-    /// A piece of a deletion was done since `start`: no refold continues in this transaction, and no other deletion.
+    /// Records that a piece of a deletion was done since `start`. No refold and no other deletion continues in this
+    /// transaction.
     mutating func spendAll(since start: ContinuousClock.Instant) {
         rowsLeft = 0
         time = (time ?? .zero) + (ContinuousClock.now - start)
     }
 
-    /// `rowCount` events were refolded since `start`.
+    /// Records that `rowCount` events were refolded since `start`.
     mutating func spend(_ rowCount: Int, since start: ContinuousClock.Instant) {
         rowsLeft -= rowCount
         time = (time ?? .zero) + (ContinuousClock.now - start)

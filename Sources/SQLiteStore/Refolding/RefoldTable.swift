@@ -1,6 +1,6 @@
-// The rows of `refold`: the progress of each refold that takes several transactions. While a driver has one, its
-// `driver.rules` is 0: the driver's events are not read, and none is added. Code that reads the driver's row, as every
-// append does, therefore needs no further lookup.
+// The rows of `refold`: the progress of each refold that takes several transactions. While a driver has such a row,
+// `driver.rules` is 0, and the driver's events are neither read nor added to. Code that reads the driver's row, as
+// every append does, therefore needs no further lookup.
 
 import Engine
 import GRDB
@@ -8,7 +8,7 @@ import JourneyModel
 
 /// The progress of a refold.
 struct RefoldMark {
-    /// The number of the late event that caused it; nil: the rules of another release.
+    /// The row number of the late event that caused the refold; nil if new rules caused it.
     var cause: Int64?
     /// `Fold.rulesVersion` of the release that refolds.
     var rules = Fold.rulesVersion
@@ -56,10 +56,10 @@ final class RefoldTable {
         try remove.run { (bindings) throws(SQLiteError) in try bindings.set(1, driver) }
     }
 
-    /// Condition on a row of `driver`: its refold is not complete.
+    /// SQL condition: the refold of a row of `driver` is not complete.
     static let isUnderWaySQL = "driver.rules = 0"
 
-    /// For readers, in their own snapshot.
+    /// Returns whether a refold of the driver is not complete, as seen in the snapshot of `db`. For readers.
     static func isUnderWay(_ driver: DriverID, _ db: Database) throws -> Bool {
         let statement = try db.cachedStatement(
             sql: "SELECT EXISTS (SELECT 1 FROM driver WHERE driver_id = ? AND \(isUnderWaySQL))")

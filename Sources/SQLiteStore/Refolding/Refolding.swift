@@ -1,9 +1,11 @@
-// Refolds the events of one driver, in as many of the writer's transactions as needed: after a late event that changes
-// more events than one transaction may, or by the rules of this release. The table `refold` holds the progress.
+// Refolds the events of one driver, in as many of the writer's transactions as needed. The cause is a late event that
+// changes more events than one transaction may refold, or new rules in this release. The table `refold` holds the
+// progress.
 //
-// A refold by new rules begins at the first event, or at the floor, and ends with the last. First it derives what the
-// rules need from the stored data of old events: the phone's reported state from the metadata, and which times have no
-// fraction of a second from their text. A refold after a late event ends where the journey equals the stored one.
+// A refold by new rules goes from the first event, or the floor, to the last event. First it derives what the rules
+// need from the stored data of old events: the state reported by the phone, from the metadata; and which times have no
+// fraction of a second, from the text of the time. A refold after a late event ends where the journey equals the stored
+// one.
 
 import Engine
 import JourneyModel
@@ -15,8 +17,8 @@ final class Refolding {
     private let table: RefoldTable
     private let findEvidence: PreparedStatement
     private let findWholeSeconds: PreparedStatement
-    /// The sessions of an unfinished refold by new rules, if this process did all of it so far; with the driver and the
-    /// last refolded event.
+    /// The session outcomes of an unfinished refold by new rules, with its driver and the last refolded event. Nil
+    /// unless this process did all of that refold so far.
     private var sessionsSoFar: (driver: Int64, last: Int64, sessions: SessionComparison)?
 
     init(
@@ -31,7 +33,7 @@ final class Refolding {
             UPDATE event SET previous_state = CASE json_extract(metadata, '$.previous_state') \(states) END
             WHERE driver = ?1 AND previous_state IS NULL AND instr(metadata, '"previous_state"') > 0
             """, on: connection)
-        // Initially in order of arrival; the walk changes it to the fold's order.
+        // Sets `second_place` in the order of arrival; the walk then changes it to the fold's order.
         findWholeSeconds = try PreparedStatement(
             """
             UPDATE event SET second_place = arrival.place
@@ -48,11 +50,11 @@ final class Refolding {
         var counts = RefoldCounts()
         var rowCount = 0
         var isComplete = false
-        /// The charge of the late event, once its refold is complete.
+        /// The charge for the late event's refold, once the refold is complete.
         var charge: RefoldCharge?
     }
 
-    /// Refolds at most `rowsMax` more events, and the rest of the last one's millisecond.
+    /// Refolds at most `rowsMax` more events, and the rest of those with the last one's millisecond.
     func fold(_ driver: DriverRow, rowsMax: Int) throws(SQLiteError) -> Piece {
         let start = try start(of: driver)
         var piece = Piece()
@@ -118,16 +120,16 @@ final class Refolding {
     /// Where the next piece begins.
     private struct Start {
         var journey: StoredJourney
-        /// The last refolded event; nil: none yet.
+        /// The last refolded event; nil before the first piece.
         var last: FoldedEventRow?
         var time: Moment
-        /// The late event that caused the refold; nil: the rules of another release.
+        /// The late event that caused the refold; nil if new rules caused it.
         var cause: FoldedEventRow?
         var rowCount = 0
     }
 
     private func start(of driver: DriverRow) throws(SQLiteError) -> Start {
-        // A mark made by other rules is void: the refold starts over.
+        // A mark written under other rules is ignored: the refold starts over.
         if driver.isRefolding, let mark = try table.mark(of: driver.id), mark.rules == Fold.rulesVersion {
             guard let last = try events.event(mark.last) else { throw .unreadable("refold") }
             var start = Start(
@@ -148,7 +150,7 @@ final class Refolding {
     }
 }
 
-/// The charge of a late event beyond its first one.
+/// The charge for a late event's refold, in addition to the ordinary charge for the event.
 struct RefoldCharge {
     var claim: AdmissionClaim
     var rowCount: Int
@@ -204,7 +206,8 @@ private struct SessionComparison {
         }
     }
 
-    /// Rules before version 2 stored no reason: it is derived from the event that ended the session.
+    /// Records a session's outcome by the older rules. Before version 2 the rules did not store why a session ended:
+    /// this is derived from the event that ended it.
     private mutating func noteOld(_ session: Int64, _ row: FoldedEventRow) {
         if case .over? = old[session] { return }
         let journey = row.after.journey

@@ -17,7 +17,7 @@ extension SQLiteEventStore: JourneyRefolder {
         }
     }
 
-    /// How long a read waits for a refold; then it fails as `.unavailable`.
+    /// The maximum time that a read waits for a refold; after it, the read fails as `.unavailable`.
     private static let refoldWaitMax = Duration.seconds(10)
     /// The first pause between two checks; each pause is twice as long as the one before, up to a second.
     private static let refoldPollInterval = Duration.milliseconds(50)

@@ -1,4 +1,5 @@
-// The drivers that must be refolded: by the rules of this release, or because their refold is not complete.
+// Finds the drivers that must be refolded: those folded by other rules than this release's, and those whose refold is
+// not complete.
 
 import Engine
 import JourneyModel
@@ -21,7 +22,8 @@ final class WaitingForRefold {
             """, on: connection)
     }
 
-    /// The next one in the order of the store's numbers. Changes of drivers must have been written before.
+    /// Returns the next driver, in the order of row numbers. Changed drivers in the cache must have been written
+    /// before.
     func next(_ request: RefoldRequest) throws(SQLiteError) -> (number: Int64, driver: DriverID)? {
         try (request.resumesOnly ? findUnfinished : find).first { (bindings) throws(SQLiteError) in
             try bindings.set(1, request.after)

@@ -1,14 +1,14 @@
-// Finds what retention may delete, on a reader's connection: all that a step uses of it (number, driver, place in
-// the order) never changes once stored.
+// Finds the rows that retention may delete, on a reader's connection. What a step uses of a row (number, driver, place
+// in the order) never changes once stored.
 
 import Engine
 import GRDB
 import JourneyModel
 
 enum AgedRows {
-    /// Numbers ascend as events are stored, so the oldest events are the first ones, and the walk ends at the first
-    /// part without old ones. A few may be out of order, from slow requests or from a minute in which the server's
-    /// clock was wrong.
+    /// Returns the old events in one part of a walk. Numbers ascend as events are stored, so the oldest events come
+    /// first, and the walk ends at the first part without old events. A few events may be out of order, from slow
+    /// requests or from a minute in which the server's clock was wrong.
     static func events(_ request: AgedEventsRequest, _ db: Database) throws -> AgedEvents {
         let rows = try Row.fetchCursor(
             db,
@@ -30,8 +30,8 @@ enum AgedRows {
         return AgedEvents(events: events, next: count == request.limit && !events.isEmpty ? last : nil)
     }
 
-    /// The last session is kept: its number would be reused, and drivers' recent changes refer to sessions by
-    /// number.
+    /// Returns sessions to delete. The session with the largest number is kept: that number would be reused, and
+    /// drivers' recent changes refer to sessions by number.
     static func sessions(
         openedBefore: Moment, after number: Int64, limit: Int, _ db: Database
     ) throws -> [Int64] {
@@ -43,7 +43,7 @@ enum AgedRows {
             arguments: [number, openedBefore.millisecondsSinceEpoch, limit])
     }
 
-    /// Of the next `limit` sessions those that were registered before that time and have had no event.
+    /// Returns, of the next `limit` sessions, those that were registered before that time and have had no event.
     static func unusedRegistrations(
         before: Moment, after number: Int64, limit: Int, _ db: Database
     ) throws -> AgedNumbers {
@@ -57,7 +57,7 @@ enum AgedRows {
         return part(rows, before: before, limit: limit)
     }
 
-    /// Receipts of deletions are kept.
+    /// Returns, of the next `limit` audit entries, those before that time. Receipts of deletions are kept.
     static func auditLines(before: Moment, after number: Int64, limit: Int, _ db: Database) throws -> AgedNumbers {
         let rows = try Row.fetchAll(
             db,
@@ -68,7 +68,7 @@ enum AgedRows {
         return part(rows, before: before, limit: limit)
     }
 
-    /// Numbers ascend with time, so a part whose last row is recent ends the walk.
+    /// Returns one part of a walk. Numbers ascend with time, so a part whose last row is recent ends the walk.
     private static func part(_ rows: [Row], before: Moment, limit: Int) -> AgedNumbers {
         let isLast = rows.last.map { ($0[1] as Int64) >= before.millisecondsSinceEpoch } ?? true
         return AgedNumbers(
@@ -76,8 +76,9 @@ enum AgedRows {
             next: isLast || rows.count < limit ? nil : rows.last.map { $0[0] })
     }
 
-    /// Condition of a session to delete: old, without events, and named by no driver's journey, now or where its
-    /// fold begins. ?2 is the time. The journey after a remaining event names no others: it was derived from these.
+    /// Condition on a session to delete: opened and, if at all, registered before ?2, without events, and named neither
+    /// by its driver's journey nor by the journey with which the driver's fold begins. The journeys after remaining
+    /// events need no check: they follow from these events and that first journey, so they name no other sessions.
     private static let unused = """
         opened_at_ms < ?2 AND coalesce(registered_at_ms < ?2, TRUE)
         AND NOT EXISTS (SELECT 1 FROM event WHERE event.session = session.id)
@@ -88,7 +89,8 @@ enum AgedRows {
         AND id < (SELECT max(id) FROM session)
         """
 
-    /// Checked again in the transaction that deletes: an event may have arrived for it meanwhile.
+    /// Deletes those of the sessions that still meet the condition: an event may have arrived for one since it was
+    /// found.
     static func delete(sessions: [Int64], openedBefore: Moment, _ db: Database) throws -> Int {
         let statement = try db.cachedStatement(sql: "DELETE FROM session WHERE id = ?1 AND \(unused)")
         var count = 0

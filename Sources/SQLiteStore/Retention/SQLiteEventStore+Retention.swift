@@ -54,7 +54,8 @@ extension SQLiteEventStore: RetentionStore {
         }
     }
 
-    /// When the oldest stored event was received, ignoring slow bodies; nil while there is none.
+    /// Returns when the event with the smallest number was received, nil without events. It is the oldest, except for
+    /// events whose bodies arrived slowly.
     package func oldestEventReceivedAt() async throws(StoreFailure) -> Moment? {
         try await read { db in
             try Int64.fetchOne(db, sql: "SELECT received_at_ms FROM event ORDER BY id LIMIT 1")

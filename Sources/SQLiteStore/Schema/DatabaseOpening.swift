@@ -1,12 +1,12 @@
-// Opens the database file: one write connection and a few read connections, all in WAL mode, and the writer with
-// `synchronous=FULL`, without which a power cut would break the promise of a 200 (contract, section 3).
+// Opens the database file: one write connection and a few read connections, all in WAL mode. The writer has
+// `synchronous=FULL`; without it, a power cut could lose events acknowledged with 200 (contract, section 3).
 
 internal import CSQLiteVFS
 internal import Foundation
 package import GRDB
 internal import GRDBSQLite
 
-/// The database cannot guarantee durability. The start stops here.
+/// The database cannot guarantee durability, so the server does not start.
 package struct DurabilityNotGranted: Error, Hashable, Sendable, CustomStringConvertible {
     package var pragma: String
     package var expected: String
@@ -16,19 +16,22 @@ package struct DurabilityNotGranted: Error, Hashable, Sendable, CustomStringConv
 }
 
 package enum DatabaseOpening {
-    /// Why a database could not be opened, in SQLite's words but without its statement.
+    /// Returns why a database could not be opened, as SQLite's message without the SQL statement.
     package static func reason(_ error: any Error) -> String { RecordsUnreadable(error).description }
 
-    /// One process owns the file, so locks should be free; a backup or a shell may hold one for a moment.
+    /// Time limit for waiting for a lock. Usually one process uses the file; a backup or a shell may lock it for a
+    /// moment.
     static let busyTimeoutSeconds = 5.0
-    /// `lookUp` is the only read while events come in.
+    /// Maximum number of read connections. While events come in, `lookUp` is the only read.
     static let readersMax = 4
-    /// KiB of the write connection. The upper levels of the indexes of ten million events take about 20 MB.
+    /// Page cache of the write connection, in KiB. The upper levels of the indexes of ten million events take about 20
+    /// MB.
     static let writerCacheKiB = 48 * 1024
-    /// KiB of each read connection: a query needs a few pages, and all caches together must stay well under 150 MB.
+    /// Page cache of each read connection, in KiB: a query needs a few pages, and all caches together must stay well
+    /// under 150 MB.
     static let readerCacheKiB = 4 * 1024
-    /// Size to which a WAL that grew because of a long reader is truncated when it is reset. Four times the size at
-    /// which it is copied (Checkpointer): under load it continues to grow meanwhile.
+    /// Size in bytes to which SQLite truncates a WAL when it resets it; a long reader can make the WAL larger. Four
+    /// times the size from which on the WAL is copied (Checkpointer), because under load it grows while it is copied.
     static let walBytesMax = 256 * 1024 * 1024
 
     /// Opens or creates the file, migrates it to this binary's schema, and ensures that commits are durable.
@@ -46,8 +49,8 @@ package enum DatabaseOpening {
         return pool
     }
 
-    /// The same for an existing file that already has this binary's schema: for commands that change data while a
-    /// server may be running, and must not migrate the database under it.
+    /// Opens an existing file that already has this binary's schema. For commands that change data while a server may
+    /// be running, and therefore must not migrate the database.
     ///
     /// - Throws: `RecordsUnreadable` when the file does not exist; otherwise as `open`.
     static func openExisting(path: String) throws -> DatabasePool {
@@ -59,9 +62,9 @@ package enum DatabaseOpening {
         return pool
     }
 
-    /// Called before the file is opened for writing: that alone would switch another program's database to WAL
-    /// mode. SQLite's errors are left to the actual opening, which can do what a reader cannot (roll back half a
-    /// transaction).
+    /// Refuses a database that this binary cannot use. Called before the file is opened for writing, which alone would
+    /// switch another program's database to WAL mode. Ignores SQLite's errors: they are left to opening the file for
+    /// writing, which can also roll back half a transaction.
     private static func refuseForeign(path: String, _ migrations: MigrationRun) throws {
         guard let reader = try? RecordsFile.connect(path) else { return }
         defer { try? reader.close() }
@@ -76,7 +79,7 @@ package enum DatabaseOpening {
         }
     }
 
-    /// Reads the file as it is, for `dwell migrate --status`.
+    /// Returns which migrations the file has, for `dwell migrate --status`. Does not change the file.
     ///
     /// - Throws: `RecordsUnreadable`, also when the file does not exist; `MigrationRefusal`, or SQLite's error.
     package static func status(
@@ -94,8 +97,9 @@ package enum DatabaseOpening {
         try queue.read(MigrationRun().requireCurrent)
     }
 
-    /// A group of 30 events allocates about 1,500 times in SQLite. In a process that has already used SQLite the
-    /// statistics stay on: slower, but correct. Nothing here uses them.
+    /// Whether SQLite's memory statistics are off. Nothing here uses them, and a group of 30 events allocates memory
+    /// about 1,500 times in SQLite. In a process that has already used SQLite they stay on, which is slower but
+    /// correct.
     private static let stopsMemoryStatistics = dwell_stop_memory_statistics() == SQLITE_OK
 
     private static func connect(path: String) throws -> DatabasePool {
@@ -104,8 +108,8 @@ package enum DatabaseOpening {
         configuration.label = "dwell.sqlite"
         configuration.busyMode = .timeout(busyTimeoutSeconds)
         configuration.maximumReaderCount = readersMax
-        // A transaction that survives a failing ROLLBACK is rolled back before the next one; GRDB would end the
-        // process because of it.
+        // WriterConnection rolls back a transaction that remains after a failed ROLLBACK before the next BEGIN; without
+        // this option, GRDB would end the process.
         configuration.allowsUnsafeTransactions = true
         configuration.prepareDatabase { db in
             try db.execute(sql: "PRAGMA cache_size = -\(readerCacheKiB)")
@@ -114,8 +118,8 @@ package enum DatabaseOpening {
         return try DatabasePool(path: path, configuration: configuration)
     }
 
-    /// Must be called on the write connection, after the pool is created: DatabasePool itself sets
-    /// `synchronous=NORMAL` after `prepareDatabase`, so that setting FULL there has no effect.
+    /// Sets and checks the pragmas for durability. Must be called on the write connection, after the pool is created:
+    /// DatabasePool itself sets `synchronous=NORMAL` after `prepareDatabase`, so that setting FULL there has no effect.
     private static func makeDurable(_ db: Database) throws {
         try db.execute(sql: "PRAGMA synchronous = FULL")
         try db.execute(sql: "PRAGMA cache_size = -\(writerCacheKiB)")
@@ -134,7 +138,7 @@ package enum DatabaseOpening {
         try joinWrites(db)
     }
 
-    /// A commit's pages are written to the WAL in one call instead of two for each page.
+    /// Makes SQLite write a commit's pages to the WAL in one call, instead of two calls for each page.
     private static func joinWrites(_ db: Database) throws {
         guard let connection = db.sqliteConnection else {
             throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")

@@ -1,5 +1,6 @@
 // The migrations embedded in this binary. Their source is the folder `migrations/` at the top of the repository,
-// compiled in through the link `Migrations` in this folder. A new file needs one line here; a test compares.
+// compiled in through the link `Migrations` in this target. A new file needs one line in `all`; a test compares the
+// list with the folder.
 
 import Crypto
 
@@ -26,7 +27,7 @@ package struct Migration: Sendable {
         }.joined()
     }
 
-    /// In the order in which they run. SwiftPM names the bytes of 0001_events.sql `_001_events_sql`.
+    /// All migrations, in the order in which they run. SwiftPM names the bytes of 0001_events.sql `_001_events_sql`.
     package static let all: [Migration] = [
         Migration(1, "events", PackageResources._001_events_sql),
         Migration(2, "journeys", PackageResources._002_journeys_sql),

@@ -1,21 +1,21 @@
-// Migrates a database to the schema of this binary, and refuses an unknown one. Our own thirty lines instead of
-// GRDB's DatabaseMigrator, which records names only: it would mistake an edited migration for the applied one.
+// Migrates a database to the schema of this binary, and refuses an unknown one. GRDB's DatabaseMigrator is not used,
+// because it records names only and would mistake an edited migration for the applied one.
 
 package import GRDB
 
-/// Why a database cannot be used by this binary. Nothing was changed.
+/// Why this binary cannot use a database. The refused database is not changed.
 package enum MigrationRefusal: Error, Hashable, Sendable, CustomStringConvertible {
-    /// It has migrations that this binary does not contain.
+    /// The database has migrations that this binary does not contain.
     case databaseIsNewer(applied: Int, known: Int)
     /// An applied migration differs from this binary's migration of the same number.
     case migrationWasEdited(number: Int, name: String)
-    /// A later migration is applied, this one is not.
+    /// This migration is not applied, although a later one is.
     case migrationIsMissing(number: Int, name: String)
     /// Another program's database: it has tables, and no record of migrations.
     case notDwell
     /// No tables at all: an empty file, or an unused database.
     case empty
-    /// Migrations of this binary are not applied, and the caller may not apply them.
+    /// Some migrations of this binary are not applied, and the caller may not apply them.
     case databaseIsOlder(applied: Int, known: Int)
 
     package var description: String {
@@ -35,7 +35,7 @@ package enum MigrationRefusal: Error, Hashable, Sendable, CustomStringConvertibl
         }
     }
 
-    /// A database of Dwell, made by a newer or a changed binary.
+    /// Whether the database is Dwell's, but with other migrations than this binary's.
     var isOfAnotherVersion: Bool {
         switch self {
         case .databaseIsNewer, .databaseIsOlder, .migrationWasEdited, .migrationIsMissing: true
@@ -65,7 +65,7 @@ package struct MigrationRun: Sendable {
         var atMilliseconds: Int64
     }
 
-    /// Every migration of this binary, applied or not. Read-only.
+    /// Returns every migration of this binary, applied or not. Read-only.
     ///
     /// - Throws: `MigrationRefusal`, also for an empty database.
     package func status(_ db: Database) throws -> [MigrationStatus] {
@@ -83,7 +83,7 @@ package struct MigrationRun: Sendable {
         _ = try status(db)
     }
 
-    /// The same, and refuses one whose migrations are not all applied.
+    /// Refuses what `requireDwell` refuses, and a database whose migrations are not all applied.
     func requireCurrent(_ db: Database) throws {
         let applied = try status(db).compactMap { $0.appliedAtMilliseconds == nil ? nil : $0.number }.max() ?? 0
         let known = migrations.map(\.number).max() ?? 0
@@ -101,8 +101,9 @@ package struct MigrationRun: Sendable {
         }
     }
 
-    /// Foreign keys are checked as a whole at the end: a migration that recreates a table violates them meanwhile.
-    /// SQLite ignores this pragma inside a transaction.
+    /// Applies one migration in a transaction. Foreign keys are checked as a whole at its end, because a migration that
+    /// recreates a table violates them meanwhile. The pragma comes before the transaction, since SQLite ignores it
+    /// inside one.
     private func apply(_ migration: Migration, to db: Database, atMilliseconds now: Int64) throws {
         try db.execute(sql: "PRAGMA foreign_keys = OFF")
         defer { try? db.execute(sql: "PRAGMA foreign_keys = ON") }
@@ -126,7 +127,7 @@ package struct MigrationRun: Sendable {
         ) STRICT
         """
 
-    /// The applied migrations, by number.
+    /// Returns the applied migrations by number, or throws `MigrationRefusal` if they do not match this binary's.
     private func check(_ db: Database) throws -> [Int: Applied] {
         let applied = try applied(db)
         let known = migrations.map(\.number).max() ?? 0
@@ -154,19 +155,20 @@ package struct MigrationRun: Sendable {
         let pairs = rows.map { row -> (Int, Applied) in
             (row[0], Applied(name: row[1], checksum: row[2], atMilliseconds: row[3]))
         }
-        // The table is created in the transaction of the first migration.
+        // Dwell creates the table and its first row in one transaction, so an empty table is another program's.
         if pairs.isEmpty { throw MigrationRefusal.notDwell }
         return Dictionary(pairs) { first, _ in first }
     }
 
-    /// Other programs have tables of this name, too.
+    /// Returns whether the database has Dwell's table `schema_migration`. Other programs use this name too, so the
+    /// columns are checked.
     private func hasRecordTable(_ db: Database) throws -> Bool {
         guard try db.tableExists("schema_migration") else { return false }
         let columns = try db.columns(in: "schema_migration").map(\.name)
         return ["number", "name", "sha256", "applied_at_ms"].allSatisfy(columns.contains)
     }
 
-    /// Litestream keeps two tables of its own in the database.
+    /// Returns whether the database has no tables, not counting the two that Litestream adds.
     private func isEmpty(_ db: Database) throws -> Bool {
         try Bool.fetchOne(
             db,

@@ -5,12 +5,12 @@ import GRDB
 package import JourneyModel
 
 extension SQLiteEventStore {
-    /// A row without a heartbeat for this long is deleted.
+    /// Milliseconds without a heartbeat after which a row is deleted.
     static let instanceKeptMilliseconds: Int64 = 24 * 3600 * 1000
-    /// Bounds the rows, however many names servers are started with.
+    /// Maximum number of rows, however many names servers are started with.
     static let instancesMax = 64
 
-    /// Inserts or updates the server's own row, and deletes long outdated ones.
+    /// Inserts or updates the server's own row, and deletes rows without a recent heartbeat.
     package func heartbeat(_ instance: Instance) async throws(StoreFailure) {
         try await change { db in
             try db.execute(
@@ -36,7 +36,7 @@ extension SQLiteEventStore {
         }
     }
 
-    /// The server has ended; does nothing when another one has taken its name since.
+    /// Deletes the row of a server that has ended, unless another server has taken its name since.
     package func removeInstance(_ name: String, startedAt: Moment) async throws(StoreFailure) {
         try await change { db in
             try db.execute(
@@ -45,7 +45,7 @@ extension SQLiteEventStore {
         }
     }
 
-    /// Sorted by name.
+    /// Returns the servers, sorted by name.
     package func instances() async throws(StoreFailure) -> [Instance] {
         try await read { db in
             try Row.fetchAll(

@@ -5,14 +5,14 @@ import GRDB
 package import JourneyModel
 
 extension SettingsReloadRecord {
-    /// Older ones are deleted.
+    /// Maximum number of records kept; older ones are deleted.
     static let recordsMax = 1000
     /// Maximum number of characters of all details together.
     static let detailsMax = 4096
 }
 
 extension SQLiteEventStore {
-    /// `instance`: INSTANCE_NAME of the server.
+    /// Stores the result of a reload. `instance` is the server's INSTANCE_NAME.
     package func record(_ reload: SettingsReloadRecord, of instance: String) async throws(StoreFailure) {
         try await change { db in
             try db.execute(
@@ -27,10 +27,10 @@ extension SQLiteEventStore {
         }
     }
 
-    /// Records that these settings are in force from `now` on; writes nothing when they were already.
+    /// Records that these settings are in force from `now` on. Writes nothing when they already were.
     ///
-    /// Returns false when the note was left out: an earlier change has the same one, so it was not written for this
-    /// change.
+    /// Returns false when it left out the note: the last note of an earlier change is equal, so this one was not
+    /// written for this change.
     package func record(
         _ settings: VersionedSettings, note: SettingsChangeNote = SettingsChangeNote(), at now: Moment
     ) async throws(StoreFailure) -> Bool {
@@ -67,7 +67,7 @@ extension SQLiteEventStore {
     }
 }
 
-/// Reads a database file, with or without a running server, also one made by an older version.
+/// Reads the history from a database file, with or without a running server. An older version may have made the file.
 package struct SettingsRecords: RecordsReader {
     package static let changesMax = 10_000
 
@@ -81,12 +81,12 @@ package struct SettingsRecords: RecordsReader {
         try? queue.close()
     }
 
-    /// Newest first.
+    /// Returns the changes, newest first.
     package func changes(limit: Int) throws(RecordsUnreadable) -> [SettingsChange] {
         try RecordsFile.read(queue) { db in try Self.changes(limit: limit, db) }
     }
 
-    /// Newest first, each with INSTANCE_NAME.
+    /// Returns the reloads, newest first, each with the server's INSTANCE_NAME.
     package func reloads(limit: Int) throws(RecordsUnreadable) -> [SettingsReloadOf] {
         try RecordsFile.read(queue) { db in
             try db.tableExists("settings_reload") ? try Self.reloads(limit: limit, db) : []

@@ -1,8 +1,10 @@
-// Copies the WAL into the database file on a separate connection, while the writer continues. By default SQLite
-// copies it in the commit that finds a long WAL, while everyone waits: that was the longest of all response times.
+// Copies the WAL into the database file on a separate connection, while the writer continues. By default, SQLite copies
+// it in the commit that finds a long WAL, and all requests wait for that commit: this caused the longest response
+// times.
 //
-// SQLite resets the WAL only when it is copied to its end (https://www.sqlite.org/wal.html), and a writer that is
-// never idle always adds more. So it is copied repeatedly, each time less; the writer copies the rest itself.
+// SQLite resets the WAL only when it is copied to its end (https://www.sqlite.org/wal.html), but a writer that is never
+// idle always adds more. So the WAL is copied in several passes, each with less to copy, and the writer copies the rest
+// itself.
 
 internal import CSQLiteVFS
 internal import Dispatch
@@ -11,21 +13,21 @@ internal import GRDBSQLite
 internal import Synchronization
 
 final class Checkpointer: Sendable {
-    /// When to copy, and how much of the disk's time to use. In pages of 4 KiB.
+    /// When to copy, and how much of the disk's time to use. Sizes are in pages of 4 KiB.
     struct Pace: Hashable, Sendable {
-        /// WAL size from which on it is copied: 62 MiB. A page changed ten times meanwhile is copied once; and it
-        /// is what a start after a crash has to read.
+        /// WAL size from which on it is copied: 62 MiB. A page changed ten times before that is copied once. A start
+        /// after a crash has to read a WAL of about this size.
         var pagesMin = 16_000
-        /// WAL size up to which copying pauses for commits. Above it, copying must hurry, so that the WAL does not grow
-        /// without end.
+        /// WAL size up to which copying pauses for commits. Above it, copying does not pause, so that the WAL does not
+        /// grow without end.
         var courteousUpTo = 24_000
-        /// Few enough for the writer to copy while everyone waits.
+        /// Maximum size of the rest that the writer copies, because all requests wait meanwhile.
         var restMax = 200
-        /// After this many passes the writer copies the rest, whatever its size.
+        /// Maximum number of passes; then the writer copies the rest, whatever its size.
         var passesMax = 8
-        /// Pages written and synced together; after them a waiting commit can use the disk.
+        /// Pages written and synced together in one step. After it, a waiting commit can use the disk.
         var step: Int32 = 64
-        /// Length of the pause after such a step, as a multiple of the step's duration.
+        /// Length of the pause after a step, as a multiple of the step's duration.
         var pause = 1.0
         /// Pages per step above `courteousUpTo`, without a pause.
         var hastyStep: Int32 = 512
@@ -44,7 +46,7 @@ final class Checkpointer: Sendable {
     private let pace: Pace
     private let state: Mutex<State>
     private let queue: DatabaseQueue
-    /// Ends a pause. A signal without a waiter ends the next one.
+    /// Ends a pause. A signal sent outside a pause ends the next pause.
     private let pauseIsOver = DispatchSemaphore(value: 0)
 
     init(path: String, pace: Pace = Pace()) throws {
@@ -54,10 +56,10 @@ final class Checkpointer: Sendable {
         configuration.label = "dwell.checkpoint"
         queue = try DatabaseQueue(path: path, configuration: configuration)
         try queue.inDatabase { db in
-            // Set explicitly and not left to SQLite's compile-time default: a WAL that is reset before the file is
-            // synced is lost.
+            // Set explicitly and not left to SQLite's compile-time default: if the WAL is reset before the database
+            // file is synced, a power cut loses its content.
             try db.execute(sql: "PRAGMA synchronous = FULL")
-            // The first read opens the WAL.
+            // The first read makes SQLite open the WAL.
             _ = try Row.fetchOne(db, sql: "SELECT 1 FROM sqlite_schema LIMIT 1")
             try writeInSteps(db)
         }
@@ -67,7 +69,7 @@ final class Checkpointer: Sendable {
         guard let connection = db.sqliteConnection else {
             throw SQLiteError(extendedCode: SQLITE_MISUSE, message: "the database is closed")
         }
-        // Until `close()` this object owns the queue, and after that nothing is written.
+        // The pointer is safe: this object owns the queue until `close()`, and after that nothing is written.
         let this = Unmanaged.passUnretained(self).toOpaque()
         let code = dwell_step_writes(
             connection, pace.step,
@@ -80,8 +82,9 @@ final class Checkpointer: Sendable {
 
     // MARK: The writer
 
-    /// Call after each of the writer's commits with the size of the WAL in pages. True: little is left to copy, and
-    /// the writer must do that now, before the WAL grows again.
+    /// Starts copying if the WAL is long enough. Must be called after each of the writer's commits, with the size of
+    /// the WAL in pages. Returns true if little is left to copy and the writer must copy it now, before the WAL grows
+    /// again.
     func logHas(pages: Int) -> Bool {
         let (isToStart, isRest) = state.withLock { state in
             // The WAL was reset.
@@ -99,8 +102,8 @@ final class Checkpointer: Sendable {
         return isRest
     }
 
-    /// Copies what the WAL has, at the usual pace, and returns when that is done or impossible now: before a truncation,
-    /// for which the writer, and everybody with it, waits.
+    /// Copies the WAL at the usual pace, and returns when that is done or impossible now. Called before a truncation,
+    /// to shorten the time that the writer and all requests wait for the truncation.
     func copyAll() async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             queue.asyncWriteWithoutTransaction { [self] db in
@@ -115,13 +118,13 @@ final class Checkpointer: Sendable {
         }
     }
 
-    /// The WAL is to be truncated, which is impossible while it is copied: stops copying within a step.
+    /// Stops copying within a step. Called before the WAL is truncated, which is impossible while it is copied.
     func giveWay() {
         if state.withLock(\.isCopying) { stopCopying() }
     }
 
-    /// Stops copying and closes its connection. Must be called before the writer's is closed, so that the last
-    /// connection to close copies everything and removes the WAL. May be called again.
+    /// Stops copying and closes the checkpointer's connection. Must be called before the writer's connection is closed,
+    /// so that the last connection to close copies everything and removes the WAL. May be called again.
     func close() {
         let wasClosed = state.withLock { state in
             defer { state.isClosed = true }
@@ -146,8 +149,8 @@ final class Checkpointer: Sendable {
             var pages: Int32 = 0
             var copied: Int32 = 0
             let code = sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_PASSIVE, &pages, &copied)
-            // Otherwise a reader's snapshot prevents copying the rest, the disk is full, or another connection holds
-            // the lock: try again later.
+            // False if a reader's snapshot prevents copying the rest, the disk is full, or another connection holds the
+            // lock: copying is then tried again later.
             isRestLeft = code == SQLITE_OK && copied == pages
             guard isRestLeft, state.withLock({ $0.pages - Int(pages) > pace.restMax && !$0.isClosed }) else { break }
         }
@@ -158,7 +161,8 @@ final class Checkpointer: Sendable {
         }
     }
 
-    /// Returns the number of pages of the next step.
+    /// Waits after a step, unless the WAL has grown beyond `courteousUpTo`. Returns the number of pages of the next
+    /// step.
     private func pause(afterStepOf nanoseconds: UInt64) -> Int32 {
         let isCourteous = state.withLock { $0.pages < pace.courteousUpTo && !$0.isClosed }
         guard isCourteous else { return pace.hastyStep }

@@ -1,15 +1,16 @@
-// The number of pages in the WAL, as SQLite reports after each commit of one connection
-// (https://www.sqlite.org/c3ref/wal_hook.html). This disables SQLite's automatic checkpoints, which use the same
-// hook.
+// The number of pages in the WAL, as SQLite reports it after each commit of one connection
+// (https://www.sqlite.org/c3ref/wal_hook.html). The hook for this replaces SQLite's automatic checkpoints, which use
+// the same hook.
 
 import GRDBSQLite
 
-/// Not Sendable: it lives with the connection, on the writer's queue.
+/// Not Sendable: used only on the writer's queue, as the connection is.
 final class WALSize {
     private let connection: OpaquePointer
     private(set) var pages = 0
 
-    /// The connection must outlive this: it is open, or has statements that were not finalized (sqlite3_close_v2).
+    /// The connection must exist as long as this object: open, or closed by sqlite3_close_v2 with statements that are
+    /// not finalized.
     init(of connection: OpaquePointer) {
         self.connection = connection
         let this = Unmanaged.passUnretained(self).toOpaque()

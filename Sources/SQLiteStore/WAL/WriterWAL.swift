@@ -1,7 +1,7 @@
-// The writer's work on its WAL between two transactions: truncates it when something must be gone from it, and
-// copies what the checkpointer leaves.
+// The writer's work on its WAL between two transactions: truncates the WAL when removed rows must be gone from it, and
+// copies the rest that the checkpointer leaves.
 //
-// Not Sendable: it lives with the writer's connection, on the writer's queue.
+// Not Sendable: used only on the writer's queue, as the writer's connection is.
 
 import GRDBSQLite
 
@@ -10,12 +10,13 @@ final class WriterWAL {
     private let checkpointer: Checkpointer
     private let size: WALSize
 
-    /// Rows were removed whose bytes may still be in the WAL. Meanwhile `PRAGMA user_version` is 1, set with the
-    /// removal: a server that ended before a reader was gone finds it at its next start.
+    /// Whether bytes of removed rows may still be in the WAL. While they may, `PRAGMA user_version` is 1, set in the
+    /// transaction that removes the rows: if the server ends before the WAL is truncated, the next start truncates it.
     private(set) var owesTruncation: Bool
     private var isMarked: Bool
 
-    /// The connection must outlive this: it is open, or has statements that were not finalized (sqlite3_close_v2).
+    /// The connection must exist as long as this object: open, or closed by sqlite3_close_v2 with statements that are
+    /// not finalized.
     init(of connection: OpaquePointer, checkpointer: Checkpointer) {
         self.connection = connection
         self.checkpointer = checkpointer
@@ -26,13 +27,13 @@ final class WriterWAL {
 
     // MARK: Purging
 
-    /// Milliseconds to wait for a reader that prevents truncation of the WAL. Only the group that removes something
-    /// waits: a reader may stay for hours (a backup, a replicator), and would delay everything after that.
+    /// Milliseconds to wait for a reader that prevents truncation of the WAL. Only the group that removes rows waits: a
+    /// backup or a replicator may read for hours, and would delay every later group.
     private static let patience: Int32 = 100
 
-    /// Call within each transaction. The mark is cleared with the next one after the truncation; a mark that
-    /// remains, because nothing was written afterwards or that was rolled back, only causes another truncation at
-    /// the next start.
+    /// Sets or clears the mark `user_version`. Must be called within each transaction. The first transaction after the
+    /// truncation clears the mark; if none is committed, the mark remains, and only causes another truncation at the
+    /// next start.
     func mark(removesSomething: Bool) throws(SQLiteError) {
         guard removesSomething || (isMarked && !owesTruncation) else { return }
         let code = sqlite3_exec(connection, "PRAGMA user_version = \(removesSomething ? 1 : 0)", nil, nil, nil)
@@ -40,20 +41,21 @@ final class WriterWAL {
         isMarked = removesSomething
     }
 
-    /// Another process has written: what it removed and could not truncate from the WAL is now pending here.
+    /// Reads the mark after another process has written. If that process removed rows and could not truncate the WAL,
+    /// the truncation is now pending here.
     func takeOverMark() {
         isMarked = Self.readMark(connection)
         if isMarked { owesTruncation = true }
     }
 
-    /// An unreadable mark counts as set.
+    /// Returns whether the mark is set. An unreadable mark counts as set.
     private static func readMark(_ connection: OpaquePointer) -> Bool {
         guard let statement = try? PreparedStatement("PRAGMA user_version", on: connection) else { return true }
         return (try? statement.first({ _ in }, read: { row in row.integer(0) })) != 0
     }
 
-    /// Copies the WAL into the database file and truncates it. `secure_delete` has overwritten what was removed. If
-    /// a reader is in the way, this is left for the next time.
+    /// Copies the WAL into the database file and truncates it. In the copied pages, `secure_delete` has overwritten the
+    /// removed rows. If a reader prevents the truncation, it remains pending.
     func truncate() { truncate(patienceMilliseconds: 0) }
 
     func truncateWithPatience() { truncate(patienceMilliseconds: Self.patience) }
@@ -66,8 +68,8 @@ final class WriterWAL {
         owesTruncation = code != SQLITE_OK
     }
 
-    /// The same when it is not required: if a reader is in the way, nothing becomes pending. Returns whether the
-    /// WAL is truncated.
+    /// Truncates the WAL when this is not required: if a reader prevents it, no truncation becomes pending. Returns
+    /// whether the WAL is truncated.
     func truncateUnlessRead() -> Bool {
         let wasOwed = owesTruncation
         truncate()
@@ -78,8 +80,8 @@ final class WriterWAL {
 
     // MARK: The checkpointer's remainder
 
-    /// Call after each commit. Copies what it can without waiting, when little is left; when that is everything,
-    /// the next commit resets the WAL.
+    /// Copies the rest of the WAL when little is left, as far as possible without waiting. Must be called after each
+    /// commit. If everything is copied, the next commit resets the WAL.
     func copyRest() {
         guard checkpointer.logHas(pages: size.pages) else { return }
         sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_PASSIVE, nil, nil)

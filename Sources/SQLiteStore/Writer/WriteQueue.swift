@@ -1,5 +1,5 @@
-// The queue of the writer. A bounded list behind a lock, in order of arrival, and a flag for whether the writer is
-// running. Knows neither SQL nor what the work is.
+// The queue of the writer: a bounded list in order of arrival, and a flag for whether the writer is running, both
+// behind a lock. Independent of SQL and of what the work is.
 
 import Synchronization
 
@@ -15,7 +15,7 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
     }
 
     enum Admission: Hashable {
-        /// The writer is asleep: wake it.
+        /// The writer is not running: the caller must wake it.
         case wakesWriter
         case joinsLine
         case refused(Refusal)
@@ -74,8 +74,8 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
         }
     }
 
-    /// Takes everything that waits, up to `requestsMax` requests but at least one piece. Empty: nothing waits, and
-    /// the writer sleeps from now on.
+    /// Takes waiting work, up to `requestsMax` requests but at least one piece. An empty result means that no work
+    /// waits and the writer sleeps from now on.
     func take(requestsMax: Int) -> [Work] {
         let (work, whenDrained) = state.withLock { state in
             let taken = state.takeFirst(requestsMax: requestsMax)
@@ -85,7 +85,7 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
         return work
     }
 
-    /// Appends to the end of the queue, however long it is. For the writer, while it is running.
+    /// Appends work to the end of the queue, even if the queue is full. Only the running writer may call this.
     func putBack(_ work: [Work]) {
         if work.isEmpty { return }
         state.withLock { state in
@@ -94,8 +94,8 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
         }
     }
 
-    /// Refuses all work after this call. `whenDrained` is called when all earlier work is done, which may be
-    /// immediately; the callback of every call is called.
+    /// Refuses all work added after this call. Calls `whenDrained` when all earlier work is done, which may be
+    /// immediately; if called several times, calls each callback.
     func close(whenDrained: @escaping @Sendable () -> Void) {
         let isDrained = state.withLock { state in
             state.isClosed = true

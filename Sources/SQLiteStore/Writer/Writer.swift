@@ -1,5 +1,5 @@
-// The one writer: takes all waiting work, commits it together, and then takes what arrived meanwhile. No timer; the
-// size of a group is what arrived during the last commit.
+// The only writer: takes all waiting work, commits it together, and then takes the work that arrived meanwhile. There
+// is no timer: a group consists of what arrived during the last commit.
 
 import CoreMetrics
 import Dispatch
@@ -12,14 +12,14 @@ import RateLimiting
 /// @unchecked: `connection`, `resting`, `isToWake`, `isToWakeForRefolds` and `lastCommit` are used in closures on the
 /// pool's writer queue only, which is serial; everything else is Sendable.
 final class Writer: @unchecked Sendable {
-    /// Maximum number of waiting requests; beyond this a request is better rejected at once: at ten thousand events
-    /// a second, the last one in the queue waits more than a second and a half.
+    /// Maximum number of waiting requests; a further one is rejected at once. At ten thousand events a second, the last
+    /// request in a full queue waits more than a second and a half.
     static let waitingMax = 16_384
-    /// Per transaction: enough to make a sync cheap, few enough that the first of them does not wait long for the
-    /// last.
+    /// Maximum number of requests per transaction: enough to share the cost of a sync among many, few enough that the
+    /// first request does not wait long for the last.
     static let groupMax = 512
-    /// Pieces of work that may wait for refolds, not counting those whose event is stored: all of them are checked each
-    /// time that refolds continue.
+    /// Maximum number of pieces of work that wait for refolds; only a piece whose event is stored is accepted beyond
+    /// it. The reason for the limit: all waiting pieces are checked each time that refolds continue.
     static let restingMax = 1_000
 
     private let pool: DatabasePool
@@ -27,16 +27,16 @@ final class Writer: @unchecked Sendable {
     private let queue: WriteQueue<WriterWork>
     private let checkpointer: Checkpointer
     private var connection: WriterConnection?
-    /// Work that waits until refolds may continue, in order of arrival. It is then taken before the queue, so that the
-    /// first piece always finds part of the refold budget unused, and no later request of a driver overtakes an earlier
-    /// one.
+    /// Work that waits until refolds may continue, in order of arrival. It is then taken before the work in the queue,
+    /// so that its first piece always finds part of the refold budget unused, and no later request of a driver
+    /// overtakes an earlier one.
     private var resting: [WriterWork] = []
     private var isToWakeForRefolds = false
     private var isToWake = false
-    /// The last commit since the WAL was truncated; nil: it is truncated.
+    /// The time of the last transaction since the WAL was truncated; nil if there was none.
     private var lastCommit: ContinuousClock.Instant?
 
-    /// `digests` nil: no driver is ever erased.
+    /// - Parameter digests: identifies erased drivers; nil: no driver is ever erased.
     init(
         pool: DatabasePool, waitingMax: Int, digests: KeyedHashes?,
         checkpoints: Checkpointer.Pace = Checkpointer.Pace(), turnLength: Duration = WriterConnection.turnLength,
@@ -62,7 +62,7 @@ final class Writer: @unchecked Sendable {
     /// Requests in the queue.
     var requestsWaiting: Int { queue.requestsWaiting }
 
-    /// Enqueues work, which gets its result later. First in, first out.
+    /// Enqueues work, first in, first out. Fails it at once when the queue is full or closed.
     func add(_ work: WriterWork) {
         switch queue.add(work) {
         case .joinsLine: break
@@ -102,8 +102,9 @@ final class Writer: @unchecked Sendable {
         return resting + group
     }
 
-    /// Work whose event is stored is always kept: while a driver's refold is not complete, no second event of that
-    /// driver is stored.
+    /// Keeps work that waits for refolds, and fails work beyond `restingMax`. Work whose event is stored is always
+    /// kept: while a driver's refold is not complete, no second event of that driver is stored, so there is little such
+    /// work.
     private func rest(_ waiting: [WriterWork]) {
         for work in waiting {
             if resting.count < Self.restingMax || work.hasStored {
@@ -114,7 +115,8 @@ final class Writer: @unchecked Sendable {
         }
     }
 
-    /// The writer has no other work: wakes it when refolds may continue. Only one such wake-up is pending at a time.
+    /// Wakes the writer, which has no other work, when refolds may continue. Only one such wake-up is pending at a
+    /// time.
     private func wakeForRefolds() {
         guard let connection, !resting.isEmpty, !isToWakeForRefolds else { return }
         isToWakeForRefolds = true
@@ -128,8 +130,8 @@ final class Writer: @unchecked Sendable {
         }
     }
 
-    /// A reader prevented a truncation of the WAL: retries in a second, whether or not anything is written until
-    /// then. Only one such wake-up is pending at a time.
+    /// Retries in a second a truncation of the WAL that a reader prevented, whether or not anything is written until
+    /// then. Only one such retry is pending at a time.
     private func wakeToTruncate() {
         guard !isToWake else { return }
         isToWake = true
@@ -146,7 +148,7 @@ final class Writer: @unchecked Sendable {
 
     func copyWAL() async { await checkpointer.copyAll() }
 
-    /// Truncates the WAL if that is pending. Returns whether nothing is pending any more.
+    /// Truncates the WAL if a truncation is pending. Returns whether none is pending afterwards.
     func finishRemoval() async -> Bool {
         await withCheckedContinuation { (continuation: CheckedContinuation<Bool, Never>) in
             pool.asyncWriteWithoutTransaction { [self] _ in
@@ -157,21 +159,21 @@ final class Writer: @unchecked Sendable {
         }
     }
 
-    /// Truncates the WAL, if nothing was written for that long and something was since the last truncation, and no
-    /// reader needs it.
+    /// Truncates the WAL if something was written since the last truncation, nothing was written for the time `quiet`,
+    /// and no reader needs the WAL.
     func truncateLog(quietFor quiet: Duration) async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             pool.asyncWriteWithoutTransaction { [self] _ in
                 defer { continuation.resume() }
                 guard let connection, let lastCommit, .now - lastCommit >= quiet else { return }
-                // A reader is in the way: not again before the next quiet period.
+                // If a reader prevents it, the next attempt comes after another quiet period.
                 self.lastCommit = connection.log.truncateUnlessRead() ? nil : .now
             }
         }
     }
 
-    /// Refuses new work, finishes what waits in the queue, fails what waits for refolds (the next start completes
-    /// them), releases the statements. May be called again.
+    /// Refuses new work, finishes the work in the queue, fails the work that waits for refolds (the next start
+    /// completes these refolds), and releases the statements. May be called again.
     func close() async {
         await withCheckedContinuation { continuation in
             queue.close { continuation.resume() }
@@ -180,8 +182,9 @@ final class Writer: @unchecked Sendable {
             pool.asyncWriteWithoutTransaction { [self] _ in
                 for work in resting { work.fail(.unavailable("the store is closed")) }
                 resting = []
-                // The read connections are closed last, and none of them may do it: a copy of the file alone, which
-                // is all that is visible after a server was stopped, would lack the content of the WAL.
+                // The WAL is copied here because the read connections, which are closed last, cannot copy it. Otherwise
+                // a copy of the database file alone, the only file that is visible after a server was stopped, would
+                // lack the content of the WAL.
                 _ = connection?.log.truncateUnlessRead()
                 connection = nil
                 continuation.resume()

@@ -1,11 +1,12 @@
-// The transaction of a group commit: BEGIN, every piece of work, COMMIT, and what is known when one of these fails.
+// Runs the transaction of a group commit: BEGIN, every piece of work, COMMIT. Determines what is known to be stored
+// when one of these fails.
 //
-// Requests do not pay for a savepoint. Refusals come before a request's first write (EventAppending.swift), so only
-// a failing statement can leave half a request behind, and that rolls back the whole transaction. If the failure
-// says nothing about the request (disk full, I/O), the whole group fails: it would have failed for all. If it does,
-// the group runs again with a savepoint around each request, and only the failing one is refused.
+// Requests normally have no savepoint. A refusal comes before a request's first write (EventAppending.swift), so only a
+// failing statement can leave half a request behind, and then the whole transaction is rolled back. If the cause is not
+// a request (disk full, I/O error), the whole group fails, as it affects every request. Otherwise the group runs again
+// with a savepoint around each request, and only the failing request is refused.
 //
-// Not Sendable: it lives on the writer's queue.
+// Not Sendable: used only on the writer's queue.
 
 import Engine
 import GRDB
@@ -15,7 +16,8 @@ import RateLimiting
 
 final class WriterConnection {
     private let connection: OpaquePointer
-    /// Declared before the statements, which keep the connection: members are released in this order.
+    /// Declared before the statements, because members are released in this order and the statements keep the
+    /// connection.
     let log: WriterWAL
     private let appending: EventAppending
     private let expiring: ExpiryStoring
@@ -24,26 +26,27 @@ final class WriterConnection {
     private let commit: PreparedStatement
     private let rollback: PreparedStatement
     private let probe: PreparedStatement
-    /// Changes when another connection has committed.
+    /// PRAGMA data_version. Its value changes when another connection has committed.
     private let dataVersion: PreparedStatement
     private var lastDataVersion: Int64 = -1
     private let savepoint: PreparedStatement
     private let rollbackToSavepoint: PreparedStatement
     private let releaseSavepoint: PreparedStatement
 
-    /// Time limit for accepting work into one transaction. After it the transaction is committed, and the remainder
-    /// is requeued last. A group of 512 takes a fifth of it. The limit is for a driver whose events are late in a
-    /// journey of ten thousand: each rewrites what comes after it, and the whole batch would block all others.
+    /// Time limit for adding work to one transaction. After it the transaction is committed, and the remaining work
+    /// goes to the end of the queue. A group of 512 events takes a fifth of the limit. The limit is for a batch of late
+    /// events in a journey of ten thousand: each of them rewrites the events after it, and the whole batch would delay
+    /// all other requests.
     private let turnLength: Duration
     private let pace: RefoldPace
-    /// When refolds and deletions may continue. Only those that continue move it, never late events: if the late events
-    /// of others could move it, work that waits for a refold might wait forever.
+    /// When refolds and deletions may continue. Only refolds and deletions that continue change it, never late events:
+    /// otherwise late events of other drivers could make work wait for a refold forever.
     private(set) var nextPiece = ContinuousClock.now
-    /// When anything other than refolds was last committed.
+    /// When work other than refolds and deletions was last done.
     private var lastOtherWork = ContinuousClock.now
     static let turnLength = Duration.milliseconds(100)
 
-    /// The connection must outlive this, or be closed with sqlite3_close_v2.
+    /// The connection must outlive this object, or be closed with sqlite3_close_v2.
     init(
         on connection: OpaquePointer, digests: KeyedHashes?, checkpointer: Checkpointer,
         turnLength: Duration = turnLength, charging: (any RefoldCharging)? = nil, pace: RefoldPace = RefoldPace()
@@ -68,16 +71,16 @@ final class WriterConnection {
 
     /// The result of a group.
     struct TimeSlice {
-        /// False when nothing of it is known to be stored.
+        /// False when no part of the group is known to be stored.
         var isCommitted: Bool
-        /// Work that did not fit into the transaction. Its waiters have not been resumed.
+        /// Work that did not fit into the transaction. Its waiting tasks have not been resumed.
         var rest: [WriterWork] = []
-        /// Work that waits for a refold, which continues at `nextPiece`. Its waiters have not been resumed.
+        /// Work that waits for a refold, which continues at `nextPiece`. Its waiting tasks have not been resumed.
         var waiting: [WriterWork] = []
     }
 
-    /// Does the work in one transaction, as much as fits into a time slice, and resumes the waiters of finished
-    /// work, once each.
+    /// Does as much of the work as fits into `turnLength`, in one transaction, and resumes the waiting task of each
+    /// finished piece of work once.
     func run(_ group: [WriterWork], _ db: Database) -> TimeSlice {
         var attempt = attempt(group, db, isolating: false)
         if case .failed(let error, _) = attempt, error.isAboutOneStatement {
@@ -96,7 +99,7 @@ final class WriterConnection {
 
     private func tell(_ done: [CompletedWork]) {
         if done.contains(where: \.purgesWAL) { log.truncateWithPatience() }
-        // By index: an element taken out is copied, with every text of an outcome.
+        // By index, because an iterated element is copied, with every text of its outcome.
         for index in done.indices { done[index].tell() }
     }
 
@@ -152,7 +155,8 @@ final class WriterConnection {
         }
     }
 
-    /// After a refold or a deletion continued, other work has the writer for `restFactor` times as long, if there is any.
+    /// Sets when refolds may continue. If a refold or a deletion continued and there is other work, only other work
+    /// uses the writer for `restFactor` times as long.
     private func pauseRefolds(after done: [CompletedWork]) {
         let now = ContinuousClock.now
         if done.contains(where: { !$0.isPaced }) { lastOtherWork = now }
@@ -160,12 +164,13 @@ final class WriterConnection {
         nextPiece = now + (now - lastOtherWork < pace.quiet ? time * pace.restFactor : .zero)
     }
 
-    /// Inside the transaction: from here on no other connection commits.
+    /// Empties the caches if another connection has committed. Must be called inside the transaction, where no other
+    /// connection can commit.
     private func forgetWhatOthersChanged() throws(SQLiteError) {
         let version = try dataVersion.first({ _ in }, read: { row in row.integer(0) })
         if version != lastDataVersion {
             appending.forgetDrivers()
-            // The log read the mark itself when it was created.
+            // At its creation, `log` itself read the mark.
             if lastDataVersion != -1 { log.takeOverMark() }
         }
         lastDataVersion = version ?? -1
@@ -181,9 +186,9 @@ final class WriterConnection {
         }
     }
 
-    /// SQLite has rolled the transaction back, so this process will not see it. But its frames may be in the WAL,
-    /// and a recovery after a crash could find them. They are certainly gone once another transaction is committed:
-    /// it overwrites them.
+    /// Returns `.unavailable` if the failed COMMIT has certainly stored nothing, else `.unknown`. SQLite has rolled the
+    /// transaction back, so this process does not see it. But its frames may be in the WAL, and a recovery after a
+    /// crash could find them. Once another transaction is committed, these frames are certainly overwritten.
     private func failure(ofCommit error: SQLiteError) -> StoreFailure {
         if error.provesThatCommitDidNotHappen || isWritable() {
             return .unavailable("commit failed: \(error)")
@@ -205,7 +210,8 @@ final class WriterConnection {
 
     private var isInTransaction: Bool { sqlite3_get_autocommit(connection) == 0 }
 
-    /// Some errors have ended the transaction already. A failed ROLLBACK is retried before the next BEGIN.
+    /// Rolls the transaction back, unless the error has already ended it, and empties the caches. A failed ROLLBACK is
+    /// retried before the next BEGIN.
     private func rollBack() {
         if isInTransaction { try? rollback.run() }
         appending.forgetWhatWasRolledBack()
@@ -215,9 +221,9 @@ final class WriterConnection {
 
     private enum Step {
         case done(CompletedWork)
-        /// A part of it is done; the associated work is the rest.
+        /// A part of the work is done; the associated value is the rest.
         case goesOn(WriterWork)
-        /// The associated work remains, and waits until the refold of its driver is complete.
+        /// The associated value is the work that remains. It waits until refolds may continue.
         case waits(WriterWork)
     }
 
@@ -237,7 +243,8 @@ final class WriterConnection {
                 case .waits(let first):
                     return .waits(.appendMany([first] + appends[(index + 1)...], after: outcomes, waiting))
                 }
-                // The charge of a long refold is applied after the commit, and before the next event is admitted.
+                // A completed refold ends this transaction, so that its charge is applied before the next event is
+                // admitted.
                 if index + 1 < appends.count, append.isStored || .now >= turnEnds {
                     return .goesOn(.appendMany(Array(appends[(index + 1)...]), after: outcomes, waiting))
                 }
@@ -265,7 +272,7 @@ final class WriterConnection {
         }
     }
 
-    /// Always with a savepoint: it may discover after its first write that it cannot continue.
+    /// Makes a change, always in a savepoint, because it may fail after its first write.
     private func completed(_ change: PendingChange, _ db: Database) throws(SQLiteError) -> CompletedChange {
         var sparesDrivers = false
         defer { if !sparesDrivers { appending.forgetDrivers() } }
@@ -288,7 +295,8 @@ final class WriterConnection {
         }
     }
 
-    /// Always with a savepoint for each: a driver whose rows cannot be read must not delay the others' deadlines.
+    /// Stores the due expiries, each driver's in a savepoint: a driver whose rows cannot be read must not delay the
+    /// deadlines of others.
     private func expire(_ request: ExpiryRequest) throws(SQLiteError) -> StoredExpiries {
         var stored = StoredExpiries()
         try appending.drivers.writeChanged()
@@ -306,8 +314,8 @@ final class WriterConnection {
         return stored
     }
 
-    /// Always with a savepoint: because of a driver whose rows cannot be read, and because of a dry run, which refolds
-    /// all events of the driver in one transaction. Nil: no refold may continue now.
+    /// Refolds the next waiting driver, always in a savepoint: its rows may be unreadable, and a dry run, which refolds
+    /// all events of the driver in one transaction, is rolled back. Returns nil if no refold may continue now.
     private func refold(_ request: RefoldRequest) throws(SQLiteError) -> RefoldPart? {
         try appending.drivers.writeChanged()
         if request.isDryRun { appending.budget.rowsLeft = .max }
@@ -323,7 +331,7 @@ final class WriterConnection {
             part.failure = failure
         } else if let piece {
             part.counts = piece.counts
-            // The next part continues with the same driver.
+            // Not complete: the next part continues with the same driver.
             if !piece.isComplete { part.next = due.number - 1 }
         }
         return part
@@ -338,7 +346,8 @@ final class WriterConnection {
         }
     }
 
-    /// `sparing`: which errors roll back only this request when it is isolated.
+    /// Runs one request, in a savepoint if `isolating`. `sparing` returns true for errors that roll back only this
+    /// request when it is isolated.
     private func request<Outcome>(
         isolating: Bool, sparing: (SQLiteError) -> Bool = \.isAboutOneStatement,
         _ body: () throws(SQLiteError) -> Outcome
@@ -351,7 +360,7 @@ final class WriterConnection {
                 return .failure(.driverErased)
             }
         }
-        // Only this request's writes are in the savepoint, and can be rolled back with it.
+        // Earlier changes are written first, so that the savepoint contains only this request's writes.
         try appending.drivers.writeChanged()
         try savepoint.run()
         let chargeCount = appending.budget.charges.count

@@ -1,4 +1,4 @@
-// The writer's metrics: how many requests share a commit, how long it takes, and how it ends.
+// The writer's metrics: how many requests share a transaction, how long it takes, and whether it is committed.
 
 import CoreMetrics
 import MetricInstruments

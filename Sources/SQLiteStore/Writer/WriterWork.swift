@@ -1,17 +1,17 @@
-// The kinds of work of the writer, each with its waiter. Continuations are resumed exactly once, on the writer's
-// queue, after the transaction; cancellation of the waiting task does not affect them.
+// The kinds of the writer's work, each with the continuation of the task that waits for it. A continuation is resumed
+// exactly once, on the writer's queue, after the transaction; cancellation of the waiting task does not affect it.
 
 import Engine
 import GRDB
 
-/// An append waits on an unchecked continuation: a checked one costs one more object for each event. It is resumed
-/// once, since `Writer.add` fails what it does not enqueue, and everything taken from the queue is completed or
+/// A single append has an unchecked continuation: a checked one costs one more object for each event. It is resumed
+/// once, since `Writer.add` fails work that it does not enqueue, and all work taken from the queue is completed or
 /// failed.
 ///
 /// Large and rare cases are `indirect`, so that an append moves as two words.
 enum WriterWork: QueuedWork {
     case append(PreparedAppend, UnsafeContinuation<EventOutcome, Never>)
-    /// `after`: the outcomes of the events before these, which were committed already.
+    /// `after`: the outcomes of the preceding events of the same call, which are committed already.
     indirect case appendMany(
         [PreparedAppend], after: [EventOutcome], UnsafeContinuation<[EventOutcome], Never>)
     indirect case register(SessionRegistration, CheckedContinuation<Result<RegistrationOutcome, StoreFailure>, Never>)
@@ -29,7 +29,7 @@ enum WriterWork: QueuedWork {
         }
     }
 
-    /// Whether a part of it is on disk: its first event, or the beginning of a deletion.
+    /// Whether a part of the work is already on disk: its first event, or the beginning of a deletion.
     var hasStored: Bool {
         switch self {
         case .append(let append, _): append.isStored
@@ -39,7 +39,7 @@ enum WriterWork: QueuedWork {
         }
     }
 
-    /// Fails the waiter: nothing was stored, or the outcome is unknown.
+    /// Resumes the waiting task with a failure: nothing was stored, or the outcome is unknown.
     func fail(_ failure: StoreFailure) {
         switch self {
         case .append(let append, let waiting): waiting.resume(returning: append.outcome(of: failure))
@@ -54,13 +54,14 @@ enum WriterWork: QueuedWork {
     }
 }
 
-/// A change of anything but events: ordinary SQL through GRDB, in a separate savepoint, so that its failure does
-/// not affect the others. Refusals that write (a guess that counts) are outcomes like any other.
+/// A change of anything but events: ordinary SQL through GRDB, in a separate savepoint, so that its failure does not
+/// affect the other work of the transaction. A refusal that writes, such as one that counts a wrong guess, is an
+/// outcome and not a failure.
 struct PendingChange: Sendable {
-    /// May run a second time, after a rollback.
+    /// Makes the change. May run a second time, after a rollback.
     let make: @Sendable (Database) throws -> CompletedChange
     let fail: @Sendable (StoreFailure) -> Void
-    /// A piece of something long: shares the writer with other work like the pieces of refolds (RefoldPace).
+    /// Whether this is a piece of a long deletion, which shares the writer with other work as refolds do (RefoldPace).
     let isPaced: Bool
 
     init<Outcome: Sendable>(
@@ -78,22 +79,22 @@ struct PendingChange: Sendable {
     }
 }
 
-/// What the writer has to do because of a change.
+/// The effects of a change that the writer has to handle.
 struct ChangeEffects: Sendable {
-    /// What it removed must be gone from the WAL as well.
+    /// Whether the rows that the change removed must be gone from the WAL as well.
     var purgesWAL = false
-    /// It did not change the rows of drivers, so the writer's cache remains valid.
+    /// Whether the change left the rows of drivers as they were, so that the writer's cache remains valid.
     var sparesDrivers = false
 }
 
 struct CompletedChange: Sendable {
     var effects = ChangeEffects()
     var isPaced: Bool
-    /// Delivers the outcome.
+    /// Delivers the outcome to the waiting task.
     var tell: @Sendable () -> Void
 }
 
-/// A finished piece of work, whose waiter is resumed after the transaction.
+/// A finished piece of work. The waiting task is resumed after the transaction.
 enum CompletedWork {
     case append(EventOutcome, UnsafeContinuation<EventOutcome, Never>)
     case appendMany([EventOutcome], UnsafeContinuation<[EventOutcome], Never>)
@@ -109,7 +110,7 @@ enum CompletedWork {
         if case .change(let change) = self { change.effects.purgesWAL } else { false }
     }
 
-    /// Whether it is a piece of a refold or a deletion.
+    /// Whether the work was a piece of a refold or a deletion.
     var isPaced: Bool {
         switch self {
         case .refold: true
