@@ -1,12 +1,12 @@
-// The claims of an access token (contract, section 6) and the rules by which they are accepted. JWTKit decodes; the
-// rules are here. Signatures are checked elsewhere.
+// The claims of an access token (contract, section 6) and the rules for accepting them. JWTKit only decodes the claims;
+// signatures are verified in AccessTokenVerifier.
 
 import Foundation
 import JWTKit
 import JourneyModel
 
-/// The claims of RFC 7519, section 4.1, and two of our own (`sid`, `role`). All optional, so that a missing claim
-/// can be distinguished from a token that is not JSON; the rules are in `verified(...)`.
+/// The claims of RFC 7519, section 4.1, and two of our own (`sid`, `role`). All are optional, so that a missing claim
+/// can be distinguished from a token that is not JSON; `verified(...)` checks which are present.
 struct AccessClaims: JWTPayload {
     var sub: String?
     var sid: String?
@@ -19,12 +19,12 @@ struct AccessClaims: JWTPayload {
     var nbf: Double?
     var exp: Double?
 
-    /// Times are checked in `verified(...)`, against a clock that is passed in.
+    /// Does nothing: `verified(...)` checks the times, against a clock that is passed in.
     func verify(using algorithm: some JWTAlgorithm) {}
 }
 
-/// `aud` (RFC 7519, section 4.1.3): one string or an array of them. Not JWTKit's AudienceClaim, which traps on an
-/// empty array (5.7.1): no token, however well signed, may crash the process.
+/// `aud` (RFC 7519, section 4.1.3): one string or an array of strings. Not JWTKit's AudienceClaim, which traps on an
+/// empty array (5.7.1): no token, even with a valid signature, may crash the process.
 struct Audience: Codable, Sendable {
     var names: [String]
 
@@ -63,16 +63,16 @@ package struct TokenScope: Hashable, Sendable {
 }
 
 extension AccessClaims {
-    /// Another service's clock may be ahead of ours by this much: rejecting its fresh token would sign a driver
-    /// out. `exp` has no such tolerance: a token is valid for an hour, and its issuer chose that second.
+    /// Maximum lead of another service's clock over ours: rejecting its fresh token would sign a driver out. `exp` has
+    /// no such tolerance: a token is valid for an hour, and its issuer chose the exact second of expiry.
     static let aheadSecondsMax = 60.0
 
     /// Maximum length of `sub` and `sid`, in characters (contract, section 3: ids are 1...128).
     static let idLengthMax = 128
     static let roleLengthMax = 64
 
-    /// Returns whom the token is about if every claim is valid at that time. `pastExpirySeconds`: how long after
-    /// its `exp` the token is still accepted.
+    /// Returns the caller that the token identifies, if every claim is valid at that time. A token is also accepted up
+    /// to `pastExpirySeconds` after its `exp`.
     func verified(
         in scope: TokenScope, atSecondsSince1970 now: Int64, pastExpirySeconds: Int64 = 0
     ) throws(TokenRefusal) -> VerifiedToken {
@@ -89,8 +89,9 @@ extension AccessClaims {
             caller: Caller(driver: DriverID(sub), signInSession: sid, role: role), issuedAt: iat, expiry: exp)
     }
 
-    /// Characters are Unicode scalars here: one visible character may consist of any number of them. Controls (Cc)
-    /// and the line and paragraph separators are rejected: ids are shown in logs and sent to analytics.
+    /// Returns whether the text has 1 to `lengthMax` Unicode scalars, none of them a control (Cc) or a line or
+    /// paragraph separator: ids are shown in logs and sent to analytics. Not visible characters, which may have any
+    /// number of scalars.
     static func isUsable(_ text: String, lengthMax: Int) -> Bool {
         var length = 0
         for scalar in text.unicodeScalars {

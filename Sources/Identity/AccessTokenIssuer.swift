@@ -1,12 +1,12 @@
-// Makes access tokens (contract, section 6) with JWTKit. Who may have one is decided elsewhere.
+// Signs access tokens (contract, section 6) with JWTKit. The callers decide which drivers get one.
 
 import JWTKit
 package import JourneyModel
 
-/// Signs access tokens with one key. Safe to use from every thread.
+/// A signer of access tokens with one key. Safe to use from every thread.
 package struct AccessTokenIssuer: Sendable {
     private let keys: JWTKeyCollection
-    /// With `kid`, when others can look up the key by it.
+    /// The token header. It has `kid` if the key is published (ES256).
     private let header: JWTHeader
     private let scope: TokenScope
 
@@ -16,9 +16,9 @@ package struct AccessTokenIssuer: Sendable {
         self.scope = scope
     }
 
-    /// A compact JWT for that driver, valid from `now` (seconds since 1970) for `ttlSeconds`. Without `sid` there
-    /// is no sign-in session to revoke, and a verifier treats the token as another service's. Throws `claims` when
-    /// no verifier would accept the driver, session or role, or when the token would never be valid.
+    /// Returns a compact JWT for that driver, valid from `now` (seconds since 1970) for `ttlSeconds`. Without `sid` the
+    /// token has no sign-in session to revoke, and verifiers treat it as another service's. Throws `claims` when no
+    /// verifier would accept the driver, session or role, or when the token would never be valid.
     package func mint(
         driver: DriverID, sid: String? = nil, role: String?, ttlSeconds: Int64, now: Int64
     ) async throws -> String {
@@ -32,17 +32,17 @@ package struct AccessTokenIssuer: Sendable {
         return try await keys.sign(claims, header: header)
     }
 
-    /// 1 to 128 characters, none of them a control character: what a verifier accepts as `sub`.
+    /// Returns whether a verifier accepts the id as `sub`: 1 to 128 characters, none of them a control character.
     package static func acceptsDriver(_ id: String) -> Bool {
         AccessClaims.isUsable(id, lengthMax: AccessClaims.idLengthMax)
     }
 
-    /// 1 to 64 characters, none of them a control character: what a verifier accepts as `role`.
+    /// Returns whether a verifier accepts the role: 1 to 64 characters, none of them a control character.
     private static func acceptsRole(_ role: String) -> Bool {
         AccessClaims.isUsable(role, lengthMax: AccessClaims.roleLengthMax)
     }
 
-    /// 128 random bits: no two tokens share a `jti`, not even two of one second.
+    /// Returns 128 random bits in hexadecimal, so that no two tokens share a `jti`, even if issued in the same second.
     private static func randomID() -> String {
         let digits = String(UInt128.random(in: 0 ... .max), radix: 16)
         return String(repeating: "0", count: max(0, 32 - digits.utf8.count)) + digits

@@ -1,20 +1,21 @@
-// Implements the TokenVerifier port with JWTKit. A signature check costs tens of microseconds, so a verified token
-// is cached until it expires; the status of its sign-in session is checked every time. Knows neither routes
-// nor responses.
+// Implements the TokenVerifier port with JWTKit. A signature check takes tens of microseconds, so a verified token is
+// cached until it expires; the status of its sign-in session is checked for every request. Does not know routes or
+// responses.
 
 import Foundation
 import JWTKit
 import JourneyModel
 
-/// The port by which the verifier checks what may change while a token is valid.
+/// The port by which the verifier checks the sign-in session, which may end while a token is valid.
 package protocol SignInSessions: Sendable {
-    /// Whether a token of `caller`, issued at `issuedAt` (`iat`, seconds since 1970), may be used: its sign-in session
-    /// is live and belongs to the driver; or it has none, and the driver was not deleted since. Called for every
-    /// request, so it decides from memory; on a cache miss it returns the look-up to make.
+    /// Returns whether a token of `caller`, issued at `issuedAt` (`iat`, seconds since 1970), may be used. A token with
+    /// `sid` may be used while its sign-in session is live and belongs to the driver; a token without, unless the
+    /// driver was deleted since. Called for every request, so it reads memory only; on a cache miss it returns the
+    /// look-up to make.
     func judge(_ caller: Caller, issuedAt: Double) -> SignInVerdict
 
-    /// Revocation epoch, never below 0: incremented before any admitted token becomes invalid. A token admitted at
-    /// this epoch need not be checked again until the epoch changes. nil: check every time.
+    /// Revocation epoch, never below 0, incremented before any admitted token becomes invalid. A token admitted at this
+    /// epoch need not be checked again until the epoch changes. If nil, tokens are checked every time.
     var revocationEpoch: Int? { get }
 }
 
@@ -22,7 +23,7 @@ package protocol SignInSessions: Sendable {
 package enum SignInVerdict: Sendable {
     case admitted
     case refused(TokenRefusal)
-    /// A cache miss. The closure reads the store; it throws `revoked`, or `undecided` when the store cannot be read.
+    /// A cache miss. The closure reads the store. It throws `revoked`, or `undecided` when the store cannot be read.
     case needsLookup(@Sendable () async throws(TokenRefusal) -> Void)
 }
 
@@ -39,13 +40,13 @@ extension SignInSessions {
     }
 }
 
-/// Verifies access tokens with one key. Safe to use from every thread.
+/// A verifier of access tokens with one key. Safe to use from every thread.
 package final class AccessTokenVerifier: TokenVerifier {
-    /// Our tokens have under 700 bytes; the rest is for claims added by another service. Checked before any
-    /// parsing.
+    /// Maximum length of a token, checked before any parsing. Our tokens have under 700 bytes; the rest allows for
+    /// claims added by another service.
     package static let tokenBytesMax = 4096
 
-    /// Not JWTKit's key collection, an actor: calling it costs two thread switches.
+    /// Not JWTKit's key collection: that is an actor, and each call to it costs two thread switches.
     private let signature: SignatureCheck
     private let algorithm: SigningKey.Algorithm
     private let scope: TokenScope
@@ -53,8 +54,8 @@ package final class AccessTokenVerifier: TokenVerifier {
     private let signInSessions: (any SignInSessions)?
     private let remembered: VerifiedTokenCache
 
-    /// `signInSessions` nil: every `sid` is unknown, and no driver was ever deleted. `trustExternal` false rejects
-    /// tokens without a `sid` (`JWT_TRUST_EXTERNAL`).
+    /// If `signInSessions` is nil, every `sid` is unknown, and no driver was ever deleted. If `trustExternal` is false,
+    /// tokens without a `sid` are rejected (`JWT_TRUST_EXTERNAL`).
     package init(
         key: SigningKey, scope: TokenScope, trustExternal: Bool, signInSessions: (any SignInSessions)?,
         rememberedMax: Int = 65_536
@@ -68,7 +69,7 @@ package final class AccessTokenVerifier: TokenVerifier {
     }
 
     package func judge(_ token: UnsafeRawBufferPointer, atSecondsSince1970 now: Int64) -> TokenVerdict {
-        // Never in the cache.
+        // Such a token is never in the cache.
         guard token.count <= Self.tokenBytesMax else {
             return .needsLookup { () async throws(TokenRefusal) in throw .malformed }
         }
@@ -77,7 +78,7 @@ package final class AccessTokenVerifier: TokenVerifier {
         let text = String(decoding: token, as: UTF8.self)
         return .needsLookup { [self] () async throws(TokenRefusal) in
             let verified = try claims(of: text).verified(in: scope, atSecondsSince1970: now)
-            // Read before the status is checked, so that a revocation in between is noticed.
+            // The epoch is read before the status is checked, so that a revocation in between is noticed.
             let revocationEpoch = signInSessions?.revocationEpoch
             let caller = try await admitted(verified)
             remembered.remember(digest, verified)
@@ -86,7 +87,7 @@ package final class AccessTokenVerifier: TokenVerifier {
         }
     }
 
-    /// Judges a token whose signature was verified before. Checks only what may have changed since.
+    /// Judges a token whose signature was verified before: checks only the expiry and the sign-in session.
     private func judge(_ known: RememberedToken, _ digest: TokenDigest, _ now: Int64) -> TokenVerdict {
         guard Double(now) < known.token.expiry else {
             remembered.forget(digest)
@@ -109,8 +110,8 @@ package final class AccessTokenVerifier: TokenVerifier {
         }
     }
 
-    /// The same for a token that expired up to that many seconds ago, while its sign-in session is live: a client
-    /// with a single token renews it this way. A token without `sid` is `external` here.
+    /// Verifies a token with a live sign-in session, and also accepts one that expired at most `pastExpirySeconds` ago:
+    /// a client with a single token renews it this way. Throws `external` for a token without `sid`.
     package func verifyForRenewal(
         _ token: String, atSecondsSince1970 now: Int64, pastExpirySeconds: Int64
     ) async throws(TokenRefusal) -> Caller {
@@ -121,14 +122,14 @@ package final class AccessTokenVerifier: TokenVerifier {
         return try await admitted(verified)
     }
 
-    /// The checks whose result may change while a token is valid, and which are therefore not cached.
+    /// Makes the checks that are not cached because their result may change while a token is valid.
     private func admitted(_ token: VerifiedToken) async throws(TokenRefusal) -> Caller {
         if let refusal = refusal(of: token) { throw refusal }
         try await signInSessions?.admit(token.caller, issuedAt: token.issuedAt)
         return token.caller
     }
 
-    /// The refusals that do not depend on the status of the sign-in session.
+    /// Returns the refusal that follows without the status of the sign-in session; nil if there is none.
     private func refusal(of token: VerifiedToken) -> TokenRefusal? {
         let isExternal = token.caller.signInSession == nil
         if !trustsExternal && isExternal { return .external }
@@ -144,28 +145,28 @@ package final class AccessTokenVerifier: TokenVerifier {
         guard Self.isJSONObject(parts[0]) else { throw .malformed }
         guard let (header, _, signatureBytes) = try? parser.parse(bytes, as: AnyClaims.self) else { throw .malformed }
         guard header.alg == algorithm.rawValue else { throw .wrongAlgorithm }
-        // RFC 7515, section 4.1.11: extensions that must be understood; we support none.
+        // RFC 7515, section 4.1.11: `crit` lists extensions that must be understood. We support none.
         guard header.fields["crit"] == nil else { throw .malformed }
-        // Section 4.1.4: `kid` is a string. Its value does not matter: there is only one key.
+        // RFC 7515, section 4.1.4: `kid` is a string. Its value does not matter: there is only one key.
         guard header.fields["kid"] == nil || header.kid != nil else { throw .malformed }
-        // Section 5.2: the signed content is the first two parts and the dot between them.
+        // RFC 7515, section 5.2: the signed content is the first two parts and the dot between them.
         let content = bytes.prefix(parts[0].utf8.count + 1 + parts[1].utf8.count)
         guard signature.isValid(signatureBytes, of: content) else { throw .wrongSignature }
-        // The JSON is valid: if this fails, a claim has the wrong type.
+        // The JSON was parsed above, so a failure here means that a claim has the wrong type.
         guard let claims = try? parser.parse(bytes, as: AccessClaims.self).payload, Self.isJSONObject(parts[1])
         else { throw .claims }
         return claims
     }
 
-    /// Whether the part is an unambiguous JSON object. Of duplicate members JWTKit's decoder takes one, another
-    /// service's may take the other (RFC 7519, section 4; RFC 8725, section 2.4).
+    /// Returns whether the part is a JSON object without duplicate members. JWTKit's decoder takes one of two
+    /// duplicates, and another service's decoder may take the other (RFC 7519, section 4; RFC 8725, section 2.4).
     private static func isJSONObject(_ part: Substring) -> Bool {
         guard let text = Base64URL.bytes(of: part), case .object = try? JSONValue.parse(text) else { return false }
         return true
     }
 
-    /// Three parts in base64url without padding (RFC 7515, section 7.1), none of them empty. Foundation's decoder
-    /// is more lenient, and JWTKit treats what it cannot decode as empty.
+    /// Returns whether the token has three parts in base64url without padding (RFC 7515, section 7.1), none of them
+    /// empty. Foundation's decoder is more lenient, and JWTKit treats a part that it cannot decode as empty.
     static func isCompactForm(_ token: String) -> Bool {
         var dots = 0
         var partLength = 0
@@ -182,7 +183,7 @@ package final class AccessTokenVerifier: TokenVerifier {
         return dots == 2 && partLength > 0
     }
 
-    /// Any JSON object: only the header is needed, before the payload can be trusted.
+    /// Any JSON object. Used to read only the header, before the payload can be trusted.
     private struct AnyClaims: JWTPayload {
         func verify(using algorithm: some JWTAlgorithm) {}
     }

@@ -1,6 +1,6 @@
 package import JourneyModel
 
-/// The roles with a meaning here. Tokens of another service may have other ones, which grant nothing.
+/// The roles with a meaning in this server. Tokens of another service may have other roles, which grant nothing.
 package enum TokenRole: String, Hashable, Sendable, CaseIterable {
     case driver
     /// Reads /ops.
@@ -24,10 +24,10 @@ package struct Caller: Hashable, Sendable {
 /// The result for a token, as far as it is known without waiting.
 package enum TokenVerdict: Sendable {
     case known(Caller)
-    /// The reason is for the log and the audit; the client gets the same 401 for all.
+    /// The reason is for the log and the audit. The client gets the same 401 for every reason except `undecided` (503).
     case refused(TokenRefusal)
-    /// A cache miss: the signature must be verified, or the store read. The closure does that, and throws the reason
-    /// for a refusal.
+    /// A cache miss: the signature must be verified, or the store read. The closure does that work; it throws if the
+    /// token is refused.
     case needsLookup(@Sendable () async throws(TokenRefusal) -> Caller)
 }
 
@@ -58,13 +58,13 @@ package enum TokenRefusal: Error, Hashable, Sendable {
     case notYetValid
     case wrongIssuer
     case wrongAudience
-    /// A member is missing or unusable, `sub` for example.
+    /// A claim is missing or unusable, `sub` for example.
     case claims
-    /// The sign-in session is unknown or revoked, or the driver deleted.
+    /// The sign-in session is unknown or revoked, or the driver was deleted.
     case revoked
     /// `JWT_TRUST_EXTERNAL=false` and the token has no `sid`.
     case external
-    /// Whether the session is live cannot be determined now: the token may be valid. Not a 401, which would sign a
-    /// driver out because a disk is full, but a 503.
+    /// It cannot be determined now whether the session is live, so the token may be valid. The response is 503: a 401
+    /// would sign a driver out because a disk is full.
     case undecided
 }

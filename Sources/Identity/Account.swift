@@ -1,10 +1,10 @@
-// The value types of signing in: a user, a sign-in session, a token pair, and the origin of a request.
+// The value types of signing in, for example a user, a sign-in session, a token pair, and the origin of a request.
 
 package import JourneyModel
 package import Secrets
 
-/// A driver as the sign-in routes show it (`user` in the contract). All but `id` may be unknown: an external
-/// token's driver has no account.
+/// A driver as the sign-in routes show it (`user` in the contract). All members but `id` may be unknown, because the
+/// driver of an external token may have no account.
 package struct User: Hashable, Sendable {
     package var id: DriverID
     package var name: String?
@@ -24,7 +24,7 @@ package struct User: Hashable, Sendable {
     }
 }
 
-/// When, from where and in which request something was asked: for the audit, the limits and the list of sessions.
+/// The time, client and id of a request, for the audit, the limits and the list of sessions.
 package struct RequestOrigin: Hashable, Sendable {
     /// The client's address as reported by trusted proxies.
     package var address: String
@@ -55,11 +55,11 @@ package struct FirstProfile: Hashable, Sendable {
     }
 }
 
-/// `name` and `email` of PATCH /auth/me; each is kept, set or removed.
+/// A change of `name` and `email` (PATCH /auth/me). Each is kept, set or removed.
 package struct ProfileChange: Hashable, Sendable {
     package enum Member: Hashable, Sendable {
         case keep
-        /// Nil removes it (JSON null).
+        /// Nil (JSON null) removes the value.
         case set(String?)
     }
 
@@ -89,7 +89,7 @@ package struct TokenPair: Sendable {
     }
 }
 
-/// The single token of shipped clients that do not support a pair.
+/// The single token for shipped clients that do not support a pair.
 package struct SingleToken: Sendable {
     package var token: Secret<String>
     package var user: User
@@ -106,7 +106,7 @@ package enum SignInMethod: String, Hashable, Sendable {
     case otp
 }
 
-/// What a client holds: a pair, or the single token of shipped clients.
+/// The tokens of a sign-in: a pair, or the single token of shipped clients.
 package enum SignInKind: String, Hashable, Sendable {
     case pair
     case legacy
@@ -114,7 +114,7 @@ package enum SignInKind: String, Hashable, Sendable {
 
 /// One item of GET /auth/sessions. Ended sessions are not listed.
 package struct SignInSession: Hashable, Sendable {
-    /// The `sid` of its tokens. Not a secret: it is useless without a token.
+    /// The `sid` of the session's tokens. Not a secret: the id is useless without a token.
     package var id: String
     package var method: SignInMethod
     /// From `User-Agent`, at most 128 characters.
@@ -133,7 +133,7 @@ package struct SignInSession: Hashable, Sendable {
 
 /// The response to DELETE /auth/me: `{"deleted":true,"receipt":id,"deleted_at":deletedAt}`.
 package struct ErasureReceipt: Hashable, Sendable {
-    /// Random; identifies the erasure in the audit and for `dwell verify-erased`, and identifies no person.
+    /// Random. Identifies the erasure in the audit and for `dwell verify-erased`, but does not identify a person.
     package var id: String
     package var deletedAt: Moment
 
@@ -143,7 +143,7 @@ package struct ErasureReceipt: Hashable, Sendable {
     }
 }
 
-/// A push token's device (PUT /native/devices/{token}); API has validated its members.
+/// A device with its push token (PUT /native/devices/{token}). API has validated the members.
 package struct Device: Hashable, Sendable {
     package var pushToken: String
     package var platform: String
@@ -160,21 +160,20 @@ package struct Device: Hashable, Sendable {
 
 /// Why an account operation failed.
 package enum AccountFailure: Error, Hashable, Sendable {
-    /// 401, the same response for all reasons; the reason is in the audit.
+    /// 401, the same response for all reasons. The reason is in the audit.
     case unauthorized
     /// 429 with `Retry-After`.
     case limited(retryAfterSeconds: Int64)
     /// 429 with `Retry-After`: another export of this driver is in progress.
     case exportUnderWay(retryAfterSeconds: Int64)
-    /// 400: all errors, with pointers.
+    /// 400, with every error and its JSON pointer.
     case invalid([FieldError])
     /// 404.
     case notFound
-    /// Nothing was done: 503. The text is for the log.
+    /// 503: the operation had no effect. The text is for the log.
     case unavailable(String)
-    /// Unknown whether it was done: 500. The text is for the log.
+    /// 500: it is unknown whether the operation had an effect. The text is for the log.
     case unknown(String)
-    /// The task was cancelled while it waited for a read: nothing was done, nothing failed, and nothing is
-    /// reported.
+    /// The task was cancelled while it waited for a read. The operation had no effect; nothing is reported.
     case cancelled
 }

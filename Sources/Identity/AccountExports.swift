@@ -1,17 +1,18 @@
-// Export of all data held about a driver, in pieces because it may be large, and the limit of one export at a time.
+// Export of all data held about a driver, in pieces because the document may be large. A driver can have only one
+// export in progress.
 
 import JourneyModel
 import Synchronization
 
-/// A piece of a JSON document (UTF-8), and how to read the rest. All pieces together are the document.
+/// A piece of a JSON document (UTF-8), and a closure to read the rest. The document is the pieces joined together.
 package struct ExportPiece: Sendable {
     package typealias Rest = @Sendable () async throws(AccountFailure) -> ExportPiece
 
     /// A few hundred KiB.
     package var json: [UInt8]
-    /// Reads the next piece; nil when this is the last. Each piece is a separate read, so that a slow client does
-    /// not keep the WAL from being truncated; the document may include what is stored meanwhile. Throws
-    /// `unauthorized` once the driver is deleted: the document cannot be completed then.
+    /// Reads the next piece; nil when this is the last. Each piece is a separate read, so that a slow client does not
+    /// keep the WAL from being truncated; the document may therefore include data stored during the export. Throws
+    /// `unauthorized` once the driver is deleted, because the document cannot be completed then.
     package var rest: Rest?
 
     package init(json: [UInt8], rest: Rest?) {
@@ -20,15 +21,15 @@ package struct ExportPiece: Sendable {
     }
 }
 
-/// The drivers with an export in progress: one each at a time, since an export costs reads throughout. Counted per
-/// process.
+/// The drivers with an export in progress, counted per process. One export per driver at a time, because an export
+/// reads from the store for as long as it runs.
 final class ExportSlots: Sendable {
-    /// Most exports take less.
+    /// The `Retry-After` of a refused export. Most exports take less time.
     static let retryAfterSeconds: Int64 = 10
 
     private let drivers = Mutex<Set<DriverID>>([])
 
-    /// - Throws: `exportUnderWay` when the driver has an export in progress.
+    /// - Throws: `exportUnderWay` when the driver already has an export in progress.
     func take(_ driver: DriverID) throws(AccountFailure) -> ExportSlot {
         guard drivers.withLock({ $0.insert(driver).inserted }) else {
             throw .exportUnderWay(retryAfterSeconds: Self.retryAfterSeconds)
@@ -37,7 +38,7 @@ final class ExportSlots: Sendable {
     }
 }
 
-/// A driver's slot, released on deinit: a client that stops reading does not say so.
+/// A driver's slot. Released on deinit, because a client may stop reading without notice.
 final class ExportSlot: Sendable {
     private let giveBack: @Sendable () -> Void
 
@@ -47,7 +48,7 @@ final class ExportSlot: Sendable {
 
     deinit { giveBack() }
 
-    /// The same piece, which holds the slot while there is more to read.
+    /// Returns the same piece, with a `rest` that holds the slot until the last piece was read.
     func holding(while piece: ExportPiece) -> ExportPiece {
         guard let rest = piece.rest else { return piece }
         return ExportPiece(json: piece.json) { () async throws(AccountFailure) in

@@ -1,13 +1,13 @@
-// What the account services need from outside: delivery of codes to phones, exchange of authorization codes with
+// The ports of the account services to the outside: delivery of codes to phones, exchange of authorization codes with
 // Apple, and the queue of revocations to send to Apple. (The stores' ports are in AccountStore.swift.)
 
 package import JourneyModel
 package import Secrets
 
-/// Delivers one-time codes to phones.
+/// The delivery of one-time codes to phones.
 package protocol CodeDelivery: Sendable {
-    /// Returns immediately, without a result: the queue is bounded, attempts are repeated with growing delays until
-    /// `expiresAt`, and only failures are logged.
+    /// Queues the code and returns immediately, without a result. The queue is bounded. Failed attempts are repeated
+    /// with growing delays until `expiresAt`; only failures are logged.
     func deliver(_ code: OutgoingCode)
 }
 
@@ -27,30 +27,30 @@ package struct OutgoingCode: Sendable {
     }
 }
 
-/// Exchanges Apple's authorization code for its refresh token, and encrypts that.
+/// The exchange of Apple's authorization code for Apple's refresh token, which is encrypted.
 package protocol AppleCodeExchange: Sendable {
-    /// Bounded in time. A failure is not an error: the sign-in continues without a token.
+    /// Returns within a time limit. A failure is an outcome, not an error: the sign-in continues without Apple's token.
     func exchange(_ authorizationCode: Secret<String>, of identity: AppleIdentity) async -> AppleCodeExchangeOutcome
 }
 
 package enum AppleCodeExchangeOutcome: Hashable, Sendable {
-    /// Apple's refresh token, sealed; the associated data is SHA-256 of the subject's bytes, so that a sealed token
-    /// cannot be moved to another person's row, and the queue of revocations need not know the subject.
+    /// Apple's refresh token, sealed. The associated data is SHA-256 of the subject's bytes, so that a sealed token
+    /// cannot be moved to another person's row, and the queue of revocations does not need to contain the subject.
     case sealed([UInt8])
-    /// A stable word for the audit, without a secret: `unreachable`, `refused`, `other_subject`.
+    /// A stable word for the audit, free of secrets: `unreachable`, `refused`, `other_subject`.
     case failed(reason: String)
 }
 
-/// Apple refresh tokens to be revoked, durable until Apple confirms. Filled by the store; read by the single
-/// delivery loop. Nothing in it identifies a person except the sealed token itself.
+/// Apple refresh tokens to be revoked, stored until Apple confirms. Filled by the store; read by the single delivery
+/// loop. An entry contains nothing that identifies a person except the sealed token itself.
 package protocol AppleRevocationQueue: Sendable {
-    /// The revocation that is due first; nil if none is due at that time.
+    /// Returns the revocation that is due first; nil if none is due at that time.
     func nextDue(at now: Moment) async throws(AccountFailure) -> AppleRevocation?
 
-    /// Removes it: Apple has revoked the token, or it can never be revoked.
+    /// Removes a revocation: Apple has revoked the token, or the token can never be revoked.
     func delivered(_ id: Int64, at now: Moment) async throws(AccountFailure)
 
-    /// Schedules the next attempt; counts this one.
+    /// Counts the failed attempt and schedules the next.
     func failed(_ id: Int64, tryAgainAt: Moment) async throws(AccountFailure)
 }
 

@@ -4,37 +4,38 @@
 package import JourneyModel
 
 package enum AccountRules {
-    /// The roles that a client may choose. Others (`ops`, `admin`) are never granted on request.
+    /// The roles that a client may choose. Other roles (`ops`, `admin`) are never granted on request.
     static let roles: Set<String> = [roleDefault]
     package static let roleDefault = TokenRole.driver.rawValue
 
     static let nameLengthMax = 200
-    /// RFC 5321, section 4.5.3.1.3, less the angle brackets.
+    /// Maximum path length of RFC 5321, section 4.5.3.1.3, without the angle brackets.
     static let emailBytesMax = 254
-    /// Of `User-Agent`, in characters.
+    /// Maximum length of the stored part of `User-Agent`, in characters.
     static let clientNameLengthMax = 128
-    /// Live sign-in sessions of one driver; beyond that the least recently used one is ended.
+    /// Maximum number of live sign-in sessions of one driver. A further sign-in ends the least recently used one.
     package static let sessionsPerDriverMax = 100
     package static let devicesPerDriverMax = 100
-    /// Refresh tokens of one sign-in session, including spent ones, by which reuse is detected: more than an hourly
-    /// refresh makes in a session's sixty days. An older one is rejected like an unknown token.
+    /// Maximum number of stored refresh tokens of one sign-in session, including the spent ones by which reuse is
+    /// detected. More than hourly refreshes produce in a session's sixty days. An older token is rejected like an
+    /// unknown one.
     package static let refreshTokensPerSessionMax = 2000
 
     static func acceptsName(_ name: String) -> Bool {
         AccessClaims.isUsable(name, lengthMax: nameLengthMax)
     }
 
-    /// One `@` with something on both sides, no spaces, no invisible characters. Whether the address exists cannot
-    /// be known anyway.
+    /// Returns whether the email has one `@` with text on both sides, no spaces and no invisible characters. Whether
+    /// the address exists cannot be checked.
     static func acceptsEmail(_ email: String) -> Bool {
-        // By scalars: as a character, "@" followed by a combining one is not "@".
+        // Split by Unicode scalars: "@" with a combining scalar after it is a different Character.
         let parts = email.unicodeScalars.split(separator: "@", omittingEmptySubsequences: false)
         let hasSpace = email.unicodeScalars.contains(where: \.properties.isWhitespace)
         return email.utf8.count <= emailBytesMax && parts.count == 2 && !parts[0].isEmpty && !parts[1].isEmpty
             && AccessClaims.isUsable(email, lengthMax: emailBytesMax) && !hasSpace
     }
 
-    /// The stored part of a `User-Agent`: printable, and short enough for a list.
+    /// Returns the part of a `User-Agent` that is stored: printable characters, at most `clientNameLengthMax`.
     static func clientName(_ userAgent: String?) -> String? {
         guard let userAgent else { return nil }
         let shown = userAgent.unicodeScalars.filter { AccessClaims.isUsable(String($0), lengthMax: 1) }
@@ -42,15 +43,15 @@ package enum AccountRules {
         return name.isEmpty ? nil : name
     }
 
-    /// Whether a token issued then may predate the erasure. Another service's clock may be ahead of ours by
-    /// `AccessClaims.aheadSecondsMax`, so the `iat` of its older tokens may be later by as much; the whole second
-    /// of the erasure counts.
+    /// Returns whether a token issued at `issuedAt` may be older than the erasure. The `iat` of an older token may be
+    /// later than the erasure, by up to the whole second of the erasure and `AccessClaims.aheadSecondsMax`, because
+    /// another service's clock may be ahead of ours.
     package static func isErased(issuedAt: Double, erasedAtSeconds: Int64) -> Bool {
         issuedAt < Double(erasedAtSeconds) + 1 + AccessClaims.aheadSecondsMax
     }
 
-    /// How long a request that was admitted before its driver's erasure may still be running. Until then no account
-    /// with that id is created again.
+    /// How long a request admitted before its driver's erasure may still be running. During this time no account with
+    /// the same id is created.
     static let erasureSettlesMilliseconds: Int64 = 60_000
 
     package static func isSettling(erasedAt: Moment, at now: Moment) -> Bool {
@@ -58,10 +59,10 @@ package enum AccountRules {
     }
 }
 
-/// A refresh token as stored, with the data of its session.
+/// A refresh token as stored.
 package struct StoredRefreshToken: Hashable, Sendable {
     package var expiresAt: Moment
-    /// Nil: never used.
+    /// When the token was used; nil if never.
     package var spentAt: Moment?
 
     package init(expiresAt: Moment, spentAt: Moment?) {
@@ -70,13 +71,13 @@ package struct StoredRefreshToken: Hashable, Sendable {
     }
 }
 
-/// How long a request whose response was lost may be repeated: counted from the first attempt, by the server's
+/// How long a client may repeat a request whose response was lost, counted from the first attempt by the server's
 /// clock.
 package enum RepeatRule {
     package static let milliseconds: Int64 = 10_000
 
-    /// Requests queue, so one may carry an earlier time than the one before it. A clock that was set back further
-    /// extends nothing.
+    /// Returns whether `now` is within the limit before or after `first`. It may be before because queued requests can
+    /// be processed out of order. A clock that was set back further does not extend the limit.
     package static func isRepeat(of first: Moment, at now: Moment) -> Bool {
         let elapsed = now.milliseconds(since: first)
         return -milliseconds <= elapsed && elapsed <= milliseconds
@@ -85,18 +86,18 @@ package enum RepeatRule {
 
 /// The result of presenting a refresh token (contract, section 6).
 package enum RefreshRule: Hashable, Sendable {
-    /// The successor is stored.
+    /// The token was unused. It is spent, and its successor is stored.
     case rotate
-    /// The first response was lost, or two requests raced: the same successor is returned again.
+    /// The first response was lost, or two requests raced. The successor from the first request is returned again.
     case `repeat`
-    /// Two parties use the token family: someone has a copy, and the whole session ends.
+    /// Two clients use tokens of the same session, so one of them has a stolen copy. The whole session ends.
     case reuse
-    /// Spent a moment ago, but the successor that this key derives is not stored: the key was changed in between.
-    /// The first response cannot be reproduced.
+    /// Spent a moment ago, but the successor derived with the current key is not stored, because the key was changed in
+    /// between. The first response cannot be reproduced.
     case unrepeatable
     case expired
 
-    /// `successor`: the token derived from this one, if it is stored.
+    /// Judges a refresh token. `successor` is the token derived from it, if stored.
     package static func judge(
         _ token: StoredRefreshToken, successor: StoredRefreshToken?, at now: Moment
     ) -> RefreshRule {
@@ -104,7 +105,7 @@ package enum RefreshRule: Hashable, Sendable {
         guard let spentAt = token.spentAt else { return .rotate }
         guard RepeatRule.isRepeat(of: spentAt, at: now) else { return .reuse }
         guard let successor else { return .unrepeatable }
-        // A client that has the successor does not present its predecessor.
+        // A client that has used the successor has no reason to present its predecessor.
         return successor.spentAt == nil ? .repeat : .reuse
     }
 }
@@ -122,15 +123,14 @@ package struct StoredCode: Hashable, Sendable {
 
 /// Wrong guesses so far.
 package struct GuessCounts: Hashable, Sendable {
-    /// For the live code that this address requested, from this address; nil: it requested none.
+    /// For the live code that this address requested, from this address; nil if it requested none.
     package var own: Int?
-    /// For codes of this number, each from the address that requested it, within a day.
+    /// For this number's codes within a day, counting only guesses from the address that requested the code.
     package var ownOfNumber: Int
-    /// For this number within a day from addresses that had not requested a code: in total, and from this address's
-    /// network.
+    /// For this number within a day, from addresses that had not requested a code.
     package var strangers: Int
     package var strangersOfNetwork: Int
-    /// For any number, within an hour, from this network, by addresses that had not requested a code.
+    /// For any number within an hour, from this network, by addresses that had not requested a code.
     package var network: Int
 
     package init(own: Int?, ownOfNumber: Int, strangers: Int, strangersOfNetwork: Int, network: Int) {
@@ -142,14 +142,15 @@ package struct GuessCounts: Hashable, Sendable {
     }
 }
 
-/// Who may guess how often. Guesses are counted before they are compared, with two codes at most: the one that the
-/// address requested, and the newest of the number.
+/// How many wrong guesses of a code are allowed. The limit is checked before a guess is compared. A guess is compared
+/// with two codes at most: the one that the address requested, and the newest of the number.
 ///
-/// Each code keeps its guesses for the address that requested it, so that others cannot use them up: the owner who
-/// requests a code and enters it is admitted whatever others guess. Requests are limited (5 an hour for a number),
-/// so that repeated requests gain little: after 25 wrong guesses within a day a new code is good for one guess.
-/// With the defaults a number allows at most 144 such guesses a day (25, 4 more in the last full code, 115 codes of
-/// one guess) and 30 by strangers: 174 guesses against two codes of a million, 1 in 2,870 a day.
+/// Guesses from the address that requested a code are counted separately, so that others cannot use them up: the owner
+/// of the number can request a code and sign in with it whatever others guess. Requests are limited (5 an hour for a
+/// number), so repeated requests gain an attacker little: after 25 wrong guesses within a day, each new code allows
+/// only one guess. With the defaults, a number allows at most 144 guesses a day from requesting addresses (25, 4 more
+/// in the last full code, 115 codes of one guess) and 30 from others: 174 guesses against two codes of a million, 1 in
+/// 2,870 a day.
 package enum GuessRule {
     package static let ownMax = 5
     package static let ownOfNumberMax = 25
@@ -174,8 +175,8 @@ package enum CodeRule: String, Hashable, Sendable {
 
     package static let lifetimeSeconds = 600
 
-    /// - Parameter stored: the codes that the guess may match; empty when none was sent, or it was used. The same
-    ///   work is done then.
+    /// - Parameter stored: the codes that the guess may match. If empty (no code was sent, or it was used), the same
+    ///   work is done, so that the time taken reveals nothing.
     package static func judge(
         _ stored: [StoredCode], guess digest: [UInt8], isAllowed: Bool, at now: Moment
     ) -> CodeRule {
@@ -193,11 +194,11 @@ package enum CodeRule: String, Hashable, Sendable {
 package struct CodeSendLimits: Hashable, Sendable {
     package var perNumber: Int
     package var perAddress: Int
-    /// For an IPv6 /56 or an IPv4 /24.
+    /// Limit for an IPv6 /56 or an IPv4 /24.
     package var perNetwork: Int
-    /// For an IPv6 /48.
+    /// Limit for an IPv6 /48.
     package var perSite: Int
-    /// To numbers without an account that share their first six digits.
+    /// Limit for all numbers without an account that share the first six digits.
     package var perPrefix: Int
     package var total: Int
     /// Percentage of `total` reserved for numbers that belong to an account.
@@ -221,9 +222,9 @@ package struct CodeSendLimits: Hashable, Sendable {
     /// The part of `total` available to numbers without an account; 0 means no limit.
     package var newcomers: Int { total > 0 ? max(total - total * knownPercent / 100, 1) : 0 }
 
-    /// Returns the seconds until one more code may be sent; nil: it may be sent now. `places` has one element for
-    /// each limit that does not depend on whether the number is known: the time of its `limit`-th last send within
-    /// the window, nil while there were fewer.
+    /// Returns the seconds until one more code may be sent; nil if it may be sent now. `places` has one element for
+    /// each limit that applies to all numbers, with or without an account. An element is the time of the send that used
+    /// up the limit (the `limit`-th last within the window), or nil while there were fewer sends.
     package static func retryAfterSeconds(_ places: [Moment?], at now: Moment) -> Int64? {
         let milliseconds = places.compactMap { $0 }
             .map { windowMilliseconds - now.milliseconds(since: $0) }.max()

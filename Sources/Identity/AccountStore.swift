@@ -1,9 +1,9 @@
-// The stores' ports of accounts. Every method that changes something is one transaction, decided by the rules in
-// AccountRules.swift on the rows that it read, and returns once it is on disk. Random values, and the time, come
-// with the request. A rejection that is counted (a guess, a reuse) is an outcome, not an error: what it wrote is
-// committed.
+// The stores' ports of accounts. Every method that changes data is one transaction, which applies the rules in
+// AccountRules.swift to the rows that it reads. The method returns once the change is on disk. Random values and the
+// time are parameters. A rejection that is counted (a guess, a reuse) is an outcome, not an error, so that its changes
+// are committed.
 //
-// Each of them writes its audit entry in the same transaction.
+// Each of these methods writes its audit entry in the same transaction.
 
 package import JourneyModel
 
@@ -13,11 +13,11 @@ package struct NewSignIn: Sendable {
     package var kind: SignInKind
     package var method: SignInMethod
     package var clientName: String?
-    /// The session is over after this time unless it is renewed before.
+    /// When the session ends unless it is renewed before.
     package var expiresAt: Moment
     /// Nil for a single token.
     package var refreshToken: NewRefreshToken?
-    /// Becomes the driver's id if the person is new.
+    /// The driver's id if a new account is created.
     package var newDriver: DriverID
     package var origin: RequestOrigin
 }
@@ -35,29 +35,30 @@ package struct NewRefreshToken: Hashable, Sendable {
 
 package enum SignInOutcome: Hashable, Sendable {
     case signedIn(User)
-    /// The same sign-in was made within the last seconds, and its session is unchanged: nothing was created now.
+    /// The same sign-in was made within the last seconds (RepeatRule), and its session is unchanged. Nothing new was
+    /// created.
     case repeated(User)
-    /// The nonce was used, or the code is not valid.
+    /// The nonce was used before, or the code is not valid.
     case refused
 }
 
 package protocol SignInStore: Sendable {
     /// Uses up the nonce, finds or creates the account, creates the session. A repeat (RepeatRule) with the same
-    /// identity token finds the session of `new.sid`.
+    /// identity token returns the existing session, which has the id `new.sid`.
     func signIn(
         _ identity: AppleIdentity, profile: FirstProfile, _ new: NewSignIn
     ) async throws(AccountFailure) -> SignInOutcome
 
-    /// Stores a sealed token with the identity; if the identity no longer exists, the token goes to the queue of
-    /// revocations. A failed exchange is audited.
+    /// Stores a sealed token with the identity. If the identity no longer exists, adds the token to the queue of
+    /// revocations instead. A failed exchange is only audited.
     func keep(
         _ outcome: AppleCodeExchangeOutcome, of identity: AppleIdentity, driver: DriverID, from origin: RequestOrigin
     ) async throws(AccountFailure)
 
-    /// Replaces the code that this address requested, unless a limit rejects it.
+    /// Stores a new code, which replaces the previous one requested by the same address, unless a limit rejects it.
     func issueCode(_ new: NewCode, limits: CodeSendLimits) async throws(AccountFailure) -> CodeIssue
 
-    /// Counts the guess before it is compared. A correct code is used up and signs in.
+    /// Compares the guess, if the limits allow one more. Counts a wrong guess; uses up a correct code and signs in.
     func signIn(
         _ number: PhoneNumber, guess digest: [UInt8], _ new: NewSignIn
     ) async throws(AccountFailure) -> SignInOutcome
@@ -75,20 +76,20 @@ package struct NewCode: Sendable {
 
 package enum CodeIssue: Hashable, Sendable {
     case issued([CodeSendUse])
-    /// A share that excludes this number is used up: the code is stored as usual, but must not be delivered. The
-    /// client must not be able to distinguish this from `issued`.
+    /// A limit that applies only to numbers without an account is reached. The code is stored as usual, but must not be
+    /// delivered. The client must not be able to distinguish this case from `issued`.
     case heldBack([CodeSendUse])
     case limited(retryAfterSeconds: Int64)
 }
 
-/// How much of a limit on codes is used up within the hour.
+/// The part of a limit on codes that was used up within the hour.
 package struct CodeSendUse: Hashable, Sendable {
     package enum Limit: String, Hashable, Sendable, CaseIterable {
         /// OTP_SENDS_TOTAL
         case total
-        /// The part of it available to numbers without an account.
+        /// The part of OTP_SENDS_TOTAL available to numbers without an account.
         case newcomers
-        /// OTP_SENDS_PER_PREFIX, for the prefix in question; if there is none, for the most used one.
+        /// OTP_SENDS_PER_PREFIX: for the prefix of the number, or without a number for the most used prefix.
         case prefix
     }
 
@@ -103,30 +104,30 @@ package struct CodeSendUse: Hashable, Sendable {
         self.max = max
     }
 
-    /// Worth an alarm: at most a fifth is left.
+    /// Whether at most a fifth of the limit is left, which raises an alarm.
     package var isNearlyAll: Bool { max > 0 && count * 5 >= max * 4 }
 }
 
 package protocol SignInSessionStore: Sendable {
-    /// Spends the token of that digest and stores its successor, in the same session. A repeat finds the successor
-    /// stored. A reuse ends the session.
+    /// Spends the token with that digest and stores its successor in the same session. On a repeat, the successor is
+    /// already stored and is returned again. A reuse ends the session.
     func rotate(
         _ digest: [UInt8], to new: NewRefreshToken, from origin: RequestOrigin
     ) async throws(AccountFailure) -> RenewalOutcome
 
-    /// Extends a single token's session until `expiresAt`. Refused for a session of another kind.
+    /// Extends a single token's session until `expiresAt`. Returns `refused` for a session of another kind.
     func renew(
         _ sid: String, of driver: DriverID, until expiresAt: Moment, from origin: RequestOrigin
     ) async throws(AccountFailure) -> RenewalOutcome
 
-    /// Ends that session of the driver; false when it does not exist.
+    /// Ends that session of the driver. Returns false when the session does not exist.
     func end(
         _ sid: String, of driver: DriverID, as action: AuditAction, from origin: RequestOrigin
     ) async throws(AccountFailure) -> Bool
 
     func endAll(of driver: DriverID, from origin: RequestOrigin) async throws(AccountFailure)
 
-    /// The session of a refresh token, spent or not, if it is this driver's.
+    /// Returns the session of a refresh token, spent or not; nil if it is not this driver's.
     func session(ofToken digest: [UInt8], of driver: DriverID) async throws(AccountFailure) -> String?
 
     func sessions(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> [SignInSession]
@@ -142,29 +143,30 @@ package enum RenewalOutcome: Hashable, Sendable {
 package protocol AccountRecordStore: ErasureCompletion {
     func user(_ driver: DriverID) async throws(AccountFailure) -> User?
 
-    /// Creates the account if there is none, as for a driver of another service.
+    /// Changes the profile. Creates the account if there is none: the driver of another service's token may have none.
     func change(
         _ change: ProfileChange, of caller: Caller, from origin: RequestOrigin
     ) async throws(AccountFailure) -> User
 
-    /// Nobody reaches the driver any more when this returns. What is left of its rows: `completeErasures`.
+    /// Begins the deletion of a driver. When this returns, the driver can no longer be reached by any request;
+    /// `completeErasures` removes the remaining rows.
     func erase(
         _ driver: DriverID, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin
     ) async throws(AccountFailure)
 
-    /// Audits the export, then reads the first piece.
+    /// Audits the export, then returns the first piece.
     func export(of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> ExportPiece
 
-    /// Returns the driver who was deleted by it, if any.
+    /// Processes a notification. Returns the driver that it deleted, if any.
     func take(
         _ notice: AppleServerNotification, receipt: ErasureReceipt, pseudonym: String, from origin: RequestOrigin
     ) async throws(AccountFailure) -> DriverID?
 }
 
-/// The rest of deletions that take more than one transaction.
+/// The completion of deletions that take more than one transaction.
 package protocol ErasureCompletion: Sendable {
-    /// Completes the deletions that have begun, of this driver or (nil) of all, in many short transactions among other
-    /// work. Returns how many there were, when nothing is left of them.
+    /// Completes the unfinished deletions of this driver, or of all drivers if nil, in many short transactions between
+    /// other work. Returns how many deletions were unfinished, once all of them are complete.
     func completeErasures(of driver: DriverID?) async throws(AccountFailure) -> Int
 }
 
@@ -176,7 +178,7 @@ package protocol DeviceStore: Sendable {
 package enum DevicePut: Hashable, Sendable {
     case added
     case replaced
-    /// The caller's sign-in session has ended meanwhile.
+    /// The caller's sign-in session ended during the request.
     case sessionEnded
 }
 

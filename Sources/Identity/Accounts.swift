@@ -1,5 +1,5 @@
-// A driver's own account: shown, changed, exported, deleted; its devices; and Apple's server notifications about
-// it.
+// Reads, changes, exports and deletes a driver's own account, stores the driver's devices, and processes Apple's server
+// notifications about the account.
 
 package import JourneyModel
 
@@ -9,8 +9,8 @@ package struct Accounts: AccountService, AppleNotificationService {
     private let exports = ExportSlots()
     private let forget: @Sendable (DriverID) async -> Void
 
-    /// - Parameter forget: removes what other components store under the id of a deleted driver; does not fail, and
-    ///   takes no longer than a request may.
+    /// - Parameter forget: removes the data that other components store under the id of a deleted driver. Must not
+    ///   fail, and must finish within the time limit of a request.
     package init(
         store: any AccountRecordStore, memory: SessionStatusCache,
         forget: @escaping @Sendable (DriverID) async -> Void = { _ in }
@@ -69,7 +69,7 @@ package struct Accounts: AccountService, AppleNotificationService {
         ErasureReceipt(id: RandomID.text(prefix: "rcp_"), deletedAt: now)
     }
 
-    /// Replaces everything that identified the person.
+    /// Returns a random pseudonym, which replaces all data that identified the person.
     package static func pseudonym() -> String { RandomID.text(prefix: "erased-") }
 }
 

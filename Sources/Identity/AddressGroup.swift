@@ -10,11 +10,11 @@
 
 /// The networks that an address belongs to, as names, from the narrowest to the widest.
 package struct AddressNetworks: Hashable, Sendable {
-    /// Counted as one client: an IPv6 /64, an IPv4 address, anything else unchanged.
+    /// The addresses that count as one client: an IPv6 /64 or a single IPv4 address. Any other text is kept unchanged.
     package var address: String
-    /// An IPv6 /56, which many homes have; an IPv4 /24. Nil for what is not an IP address.
+    /// An IPv6 /56, the size that many homes have, or an IPv4 /24. Nil if the text is not an IP address.
     package var network: String?
-    /// An IPv6 /48, which a site or a rented server can have. Nil for anything else.
+    /// An IPv6 /48, the size that a site or a rented server can have. Nil for any other address.
     package var site: String?
 
     package init(_ address: String) {
@@ -57,7 +57,7 @@ package struct AddressNetworks: Hashable, Sendable {
 }
 
 package enum AddressGroup {
-    /// An IPv6 address by its first 64 bits, an IPv4 address (also one mapped into IPv6) and anything else
-    /// unchanged.
+    /// Returns the /64 of an IPv6 address. Returns an IPv4 address, also if mapped into IPv6, as IPv4, and any other
+    /// text unchanged.
     package static func name(of address: String) -> String { AddressNetworks(address).address }
 }

@@ -1,21 +1,21 @@
-// Our token for the App Store Server API: a JWT signed with the key of App Store Connect, one per app, used until
-// shortly before it expires. Does not know HTTP.
+// Our token for the App Store Server API: a JWT signed with the key of App Store Connect. Each app has its own token,
+// which is used until shortly before it expires. Does not know HTTP.
 
 import JWTKit
 package import Secrets
 import Synchronization
 
 package final class AppStoreToken: Sendable {
-    /// Apple allows an hour.
+    /// Lifetime of a token. Apple allows an hour.
     static let timeToLiveSeconds: Int64 = 1200
-    /// A new one is made this long before the end of the last one.
+    /// How long before the expiry of a token a new one is made.
     static let renewalSeconds: Int64 = 300
     static let audience = "appstoreconnect-v1"
 
     private let keys: JWTKeyCollection
     private let header: JWTHeader
     private let issuerID: String
-    /// By bundle id, of which there are few.
+    /// The last token of each bundle id. There are few bundle ids, so the dictionary needs no limit.
     private let made = Mutex<[String: (text: Secret<String>, until: Int64)]>([:])
 
     package init(issuerID: String, keyID: String, key: SigningKey) async {
@@ -26,7 +26,7 @@ package final class AppStoreToken: Sendable {
 
     package func text(for bundleID: String, atSecondsSince1970 now: Int64) async throws -> Secret<String> {
         let known = made.withLock { $0[bundleID] }
-        // The clock may have been set back.
+        // The lower limit rejects a token made before the clock was set back: Apple would find it issued in the future.
         if let known, now < known.until - Self.renewalSeconds, now > known.until - Self.timeToLiveSeconds - 60 {
             return known.text
         }
@@ -45,7 +45,7 @@ package final class AppStoreToken: Sendable {
         var aud: String
         var bid: String
 
-        /// These are only signed here, never verified.
+        /// Does nothing: these claims are only signed here, never verified.
         func verify(using algorithm: some JWTAlgorithm) {}
     }
 }

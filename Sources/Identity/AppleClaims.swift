@@ -1,20 +1,20 @@
-// The rules by which the claims of Apple's tokens are accepted (contract, section 6). Pure: takes verified JSON,
-// the expected values, and the time; returns an identity or a notification, or throws a reason. Knows neither
-// signatures nor keys.
+// The rules for accepting the claims of Apple's tokens (contract, section 6). Pure functions: they take verified JSON,
+// the expected values and the time, and return an identity or a notification, or throw a reason. Signatures and keys
+// are checked in AppleTokenVerifier.
 
 import Foundation
 import JourneyModel
 
 struct AppleClaims {
     static let issuers = ["https://appleid.apple.com", "https://account.apple.com"]
-    /// Apple's clock, and the phone's, may be ahead of ours by this much.
+    /// Maximum lead of Apple's clock, and of the phone's, over ours.
     static let aheadSecondsMax = 300.0
     /// Apple's `sub` has 44 characters.
     static let subjectLengthMax = 255
     static let identifierLengthMax = 255
 
     private let json: JSONValue
-    /// Our client id that `aud` names, the first when there are several.
+    /// Our client id that `aud` names; the first of our ids if it names several.
     private let clientID: String
 
     /// Checks the claims common to all of Apple's tokens: `iss`, `aud`, `exp`, `nbf`, `iat`. `exp` may be missing
@@ -42,9 +42,10 @@ struct AppleClaims {
         self.clientID = clientID
     }
 
-    /// The person of an identity token, if the nonce is the request's.
+    /// Returns the person that an identity token identifies. Throws `wrongNonce` if the nonce is not that of the
+    /// request.
     func identity(rawNonce: String, tokenDigest: [UInt8]) throws(AppleTokenRefusal) -> AppleIdentity {
-        // Beyond 2^53 seconds a Double is not exact, and no token lives that long.
+        // A Double is not exact beyond 2^53 seconds, and no real token has an expiry that late.
         guard let expiry = json["exp"]?.finiteNumber, expiry < 0x1p53 else { throw .refused(.claims) }
         let subject = try usable("sub", of: json, lengthMax: Self.subjectLengthMax)
         guard let nonce = json["nonce"]?.text, !rawNonce.isEmpty,
@@ -57,7 +58,7 @@ struct AppleClaims {
             nonceDigest: plainDigest(nonce), tokenDigest: tokenDigest, expiresAtSeconds: Int64(expiry.rounded(.up)))
     }
 
-    /// A server notification: `events` is one event, as JSON in a string.
+    /// Returns a server notification. Its `events` is a string that contains the JSON of one event.
     func notice() throws(AppleTokenRefusal) -> AppleServerNotification {
         let jti = try usable("jti", of: json, lengthMax: Self.identifierLengthMax)
         guard let text = json["events"]?.text, let event = try? JSONValue.parse(Array(text.utf8)),
@@ -77,7 +78,8 @@ struct AppleClaims {
         return text
     }
 
-    /// One string or an array of them (RFC 7519, section 4.1.3); an array with any other element gives no names.
+    /// Returns the names in `aud`: one string or an array of strings (RFC 7519, section 4.1.3). Returns none for an
+    /// array with any other element.
     private static func audience(_ claim: JSONValue?) -> [String] {
         switch claim {
         case .string(let name)?: return [name]
@@ -88,7 +90,7 @@ struct AppleClaims {
         }
     }
 
-    /// Lower-case hexadecimal SHA-256 of the raw nonce's UTF-8.
+    /// Returns SHA-256 of the raw nonce's UTF-8 in lower-case hexadecimal.
     static func nonceClaim(_ rawNonce: String) -> String {
         plainDigest(rawNonce).map { byte in
             let digits = String(byte, radix: 16)
@@ -96,7 +98,7 @@ struct AppleClaims {
         }.joined()
     }
 
-    /// Apple sends Booleans as Booleans or as strings.
+    /// Returns whether a claim is true. Apple sends Booleans as JSON Booleans or as strings.
     private static func isTrue(_ claim: JSONValue?) -> Bool {
         claim == .bool(true) || claim?.text == "true"
     }
@@ -111,7 +113,8 @@ struct AppleClaims {
         }
     }
 
-    /// Apple documents seconds and sends milliseconds: no current time in seconds has twelve digits.
+    /// Returns a time in seconds. Apple documents seconds but sends milliseconds. A number with twelve or more digits
+    /// must be in milliseconds, because current times in seconds are shorter.
     private static func seconds(_ time: JSONValue?) -> Int64? {
         guard let number = time?.finiteNumber, number >= 0, number < 0x1p53 else { return nil }
         return Int64(number < 1e11 ? number : number / 1000)

@@ -1,10 +1,10 @@
-// Our client secret for Apple's token endpoint: a JWT that the team's key signs for one call. Does not know HTTP.
+// Our client secret for Apple's token endpoint: a JWT signed with the team's key for a single call. Does not know HTTP.
 
 import JWTKit
 package import Secrets
 
 package struct AppleClientSecret: Sendable {
-    /// Apple allows six months. One call needs seconds, plus some clock skew.
+    /// Lifetime of a secret. Apple allows six months; one call needs seconds, plus some clock skew.
     static let timeToLiveSeconds: Int64 = 300
     static let audience = "https://appleid.apple.com"
 
@@ -12,14 +12,14 @@ package struct AppleClientSecret: Sendable {
     private let header: JWTHeader
     private let teamID: String
 
-    /// `key` is the one of `APPLE_PRIVATE_KEY_FILE`, which Apple knows as `keyID`.
+    /// `key` is the key in `APPLE_PRIVATE_KEY_FILE`; `keyID` is its id at Apple.
     package init(teamID: String, keyID: String, key: SigningKey) async {
         keys = await key.collection()
         header = JWTHeader(fields: ["kid": .string(keyID)])
         self.teamID = teamID
     }
 
-    /// The secret for one of the team's client ids.
+    /// Returns the secret for one of the team's client ids.
     package func text(for clientID: String, atSecondsSince1970 now: Int64) async throws -> Secret<String> {
         Secret(
             try await keys.sign(
@@ -35,7 +35,7 @@ package struct AppleClientSecret: Sendable {
         var iat: Int64
         var exp: Int64
 
-        /// These are only signed here, never verified.
+        /// Does nothing: these claims are only signed here, never verified.
         func verify(using algorithm: some JWTAlgorithm) {}
     }
 }

@@ -1,22 +1,21 @@
-// The person that Apple identifies: the result of an identity token that passed every check. Verification is
-// elsewhere.
+// The person that Apple identifies, from an identity token that passed every check in AppleTokenVerifier.
 
-/// The claims of a verified identity token (contract, section 6) that signing in needs.
+/// The claims of a verified identity token (contract, section 6) that are needed to sign in.
 package struct AppleIdentity: Hashable, Sendable {
-    /// Apple's `sub`: the person, the same for all apps of one team.
+    /// Apple's `sub`, which identifies the person and is the same for all apps of one team.
     package var subject: String
     /// Our client id that `aud` named.
     package var clientID: String
     package var email: String?
-    /// Only a verified email becomes the account's.
+    /// Whether Apple verified the email. Only a verified email is stored in the account.
     package var isEmailVerified: Bool
-    /// Apple's relay address.
+    /// Whether the email is Apple's relay address.
     package var isPrivateEmail: Bool
-    /// SHA-256 of the token's `nonce` claim's bytes, 32 bytes: a nonce is valid for one sign-in.
+    /// SHA-256 (32 bytes) of the token's `nonce` claim. A nonce is valid for one sign-in.
     package var nonceDigest: [UInt8]
-    /// SHA-256 of the token itself: distinguishes a repeat of a sign-in from another sign-in with its nonce.
+    /// SHA-256 of the token itself. Distinguishes a repeated sign-in from another sign-in with the same nonce.
     package var tokenDigest: [UInt8]
-    /// `exp`, whole seconds since 1970, rounded up: the nonce is remembered until then.
+    /// `exp`, whole seconds since 1970, rounded up. The nonce is stored until then.
     package var expiresAtSeconds: Int64
 
     package init(
@@ -34,26 +33,27 @@ package struct AppleIdentity: Hashable, Sendable {
     }
 }
 
-/// A verified notification of Apple's server (POST /apple/notifications): the `events` of its token and its `jti`.
+/// A verified notification of Apple's server (POST /apple/notifications): the `events` and the `jti` of its token.
 package struct AppleServerNotification: Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
         /// The person has stopped using Sign in with Apple here: `consent-revoked`.
         case consentRevoked
-        /// The Apple account is deleted, and with it ours: `account-delete` or `account-deleted`.
+        /// The Apple account was deleted, and the driver's account here is deleted too: `account-delete` or
+        /// `account-deleted`.
         case accountDeleted
         /// Mail to Apple's relay address is forwarded: `email-enabled`.
         case emailEnabled
         /// Mail to Apple's relay address is no longer forwarded: `email-disabled`.
         case emailDisabled
-        /// A kind that Apple has introduced since. Only audited.
+        /// A kind unknown to this release. The notification is only audited.
         case other
     }
 
     package var kind: Kind
     package var subject: String
-    /// The notification's id; a repeated one is ignored.
+    /// The notification's id. A notification with a known id is ignored.
     package var jti: String
-    /// When it happened, by Apple's clock; nil when absent.
+    /// When the event happened, by Apple's clock; nil when absent.
     package var happenedAtSeconds: Int64?
 
     package init(kind: Kind, subject: String, jti: String, happenedAtSeconds: Int64?) {

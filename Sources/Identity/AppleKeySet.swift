@@ -1,12 +1,12 @@
-// A cache of Apple's keys. A sign-in must not wait for Apple, and invented key ids must not make the server call
-// Apple each time: so there is one fetch at a time, and one per minute for key ids that are not in the set. Does
+// A cache of Apple's keys. A sign-in must not wait for Apple, and invented key ids must not cause a call to Apple each.
+// So at most one fetch is in progress, and fetches for key ids missing from the set are at least a minute apart. Does
 // not know HTTP; the clock is passed in.
 
 package import JourneyModel
 
-/// The port by which the key set is read. The implementation bounds time and size and logs failures.
+/// The port by which the key set is read. The implementation limits time and size, and logs failures.
 package protocol AppleKeySetSource: Sendable {
-    /// Nil when there is no response, or none with status 200.
+    /// Returns nil when there is no response, or its status is not 200.
     func fetch() async -> FetchedKeySet?
 }
 
@@ -25,13 +25,13 @@ package actor AppleKeySet {
     /// The accepted range of Apple's max-age; values are clamped to it.
     static let freshSeconds = 300...86_400
     static let freshSecondsDefault = 3600
-    /// While Apple is unreachable, its keys are used for this long after they went stale. Not forever: a key that
-    /// was withdrawn because it leaked is recognised only by its absence.
+    /// How long stale keys are used while Apple is unreachable. Limited, because a leaked key that Apple withdrew is
+    /// recognised only by its absence from a new set.
     static let staleSecondsMax = 7 * 86_400
-    /// Minimum interval between two fetches for key ids that the set does not have (contract, section 6), and
-    /// between two attempts to replace a stale set.
+    /// Minimum interval between two fetches for key ids missing from the set (contract, section 6), and between two
+    /// attempts to replace a stale set.
     static let cooldownSeconds: Int64 = 60
-    /// Without any set all callers wait: retried after one second, then two, up to this.
+    /// Maximum interval between attempts while there is no set: one second, then two, doubling up to this.
     static let pauseSecondsMax: Int64 = 30
 
     private let source: any AppleKeySetSource
@@ -51,8 +51,8 @@ package actor AppleKeySet {
         self.clock = clock
     }
 
-    /// The key of that id. A known one is returned at once, even if stale: the set is then refreshed in the
-    /// background.
+    /// Returns the key with that id. A key in the set is returned at once, even if stale; a stale set is then refreshed
+    /// in the background.
     func key(named name: String) async throws(AppleTokenRefusal) -> RSAVerificationKey {
         let now = clock()
         let hadKeys = hasKeys(at: now)
@@ -60,18 +60,20 @@ package actor AppleKeySet {
             refreshWhenStale(at: now)
             return key
         }
-        // Callers that arrive during a fetch may wait for it.
+        // Refuses without a fetch if the last one was too recent. Callers that arrive during a fetch wait for its
+        // result.
         if flight == nil, let seconds = secondsToWait(hasKeys: hadKeys, at: now) {
             throw refusal(hasKeys: hadKeys, retryAfterSeconds: seconds)
         }
-        // Set before the wait: a caller that arrives after the fetch has ended, and before its waiters have
-        // resumed, must not fetch again.
+        // Set before the wait: a caller may arrive after the fetch has ended but before the waiting callers have
+        // resumed, and must not fetch again.
         if hadKeys { lastSearch = now }
         await fetchOnce()
         let after = clock()
         let hasKeys = hasKeys(at: after)
         let found = hasKeys ? keys[name] : nil
-        // A first fetch that brought the key was not a search: the next unknown id may be searched for at once.
+        // A first fetch that brought the key does not count as a search, so the next missing id may be searched for at
+        // once.
         if hadKeys || found == nil { lastSearch = after }
         if let found { return found }
         throw refusal(
@@ -85,8 +87,8 @@ package actor AppleKeySet {
         return now < freshUntil.advanced(bySeconds: Self.staleSecondsMax)
     }
 
-    /// Seconds until a fetch for a missing key id is allowed; nil when it is now. A clock that was set back must
-    /// not extend the pause: a time in the future counts as past.
+    /// Returns the seconds until a fetch for a missing key id is allowed; nil when allowed now. A clock that was set
+    /// back must not extend the interval, so a last fetch in the future is ignored.
     private func secondsToWait(hasKeys: Bool, at now: Moment) -> Int64? {
         let since: Moment?
         let pause: Int64
@@ -101,7 +103,8 @@ package actor AppleKeySet {
         return left > 0 ? (left + 999) / 1000 : nil
     }
 
-    /// A key id that a successful fetch did not bring is unknown. After a failed fetch it is undecided.
+    /// Returns the refusal for a missing key id: `unknownKey` after a successful fetch, `keysUnavailable` after a
+    /// failed one.
     private func refusal(hasKeys: Bool, retryAfterSeconds: Int64) -> AppleTokenRefusal {
         hasKeys && lastFetch?.isGood == true
             ? .refused(.unknownKey) : .keysUnavailable(retryAfterSeconds: retryAfterSeconds)
@@ -124,7 +127,7 @@ package actor AppleKeySet {
         await flight?.value
     }
 
-    /// An unstructured task: it serves all waiters, and is not cancelled with any of them.
+    /// Starts an unstructured task: it serves all waiting callers, and must not be cancelled with one of them.
     private func startFetch() {
         flight = Task { await self.fetch() }
     }

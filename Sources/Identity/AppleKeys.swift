@@ -1,5 +1,5 @@
-// The keys of a published key set (RFC 7517) that can verify RS256. Everything else in the set is ignored. Does not
-// know where the set comes from and how long it is valid.
+// The keys of a published key set (RFC 7517) that can verify RS256. Everything else in the set is ignored. AppleKeySet
+// determines the source of the set and how long it is valid.
 
 import Crypto
 import CryptoExtras
@@ -9,12 +9,12 @@ import JourneyModel
 /// A public RSA key of at least 2048 bits.
 struct RSAVerificationKey: Sendable {
     static let bitsMin = 2048
-    /// Verification cost grows with its square.
+    /// The time to verify a signature grows with the square of the key size.
     static let bitsMax = 8192
 
     private let key: _RSA.Signing.PublicKey
 
-    /// Modulus and exponent, big-endian. Nil for numbers that are not such a key.
+    /// Takes the modulus and exponent, big-endian. Returns nil for numbers that are not a key of an accepted size.
     init?(modulus: [UInt8], exponent: [UInt8]) {
         guard modulus.count * 8 <= Self.bitsMax, (1...8).contains(exponent.count),
             let key = try? _RSA.Signing.PublicKey(n: modulus, e: exponent),
@@ -23,8 +23,8 @@ struct RSAVerificationKey: Sendable {
         self.key = key
     }
 
-    /// RSASSA-PKCS1-v1_5 (RFC 7518, section 3.3). `insecure` in the library's name refers to other uses of that
-    /// padding.
+    /// Verifies with RSASSA-PKCS1-v1_5 (RFC 7518, section 3.3). `insecure` in the library's name refers to other uses
+    /// of that padding.
     func verifies(_ signature: [UInt8], of digest: SHA256.Digest) -> Bool {
         key.isValidSignature(
             _RSA.Signing.RSASignature(rawRepresentation: signature), for: digest, padding: .insecurePKCS1v1_5)
@@ -32,11 +32,11 @@ struct RSAVerificationKey: Sendable {
 }
 
 enum AppleKeys {
-    /// Apple publishes three or four.
+    /// Maximum number of keys that are read. Apple publishes three or four.
     static let countMax = 64
 
-    /// The usable keys by `kid`, the first of those that share one. Nil when the text is not a key set, or has no
-    /// usable key: an empty set must not replace known keys.
+    /// Returns the usable keys by `kid`; of several keys with one `kid`, the first. Returns nil when the text is not a
+    /// key set or has no usable key, because an empty set must not replace known keys.
     static func parse(_ text: [UInt8]) -> [String: RSAVerificationKey]? {
         guard case .array(let members)? = (try? JSONValue.parse(text))?["keys"] else { return nil }
         var keys: [String: RSAVerificationKey] = [:]
@@ -47,8 +47,8 @@ enum AppleKeys {
         return keys.isEmpty ? nil : keys
     }
 
-    /// Sections 4.1, 4.2, 4.4 and 4.5 of RFC 7517, and section 6.3.1 of RFC 7518. `use` and `alg` are optional
-    /// there; if present, they must permit this use of the key.
+    /// Reads one key by sections 4.1, 4.2, 4.4 and 4.5 of RFC 7517 and section 6.3.1 of RFC 7518. `use` and `alg` are
+    /// optional; if present, they must permit verifying RS256.
     private static func key(_ member: JSONValue) -> (name: String, key: RSAVerificationKey)? {
         guard member["kty"]?.text == "RSA",
             let name = member["kid"]?.text, (1...SignedToken.keyNameBytesMax).contains(name.utf8.count),

@@ -1,4 +1,4 @@
-// The response of Apple's token endpoint (RFC 6749, sections 5.1 and 5.2), as far as it is used.
+// The response of Apple's token endpoint (RFC 6749, sections 5.1 and 5.2): only the members that are used.
 
 import Foundation
 import JourneyModel
@@ -8,11 +8,11 @@ package struct AppleTokenResponse: Sendable {
     package static let refreshTokenBytesMax = 4096
 
     package var refreshToken: Secret<String>
-    /// The person it is about: `sub` of `id_token`. Its signature is not checked, because it comes over TLS from
-    /// Apple itself.
+    /// The person who signed in: `sub` of `id_token`. The signature of `id_token` is not checked, because the response
+    /// comes over TLS from Apple itself.
     package var subject: String
 
-    /// Nil when a member is missing.
+    /// Returns nil when a member is missing.
     package init?(_ body: [UInt8]) {
         guard let json = try? JSONValue.parse(body),
             let refreshToken = json["refresh_token"]?.text,
@@ -24,7 +24,7 @@ package struct AppleTokenResponse: Sendable {
         self.subject = subject
     }
 
-    /// `error` of an error response.
+    /// Returns `error` of an error response.
     package static func errorCode(_ body: [UInt8]) -> String? {
         (try? JSONValue.parse(body))?["error"]?.text
     }

@@ -1,5 +1,5 @@
-// Signs identity tokens in Apple's form with a key that stands in for Apple's: `dwell simulate` signs in with them to a
-// server whose APPLE_JWKS_URL serves the public half. No server uses it.
+// Signs identity tokens in Apple's form with a substitute for Apple's key. `dwell simulate` signs in with such tokens,
+// at a server whose APPLE_JWKS_URL serves the public key. The server itself never signs with this.
 
 import Crypto
 import CryptoExtras
@@ -11,18 +11,18 @@ package struct AppleTokenSigner: Sendable {
     private let keyID: String
     private let clientID: String
 
-    /// How long a token of Apple's is good.
+    /// Lifetime of a token, the same as Apple's.
     private static let secondsToUse: Int64 = 600
 
     /// - Parameter pem: an RSA private key.
-    /// - Throws: the error of the library for text that is not a key.
+    /// - Throws: the library's error if `pem` is not a key.
     package init(pem: String, keyID: String, clientID: String) throws {
         key = try _RSA.Signing.PrivateKey(pemRepresentation: pem)
         self.keyID = keyID
         self.clientID = clientID
     }
 
-    /// A compact JWT, RS256 (RFC 7518, section 3.3). `now` is in seconds since 1970.
+    /// Returns a compact JWT, RS256 (RFC 7518, section 3.3). `now` is in seconds since 1970.
     package func identityToken(subject: String, rawNonce: String, now: Int64) throws -> String {
         let header = Self.object([("alg", .string("RS256")), ("kid", .string(keyID))])
         let claims = Self.object([

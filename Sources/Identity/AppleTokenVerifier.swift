@@ -1,12 +1,12 @@
-// Verifies tokens signed by Apple: form, algorithm, key, signature, claims, in that order. Not with JWTKit: its
-// AppleIdentityToken traps on `"aud": []` (5.7.1), and a second JSON decoder could read the signed bytes
+// Verifies tokens signed by Apple: form, algorithm, key, signature, claims, in that order. Does not use JWTKit, because
+// its AppleIdentityToken traps on `"aud": []` (5.7.1), and because a second JSON decoder could read the signed bytes
 // differently.
 
 package struct AppleTokenVerifier: AppleTokenVerifying {
     private let clientIDs: [String]
     private let keys: AppleKeySet
 
-    /// `clientIDs` as in `APPLE_CLIENT_IDS`; if empty, every token is rejected, and Apple is never called.
+    /// `clientIDs` are those of `APPLE_CLIENT_IDS`. If empty, every token is rejected, and Apple is never called.
     package init(clientIDs: [String], keys: AppleKeySet) {
         self.clientIDs = clientIDs
         self.keys = keys
@@ -19,7 +19,8 @@ package struct AppleTokenVerifier: AppleTokenVerifying {
             .identity(rawNonce: rawNonce, tokenDigest: plainDigest(token))
     }
 
-    /// Apple documents no `exp` for notifications; one that is present is checked.
+    /// Verifies a notification. Apple documents no `exp` for notifications, so it may be missing; if present, it is
+    /// checked.
     package func notice(
         of token: String, atSecondsSince1970 now: Int64
     ) async throws(AppleTokenRefusal) -> AppleServerNotification {

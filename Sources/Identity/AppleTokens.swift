@@ -1,31 +1,31 @@
-// The port by which API verifies tokens signed by Apple, and the reasons to reject one. Verification is in
-// AppleTokenVerifier; where Apple's keys come from is not known here.
+// The port by which API verifies tokens signed by Apple, and the reasons to reject one. AppleTokenVerifier implements
+// the port; AppleKeySet fetches Apple's keys.
 
-/// Verifies identity tokens and server notifications. Implemented in this module; API sees only this protocol, so
-/// that its tests can script it.
+/// The verification of identity tokens and server notifications. Implemented in this module. API sees only this
+/// protocol, so that its tests can replace the implementation.
 package protocol AppleTokenVerifying: Sendable {
-    /// The `identity_token` of a sign-in, with the raw nonce of the same request. The store checks whether the
+    /// Verifies the `identity_token` of a sign-in, with the raw nonce of the same request. The store checks whether the
     /// nonce was used before. Waits for Apple's key set at most for the time limit of one fetch.
     func identity(
         of token: String, rawNonce: String, atSecondsSince1970 now: Int64
     ) async throws(AppleTokenRefusal) -> AppleIdentity
 
-    /// The `payload` of POST /apple/notifications.
+    /// Verifies the `payload` of POST /apple/notifications.
     func notice(of token: String, atSecondsSince1970 now: Int64) async throws(AppleTokenRefusal)
         -> AppleServerNotification
 }
 
 package enum AppleTokenRefusal: Error, Hashable, Sendable {
-    /// 401, the same response for all reasons. The reason's raw value is for the audit.
+    /// 401, the same response for all reasons. The raw value of the reason is for the audit.
     case refused(Reason)
     /// 503 with `Retry-After`: Apple's key set cannot be read, so the token cannot be checked. It may be valid.
     case keysUnavailable(retryAfterSeconds: Int64)
 
     package enum Reason: String, CaseIterable, Hashable, Sendable {
-        /// Not a compact JWS of strict JSON, or longer than any of Apple's.
+        /// Not a compact JWS of strict JSON, or longer than the limit (`SignedToken.bytesMax`).
         case malformed
         case wrongAlgorithm = "wrong_algorithm"
-        /// The key set has no key of that `kid`.
+        /// The key set has no key with that `kid`.
         case unknownKey = "unknown_key"
         case wrongSignature = "wrong_signature"
         case wrongIssuer = "wrong_issuer"

@@ -1,5 +1,5 @@
-// The audit's vocabulary: who did what, when, from where, and with what outcome. An entry never contains a secret,
-// a phone number or an email.
+// The values of an audit entry: who did what, when, from where, and with what outcome. An entry never contains a
+// secret, a phone number or an email.
 
 package import JourneyModel
 
@@ -19,25 +19,25 @@ package enum AuditAction: String, CaseIterable, Hashable, Sendable {
     case deviceAdded = "device_added"
     case deviceRemoved = "device_removed"
     case appleNotice = "apple_notice"
-    /// `dwell driver sign-out` and `dwell driver erase`: done by the operator, at a driver's request.
+    /// `dwell driver sign-out` and `dwell driver erase`, which an operator runs at a driver's request.
     case operatorSignOut = "operator_sign_out"
     case operatorErasure = "operator_erasure"
-    /// `dwell purchases move`, in the audit of the driver who had the purchase and of the one who has it now.
+    /// `dwell purchases move`. Audited for both the previous and the new owner of the purchase.
     case operatorPurchaseMove = "operator_purchase_move"
-    /// A wrong OPS_TOKEN or METRICS_TOKEN; the reason names which.
+    /// A request with a wrong OPS_TOKEN or METRICS_TOKEN. The reason names the token.
     case operatorRefused = "operator_refused"
 }
 
 package enum AuditOutcome: String, Hashable, Sendable {
     case done
     case refused
-    /// The request succeeded, a part of it failed (an authorization code that Apple did not exchange).
+    /// The request succeeded, but a part of it failed, for example the exchange of an authorization code with Apple.
     case failed
 }
 
 /// One audit entry, as read.
 package struct AuditEntry: Hashable, Sendable {
-    /// Ascends in the order of commits.
+    /// The entry's id. Ids ascend in the order of commits.
     package var id: Int64
     package var at: Moment
     package var action: AuditAction
@@ -66,8 +66,8 @@ package struct AuditEntry: Hashable, Sendable {
     }
 }
 
-/// `dwell audit --driver ID`.
+/// The port of `dwell audit --driver ID`.
 package protocol AuditReading: Sendable {
-    /// The newest `limit` entries about a driver, newest first.
+    /// Returns the newest `limit` entries about a driver, newest first.
     func entries(of driver: DriverID, limit: Int) async throws(AccountFailure) -> [AuditEntry]
 }

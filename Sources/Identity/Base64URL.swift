@@ -1,9 +1,10 @@
-// base64url without padding (RFC 4648, section 5; RFC 7515, section 2). By tables: Foundation knows only the other
-// alphabet, and converting each character costs more than verifying the signature of what is encoded.
+// base64url without padding (RFC 4648, section 5; RFC 7515, section 2). Implemented with tables, because Foundation
+// supports only the other alphabet, and converting each character of its output costs more than verifying a signature
+// of the encoded data.
 
 package enum Base64URL {
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
-    /// The six bits of each character; `invalid` for bytes outside the alphabet.
+    /// The six-bit value of each character; `invalid` for bytes outside the alphabet.
     private static let values: [UInt8] = {
         var values = [UInt8](repeating: invalid, count: 256)
         for (value, byte) in alphabet.enumerated() { values[Int(byte)] = UInt8(value) }
@@ -15,14 +16,15 @@ package enum Base64URL {
         bytes.withContiguousStorageIfAvailable(encode) ?? Array(bytes).withUnsafeBufferPointer(encode)
     }
 
-    /// Nil for a length that no encoding has, and for a character outside the alphabet. The unused bits of the last
-    /// character are ignored, unless `isCanonical`: then they must be zero, so that no other text has the same bytes.
+    /// Returns nil for a length that no encoding has, and for a character outside the alphabet. The last character may
+    /// have unused bits. They are ignored, unless `isCanonical`: then they must be zero, so that no two texts have the
+    /// same bytes.
     package static func bytes(of text: some StringProtocol, isCanonical: Bool = false) -> [UInt8]? {
         let decode = { (text: UnsafeBufferPointer<UInt8>) in bytes(of: text, isCanonical: isCanonical) }
         return text.utf8.withContiguousStorageIfAvailable(decode) ?? Array(text.utf8).withUnsafeBufferPointer(decode)
     }
 
-    /// The same for ASCII bytes.
+    /// Decodes text given as ASCII bytes, by the rules of `bytes(of:isCanonical:)` above.
     static func bytes(of text: UnsafeBufferPointer<UInt8>, isCanonical: Bool) -> [UInt8]? {
         let rest = text.count % 4
         guard rest != 1 else { return nil }
@@ -30,7 +32,7 @@ package enum Base64URL {
             var isValid = true
             let count = text.count / 4 * 3 + max(rest - 1, 0)
             let bytes = [UInt8](unsafeUninitializedCapacity: count) { bytes, initializedCount in
-                // Bits outside six mark a byte outside the alphabet; looked at once, at the end.
+                // The upper two bits are set by a byte outside the alphabet. Checked once, at the end.
                 var marks: UInt8 = 0
                 var (input, output) = (0, 0)
                 func next() -> UInt32 {

@@ -1,28 +1,29 @@
-// A compact JWS (RFC 7515, section 7.1), split into its parts and not yet verified. The header is read by the one
-// strict parser, and each part has only one accepted encoding, so that what is checked is what was signed. Does not
-// know algorithms, keys or claims.
+// A compact JWS (RFC 7515, section 7.1), split into its parts and not yet verified. The header is parsed by the same
+// strict parser as all JSON, and each part has only one accepted encoding, so that the data checked is the data signed.
+// Does not know algorithms, keys or claims.
 
 package import JourneyModel
 
 package struct CompactJWS: Sendable {
     /// A JSON object.
     package let header: JSONValue
-    /// The header as sent, base64url.
+    /// The header in base64url, as sent.
     package let headerText: String
     /// The signed bytes; not empty, and not necessarily JSON.
     package let payload: [UInt8]
     package let signature: [UInt8]
-    /// `header.payload` as sent (RFC 7515, section 5.1, step 8): the input of the signature.
+    /// The input of the signature: `header.payload` as sent (RFC 7515, section 5.1, step 8).
     package let signingInput: [UInt8]
 
-    /// Nil when `text` is longer than `bytesMax`, which is checked before any parsing, or is not a compact JWS.
-    /// `knownHeader` returns the content of a header that was parsed before, by its text; nil if it was not.
+    /// Returns nil when `text` is longer than `bytesMax`, which is checked before any parsing, or is not a compact JWS.
+    /// `knownHeader` takes the text of a header and returns its content if the same header was parsed before; nil if
+    /// not.
     package init?(_ text: String, bytesMax: Int, knownHeader: (String) -> JSONValue? = { _ in nil }) {
         guard text.utf8.count <= bytesMax else { return nil }
         var text = text
         let parts = text.withUTF8 { text -> Parts? in
             guard let first = text.firstIndex(of: Self.dot), let last = text.lastIndex(of: Self.dot), first < last,
-                // A third dot is outside the alphabet.
+                // If there is a third dot, decoding fails: a dot is outside the alphabet.
                 let payload = Self.bytes(UnsafeBufferPointer(rebasing: text[(first + 1)..<last])),
                 let signature = Self.bytes(UnsafeBufferPointer(rebasing: text[(last + 1)...]))
             else { return nil }
@@ -56,7 +57,8 @@ package struct CompactJWS: Sendable {
 
     private static let dot = UInt8(ascii: ".")
 
-    /// Not empty, and canonically encoded: the unused bits of the last character are zero.
+    /// Returns the bytes of a part. The part must not be empty and must be canonical: the unused bits of the last
+    /// character are zero.
     private static func bytes(_ part: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
         guard let bytes = Base64URL.bytes(of: part, isCanonical: true), !bytes.isEmpty else { return nil }
         return bytes

@@ -1,13 +1,13 @@
-// The tokens issued by a sign-in with Apple and by a refresh are derived from what was presented, so that a repeat
-// whose first response was lost gets the same ones again: in any process with the key, also after a restart, and
-// without storing a token. When a repeat is allowed is decided by the stores' rules (AccountRules.swift).
+// The tokens issued by a sign-in with Apple and by a refresh are derived from the presented token. A client whose first
+// response was lost gets the same tokens again when it repeats the request: from any process with the key, also after a
+// restart, and without storing a token. The stores' rules (AccountRules.swift) decide when a repeat is allowed.
 
 import Crypto
 import Foundation
 import Secrets
 
-/// HMAC-SHA256 under keys derived from the signing key (RFC 5869) and never stored, one for each purpose. Without
-/// the key, the next token cannot be computed from a token.
+/// HMAC-SHA256 with one key for each purpose. The keys are derived from the signing key (RFC 5869) and never stored.
+/// Without the signing key, the next token cannot be computed from a token.
 package struct DerivedTokens: Sendable {
     private let successorKey: SymmetricKey
     private let signInKey: SymmetricKey
@@ -22,17 +22,17 @@ package struct DerivedTokens: Sendable {
         signInKey = key("sign-in with Apple")
     }
 
-    /// The refresh token that follows `token`.
+    /// Returns the refresh token that follows `token`.
     func successor(of token: Secret<String>) -> RefreshToken {
         RefreshToken(bytes: code(token.reveal(), successorKey))
     }
 
-    /// The first refresh token of the sign-in with that identity token.
+    /// Returns the first refresh token of the sign-in with that identity token.
     func refreshToken(of identity: AppleIdentity) -> RefreshToken {
         RefreshToken(bytes: code("refresh token:" + hex(identity.tokenDigest), signInKey))
     }
 
-    /// The id of the sign-in session of that identity token; different for each kind.
+    /// Returns the id of the sign-in session for that identity token. A pair and a single token get different ids.
     func sid(of identity: AppleIdentity, _ kind: SignInKind) -> String {
         RandomID.text(prefix: "sid_", bytes: code("\(kind.rawValue) session:" + hex(identity.tokenDigest), signInKey))
     }

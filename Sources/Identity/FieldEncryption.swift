@@ -1,11 +1,11 @@
-// Encrypts values that are stored and read again but must not be readable from the database alone, with a key
-// derived from DATA_KEY. Does not know where sealed bytes are stored.
+// Encrypts values that must not be readable from the database alone, with a key derived from DATA_KEY. Does not know
+// where the sealed bytes are stored.
 
 import Crypto
 import Foundation
 package import Secrets
 
-/// AES-GCM with a 256-bit key. Sealed: one byte of version, 12 of nonce, the ciphertext, 16 of tag.
+/// AES-GCM with a 256-bit key. Sealed bytes are: version (1 byte), nonce (12), ciphertext, tag (16).
 package struct FieldEncryption: Sendable {
     private static let version: UInt8 = 1
     private let key: Secret<SymmetricKey>
@@ -18,14 +18,15 @@ package struct FieldEncryption: Sendable {
                 outputByteCount: 32))
     }
 
-    /// Opens only with the same `owner`: useless in another's row. Output differs on every call (random nonce).
+    /// Returns sealed bytes that open only with the same `owner`, so that they are useless in another owner's row. The
+    /// nonce is random, so the result differs on every call.
     package func seal(_ secret: Secret<String>, of owner: [UInt8]) -> [UInt8]? {
-        // The nonce is random each time; 2^32 uses of one key are far away.
+        // Random nonces are safe for up to 2^32 uses of one key, which are far away.
         let box = try? AES.GCM.seal(Data(secret.reveal().utf8), using: key.reveal(), authenticating: Data(owner))
         return box?.combined.map { [Self.version] + $0 }
     }
 
-    /// Nil for bytes that this key did not seal for that owner.
+    /// Returns nil for bytes that were not sealed with this key for that owner.
     package func open(_ sealed: [UInt8], of owner: [UInt8]) -> Secret<String>? {
         guard sealed.first == Self.version, let box = try? AES.GCM.SealedBox(combined: Data(sealed.dropFirst())),
             let opened = try? AES.GCM.open(box, using: key.reveal(), authenticating: Data(owner))

@@ -1,5 +1,5 @@
-// Digests of values that have few possibilities (phone numbers, six digits, addresses) or must not be recoverable
-// from the database alone: HMAC-SHA256 under keys derived from the signing key and never stored. Each purpose has
+// Digests of values that have few possibilities (phone numbers, six digits, addresses) or must not be recoverable from
+// the database alone: HMAC-SHA256 with keys that are derived from the signing key and never stored. Each purpose has
 // its own key, so that digests of different purposes cannot be linked.
 
 package import Crypto
@@ -15,8 +15,8 @@ package struct KeyedHashes: Sendable {
     private let logKey: SymmetricKey
     private let settingKey: SymmetricKey
 
-    /// Derived from the signing key and not from `DATA_KEY`: a tombstone must last as long as the tokens that it
-    /// rejects, and those end with the signing key.
+    /// Derives the keys from the signing key and not from `DATA_KEY`: a tombstone must last as long as the tokens that
+    /// it rejects, and those tokens become invalid when the signing key is replaced.
     package init(signingKey: SigningKey) {
         self.init(secret: signingKey.secretBytes.reveal())
     }
@@ -35,31 +35,33 @@ package struct KeyedHashes: Sendable {
         settingKey = key("secret setting")
     }
 
-    /// All digests have 32 bytes.
+    /// Returns the digest of a phone number. All digests have 32 bytes.
     package func phone(_ number: PhoneNumber) -> [UInt8] { Self.digest(number.e164, phoneKey) }
 
-    /// Digest of a code for that number: the same digits for another number give another digest.
+    /// Returns the digest of a code for that number. The same code for another number has another digest.
     package func code(_ code: String, for number: PhoneNumber) -> [UInt8] {
-        // A number contains no colon.
+        // Unambiguous, because a number contains no colon.
         Self.digest("\(number.e164):\(code)", codeKey)
     }
 
-    /// IPv6 by its /64 network, which is one household's or one attacker's.
+    /// Returns the digest of an address; for IPv6, of its /64 network, which one household or one attacker has.
     package func address(_ address: String) -> [UInt8] { network(AddressGroup.name(of: address)) }
 
-    /// Digest of a name in `AddressNetworks`.
+    /// Returns the digest of a name in `AddressNetworks`.
     package func network(_ name: String) -> [UInt8] { Self.digest(name, addressKey) }
 
-    /// Digest of the leading digits, which many numbers share.
+    /// Returns the digest of the leading digits (`PhoneNumber.prefix`), which many numbers share.
     package func prefix(of number: PhoneNumber) -> [UInt8] { Self.digest(number.prefix + "...", phoneKey) }
 
-    /// The driver in log lines: 16 hexadecimal digits, constant while the signing key is. It can be recomputed only
-    /// with both that key and the driver's id; no table leads back, and no other digest of the driver equals it.
+    /// Returns the name of a driver in log lines: 16 hexadecimal digits, which change only with the signing key. Only
+    /// the signing key and the driver's id together give this name. No table maps it to the driver, and it differs from
+    /// every other digest of the driver.
     package func logName(_ driverID: String) -> String {
         Self.hexadecimal(Self.digest(driverID, logKey).prefix(8))
     }
 
-    /// Digest of a secret setting, to compare two servers: 16 hexadecimal digits; empty for an empty one.
+    /// Returns a digest of a secret setting, by which the settings of two servers can be compared: 16 hexadecimal
+    /// digits; empty for an empty setting.
     package func settingName(_ secret: String, of name: String) -> String {
         secret.isEmpty ? "" : Self.hexadecimal(Self.digest("\(name)=\(secret)", settingKey).prefix(8))
     }
@@ -76,14 +78,14 @@ package struct KeyedHashes: Sendable {
 }
 
 extension [UInt8] {
-    /// Takes a time that depends on the lengths only.
+    /// Compares in a time that depends only on the lengths.
     package func equalsInConstantTime(_ other: [UInt8]) -> Bool {
         guard count == other.count else { return false }
         return zip(self, other).reduce(0 as UInt8) { $0 | ($1.0 ^ $1.1) } == 0
     }
 }
 
-/// SHA-256 of an unguessable value: a refresh token, a nonce. 32 bytes.
+/// Returns SHA-256 (32 bytes) of an unguessable value, for example a refresh token or a nonce.
 package func plainDigest(_ text: String) -> [UInt8] {
     Array(SHA256.hash(data: Data(text.utf8)))
 }

@@ -1,7 +1,8 @@
-// The key that a server generates on its first start, stored next to its database: for development only.
-// Configuration rejects it with APP_ENV=production.
+// The key that a server generates on its first start and stores next to its database. For development only: with
+// APP_ENV=production, the configuration rejects it.
 //
-// The file holds 256 random bits as 64 hexadecimal digits, and its text is the secret: JWT_SECRET_FILE may name it.
+// The file holds 256 random bits as 64 hexadecimal digits. This text is the secret, so JWT_SECRET_FILE may name the
+// file.
 
 import Crypto
 import Foundation
@@ -23,13 +24,13 @@ package struct LocalKeyFile: Sendable {
         self.path = path
     }
 
-    /// The key file of that database: for `var/dwell.sqlite3` it is `var/dwell.sqlite3.jwt-key`.
+    /// Names the key file of that database: for `var/dwell.sqlite3` it is `var/dwell.sqlite3.jwt-key`.
     package init(besideDatabase databasePath: String) {
         self.init(path: databasePath + ".jwt-key")
     }
 
-    /// The key in the file. Without a file, one is created first; if two processes do that at once, both get the
-    /// same key.
+    /// Returns the key in the file, and creates the file first if it is missing. If two processes do so at once, both
+    /// return the same key.
     package func loadOrCreate() throws(SigningKeyError) -> SigningKey {
         if let key = try load() { return key }
         try create()
@@ -37,7 +38,7 @@ package struct LocalKeyFile: Sendable {
         return key
     }
 
-    /// The key in the file; nil when there is none.
+    /// Returns the key in the file; nil when there is no file.
     package func load() throws(SigningKeyError) -> SigningKey? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else {
@@ -57,8 +58,9 @@ package struct LocalKeyFile: Sendable {
         return try SigningKey(secret: Secret(text.trimmingCharacters(in: .newlines)))
     }
 
-    /// Written under another name first and then linked (link(2) fails when the name exists), so that half a key is
-    /// never read, and of two processes that start at once one wins and the other uses its key.
+    /// Writes the file under another name first, so that no process reads an incomplete key, and then links it. link(2)
+    /// fails when the name exists: of two processes that start at once, one creates the file and the other uses that
+    /// key.
     private func create() throws(SigningKeyError) {
         try createFolder()
         let draft = path + ".\(getpid()).\(UInt64.random(in: 0 ... .max))"
@@ -88,6 +90,6 @@ package struct LocalKeyFile: Sendable {
         .file(path: path, reason: String(cString: strerror(errno)))
     }
 
-    /// Allows for a longer secret that an operator put there.
+    /// Maximum length of the file. Allows for a longer secret from an operator.
     private static let fileBytesMax = 1024
 }

@@ -1,20 +1,21 @@
-// What an operator changes in a driver's account: a sign-out or a deletion at the driver's request, and deletions
-// repeated after a restore. A running server and a command on the file of a stopped one do it with the same code.
+// Changes that an operator makes to a driver's account: a sign-out or a deletion at the driver's request, and deletions
+// repeated after a restore. The same code runs in a running server and in a command on the file of a stopped one.
 
 package import JourneyModel
 
-/// The store's port. Every change is audited as the operator's, in its transaction.
+/// The store's port. Every change is audited as the operator's, in the same transaction.
 package protocol OperatorAccountStore: ErasureCompletion {
-    /// Ends every sign-in session. Returns how many there were; nil for an unknown driver.
+    /// Ends every sign-in session of the driver. Returns the number of sessions; nil for an unknown driver.
     func endAllByOperator(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> Int?
-    /// Returns false, without a change, for an unknown driver. What is left of the driver's rows: `completeErasures`.
+    /// Begins the deletion of a driver; `completeErasures` removes the remaining rows. Returns false, without a change,
+    /// for an unknown driver.
     func eraseByOperator(_ driver: DriverID, receipt: ErasureReceipt) async throws(AccountFailure) -> Bool
-    /// The deletions in the list that this database lacks.
+    /// Returns the deletions in the list that this database lacks.
     func missing(_ erasures: [RecordedErasure]) async throws(AccountFailure) -> MissingErasures
-    /// From now on rejects the tokens of these drivers, of whom nothing is stored.
+    /// Rejects from now on the tokens of these deleted drivers, who have no stored data.
     func bury(_ erasures: [RecordedErasure], at now: Moment) async throws(AccountFailure)
-    /// Waits, at most for that time, until deleted bytes are gone from the WAL. False: a reader of an old state is in
-    /// the way; a server completes it when that reader ends.
+    /// Waits, at most for `patience`, until deleted bytes are gone from the WAL. Returns false if a reader still needs
+    /// the old state; a running server removes the bytes when that reader ends.
     func finishRemoval(within patience: Duration) async -> Bool
 }
 
@@ -24,7 +25,7 @@ package struct OperatorAccounts: Sendable {
     private let forget: @Sendable (DriverID) async -> Void
 
     /// - Parameters:
-    ///   - revoked: called after every revocation; returns when this process rejects the tokens.
+    ///   - revoked: called after every revocation; returns once this process rejects the tokens.
     ///   - forget: as in `Accounts`.
     package init(
         store: any OperatorAccountStore, revoked: @escaping @Sendable () async -> Void = {},
@@ -52,13 +53,14 @@ package struct OperatorAccounts: Sendable {
         return receipt
     }
 
-    /// The deletions in the list that this database lacks.
+    /// Returns the deletions in the list that this database lacks.
     package func missing(_ erasures: [RecordedErasure]) async throws(AccountFailure) -> MissingErasures {
         try await store.missing(erasures)
     }
 
-    /// Deletes again who is in the database again, with the old receipts, one after the other. Deletions that are in
-    /// the database already have no effect, but they are completed. Returns what was missing.
+    /// Repeats the deletions of drivers that a restore brought back, with the old receipts, one after the other.
+    /// Deletions that this database already has are not repeated, but completed if unfinished. Returns the deletions
+    /// that were missing.
     package func repeatErasures(
         _ erasures: [RecordedErasure], at now: Moment
     ) async throws(AccountFailure) -> MissingErasures {
@@ -76,6 +78,6 @@ package struct OperatorAccounts: Sendable {
         return missing
     }
 
-    /// Whether deleted bytes are gone from the WAL. Waits some seconds for readers that are in the way.
+    /// Returns whether deleted bytes are gone from the WAL. Waits up to ten seconds for readers that still need them.
     package func finishRemoval() async -> Bool { await store.finishRemoval(within: .seconds(10)) }
 }

@@ -1,17 +1,17 @@
-// Phone numbers by ITU-T E.164, in the one form in which they are stored and compared.
+// Phone numbers (ITU-T E.164), in the only form in which they are stored and compared.
 
 /// `+` and 8 to 15 digits, the first of which is not 0.
 package struct PhoneNumber: Hashable, Sendable {
     package let e164: String
 
-    /// The plus and the first six digits: the country and a block of its numbers. Toll fraud sends many messages to
-    /// one block.
+    /// The plus and the first six digits, which identify a country and a block of its numbers. Toll fraud sends many
+    /// messages to one block.
     package var prefix: String { String(e164.prefix(7)) }
 
-    /// Accepts separators between digits (spaces, hyphens, dots, parentheses) and `00` for the plus. Nil for
-    /// anything else, also for a number without its country code, which is ambiguous.
+    /// Accepts separators between digits (spaces, hyphens, dots, parentheses) and `00` for the plus. Returns nil for
+    /// anything else, and for a number without its country code, which is ambiguous.
     package init?(_ text: String) {
-        // Longer than any notation of a number: skips the work below for such a text.
+        // A longer text is never a number, so the work below is skipped.
         guard text.utf8.count <= 64 else { return nil }
         var digits = String(text.unicodeScalars.filter { !" -.()".unicodeScalars.contains($0) })
         if digits.hasPrefix("+") {

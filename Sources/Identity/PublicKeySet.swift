@@ -1,5 +1,5 @@
-// The public half of the signing key in published form (RFC 7517), with which others verify our tokens. Does not
-// know the route.
+// The public half of the signing key as a key set (RFC 7517), with which others verify our tokens. Does not know the
+// route.
 
 import Crypto
 import Foundation
@@ -7,7 +7,7 @@ import JourneyModel
 import Secrets
 
 extension SigningKey {
-    /// The body of `GET /.well-known/jwks.json`. An HMAC key has no public half: the set is empty then.
+    /// The body of `GET /.well-known/jwks.json`. For an HMAC key, which has no public half, the set is empty.
     package var publicKeySet: [UInt8] {
         var json = JSONWriter()
         json.beginObject()
@@ -34,12 +34,12 @@ extension SigningKey {
     }
 }
 
-/// RFC 7518, section 6.2.1: the members that every P-256 public key has, in the order of RFC 7638, section 3.2.
+/// The members that every P-256 public key has (RFC 7518, section 6.2.1), in the order of RFC 7638, section 3.2.
 private struct PublicPoint {
     let members: [(name: String, value: String)]
 
     init(_ key: P256.Signing.PublicKey) {
-        // x and y, 32 bytes each.
+        // `x` and `y`, 32 bytes each.
         let point = key.rawRepresentation
         members = [
             ("crv", "P-256"), ("kty", "EC"), ("x", Base64URL.text(of: point.prefix(32))),
@@ -47,7 +47,7 @@ private struct PublicPoint {
         ]
     }
 
-    /// RFC 7638: the same key has the same id everywhere, and another key another.
+    /// The thumbprint of RFC 7638: equal for equal keys, in every process, and different for different keys.
     var thumbprint: String {
         var json = JSONWriter()
         json.beginObject()

@@ -1,14 +1,15 @@
-// One deletion in the list of deletions: the time, and the keyed digest of the driver's id. Without the signing key
-// it identifies no one.
+// One deletion in the list of deletions: the time, the keyed digest of the driver's id, and the receipt. Without the
+// signing key, the digest identifies no one.
 
 package import JourneyModel
 
-/// As text: the time, 64 hexadecimal digits, and the receipt or `-`, separated by spaces.
+/// A recorded deletion. As text: the time, the digest in 64 hexadecimal digits, and the receipt or `-`, separated by
+/// spaces.
 package struct RecordedErasure: Hashable, Sendable {
     /// HMAC of the driver's id (KeyedHashes), 32 bytes.
     package var digest: [UInt8]
     package var at: Moment
-    /// Nil when two deletions were recorded in one millisecond: the receipts cannot be assigned then.
+    /// Nil when two deletions were recorded in one millisecond, because the receipts cannot be assigned then.
     package var receipt: String?
 
     package init(digest: [UInt8], at moment: Moment, receipt: String?) {
@@ -34,11 +35,11 @@ package struct RecordedErasure: Hashable, Sendable {
     }
 }
 
-/// Deletions recorded in another database, or a list, but not in this one.
+/// Deletions that another database or a list has, but this database lacks.
 package struct MissingErasures: Sendable {
-    /// Drivers who are here again, the oldest deletion first.
+    /// Deleted drivers that a restore brought back, the oldest deletion first.
     package var drivers: [(driver: DriverID, erasure: RecordedErasure)] = []
-    /// Deletions of drivers without stored data; only their tokens must be rejected.
+    /// Deletions of drivers without stored data. Only the tokens of these drivers must be rejected.
     package var withoutDriver: [RecordedErasure] = []
 
     package init() {}

@@ -1,35 +1,35 @@
-// A cache of which tokens may still be used, consulted for every request (contract, section 6: a revoked session or
-// a deleted driver is rejected at once). It reads each session from the store once and keeps the result until the
-// store's feed of revocations reports a change: this process's own before the response to the revocation, another's
-// at the next poll. Bounded; does not know why a session ended.
+// A cache of the status of sign-in sessions, read for every request (contract, section 6: a revoked session or a
+// deleted driver is rejected at once). The status of a session is read from the store once and kept until the store's
+// feed of revocations reports a change. Revocations by this process are applied before their response is sent, those by
+// other processes at the next poll. Bounded; does not know why a session ended.
 
 package import JourneyModel
 import Synchronization
 
-/// What the cache reads from the store.
+/// The port by which the cache reads the store.
 package protocol SessionStatusStore: Sendable {
     func status(ofSession sid: String, of driver: DriverID) async throws(AccountFailure) -> SessionStatus
-    /// The status of tokens without `sid`.
+    /// Returns the status of the driver's tokens without `sid`.
     func status(ofTokensOf driver: DriverID) async throws(AccountFailure) -> SessionStatus
 
-    /// The revocations after that number; nil: starts at the present one.
+    /// Returns the revocations after that number. If `id` is nil, returns the present number with `concernsAll`.
     func revocations(after id: Int64?) async throws(AccountFailure) -> RecentRevocations
 }
 
 package enum SessionStatus: Hashable, Sendable {
     case live
-    /// Live if issued after that second.
+    /// The driver was deleted. A token is live only if issued after that second, by `AccountRules.isErased`.
     case erased(atSeconds: Int64)
-    /// Unknown, ended, or another driver's.
+    /// The session is unknown, has ended, or is another driver's.
     case revoked
 }
 
 package struct RecentRevocations: Hashable, Sendable {
-    /// The number of the last one, to continue from.
+    /// The number of the last revocation, from which the next read continues.
     package var last: Int64
     /// The sessions that ended.
     package var sids: [String]
-    /// A driver was deleted, or the feed has a gap: clear the cache.
+    /// A driver was deleted, or the feed has a gap: the whole cache must be cleared.
     package var concernsAll: Bool
 
     package init(last: Int64, sids: [String], concernsAll: Bool) {
@@ -57,18 +57,18 @@ package final class SessionStatusCache: SignInSessions {
 
     private struct State {
         var known: TwoGenerationCache<Key, Known>
-        /// Nil until the feed was read once: nothing is cached before.
+        /// Nil until the feed was read once. Until then, nothing is cached.
         var lastRevocation: Int64?
     }
 
     private let store: any SessionStatusStore
     private let pollMilliseconds: Int
     private let state: Mutex<State>
-    /// Incremented with every removal, under the lock of `state`. A result read before the increment may be older
-    /// than a revocation.
+    /// The revocation epoch, incremented with every removal, under the lock of `state`. A status read from the store
+    /// before an increment may be older than a revocation.
     private let epoch = Atomic<Int>(0)
 
-    /// Another process's revocations are seen within `pollMilliseconds` plus the time of a read.
+    /// Applies the revocations of other processes within `pollMilliseconds` plus the time of a read.
     package init(store: any SessionStatusStore, rememberedMax: Int = 65_536, pollMilliseconds: Int = 200) {
         self.store = store
         state = Mutex(State(known: TwoGenerationCache(countMax: rememberedMax)))
@@ -88,7 +88,8 @@ package final class SessionStatusCache: SignInSessions {
         return Self.refusal(known.status, issuedAt: issuedAt).map { .refused($0) } ?? .admitted
     }
 
-    /// - Parameter epoch: read before the store; a status that is older than a revocation is not cached.
+    /// - Parameter epoch: the epoch before the store is read. If it has changed afterwards, the status may be older
+    ///   than a revocation and is not cached.
     private func lookUp(
         _ caller: Caller, _ key: Key, issuedAt: Double, knownAt epoch: Int
     ) async throws(TokenRefusal) {
@@ -108,7 +109,7 @@ package final class SessionStatusCache: SignInSessions {
         if let refusal = Self.refusal(status, issuedAt: issuedAt) { throw refusal }
     }
 
-    /// Every removal increments it.
+    /// The epoch, which every removal increments.
     package var revocationEpoch: Int? { epoch.load(ordering: .acquiring) }
 
     private static func refusal(_ status: SessionStatus, issuedAt: Double) -> TokenRefusal? {
@@ -119,16 +120,16 @@ package final class SessionStatusCache: SignInSessions {
         }
     }
 
-    /// Applies the revocations up to now, of all processes. Called after every revocation of this process, before
-    /// its response, and by the poll. If the feed cannot be read, the cache is cleared: a request then gets
-    /// `undecided` from a failing store, never an outdated status.
+    /// Applies all revocations so far, by all processes. Called by the poll, and after every revocation by this process
+    /// before its response. If the feed cannot be read, clears the cache: if the store fails, a request then gets
+    /// `undecided` rather than an outdated status.
     package func catchUp() async {
         let last = state.withLock { $0.lastRevocation }
         do throws(AccountFailure) {
             let news = try await store.revocations(after: last)
             state.withLock { state in
                 state.lastRevocation = max(state.lastRevocation ?? news.last, news.last)
-                // Entries read before the first read of the feed may predate its first number.
+                // Entries read before the first read of the feed may be older than its first number.
                 if news.concernsAll || last == nil { return forgetAll(&state) }
                 guard !news.sids.isEmpty else { return }
                 epoch.wrappingAdd(1, ordering: .releasing)

@@ -1,4 +1,4 @@
-// The tokens of a sign-in: identifiers, secrets and their times. Who may have them is decided elsewhere.
+// The tokens of a sign-in: identifiers, secrets and their times. The callers decide which users get them.
 
 import JourneyModel
 import Secrets
@@ -7,9 +7,9 @@ import Secrets
 package struct TokenLifetimes: Hashable, Sendable {
     package var accessSeconds: Int64
     package var refreshSeconds: Int64
-    /// An access token from the v1 sign-in routes.
+    /// Lifetime of an access token from the v1 sign-in routes.
     package var v1AccessSeconds: Int64
-    /// A single token.
+    /// Lifetime of a single token.
     package var legacySeconds: Int64
 
     package init(
@@ -32,13 +32,13 @@ package struct TokenLifetimes: Hashable, Sendable {
     }
 }
 
-/// The kind of client that gets a token pair: the lifetime of its access token depends on what the app can do when
-/// it expires.
+/// The kind of client that gets a token pair. Determines the lifetime of the access token, because not every app can
+/// renew an expired one at once.
 package enum PairClient: Hashable, Sendable {
-    /// Renews its pair whenever needed.
+    /// An app that can renew its pair whenever needed.
     case current
-    /// A shipped v1 app: its web view signs in and renews; its native half posts events with the access token that
-    /// it was given, even while the web view sleeps.
+    /// A shipped v1 app. Its web view signs in and renews; its native half posts events with the last access token it
+    /// got from the web view, even while the web view is suspended.
     case v1
 }
 
@@ -69,7 +69,7 @@ package struct SessionTokenIssuer: Sendable {
         NewRefreshToken(digest: token.digest, expiresAt: refreshExpiry(at: now))
     }
 
-    /// Not before any access token that comes with it expires.
+    /// Returns the expiry of a refresh token, never earlier than that of an access token issued with it.
     private func refreshExpiry(at now: Moment) -> Moment {
         let seconds = max(lifetimes.refreshSeconds, lifetimes.accessSeconds, lifetimes.v1AccessSeconds)
         return now.advanced(byMilliseconds: seconds * 1000)
@@ -107,12 +107,12 @@ package struct SessionTokenIssuer: Sendable {
     }
 }
 
-/// 256 bits in base64url. The text goes to the client, the digest to the store.
+/// A refresh token: 256 bits in base64url. The text is sent to the client, the digest is stored.
 package struct RefreshToken: Sendable {
     let text: Secret<String>
     let digest: [UInt8]
 
-    /// Random.
+    /// Makes a random token.
     init() { self.init(bytes: (0..<32).map { _ in UInt8.random(in: 0 ... .max) }) }
 
     init(bytes: [UInt8]) {
@@ -123,12 +123,13 @@ package struct RefreshToken: Sendable {
 }
 
 package enum RandomID {
-    /// 130 random bits in the 32 letters of RFC 4648, section 6, in lower case: 26 of them.
+    /// Returns the prefix and 130 random bits, as 26 lower-case characters of the base32 alphabet (RFC 4648, section
+    /// 6).
     package static func text(prefix: String) -> String {
         text(prefix: prefix, bytes: (0..<26).map { _ in UInt8.random(in: 0 ... .max) })
     }
 
-    /// Uses five bits of each of the first 26 bytes.
+    /// Returns the prefix and 26 characters, each from the lower five bits of one byte.
     static func text(prefix: String, bytes: [UInt8]) -> String {
         let letters = Array("abcdefghijklmnopqrstuvwxyz234567".unicodeScalars)
         var text = prefix

@@ -1,5 +1,5 @@
-// Signing in with a verified Apple identity or with a one-time code. Random values and times are made here; the
-// store decides in one transaction.
+// Signing in with a verified Apple identity or with a one-time code. Random values and times are made here; the store
+// applies the rules in one transaction.
 
 import JourneyModel
 package import Secrets
@@ -14,8 +14,8 @@ package struct SignIns: SignInService {
     private let exchange: (any AppleCodeExchange)?
 
     /// - Parameters:
-    ///   - exchange: nil: authorization codes are not exchanged.
-    ///   - alarm: called for each limit on codes that is nearly used up, with each requested code.
+    ///   - exchange: nil if authorization codes are not exchanged.
+    ///   - alarm: called after each requested code, once for every limit on codes that is nearly used up.
     package init(
         store: any SignInStore, tokens: SessionTokenIssuer, digests: KeyedHashes, sendLimits: CodeSendLimits,
         delivery: any CodeDelivery, exchange: (any AppleCodeExchange)?,
@@ -43,7 +43,7 @@ package struct SignIns: SignInService {
         case .signedIn(let signedIn):
             user = signedIn
             if let authorizationCode { await exchange(authorizationCode, of: identity, driver: user.id, from: origin) }
-        // The code was exchanged with the first request: it works once.
+        // The authorization code was exchanged with the first request; a code can be exchanged only once.
         case .repeated(let signedIn): user = signedIn
         case .refused: throw .unauthorized
         }
@@ -63,14 +63,14 @@ package struct SignIns: SignInService {
         }
     }
 
-    /// The person is signed in already: failures here are only audited. If even that cannot be written, the store
-    /// has failed, and the next request reports it.
+    /// Exchanges the authorization code. The person is signed in already, so a failure is only audited. If the audit
+    /// entry cannot be written either, the store has failed, and the next request reports that.
     private func exchange(
         _ authorizationCode: Secret<String>, of identity: AppleIdentity, driver: DriverID, from origin: RequestOrigin
     ) async {
         guard let exchange else { return }
-        // An unstructured task: the code works once, and a phone that disconnects must not cancel storing its
-        // outcome.
+        // An unstructured task: the code can be exchanged only once, so a phone that disconnects must not cancel
+        // storing the outcome.
         await Task { [store] in
             let outcome = await exchange.exchange(authorizationCode, of: identity)
             try? await store.keep(outcome, of: identity, driver: driver, from: origin)
@@ -140,7 +140,7 @@ package struct SignIns: SignInService {
 }
 
 enum OneTimeCode {
-    /// 000000 to 999999, uniformly distributed, from the system's random source.
+    /// Returns 000000 to 999999, uniformly distributed, from the system's random source.
     static func random() -> Secret<String> {
         let digits = String(UInt32.random(in: 0..<1_000_000))
         return Secret(String(repeating: "0", count: 6 - digits.utf8.count) + digits)
@@ -148,7 +148,7 @@ enum OneTimeCode {
 }
 
 extension FirstProfile {
-    /// Drops values that would not be accepted later either: an odd name must not prevent a sign-in.
+    /// The profile without the values that PATCH /auth/me would reject: an unusable name must not prevent a sign-in.
     var usable: FirstProfile {
         FirstProfile(
             name: name.flatMap { AccountRules.acceptsName($0) ? $0 : nil },

@@ -1,26 +1,27 @@
-// A compact JWS (RFC 7515, section 7.1) signed with RS256, split into its parts. Both JSON parts are read by the
-// one strict parser, so that what is checked is what was signed: no duplicate members, no second decoder that reads
-// differently. Knows keys only by their id, and not what claims mean.
+// A compact JWS (RFC 7515, section 7.1) signed with RS256, split into its parts. One strict parser reads both JSON
+// parts, so that the data checked is the data signed: no duplicate members, and no second decoder that could read the
+// bytes differently. Does not know keys, except by id, or the meaning of claims.
 
 import Crypto
 import Foundation
 import JourneyModel
 
 struct SignedToken: Sendable {
-    /// Apple's identity tokens have about 1 KiB, its notifications less. Checked before any parsing.
+    /// Maximum length of a token, checked before any parsing. Apple's identity tokens have about 1 KiB, its
+    /// notifications less.
     static let bytesMax = 8192
-    /// Apple's have ten characters.
+    /// Maximum length of `kid`. Apple's key ids have ten characters.
     static let keyNameBytesMax = 256
 
-    /// `kid`: an id to look up in the key set, never part of a URL or a path.
+    /// `kid`, by which the key is looked up in the key set. Never part of a URL or a path.
     let keyName: String
     private let payload: [UInt8]
     private let signature: [UInt8]
     /// SHA-256 of the signing input.
     private let digest: SHA256.Digest
 
-    /// Checks form and header: `alg` is RS256 whatever key there is (RFC 8725, section 3.1), and there are no
-    /// extensions that must be understood (`crit`), because none is supported.
+    /// Checks form and header. `alg` must be RS256, whatever key is found (RFC 8725, section 3.1). `crit` must be
+    /// absent, because no extensions are supported.
     init(_ text: String) throws(AppleTokenRefusal) {
         guard let jws = CompactJWS(text, bytesMax: Self.bytesMax) else { throw .refused(.malformed) }
         guard jws.header["alg"]?.text == "RS256" else { throw .refused(.wrongAlgorithm) }
@@ -34,15 +35,15 @@ struct SignedToken: Sendable {
         digest = SHA256.hash(data: Data(jws.signingInput))
     }
 
-    /// Returns the claims, which are not accessible before the signature is verified.
+    /// Returns the claims, once the signature is verified. There is no other access to the claims of a client's token.
     func claims(signedBy key: RSAVerificationKey) throws(AppleTokenRefusal) -> JSONValue {
         guard key.verifies(signature, of: digest) else { throw .refused(.wrongSignature) }
         guard let claims = try? JSONValue.parse(payload), case .object = claims else { throw .refused(.malformed) }
         return claims
     }
 
-    /// The claims of a token that only its transport vouches for: one that came over TLS from the endpoint itself
-    /// (OpenID Connect Core, section 3.1.3.7, rule 6). Must not be used for client input.
+    /// Returns the claims of a token without verifying its signature. Only for a token received over TLS from the
+    /// endpoint that issued it (OpenID Connect Core, section 3.1.3.7, rule 6); never for client input.
     static func claimsOfTrustedSender(_ text: String) -> JSONValue? {
         let parts = text.split(separator: ".", maxSplits: 3, omittingEmptySubsequences: false)
         guard text.utf8.count <= bytesMax, parts.count == 3, let payload = CompactJWS.bytes(parts[1]) else {
@@ -59,7 +60,7 @@ extension JSONValue {
         return text
     }
 
-    /// A number that fits a Double: seconds since 1970 and the like. Nil for anything else.
+    /// A number that fits a Double, for example seconds since 1970; nil for anything else.
     var finiteNumber: Double? {
         guard case .number(let text) = self, let number = Double(text), number.isFinite else { return nil }
         return number

@@ -1,12 +1,12 @@
-// The one key that signs and verifies access tokens. It determines the algorithm; a token never does (RFC 8725,
-// section 3.1). Knows neither settings nor claims.
+// The one key that signs and verifies access tokens. The key determines the algorithm, and a token never does (RFC
+// 8725, section 3.1). Does not know settings or claims.
 
 import Crypto
 import Foundation
 import JWTKit
 package import Secrets
 
-/// A key for HS256 or ES256. In logs and dumps it shows only its algorithm.
+/// A key for HS256 or ES256. Only its algorithm is shown in logs and dumps.
 package struct SigningKey: Sendable {
     /// JWS algorithm names (RFC 7518, section 3.1).
     package enum Algorithm: String, Sendable {
@@ -20,13 +20,14 @@ package struct SigningKey: Sendable {
         case ecdsa(Secret<ES256PrivateKey>, Secret<P256.Signing.PrivateKey>)
     }
 
-    /// HMAC with SHA-256 requires a key of at least the hash's size (RFC 7518, section 3.2).
+    /// Minimum length of a secret: HMAC with SHA-256 requires a key at least as long as the hash (RFC 7518, section
+    /// 3.2).
     package static let secretBytesMin = 32
 
     package let algorithm: Algorithm
     let material: Material
 
-    /// HS256 with the UTF-8 of the text. Throws `secretTooShort` below `secretBytesMin` bytes.
+    /// Makes an HS256 key from the UTF-8 of the text. Throws `secretTooShort` below `secretBytesMin` bytes.
     package init(secret: Secret<String>) throws(SigningKeyError) {
         let text = secret.reveal()
         guard text.utf8.count >= Self.secretBytesMin else { throw .secretTooShort }
@@ -34,7 +35,8 @@ package struct SigningKey: Sendable {
         material = .hmac(Secret(SymmetricKey(data: Array(text.utf8))))
     }
 
-    /// ES256 with a P-256 private key in PEM (PKCS #8 or SEC 1). Throws `notAPrivateKey` for anything else.
+    /// Makes an ES256 key from a P-256 private key in PEM (PKCS #8 or SEC 1). Throws `notAPrivateKey` for anything
+    /// else.
     package init(privateKeyPEM: Secret<String>) throws(SigningKeyError) {
         do {
             let key = try P256.Signing.PrivateKey(pemRepresentation: privateKeyPEM.reveal())
@@ -45,8 +47,8 @@ package struct SigningKey: Sendable {
         }
     }
 
-    /// JWTKit's collection with only this key, without a key id: whatever `kid` a token names, there is no other to
-    /// choose.
+    /// Returns JWTKit's collection with only this key. The key has no key id there, so it is used whatever `kid` a
+    /// token names.
     func collection() async -> JWTKeyCollection {
         switch material {
         case .hmac(let key):
@@ -56,7 +58,7 @@ package struct SigningKey: Sendable {
         }
     }
 
-    /// Verifies its signatures.
+    /// The check of signatures made with this key.
     var check: SignatureCheck {
         switch material {
         case .hmac(let key): .hmac(key)
@@ -64,7 +66,7 @@ package struct SigningKey: Sendable {
         }
     }
 
-    /// The input from which keys for other purposes are derived: as secret as the key itself.
+    /// The secret from which keys for other purposes are derived. As sensitive as the key itself.
     var secretBytes: Secret<SymmetricKey> {
         switch material {
         case .hmac(let key): key
@@ -77,7 +79,7 @@ extension SigningKey: CustomStringConvertible {
     package var description: String { "SigningKey(\(algorithm.rawValue))" }
 }
 
-/// Checks whether a signature was made with the key (RFC 7518, sections 3.2 and 3.4). Synchronous.
+/// A check whether a signature was made with the key (RFC 7518, sections 3.2 and 3.4). Synchronous.
 enum SignatureCheck: Sendable {
     case hmac(Secret<SymmetricKey>)
     case ecdsa(P256.Signing.PublicKey)
@@ -94,7 +96,7 @@ enum SignatureCheck: Sendable {
     }
 }
 
-/// Why there is no key. The texts name files, never their content.
+/// Why there is no key. The descriptions may contain file names, but never the content of a file.
 package enum SigningKeyError: Error, Hashable, Sendable, CustomStringConvertible {
     case secretTooShort
     case notAPrivateKey

@@ -1,5 +1,5 @@
-// Sign-in sessions after the sign-in: renewed, listed, ended. The status cache is updated with every ended session
-// before the response is sent.
+// Renews, lists and ends sign-in sessions. When a session ends, the status cache is updated before the response is
+// sent.
 
 package import JourneyModel
 package import Secrets

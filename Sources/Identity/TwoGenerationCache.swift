@@ -1,6 +1,6 @@
-/// A dictionary that holds the most recently used values, between half of `countMax` and `countMax` of them. An
-/// insertion into a full generation makes it the old one and drops the previous old one, so every call takes
-/// constant time.
+/// A dictionary that holds the most recently used values, between half of `countMax` and `countMax` of them. When the
+/// young generation is full, an insertion turns it into the old generation and drops the previous old one, so every
+/// call takes constant time.
 package struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private var young: [Key: Value] = [:]
     private var old: [Key: Value] = [:]

@@ -1,9 +1,10 @@
-// Completes deletions that stopped: the process ended before they were complete, or the disk refused a piece.
+// Completes deletions that were interrupted because the process ended or the disk refused a write.
 
 import JourneyModel
 
 extension ErasureCompletion {
-    /// For a deletion that has begun: if it cannot be completed now, the outcome is not that nothing was changed.
+    /// Completes a deletion that has begun. Throws `unknown` instead of `unavailable`, which would mean that nothing
+    /// was changed.
     func completeErasure(of driver: DriverID) async throws(AccountFailure) {
         do throws(AccountFailure) {
             _ = try await completeErasures(of: driver)
@@ -16,7 +17,7 @@ extension ErasureCompletion {
     }
 }
 
-/// Runs beside the server, from its start.
+/// The background task that completes deletions while the server runs.
 package struct UnfinishedErasures: Sendable {
     static let pause = Duration.seconds(5)
 
@@ -24,7 +25,7 @@ package struct UnfinishedErasures: Sendable {
     private let completed: @Sendable (Int) -> Void
     private let failed: @Sendable (AccountFailure) -> Void
 
-    /// `completed` gets how many deletions were completed at once.
+    /// `completed` is called with the number of deletions that one pass completed, if any.
     package init(
         store: any ErasureCompletion, completed: @escaping @Sendable (Int) -> Void,
         failed: @escaping @Sendable (AccountFailure) -> Void
@@ -34,7 +35,7 @@ package struct UnfinishedErasures: Sendable {
         self.failed = failed
     }
 
-    /// Returns when the task is cancelled.
+    /// Runs until the task is cancelled.
     package func run() async {
         while !Task.isCancelled {
             do throws(AccountFailure) {

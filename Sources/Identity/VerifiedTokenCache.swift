@@ -1,6 +1,5 @@
-// A cache of verified tokens: from a token's digest to its claims. Bounded, in two generations: entries in use
-// stay, others are dropped with the older generation, and every call takes constant time. Has no clock; the caller
-// compares the expiry.
+// A cache of verified tokens, which maps a token's digest to its claims. Bounded by TwoGenerationCache: tokens in use
+// are kept, others are dropped. Has no clock; the caller checks the expiry.
 
 import Crypto
 import Synchronization
@@ -40,22 +39,23 @@ struct VerifiedToken: Sendable {
     var expiry: Double
 }
 
-/// A verified token in memory. A class, so that a lookup costs one retain.
+/// A cached token. A class, so that a lookup costs one retain.
 final class RememberedToken: Sendable {
     let token: VerifiedToken
-    /// The last `SignInSessions.revocationEpoch` read before it was admitted; -1 for never.
+    /// The last `SignInSessions.revocationEpoch` at which the token was admitted, read before the check; -1 for never.
     private let admittedAt = Atomic<Int>(-1)
 
     init(_ token: VerifiedToken) {
         self.token = token
     }
 
-    /// Whether it was admitted at this epoch: then nothing that it depends on was revoked since.
+    /// Returns whether the token was admitted at this epoch. If so, its session was not revoked since, nor its driver
+    /// deleted.
     func wasAdmitted(at revocationEpoch: Int) -> Bool {
         admittedAt.load(ordering: .relaxed) == revocationEpoch
     }
 
-    /// `revocationEpoch`: the value read before the check that admitted it.
+    /// Records that the token was admitted. `revocationEpoch` is the value read before the check.
     func isAdmitted(at revocationEpoch: Int) {
         admittedAt.store(revocationEpoch, ordering: .relaxed)
     }

@@ -1,5 +1,6 @@
-// Apple's App Store Server API (https://developer.apple.com/documentation/appstoreserverapi): one transaction, and the
-// history of notifications; and consumption information for Apple. Production is asked first, then the sandbox.
+// Calls Apple's App Store Server API (https://developer.apple.com/documentation/appstoreserverapi): reads a
+// transaction or the history of notifications, and sends consumption information. A transaction is looked up in
+// production first, then in the sandbox.
 
 package import Foundation
 package import Identity
@@ -8,19 +9,19 @@ package import Purchases
 import Secrets
 
 package struct AppStoreServer: AppStoreAPI {
-    /// A request of an app waits for it.
+    /// Timeout of one attempt. A request of an app waits for the response.
     static let timeoutMilliseconds = 5_000
-    /// For all attempts together; an app shows a person a spinner.
+    /// Limit for all attempts together, while the app shows a spinner.
     static let totalMilliseconds: Int64 = 12_000
     static let attemptsMax = 3
     static let backoffMilliseconds: [Int64] = [400, 1_600]
-    /// Twenty notifications of 20 kB.
+    /// Maximum bytes of a response; a page of the history has twenty notifications of 20 kB.
     static let answerBytesMax = 4 << 20
     /// Apple's code for a transaction that the environment does not know.
     static let transactionNotFound: Int64 = 4_040_010
 
-    /// Apple's ConsumptionRequest with its required members only. The server knows that the product was delivered; whether
-    /// there was a sample before, and how much was used, only the app could know.
+    /// Apple's ConsumptionRequest with its required members only. The server knows that the product was delivered. Only
+    /// the app could know whether there was a sample before, and how much was used.
     static let consumption = """
         {"customerConsented":true,"deliveryStatus":"DELIVERED","sampleContentProvided":false}
         """
@@ -31,7 +32,7 @@ package struct AppStoreServer: AppStoreAPI {
     private let urls: [(environment: AppStoreEnvironment, url: URL)]
     private let clock: @Sendable () -> Moment
 
-    /// `production` and `sandbox`: nil when purchases from there are not accepted.
+    /// Creates the client. `production` or `sandbox` is nil when purchases from that environment are not accepted.
     package init(
         http: OutgoingHTTP, token: AppStoreToken, bundleIDs: [String], production: URL?, sandbox: URL?,
         clock: @escaping @Sendable () -> Moment
@@ -64,7 +65,7 @@ package struct AppStoreServer: AppStoreAPI {
                 }
             }
         }
-        // Whether the transaction exists is not known while the key is refused.
+        // After a 401, it is not known whether the transaction exists in that environment.
         throw refused ? .unavailable(retryAfterSeconds: 300, reason: "status_401") : .notFound
     }
 
@@ -81,7 +82,7 @@ package struct AppStoreServer: AppStoreAPI {
             \(request.onlyFailures ? ",\"onlyFailures\":true" : "")}
             """
         let answer = try await send(.post, target, as: request.bundleID, body: Array(body.utf8))
-        // An app that is not released has no history in production.
+        // Production answers 401 for an app that is not released, which has no history there.
         if answer.status == 401, request.environment == .production, urls.count > 1 {
             return NotificationHistoryPage(signedPayloads: [], nextPageToken: nil)
         }
@@ -105,7 +106,7 @@ package struct AppStoreServer: AppStoreAPI {
         let answer = try await send(.put, target, as: request.bundleID, body: Array(Self.consumption.utf8))
         switch answer.status {
         case 200..<300: return
-        // A new key that Apple does not know yet, or an app that is not released.
+        // Apple does not know a new key yet, or the app is not released.
         case 401: throw .unavailable(retryAfterSeconds: 300, reason: "status_401")
         default: throw .notFound
         }
@@ -113,7 +114,7 @@ package struct AppStoreServer: AppStoreAPI {
 
     // MARK: One request
 
-    /// Any status but 429 and 5xx, which are retried.
+    /// Sends a request, and returns the response with any status but 429 and 5xx, which are retried.
     private func send(
         _ method: OutgoingRequest.Method, _ url: URL, as bundleID: String, body: [UInt8] = []
     ) async throws(AppStoreAPIFailure) -> OutgoingResponse {
@@ -121,7 +122,7 @@ package struct AppStoreServer: AppStoreAPI {
         var reason = "busy"
         var retryAfter: Int?
         for attempt in 0..<Self.attemptsMax {
-            /// Of this attempt's response.
+            /// Seconds to wait before a retry, as requested by this attempt's response.
             var asked: Int?
             do {
                 let answer = try await http.send(
@@ -138,7 +139,7 @@ package struct AppStoreServer: AppStoreAPI {
                 throw .unavailable(retryAfterSeconds: 300, reason: "no_token")
             }
             guard attempt < Self.backoffMilliseconds.count else { break }
-            // Some jitter, so that many requests do not come back together.
+            // A random part of the pause keeps many requests from being retried at the same time.
             let pause = Self.backoffMilliseconds[attempt] + Int64.random(in: 0...200)
             if let asked, Int64(asked) * 1000 > pause { break }
             guard clock().advanced(byMilliseconds: pause) < deadline else { break }
@@ -157,7 +158,8 @@ package struct AppStoreServer: AppStoreAPI {
         return OutgoingRequest(method, url, fields: fields, body: body)
     }
 
-    /// Apple's Retry-After is the time of the next attempt in milliseconds since 1970; other servers send seconds.
+    /// Returns the seconds to wait. Apple's Retry-After is the time of the next attempt in milliseconds since 1970;
+    /// other servers send seconds.
     private func seconds(_ retryAfter: Int?) -> Int? {
         guard let retryAfter else { return nil }
         guard retryAfter > 1_000_000_000 else { return min(max(retryAfter, 1), 3600) }

@@ -1,4 +1,4 @@
-// Fetches Apple's key set over HTTP. Knows neither the form of a key nor the schedule.
+// Fetches Apple's key set over HTTP. Parsing the keys and the schedule of fetches are elsewhere.
 
 package import Foundation
 package import Identity
@@ -6,16 +6,16 @@ package import Logging
 import StructuredLogging
 
 package struct AppleKeySetFetch: AppleKeySetSource {
-    /// A sign-in waits for it.
+    /// Timeout of a fetch, for which a sign-in waits.
     static let timeoutMilliseconds = 5_000
-    /// Apple's set has about 2 KiB.
+    /// Maximum bytes of a response; Apple's key set has about 2 KiB.
     static let answerBytesMax = 262_144
 
     private let http: OutgoingHTTP
     private let url: URL
     private let logger: Logger
 
-    /// `url` as in `APPLE_JWKS_URL`.
+    /// Creates the source. `url` is `APPLE_JWKS_URL`.
     package init(http: OutgoingHTTP, url: URL, logger: Logger) {
         self.http = http
         self.url = url
@@ -41,8 +41,8 @@ package struct AppleKeySetFetch: AppleKeySetSource {
 }
 
 enum CacheControl {
-    /// `max-age` of RFC 9111, section 5.2.2.1, the first one; nil when none is a number. Values above a century are
-    /// clamped to a century.
+    /// Returns the first `max-age` (RFC 9111, section 5.2.2.1) in seconds; nil when there is none or it is not a
+    /// number. Values above a century are clamped to a century.
     static func maxAgeSeconds(_ field: String) -> Int? {
         for directive in field.split(separator: ",") {
             let parts = directive.split(separator: "=", maxSplits: 1).map { $0.filter { $0 != " " && $0 != "\t" } }

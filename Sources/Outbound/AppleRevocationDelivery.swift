@@ -1,5 +1,5 @@
-// Revokes the tokens of deleted people at Apple. The queue is the store's, and durable; no state is kept here
-// between two calls, so a restart needs no handling. Does not know whose tokens they were.
+// Revokes the tokens of deleted people at Apple. The queue is in the store, and durable. Nothing is kept here between
+// two calls, so a restart needs no handling. Whose tokens they were is not known here.
 
 package import Engine
 package import Identity
@@ -7,11 +7,11 @@ package import JourneyModel
 package import Logging
 
 package struct AppleRevocationDelivery: Sendable {
-    /// Poll interval of the queue while nothing is due.
+    /// Poll interval of the queue in milliseconds, while nothing is due.
     static let pauseMilliseconds: Int64 = 1_000
-    /// Maximum delay after a failure: 2 s, then 4, up to an hour, without end.
+    /// Maximum seconds to wait after a failure: the wait doubles from 2 s to an hour, and retries never end.
     static let retrySecondsMax = 3_600
-    /// A persistent failure is logged once per interval.
+    /// Minimum milliseconds between two log lines about a persistent failure.
     static let failureLogIntervalMilliseconds: Int64 = 60_000
 
     private let queue: any AppleRevocationQueue
@@ -48,8 +48,8 @@ package struct AppleRevocationDelivery: Sendable {
         }
     }
 
-    /// Delivers one after the other, the first due first. Returns a word about the last failure; nil when there was
-    /// none.
+    /// Sends the due revocations one after the other, the earliest due first. Returns a word about the last failure;
+    /// nil when there was none.
     func deliverWhatIsDue() async -> String? {
         var failure: String?
         do throws(AccountFailure) {
@@ -57,7 +57,7 @@ package struct AppleRevocationDelivery: Sendable {
                 failure = try await deliver(revocation) ?? failure
             }
         } catch {
-            // The queue is unchanged: a revocation that Apple already has is sent again, which has no effect there.
+            // The revocation stays in the queue. If Apple has received it already, sending it again has no effect.
             failure = "\(error)"
         }
         return failure
@@ -69,7 +69,7 @@ package struct AppleRevocationDelivery: Sendable {
             try await queue.delivered(revocation.id, at: clock())
             return nil
         case .failed(let reason):
-            // A shutdown of the server is not a failure of Apple's.
+            // A call cancelled by the server's shutdown does not count as a failure of Apple's.
             guard !Task.isCancelled else { return nil }
             let seconds = Self.retrySeconds(afterFailures: revocation.attemptCount + 1)
             try await queue.failed(revocation.id, tryAgainAt: clock().advanced(bySeconds: seconds))

@@ -8,10 +8,10 @@ package import JourneyModel
 package import Secrets
 
 package struct AppleTokenEndpoint: AppleCodeExchange {
-    /// A sign-in waits for it, and continues without it on a timeout.
+    /// Timeout of an exchange. A sign-in waits for the exchange, and continues without a token after the timeout.
     static let exchangeTimeoutMilliseconds = 5_000
     static let revokeTimeoutMilliseconds = 10_000
-    /// Three tokens and a number.
+    /// Maximum bytes of a response, which consists of three tokens and a number.
     static let answerBytesMax = 32_768
 
     private let http: OutgoingHTTP
@@ -21,7 +21,7 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
     private let seal: FieldEncryption
     private let clock: @Sendable () -> Moment
 
-    /// The URLs as in `APPLE_TOKEN_URL` and `APPLE_REVOKE_URL`.
+    /// Creates the endpoint, with the URLs of `APPLE_TOKEN_URL` and `APPLE_REVOKE_URL`.
     package init(
         http: OutgoingHTTP, tokenURL: URL, revokeURL: URL, clientSecret: AppleClientSecret, seal: FieldEncryption,
         clock: @escaping @Sendable () -> Moment
@@ -54,9 +54,9 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
         }
     }
 
-    /// Seals the refresh token of a token response (RFC 6749, section 5.1) if its `id_token` is about the same
-    /// person: another person's code must not put their token into this account, whose deletion would sign them
-    /// out.
+    /// Seals the refresh token of a token response (RFC 6749, section 5.1) if its `id_token` is about the same person.
+    /// The code of another person must not store that person's token in this account, because the account's deletion
+    /// would then sign that person out.
     private func sealed(_ body: [UInt8], of identity: AppleIdentity) -> AppleCodeExchangeOutcome {
         guard let answer = AppleTokenResponse(body) else { return .failed(reason: "malformed_answer") }
         guard answer.subject == identity.subject else { return .failed(reason: "other_subject") }
@@ -66,7 +66,7 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
         return .sealed(sealed)
     }
 
-    /// The associated data of a seal (`AppleRevocation.subjectDigest`).
+    /// Returns the associated data of a seal (`AppleRevocation.subjectDigest`).
     private static func owner(_ subject: String) -> [UInt8] {
         Array(SHA256.hash(data: Data(subject.utf8)))
     }
@@ -77,7 +77,7 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
         case done
         /// The token is unknown to Apple: it was revoked before, or has expired.
         case unknownToken
-        /// To be retried. A word for the log.
+        /// The call is to be retried; `reason` is a word for the log.
         case failed(reason: String)
     }
 
@@ -91,7 +91,7 @@ package struct AppleTokenEndpoint: AppleCodeExchange {
                 form, to: revokeURL, as: revocation.clientID, timeoutMilliseconds: Self.revokeTimeoutMilliseconds)
             switch (answer.status, AppleTokenResponse.errorCode(answer.body)) {
             case (200, _): return .done
-            // RFC 6749, section 5.2. Any other 400 is our error, the client secret's for example.
+            // RFC 6749, section 5.2. Any other 400 is an error of ours, for example in the client secret.
             case (400, "invalid_grant"?), (400, "invalid_token"?): return .unknownToken
             case (let status, _): return .failed(reason: "status_\(status)")
             }

@@ -1,12 +1,12 @@
-// One HTTP exchange by libcurl, from the first option to the last byte. It blocks its thread, and is created, used
-// and released on that thread; only `isWanted` is called across threads. Does not know who waits.
+// One HTTP exchange by libcurl, from the first option to the last byte. It blocks its thread, and is created, used and
+// released on that thread. Only `isWanted` reads what other threads change.
 
 import CCurl
 import Foundation
 
 /// Not Sendable: libcurl's handle belongs to one thread at a time.
 final class CurlTransfer {
-    /// Limit of all header lines together. Apple's have about 1 KiB.
+    /// Maximum bytes of all header lines together. Apple's have about 1 KiB.
     static let headBytesMax = 65_536
 
     private let bytesMax: Int
@@ -21,7 +21,8 @@ final class CurlTransfer {
         self.isWanted = isWanted
     }
 
-    /// Returns after the timeout at the latest, and within about a second after `isWanted` becomes false.
+    /// Performs the exchange. Returns after the timeout at the latest, and within about a second after `isWanted`
+    /// becomes false.
     static func perform(
         _ request: OutgoingRequest, timeoutMilliseconds: Int, answerBytesMax: Int, isWanted: @escaping () -> Bool
     ) -> Result<OutgoingResponse, OutgoingFailure> {
@@ -33,16 +34,17 @@ final class CurlTransfer {
         }
     }
 
-    /// Called once per process, before any handle; never undone.
+    /// Whether libcurl is initialised: once per process, before any handle, and never undone.
     private static let isReady = curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK
 
     private func run(
         _ handle: UnsafeMutableRawPointer, _ request: OutgoingRequest, timeoutMilliseconds: Int
     ) -> Result<OutgoingResponse, OutgoingFailure> {
-        // libcurl reads the list and the body until the exchange has ended, which is within this function.
+        // libcurl reads the list and the body until the exchange ends, within this function.
         var fields: UnsafeMutablePointer<curl_slist>?
         defer { curl_slist_free_all(fields) }
-        // An `Expect:` without a value is not sent: our bodies need no 100 Continue.
+        // A name without a value makes libcurl omit that field. `Expect` is omitted, because our bodies need no 100
+        // Continue.
         for (name, value) in [("User-Agent", "dwell"), ("Connection", "close"), ("Expect", "")] + request.fields {
             guard let longer = curl_slist_append(fields, value.isEmpty ? "\(name):" : "\(name): \(value)") else {
                 return .failure(.unreachable)
@@ -55,7 +57,7 @@ final class CurlTransfer {
                 curl_shim_set_string(handle, CURLOPT_URL, request.url.absoluteString) == CURLE_OK,
                 curl_shim_set_list(handle, CURLOPT_HTTPHEADER, fields) == CURLE_OK,
                 request.method == .get || setBody(handle, body),
-                // With a body, libcurl sends POST unless it is told otherwise.
+                // With a body, libcurl sends POST unless another method is set.
                 request.method != .put
                     || curl_shim_set_string(handle, CURLOPT_CUSTOMREQUEST, request.method.rawValue) == CURLE_OK
             else { return CURLE_FAILED_INIT }
@@ -72,14 +74,14 @@ final class CurlTransfer {
 
     // MARK: Options
 
-    /// Redirects are not followed, cookies and credentials not stored, content not decompressed: these are
-    /// libcurl's defaults. The TLS defaults are set explicitly, because so much depends on them.
+    /// Sets the limits and the TLS options. By libcurl's defaults, redirects are not followed, cookies and credentials
+    /// not stored, content not decompressed. The TLS defaults are set explicitly, because so much depends on them.
     private func setBounds(_ handle: UnsafeMutableRawPointer, timeoutMilliseconds: Int) -> Bool {
         let numbers: [(CURLoption, Int)] = [
             (CURLOPT_TIMEOUT_MS, timeoutMilliseconds), (CURLOPT_CONNECTTIMEOUT_MS, timeoutMilliseconds),
             (CURLOPT_SSL_VERIFYPEER, 1), (CURLOPT_SSL_VERIFYHOST, 2), (CURLOPT_FOLLOWLOCATION, 0),
             (CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1)), (CURLOPT_NOPROGRESS, 0),
-            // No signals in a process with threads.
+            // In a process with threads, libcurl must not use signals.
             (CURLOPT_NOSIGNAL, 1),
         ]
         return numbers.allSatisfy { curl_shim_set_long(handle, $0, $1) == CURLE_OK }
@@ -88,7 +90,7 @@ final class CurlTransfer {
     }
 
     private func setBody(_ handle: UnsafeMutableRawPointer, _ body: UnsafeRawBufferPointer) -> Bool {
-        // An empty text when there are no bytes: without any pointer libcurl would ask for a body.
+        // An empty body is an empty text: without any pointer, libcurl would ask a callback for the body.
         curl_shim_set_long(handle, CURLOPT_POST, 1) == CURLE_OK
             && curl_shim_set_offset(handle, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(body.count)) == CURLE_OK
             && (body.baseAddress.map {
@@ -117,9 +119,9 @@ final class CurlTransfer {
         this.map { Unmanaged<CurlTransfer>.fromOpaque($0).takeUnretainedValue() }
     }
 
-    // MARK: What arrives
+    // MARK: Receiving
 
-    /// Returns the number of bytes consumed; a different number than given ends the exchange.
+    /// Returns the number of bytes consumed; any number but `bytes.count` ends the exchange.
     private func receive(_ bytes: UnsafeRawBufferPointer) -> Int {
         guard answer.body.count + bytes.count <= bytesMax else {
             isTooLong = true
@@ -136,7 +138,7 @@ final class CurlTransfer {
             return 0
         }
         let text = String(decoding: line, as: UTF8.self)
-        // Each interim response has its own header.
+        // Interim responses have headers of their own, so each status line begins a new response.
         if text.hasPrefix("HTTP/") { answer = OutgoingResponse(status: 0, body: []) }
         let parts = text.split(separator: ":", maxSplits: 1)
         guard parts.count == 2 else { return line.count }

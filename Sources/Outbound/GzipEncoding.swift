@@ -3,16 +3,16 @@
 import CZlib
 
 enum GzipEncoding {
-    /// Nil when out of memory: the caller then sends the plain bytes.
+    /// Returns the compressed bytes; nil when out of memory: the caller then sends the plain bytes.
     static func deflate(_ plain: [UInt8]) -> [UInt8]? {
         var stream = z_stream()
-        // 15 bits of window; 16 more: a gzip header and trailer, not zlib's.
+        // 15 bits of window, plus 16 for a gzip header and trailer instead of zlib's.
         let code = deflateInit2_(
             &stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION,
             Int32(MemoryLayout<z_stream>.size))
         guard code == Z_OK else { return nil }
         defer { deflateEnd(&stream) }
-        // zlib only reads through the first pointer; its type is not const for historical reasons.
+        // zlib only reads through `next_in`; its type is not const for historical reasons.
         var input = plain
         var output = [UInt8](repeating: 0, count: Int(deflateBound(&stream, UInt(plain.count))))
         let written = input.withUnsafeMutableBufferPointer { bytes in

@@ -4,8 +4,8 @@ package import Identity
 package import Logging
 import Secrets
 
-/// Writes each code and its number to the log. Deliberately the one place in the server that shows either: there is
-/// no phone to send it to. Settings reject it in production.
+/// Writes each code and its phone number to the log, because in development there is no phone to send the code to. No
+/// other part of the server logs either. The settings reject `log` in production.
 package struct LoggedCodeDelivery: CodeDelivery {
     package static let message = "one-time code, logged because OTP_DELIVERY=log"
 

@@ -1,13 +1,13 @@
-// One request to an OCSP responder (RFC 6960, appendix A). Over http as a rule: the response is signed.
+// One request to an OCSP responder (RFC 6960, appendix A). It usually goes over plain http: the response is signed.
 
 package import Foundation
 
 package enum OCSPRequest {
     static let timeoutMilliseconds = 8_000
-    /// A response with its certificates has about 3 kB.
+    /// Maximum bytes of a response, which has about 3 kB with its certificates.
     static let answerBytesMax = 65_536
 
-    /// Returns the DER response; nil when there is none with status 200.
+    /// Returns the DER response; nil when no response with status 200 arrived.
     package static func send(_ request: [UInt8], to url: URL, _ http: OutgoingHTTP) async -> [UInt8]? {
         let answer = try? await http.send(
             OutgoingRequest(

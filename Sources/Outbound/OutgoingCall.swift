@@ -17,7 +17,7 @@ final class OutgoingCall: Sendable {
 
     var hasEnded: Bool { state.withLock { $0.result != nil } }
 
-    /// Resumes when the call ends, which may be now.
+    /// Stores the continuation, which resumes when the call ends, or now if it has ended already.
     func begin(_ continuation: CheckedContinuation<Result, Never>) {
         let result = state.withLock { state in
             if state.result == nil { state.continuation = continuation }
@@ -26,7 +26,7 @@ final class OutgoingCall: Sendable {
         if let result { continuation.resume(returning: result) }
     }
 
-    /// Does nothing if the call has already ended.
+    /// Ends the call. Does nothing if it has already ended.
     func end(with result: Result) {
         let continuation = state.withLock { state in
             guard state.result == nil else { return nil as CheckedContinuation<Result, Never>? }

@@ -1,5 +1,5 @@
-// The one place from which the server makes HTTP calls: libcurl, with all bounds set. Does not know whom it calls
-// and why, and never puts a URL, a field or a body into an error: all three carry secrets.
+// Makes all HTTP calls of the server, by libcurl with all limits set. Nothing here depends on a call's receiver or
+// purpose. Errors never contain a URL, a field or a body, because all three carry secrets.
 
 package import Foundation
 import Synchronization
@@ -34,7 +34,7 @@ package struct OutgoingResponse: Hashable, Sendable {
     package var body: [UInt8]
 }
 
-/// Why there is no response. The raw values are for logs.
+/// The reason why a call has no response. The raw values are for logs.
 package enum OutgoingFailure: String, Error, Hashable, Sendable {
     case timedOut = "timed_out"
     /// No connection, or a broken one.
@@ -44,7 +44,7 @@ package enum OutgoingFailure: String, Error, Hashable, Sendable {
     case answerTooLong = "answer_too_long"
     /// The response is a redirect, which is never followed: the request is meant for one address.
     case redirected
-    /// The maximum number of calls is in progress.
+    /// The maximum number of calls is already in progress.
     case busy
     /// The caller cancelled, or the server is shutting down.
     case cancelled
@@ -52,8 +52,8 @@ package enum OutgoingFailure: String, Error, Hashable, Sendable {
 
 /// Safe to use from every thread.
 package final class OutgoingHTTP: Sendable {
-    /// Maximum number of calls in progress. A caller that must not be blocked by another's slow server has its own
-    /// OutgoingHTTP.
+    /// Maximum number of calls in progress. A caller that must not be blocked by the slow server of another caller
+    /// uses a separate OutgoingHTTP.
     static let callsMax = 64
 
     private struct State {
@@ -73,16 +73,16 @@ package final class OutgoingHTTP: Sendable {
     }
 
     /// - Parameters:
-    ///   - timeoutMilliseconds: for everything: name resolution, connecting, TLS, sending, the last byte of the
-    ///     response.
-    ///   - answerBytesMax: of the response's content, decoded; more ends the call while it is received.
+    ///   - timeoutMilliseconds: limit of the whole call: name resolution, connecting, TLS, sending, and receiving up
+    ///     to the last byte.
+    ///   - answerBytesMax: limit of the response's content, decoded; a longer response ends the call.
     package func send(
         _ request: OutgoingRequest, timeoutMilliseconds: Int, answerBytesMax: Int
     ) async throws(OutgoingFailure) -> OutgoingResponse {
         let call = OutgoingCall()
         try begin(call)
-        // One thread each, because libcurl blocks it. It frees the call's slot only when it ends itself, so that
-        // there are never more threads than slots.
+        // Each call has its own thread, because libcurl blocks. A call's slot is freed only when its thread ends, so
+        // that there are never more threads than slots.
         let thread = Thread { [self] in
             call.end(
                 with: CurlTransfer.perform(
@@ -101,7 +101,7 @@ package final class OutgoingHTTP: Sendable {
         }.get()
     }
 
-    /// Rejects further calls; those in progress end as `cancelled`.
+    /// Rejects further calls, and ends those in progress as `cancelled`.
     package func close() {
         let calls = state.withLock { state in
             state.isClosed = true

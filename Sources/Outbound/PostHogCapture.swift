@@ -1,5 +1,5 @@
 // `AnalyticsCapture` on PostHog's capture protocol: POST HOST/batch/ with a key and a list of events, gzip. PostHog
-// drops duplicates by uuid, timestamp, name and distinct_id, so that a batch may be sent twice.
+// drops duplicates by uuid, timestamp, name and distinct_id, so a batch may be sent twice.
 
 import Crypto
 package import Engine
@@ -8,16 +8,16 @@ import JourneyModel
 package import Secrets
 
 package struct PostHogCapture: AnalyticsCapture {
-    /// For a batch of two hundred events, on a slow day of the service.
+    /// Timeout of a batch of two hundred events, also when the service is slow.
     static let timeoutMilliseconds = 20_000
-    /// Its response is a word or two; a proxy's error page may be longer.
+    /// Maximum bytes of a response. The service's is a word or two; a proxy's error page may be longer.
     static let answerBytesMax = 64 * 1024
 
     private let http: OutgoingHTTP
     private let url: URL
     private let key: Secret<String>
 
-    /// `host`: as in `POSTHOG_HOST`, with or without a path before the service's own.
+    /// Creates the client. `host` is `POSTHOG_HOST`; it may have a path, which precedes the service's own.
     package init(http: OutgoingHTTP, host: URL, key: Secret<String>) {
         self.http = http
         url = host.appending(path: "batch/", directoryHint: .isDirectory)
@@ -39,8 +39,8 @@ package struct PostHogCapture: AnalyticsCapture {
         }
     }
 
-    /// 400, 413 and 422 are about the events, and a retry cannot succeed; a rejected credential (401, 403) is for
-    /// the operator to fix, and until then the events wait.
+    /// Returns what a response means. 400, 413 and 422 reject the events, and a retry cannot succeed. A rejected
+    /// credential (401, 403) is for the operator to fix, and until then the events wait.
     static func outcome(of answer: OutgoingResponse) -> CaptureOutcome {
         switch answer.status {
         case 200..<300: .taken
@@ -63,8 +63,8 @@ package struct PostHogCapture: AnalyticsCapture {
         return writer.bytes
     }
 
-    /// The event_id in lower case if it is a UUID already; otherwise the first 16 bytes of a digest of driver and
-    /// event_id, as a UUID of version 8 (RFC 9562, section 5.8): the same event always has the same one.
+    /// Returns the event_id in lower case if it is a UUID. Otherwise returns the first 16 bytes of a digest of driver
+    /// and event_id, as a UUID of version 8 (RFC 9562, section 5.8), so that an event always has the same UUID.
     static func uuid(of event: FeedEvent) -> String {
         if let uuid = UUID(uuidString: event.eventID) { return uuid.uuidString.lowercased() }
         var bytes = Array(
@@ -99,9 +99,9 @@ extension JSONWriter {
         member("timestamp", RFC3339.text(of: event.occurredAt))
         name("properties")
         beginObject()
-        // Different versions of the service read one or the other.
+        // Some versions of the service read this property, others the event's `distinct_id`.
         member("distinct_id", event.driver.rawValue)
-        // The server's location says nothing about the driver.
+        // PostHog would locate the server's address, which says nothing about the driver.
         name("$geoip_disable")
         bool(true)
         member("$lib", "dwell")
@@ -114,7 +114,7 @@ extension JSONWriter {
         member("transition", event.verdict.transition.rawValue)
         member("reason", event.verdict.reason?.rawValue)
         member("ended_by", event.endedBy?.rawValue)
-        // Steps that the event proves: not events themselves, since no client sent them.
+        // The steps that the event proves. They are not sent as events, since no client sent them.
         implied(event.verdict)
         if let metadata = event.metadata {
             name("metadata")

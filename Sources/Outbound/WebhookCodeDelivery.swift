@@ -1,5 +1,5 @@
-// Delivery of one-time codes to the webhook: outside the request, each retried with growing pauses until it
-// expires. Knows neither HTTP nor signatures. Its log lines contain neither codes nor numbers.
+// Delivers one-time codes to the webhook, outside of requests. Each code is retried with growing pauses until it
+// expires. The HTTP call and its signature are in CodeWebhook. Log lines contain neither codes nor phone numbers.
 
 package import Engine
 package import Identity
@@ -11,23 +11,24 @@ import Synchronization
 
 /// Safe to use from every thread. Delivers while `run` runs.
 package final class WebhookCodeDelivery: CodeDelivery {
-    /// Codes in progress or queued: as many as OTP_SENDS_TOTAL admits in an hour, unless that was raised. Further
-    /// ones are dropped, and the phone requests another.
+    /// Maximum number of codes in progress or queued: as many as the default of OTP_SENDS_TOTAL admits in an hour.
+    /// Further codes are dropped, and the phone requests another one.
     static let codesMax = 1_000
-    /// The pause doubles after each failure, up to this.
+    /// Maximum pause. The pause doubles after each failure, up to this maximum.
     static let pauseMillisecondsMax: Int64 = 15_000
-    /// A pause is slept in pieces of this length, so that a shutdown does not wait long.
+    /// Milliseconds of one sleep. A pause consists of several, so that a shutdown does not wait long.
     static let pieceMilliseconds: Int64 = 250
-    /// At shutdown the server waits this long for codes in progress, unless it has less time.
+    /// Seconds for which the server waits at shutdown for codes in progress, unless it has less time.
     package static let drainSeconds = 3
-    /// A persistent failure is logged once per interval, however many codes wait.
+    /// Minimum milliseconds between two log lines about a persistent failure, however many codes wait.
     static let failureLogIntervalMilliseconds: Int64 = 60_000
 
     private struct State {
         var count = 0
-        /// When each code in progress was issued, by its number.
+        /// When each code in progress or queued was issued, by job number.
         var issuedAt: [Int: Moment] = [:]
-        /// The newest code in progress for each phone number: an older one is worthless, and would confuse.
+        /// Job number of the newest code for each phone number. Older codes are not sent: they are worthless and would
+        /// confuse.
         var newest: [String: Int] = [:]
         var lastNumber = 0
         var isDraining = false
@@ -60,14 +61,14 @@ package final class WebhookCodeDelivery: CodeDelivery {
         self.clock = clock
         self.logger = logger
         self.drainSeconds = drainSeconds
-        // Bounded by `codesMax` below.
+        // `deliver` never puts more than `codesMax` codes into the stream, so that none is dropped here.
         (jobs, feed) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(Self.codesMax))
     }
 
-    /// Codes in progress or queued.
+    /// Number of codes in progress or queued.
     package var codesWaiting: Int { state.withLock { $0.count } }
 
-    /// When the oldest of them was issued; nil: there is none.
+    /// When the oldest code in progress or queued was issued; nil when there is none.
     package var oldestWaitingSince: Moment? { state.withLock { $0.issuedAt.values.min() } }
 
     package func deliver(_ code: OutgoingCode) {
@@ -83,10 +84,10 @@ package final class WebhookCodeDelivery: CodeDelivery {
         feed.yield(Job(code: code, number: number))
     }
 
-    /// Runs until the task is cancelled; then for `drainSeconds` at most, in which each remaining code is tried
-    /// once more.
+    /// Delivers codes until the task is cancelled, and then for at most `drainSeconds`, in which each remaining code
+    /// is sent once more.
     package func run() async {
-        // Not a child task: cancelling this task must not abort calls.
+        // Not a child task: cancelling this task must not cancel calls to the webhook.
         let work = Task { await deliverAll() }
         do {
             while true { try await Task.sleep(for: .seconds(3600)) }

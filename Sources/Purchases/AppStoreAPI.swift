@@ -1,4 +1,5 @@
-// The port to Apple's App Store Server API. It returns signed data, which is verified like any other.
+// The port to Apple's App Store Server API. The signed data that it returns is verified like data from any other
+// source.
 
 package import JourneyModel
 
@@ -10,15 +11,16 @@ package enum AppStoreAPIFailure: Error, Hashable, Sendable {
 }
 
 package protocol AppStoreAPI: Sendable {
-    /// `signedTransactionInfo` of a transaction id (1 to 64 digits): from production, or from the sandbox if production
-    /// does not know it.
+    /// Returns the `signedTransactionInfo` of a transaction id (1 to 64 digits): from production, or from the sandbox
+    /// if production does not have the transaction.
     func signedTransaction(_ id: String) async throws(AppStoreAPIFailure) -> String
 
-    /// One page of notifications that Apple sent, oldest first.
+    /// Returns one page of the notifications that Apple sent, oldest first.
     func notifications(_ request: NotificationHistoryRequest) async throws(AppStoreAPIFailure)
         -> NotificationHistoryPage
 
-    /// Says that the product was delivered, and that its customer consented to say so. `notFound`: Apple does not accept it.
+    /// Tells Apple that the product was delivered, and that the customer consented to this report. Throws `notFound`
+    /// when Apple rejects the report.
     func sendConsumption(of request: ConsumptionRequest) async throws(AppStoreAPIFailure)
 }
 
@@ -27,7 +29,7 @@ package struct NotificationHistoryRequest: Hashable, Sendable {
     package var bundleID: String
     package var from: Moment
     package var to: Moment
-    /// Only notifications that this server did not accept.
+    /// Whether to return only notifications that this server did not accept.
     package var onlyFailures: Bool
     /// The token from the previous page.
     package var pageToken: String?

@@ -1,11 +1,11 @@
-// Verifies App Store data signed by Apple: form, algorithm, certificates, signature, app, environment, claims, in
-// that order. Knows neither HTTP nor the driver who made the purchase.
+// Verifies App Store data signed by Apple: form, algorithm, certificates, signature, app, environment, claims, in that
+// order. Does not know HTTP or the driver who made the purchase.
 
 package import JourneyModel
 
 package struct AppStoreVerifier: Sendable {
-    /// Maximum lead of `signedDate` over this server's clock. The fact with the latest `signedDate` wins, so one far
-    /// in the future would override all others until then.
+    /// Maximum lead of `signedDate` over this server's clock. Without this limit, a fact dated far in the future would
+    /// override all others until that date, because the fact with the latest `signedDate` wins.
     package static let clockSkewSecondsMax = 600
 
     private let apps: [AppStoreApp]
@@ -13,8 +13,8 @@ package struct AppStoreVerifier: Sendable {
     private let chain: CertificateChain
     private let headers = AcceptedHeaders()
 
-    /// Without apps everything is rejected. `.xcode` and `.localTesting` accept purchases from StoreKit testing in
-    /// Xcode, **whose signature proves nothing**: only for development.
+    /// If `apps` is empty, all data is rejected. `.xcode` and `.localTesting` accept purchases from StoreKit testing in
+    /// Xcode, **whose signature proves nothing**; use these two only for development.
     package init(
         apps: [AppStoreApp], environments: Set<AppStoreEnvironment> = [.production, .sandbox],
         chain: CertificateChain = CertificateChain()
@@ -24,7 +24,7 @@ package struct AppStoreVerifier: Sendable {
         self.chain = chain
     }
 
-    /// `signedTransactionInfo`, or `jwsRepresentation` of a StoreKit 2 transaction.
+    /// Verifies `signedTransactionInfo`, or the `jwsRepresentation` of a StoreKit 2 transaction.
     package func transaction(_ text: String, now: Moment) async throws(PurchaseRefusal) -> TransactionFact {
         let signed = try SignedPayload(text, headers: headers)
         try await verify(signed, now: now, allowsXcode: true)
@@ -33,7 +33,8 @@ package struct AppStoreVerifier: Sendable {
         return fact
     }
 
-    /// `signedRenewalInfo`. It has no bundle id, so it must be about the subscription of `transaction`.
+    /// Verifies `signedRenewalInfo`. Renewal information has no bundle id, so its subscription must be that of
+    /// `transaction`.
     package func renewal(
         _ text: String, beside transaction: TransactionFact, now: Moment
     ) async throws(PurchaseRefusal) -> RenewalFact {
@@ -45,7 +46,7 @@ package struct AppStoreVerifier: Sendable {
         return fact
     }
 
-    /// `signedPayload` of a notification, and the transaction and renewal in it, each verified separately.
+    /// Verifies the `signedPayload` of a notification, and separately the transaction and the renewal in it.
     package func notification(_ text: String, now: Moment) async throws(PurchaseRefusal) -> StoreNotification {
         let signed = try SignedPayload(text, headers: headers)
         // Xcode sends no notifications.
@@ -69,7 +70,7 @@ package struct AppStoreVerifier: Sendable {
         }
         var renewal: RenewalFact?
         if let text = envelope.signedRenewal {
-            // Without a transaction, its app is unknown.
+            // Without a transaction, the app of the renewal is unknown.
             guard let transaction else { throw .wrongClaims }
             renewal = try await self.renewal(text, beside: transaction, now: now)
         }
@@ -79,7 +80,8 @@ package struct AppStoreVerifier: Sendable {
             signedDate: signed.signedDate, payload: signed.payload)
     }
 
-    /// Accepts payloads from Xcode unverified if that is allowed. All others must be signed by Apple.
+    /// Accepts a payload from Xcode without verification if `allowsXcode` is true and its environment is configured.
+    /// All others must be signed by Apple.
     private func verify(_ signed: SignedPayload, now: Moment, allowsXcode: Bool) async throws(PurchaseRefusal) {
         if allowsXcode, let environment = try? signed.claims.environment(), !environment.isSignedByApple,
             environments.contains(environment)

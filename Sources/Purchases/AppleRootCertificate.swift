@@ -1,5 +1,5 @@
-// Apple Root CA - G3, the root that signs App Store data (https://www.apple.com/certificateauthority/). A chain is
-// compared with these bytes: a certificate with the same name, or even the same key, does not match.
+// Apple Root CA - G3, the root that signs App Store data (https://www.apple.com/certificateauthority/). The root of a
+// chain must equal these bytes; a different certificate with the same name or key is rejected.
 
 import Foundation
 import SwiftASN1
@@ -10,7 +10,7 @@ package enum AppleRootCertificate {
     /// 63343abfb89a6a03ebb57e9b3f5fa7be7c4f5c756f3017b3a8c488c3653e9179, as Apple publishes it.
     package static let g3 = Array(Data(base64Encoded: base64, options: .ignoreUnknownCharacters) ?? Data())
 
-    /// The DER bytes of a certificate file, in PEM or DER; nil for anything else.
+    /// Returns the DER bytes of a certificate file in PEM or DER; nil for any other file.
     package static func der(of file: [UInt8]) -> [UInt8]? {
         if (try? Certificate(derEncoded: file)) != nil { return file }
         guard let document = try? PEMDocument(pemString: String(decoding: file, as: UTF8.self)),

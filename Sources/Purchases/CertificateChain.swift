@@ -16,17 +16,19 @@ package final class CertificateChain: Sendable {
     static let certificateCount = 3
     /// Limit of each certificate, checked before parsing. Apple's have at most 1.1 KB.
     static let certificateBytesMax = 4096
-    /// Apple uses few leaf certificates at a time. Only valid chains are cached, so clients cannot fill this.
+    /// Maximum number of cached chains; Apple uses few leaf certificates at a time. Only valid chains are cached, so
+    /// clients cannot fill the cache.
     private static let cachedChainsMax = 32
 
     private struct TrustedLeaf: Sendable {
         var key: P256.Signing.PublicKey
-        /// Seconds since 1970 in which all three certificates are valid, both ends included.
+        /// The period in which all three certificates are valid, in seconds since 1970, both ends included.
         var validity: ClosedRange<Int64>
     }
 
-    /// Compared as a whole. Hashing all 3 kB would take a tenth of the time of a notification; the end of a certificate is
-    /// its signature, which is different in each.
+    /// A cache key: the whole chain is compared, but only the last 16 bytes of each certificate are hashed. They are
+    /// part of its signature, which differs between certificates. Hashing all 3 kB would take a tenth of the time of a
+    /// notification.
     private struct ChainKey: Hashable, Sendable {
         var chain: [[UInt8]]
 
@@ -39,7 +41,7 @@ package final class CertificateChain: Sendable {
 
     /// DER.
     private let roots: [[UInt8]]
-    /// Leaves revoked by Apple. Few, because only certificates of stored facts are checked.
+    /// Leaf certificates revoked by Apple, in DER. Few, because only the certificates of stored facts are checked.
     private let revoked = Mutex<Set<[UInt8]>>([])
     private let cache = Mutex(TwoGenerationCache<ChainKey, TrustedLeaf>(countMax: cachedChainsMax))
 
@@ -48,8 +50,8 @@ package final class CertificateChain: Sendable {
         self.roots = roots
     }
 
-    /// Returns the key of the leaf if the chain is valid. `chain`: DER, the leaf first. `time`: when the data was
-    /// signed; a leaf may have expired since.
+    /// Returns the key of the leaf if the chain was valid at `time`, when the data was signed; the leaf may have
+    /// expired later. `chain`: DER, the leaf first.
     package func leafKey(of chain: [[UInt8]], at time: Moment) async throws(PurchaseRefusal) -> P256.Signing.PublicKey {
         guard chain.count == Self.certificateCount, chain.allSatisfy({ $0.count <= Self.certificateBytesMax }) else {
             throw .wrongChain
@@ -112,10 +114,10 @@ private struct AppleMarkers: VerifierPolicy {
     /// "Apple Worldwide Developer Relations".
     static let intermediate: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 2, 1]
 
-    /// Without this, the library rejects the certificates if Apple marks these extensions as critical.
+    /// Without this list, the library rejects the certificates if Apple marks these extensions as critical.
     let verifyingCriticalExtensions = [leaf, intermediate]
 
-    /// `verify` has already checked that both are present, and throws `missingMarker` otherwise.
+    /// Accepts every chain: `CertificateChain.verify` has already checked both extensions (`missingMarker`).
     func chainMeetsPolicyRequirements(chain: UnverifiedCertificateChain) -> PolicyEvaluationResult { .meetsPolicy }
 }
 

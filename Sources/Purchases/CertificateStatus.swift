@@ -1,5 +1,5 @@
-// Asks Apple's OCSP responder (RFC 6960) in the background, once a day per leaf, whether the certificates of stored facts
-// were revoked. Facts signed by a revoked leaf no longer count. No response, or an invalid one, changes nothing.
+// Asks Apple's OCSP responder (RFC 6960) in the background, once a day per leaf, whether the certificates of stored
+// facts were revoked. Facts signed by a revoked leaf no longer count. A missing or invalid response changes nothing.
 
 package import Foundation
 package import JourneyModel
@@ -25,7 +25,8 @@ package struct PurchaseSigner: Hashable, Sendable {
 
 package struct CertificateStatus: Sendable {
     package static let intervalSeconds = 86_400
-    /// Interval of reading the signers: within it, all processes reject a leaf that one of them found revoked.
+    /// Interval at which each process reads the stored signers: a leaf that one process found revoked is rejected by
+    /// all within this time.
     static let pauseSeconds = 600
 
     package enum Finding: Hashable, Sendable {
@@ -42,7 +43,7 @@ package struct CertificateStatus: Sendable {
     private let clock: @Sendable () -> Moment
     private let report: @Sendable (Finding) -> Void
 
-    /// `query` posts a DER request to a responder, within a time limit; nil if there is no response.
+    /// `query` posts a DER request to a responder, within a time limit, and returns nil if there is no response.
     package init(
         signers: @escaping @Sendable () async throws -> [PurchaseSigner],
         record: @escaping @Sendable (_ signer: Int64, _ isRevoked: Bool, Moment) async throws -> Void,
@@ -65,7 +66,7 @@ package struct CertificateStatus: Sendable {
         }
     }
 
-    /// One pass over all signers.
+    /// Checks all signers once.
     func check() async {
         guard let signers = try? await signers() else { return }
         for signer in signers {
@@ -88,7 +89,7 @@ package struct CertificateStatus: Sendable {
         let parsed = certificates.compactMap { try? Certificate(derEncoded: $0) }
         guard parsed.count == CertificateChain.certificateCount else { return .unknown }
         let requester = Requester(query: query)
-        // Also check leaves that have expired since.
+        // A time when all three were valid, so that leaves that have expired since are checked too.
         let time = parsed.map(\.notValidBefore).max() ?? Date()
         var verifier = Verifier(rootCertificates: CertificateStore([parsed[2]])) {
             RFC5280Policy(fixedExpiryValidationTime: time)

@@ -1,5 +1,5 @@
-// Apple's requests for consumption information (CONSUMPTION_REQUEST), which a customer who asks for a refund causes, and
-// the consent without which they are not answered.
+// Apple's requests for consumption information (CONSUMPTION_REQUEST), and the driver's consent, without which they are
+// not answered. Apple sends such a request when a customer asks for a refund.
 
 package import Identity
 package import JourneyModel
@@ -16,17 +16,17 @@ package struct ConsumptionConsent: Hashable, Sendable {
     }
 }
 
-/// A request of Apple's, until it has an outcome.
+/// A request of Apple's that has no outcome yet.
 package struct ConsumptionRequest: Hashable, Sendable {
     package var id: Int64
     package var environment: AppStoreEnvironment
     package var bundleID: String
     package var transactionID: String
-    /// When Apple signed it.
+    /// When Apple signed the request.
     package var requestedAt: Moment
     /// Failed attempts to answer.
     package var attemptCount: Int
-    /// Whether the owner of the purchase has given consent, and not withdrawn it. False without an owner.
+    /// Whether the owner of the purchase consents now; false if consent was withdrawn, or if the purchase has no owner.
     package var hasConsent: Bool
 
     package init(
@@ -45,21 +45,21 @@ package struct ConsumptionRequest: Hashable, Sendable {
 
 package enum ConsumptionOutcome: String, Hashable, Sendable, CaseIterable {
     case answered
-    /// The owner of the purchase had not given consent, or has withdrawn it: Apple got no answer.
+    /// The owner of the purchase had not given consent, or has withdrawn it: no answer was sent.
     case noConsent = "no_consent"
-    /// Not answered within twelve hours, because Apple was not reached or the API is not configured.
+    /// Not answered within twelve hours, because Apple was unreachable or the API is not configured.
     case tooLate = "too_late"
     /// Apple did not accept the answer.
     case rejected
 }
 
-/// Durable requests. Each change is on disk when it returns.
+/// The durable queue of requests. Every method that changes it returns once the change is on disk.
 package protocol ConsumptionQueue: Sendable {
-    /// The request whose next attempt is due first; nil if none is due. `hasConsent` is current.
+    /// Returns the request whose next attempt is due first, with the current `hasConsent`; nil if none is due.
     func nextConsumptionRequest(dueAt now: Moment) async throws(AccountFailure) -> ConsumptionRequest?
 
     func finish(_ request: Int64, _ outcome: ConsumptionOutcome, at now: Moment) async throws(AccountFailure)
 
-    /// After a failed attempt.
+    /// Schedules the next attempt after a failed one.
     func postpone(_ request: Int64, until next: Moment) async throws(AccountFailure)
 }

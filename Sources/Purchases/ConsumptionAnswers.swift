@@ -1,21 +1,21 @@
-// Answers Apple's requests for consumption information, with the consent of the purchase's owner only. Beside the
-// notification, whose response does not wait for it. The queue is durable and no other state is kept here, so a restart
-// needs no handling: an answer may be sent twice, which changes nothing at Apple.
+// Answers Apple's requests for consumption information, only with the consent of the purchase's owner. Runs separately
+// from the notification route, whose response does not wait for the answer. After a restart, an answer may be sent
+// twice, which changes nothing at Apple; the only state is the durable queue.
 
 import Identity
 package import JourneyModel
 
 package struct ConsumptionAnswers: Sendable {
-    /// Apple takes an answer for this long after its request.
+    /// How long after its request Apple accepts an answer.
     package static let answerSecondsMax = 12 * 3_600
     /// Poll interval of the queue while nothing is due.
     static let pauseMilliseconds = 1_000
-    /// Maximum delay after a failure: 8 s, then 16, up to half an hour.
+    /// Maximum delay after a failure. Delays double from 8 s up to this, half an hour.
     static let retrySecondsMax = 1_800
 
     package enum Report: Sendable, Hashable {
         case finished(ConsumptionOutcome)
-        /// Apple was not reached; retried. `reason` is one word.
+        /// The attempt failed and will be repeated. `reason` is one word.
         case failed(reason: String)
     }
 
@@ -24,7 +24,8 @@ package struct ConsumptionAnswers: Sendable {
     private let clock: @Sendable () -> Moment
     private let report: @Sendable (Report) -> Void
 
-    /// `api`: nil if it is not configured; requests with consent then wait for a restart with it, until it is too late.
+    /// `api` is nil if it is not configured. Requests with consent then wait for a restart with a configured API, at
+    /// most until their deadline.
     package init(
         queue: any ConsumptionQueue, api: (any AppStoreAPI)?, clock: @escaping @Sendable () -> Moment,
         report: @escaping @Sendable (Report) -> Void
@@ -43,7 +44,7 @@ package struct ConsumptionAnswers: Sendable {
         }
     }
 
-    /// One after the other, the first due first.
+    /// Answers the requests that are due, one after the other, earliest first.
     func answerWhatIsDue() async {
         do throws(AccountFailure) {
             while !Task.isCancelled, let request = try await queue.nextConsumptionRequest(dueAt: clock()) {
@@ -65,7 +66,7 @@ package struct ConsumptionAnswers: Sendable {
             switch error {
             case .notFound: return try await finish(request, .rejected)
             case .unavailable(_, let reason):
-                // A shutdown of the server is not a failure of Apple's.
+                // The call was cancelled by the server's shutdown: not counted as a failed attempt.
                 guard !Task.isCancelled else { return }
                 return try await postpone(request, deadline, reason)
             }

@@ -1,4 +1,4 @@
-// What a driver may use, and why: the result of `PurchaseFacts.entitlements(at:)`.
+// What a driver may use, and why; computed by `PurchaseFacts.entitlements(at:)`.
 
 package import JourneyModel
 
@@ -19,7 +19,8 @@ package struct Entitlement: Hashable, Sendable {
 
         package var givesAccess: Bool { self == .active || self == .grace }
 
-        /// Of two subscriptions to the same product, the one with the lower rank counts: it is better for the driver.
+        /// Preference among subscriptions to the same product: the status with the lowest rank, the best for the
+        /// driver, counts.
         var rank: Int {
             switch self {
             case .active: 0
@@ -39,18 +40,19 @@ package struct Entitlement: Hashable, Sendable {
     package var productID: String
     package var kind: TransactionFact.Kind
     package var status: Status
-    /// When access ends, or ended, by the known facts. Nil: never (non-consumables and consumables), or, for a
-    /// non-renewing subscription, when the app decides, because Apple does not sign an end.
+    /// When access ends, or ended, according to the known facts. Nil for consumables and non-consumables, whose access
+    /// does not end, and for a non-renewing subscription without an end signed by Apple: the app decides when that
+    /// ends.
     package var accessEnds: Moment?
     /// Start of the current, or last, period.
     package var purchaseDate: Moment
-    /// Nil when unknown, and for products that do not renew.
+    /// Whether the subscription renews automatically. Nil when unknown, and for products that do not renew.
     package var autoRenews: Bool?
-    /// The product of the next period, if it is another one (a downgrade); nil otherwise.
+    /// The product of the next period if that differs from `productID` (a downgrade); nil otherwise.
     package var renewsToProductID: String?
     package var ownership: TransactionFact.Ownership
     package var offer: TransactionFact.Offer?
-    /// For a consumable: how many were bought and not refunded. 1 for everything else.
+    /// For a consumable, the number bought and not refunded; 1 for all other products.
     package var quantity: Int64
     /// The transaction that determines this entitlement, for support.
     package var transactionID: String

@@ -1,15 +1,15 @@
-// Entitlements as a pure function of facts and time. A subscription is the set of transactions with one original
-// transaction id: at most one of its products gives access at any time. Everything else is evaluated product by
-// product.
+// Entitlements as a pure function of facts and time. A subscription is the set of transactions with the same original
+// transaction id: at most one of its products gives access at any time. All other products are evaluated one by one.
 
 package import JourneyModel
 
 extension PurchaseFacts {
-    /// Length of Apple's billing retry period. After that, a subscription in billing retry counts as expired.
+    /// Length of Apple's billing retry period, in days. A subscription that is in billing retry for longer counts as
+    /// expired.
     package static let billingRetryDays = 60
 
-    /// One per environment, app, group and product, in that order. Of several subscriptions to one product (a
-    /// family member's in addition to the driver's own) the one with the best status is returned.
+    /// Returns one entitlement per environment, app, group and product, sorted in that order. If there are several
+    /// subscriptions to one product (the driver's own and a family member's), returns the one with the best status.
     package func entitlements(at now: Moment) -> [Entitlement] {
         var best: [EntitlementKey: Entitlement] = [:]
         for entitlement in subscriptionEntitlements(at: now) + productEntitlements(at: now) {
@@ -36,7 +36,8 @@ extension PurchaseFacts {
         return products.values.compactMap { Self.product($0, at: now) }
     }
 
-    /// Non-consumables, consumables and non-renewing subscriptions: valid while one purchase is not revoked.
+    /// Evaluates a non-consumable, a consumable or a non-renewing subscription: valid while at least one purchase of it
+    /// is not revoked.
     private static func product(_ facts: [TransactionFact], at now: Moment) -> Entitlement? {
         let valid = facts.filter { $0.revocation(at: now) == nil }
         guard let last = (valid.isEmpty ? facts : valid).max(by: { $0.isBefore($1) }), let kind = last.kind else {
@@ -56,16 +57,16 @@ extension PurchaseFacts {
     }
 }
 
-/// The transactions of one original transaction id, evaluated at one time.
+/// The transactions with one original transaction id, evaluated at `now`.
 private struct Subscription {
     let transactions: [TransactionFact]
     let renewal: RenewalFact?
     let now: Moment
 
-    /// One for each product whose period has started.
+    /// One entitlement for each product whose period has started; if no period has, one for each product.
     var entitlements: [Entitlement] {
         let current = current
-        // If none gives access, the last one that started determines why not.
+        // If no transaction gives access, the last one that started determines the reason.
         let last = current ?? begun.max { $0.isBefore($1) }
         let early = transactions.filter { !$0.hasBegun(at: now) && (begun.isEmpty || $0.key == current?.key) }
         return Dictionary(grouping: begun + early, by: \.productID).values.compactMap { facts in
@@ -77,8 +78,8 @@ private struct Subscription {
                 return entitlement(of: latest, revocation.status, until: min(revocation.date, expires))
             }
             guard current == nil, let last, last.key == latest.key, !latest.isUpgraded else {
-                // Another product of the group replaced it. If that one is not known yet, it was bought by
-                // `signedDate` at the latest.
+                // Another product of the group replaced this one. If the replacing transaction is not known yet, it was
+                // bought by `signedDate` at the latest.
                 let replaced = begun.filter { latest.isBefore($0) }.map(\.purchaseDate).min() ?? latest.signedDate
                 return entitlement(of: latest, .expired, until: min(replaced, expires))
             }
@@ -88,8 +89,9 @@ private struct Subscription {
 
     private var begun: [TransactionFact] { transactions.filter { $0.hasBegun(at: now) } }
 
-    /// The transaction that gives access now: the latest one that is not expired, upgraded or revoked. A renewal may
-    /// be charged, and signed, a day before its period starts: until then the previous one counts, if there is one.
+    /// The transaction that gives access now: the latest one that is not expired, upgraded or revoked. A renewal may be
+    /// charged and signed up to a day before its period starts; until the start, the previous transaction counts, if
+    /// there is one.
     private var current: TransactionFact? {
         let valid = transactions.filter { fact in
             guard let expires = fact.expiresDate else { return false }
@@ -99,14 +101,14 @@ private struct Subscription {
         return (begun.isEmpty ? valid : begun).max { $0.isBefore($1) }
     }
 
-    /// End of the paid time, including a renewal of the same product that is already charged.
+    /// Returns the end of the paid time, including a renewal of the same product that is already charged.
     private func paidUntil(_ current: TransactionFact) -> Moment? {
         transactions.filter { fact in
             fact.productID == current.productID && !fact.isUpgraded && fact.revocation(at: now) == nil
         }.compactMap(\.expiresDate).max()
     }
 
-    /// The status after the last period, which expired and was neither revoked nor replaced.
+    /// Returns the entitlement after the last period, which has expired and was neither revoked nor replaced.
     private func afterExpiry(_ latest: TransactionFact, expired: Moment) -> Entitlement {
         guard let renewal = renewal(after: latest), renewal.isInBillingRetry else {
             return entitlement(of: latest, .expired, until: expired)
@@ -119,8 +121,9 @@ private struct Subscription {
         return entitlement(of: latest, now < retryEnds ? .billingRetry : .expired, until: accessEnded)
     }
 
-    /// The renewal information, or nil if it is about a previous period. A renewal may be charged up to a day before
-    /// its period starts; the renewal information signed with it is then older than the period.
+    /// Returns the renewal information, or nil if it is about a previous period. A renewal may be charged up to a day
+    /// before its period starts; renewal information signed with such a charge is older than the period, but is about
+    /// it.
     private func renewal(after fact: TransactionFact) -> RenewalFact? {
         guard let renewal else { return nil }
         if renewal.signedDate >= fact.purchaseDate { return renewal }
@@ -134,7 +137,7 @@ private struct Subscription {
         of fact: TransactionFact, _ status: Entitlement.Status, until accessEnds: Moment?
     ) -> Entitlement {
         var entitlement = Entitlement(fact, kind: .autoRenewable, status: status, accessEnds: accessEnds)
-        // A permanently ended subscription does not renew.
+        // A subscription that is expired, revoked or refunded does not renew.
         if [.active, .grace, .billingRetry].contains(status), let renewal = renewal(after: fact) {
             entitlement.autoRenews = renewal.autoRenews
             if renewal.autoRenews, renewal.autoRenewProductID != fact.productID {
@@ -146,18 +149,18 @@ private struct Subscription {
 }
 
 extension TransactionFact {
-    /// The order of purchases; the last part makes it total.
+    /// Orders transactions by purchase date, then by expiry. The transaction id makes the order total.
     fileprivate func isBefore(_ other: TransactionFact) -> Bool {
         if purchaseDate != other.purchaseDate { return purchaseDate < other.purchaseDate }
         let (mine, others) = (expiresDate ?? purchaseDate, other.expiresDate ?? other.purchaseDate)
         return mine != others ? mine < others : transactionID < other.transactionID
     }
 
-    /// Whether its period has started. Apple signed it at `signedDate`, so a period that had started by then has
-    /// started: this server's clock may be a little behind Apple's.
+    /// Returns whether the period had started by `now` or by `signedDate`: this server's clock may be a little behind
+    /// Apple's.
     fileprivate func hasBegun(at now: Moment) -> Bool { purchaseDate <= max(now, signedDate) }
 
-    /// The revocation, if it is not in the future.
+    /// Returns the revocation, unless its date is later than both `now` and `signedDate`.
     fileprivate func revocation(at now: Moment) -> Revocation? {
         revocation.flatMap { $0.date <= max(now, signedDate) ? $0 : nil }
     }
@@ -177,7 +180,8 @@ extension Entitlement {
             originalTransactionID: fact.originalTransactionID)
     }
 
-    /// Better for the driver. A total order, so the result does not depend on the order of iteration.
+    /// Returns whether this entitlement is better for the driver. The order is total, so the result does not depend on
+    /// the order of iteration.
     fileprivate func isBetter(than other: Entitlement) -> Bool {
         if status.rank != other.status.rank { return status.rank < other.status.rank }
         let (mine, others) = (
@@ -207,7 +211,7 @@ private struct EntitlementKey: Hashable, Comparable {
 }
 
 extension Int64 {
-    /// Saturates.
+    /// Returns the sum, at most `Int64.max`.
     fileprivate func addingWithoutOverflow(_ other: Int64) -> Int64 {
         let (sum, overflow) = addingReportingOverflow(other)
         return overflow ? .max : sum

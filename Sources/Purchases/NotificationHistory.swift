@@ -1,18 +1,18 @@
-// Fetches the notifications that this server missed, at the start and daily. Each is processed as if Apple had just sent
-// it, so a known one has no second effect.
+// Fetches the notifications that this server missed, at the start and daily. Each is processed as if Apple had just
+// sent it, so a notification that is already stored has no second effect.
 
 package import JourneyModel
 
 package struct NotificationHistory: Sendable {
-    /// Apple's notification history has 180 days.
+    /// Maximum age of the notifications requested, in days. Apple keeps 180 days.
     static let daysMax = 179
-    /// Apple retries a notification for three days.
+    /// Maximum age, in days, of the undelivered notifications requested. Apple retries for three days.
     static let failureDays = 4
     static let intervalSeconds = 86_400
     static let retrySeconds = 600
-    /// At the start, the history is read from this long before the newest stored notification: others may be missing.
+    /// The first pass begins this long before the newest stored notification: earlier notifications may be missing too.
     static let overlapSeconds = 3_600
-    /// Limits a history that does not end.
+    /// Limit of pages per request, in case Apple's paging never ends.
     static let pagesMax = 100_000
 
     /// The result of one pass, for the log.
@@ -29,8 +29,8 @@ package struct NotificationHistory: Sendable {
     private let report: @Sendable (Report) -> Void
     private let sleep: @Sendable (Duration) async throws -> Void
 
-    /// `newest`: the time at which the newest stored notification was received. `sleep`: waits between two passes; throws when
-    /// cancelled.
+    /// `newest` returns the time at which the newest stored notification was received. `sleep` waits between two
+    /// passes, and throws when cancelled.
     package init(
         api: any AppStoreAPI, purchases: any PurchaseService, newest: @escaping @Sendable () async throws -> Moment?,
         apps: [AppStoreApp], environments: Set<AppStoreEnvironment>, clock: @escaping @Sendable () -> Moment,
@@ -68,7 +68,8 @@ package struct NotificationHistory: Sendable {
         return max(oldest, newest.advanced(bySeconds: -Self.overlapSeconds))
     }
 
-    /// One pass: all notifications since `from`, if given, then those of the last days that Apple could not deliver.
+    /// Makes one pass: all notifications since `from`, if given, then those of the last `failureDays` that Apple could
+    /// not deliver.
     func fill(from: Moment?) async -> Report {
         var counts = (stored: 0, known: 0, refused: 0)
         let now = clock()

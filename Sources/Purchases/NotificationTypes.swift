@@ -1,7 +1,8 @@
 // Every type and subtype of App Store Server Notifications V2 that Apple documents
-// (https://developer.apple.com/documentation/appstoreservernotifications/notificationtype, read in November 2026).
-// For each it gives the object of the payload that has the details, and a description for operators. Access does not
-// depend on this table, but on the signed transaction and renewal in a notification. Unknown types are stored too.
+// (https://developer.apple.com/documentation/appstoreservernotifications/notificationtype, read in November 2026). Each
+// row names the object of the payload that has the details, and describes the type for operators. Access does not
+// depend on this table, but on the signed transaction and renewal in a notification. Notifications of unknown types are
+// stored too.
 
 package struct NotificationTypes: Sendable {
     /// The object of the payload that carries the details.
@@ -17,7 +18,7 @@ package struct NotificationTypes: Sendable {
         package var meaning: String
     }
 
-    /// Nil for a pair that Apple did not document at that time.
+    /// Returns nil for a type and subtype that Apple did not document in November 2026.
     package static func row(type: String, subtype: String?) -> Row? {
         rows.first { $0.type == type && $0.subtype == subtype }
     }

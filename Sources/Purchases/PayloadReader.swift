@@ -24,7 +24,7 @@ package struct PayloadReader: Hashable, Sendable {
         return value
     }
 
-    /// Printable ASCII without spaces, 1 to 255 characters.
+    /// Returns a member of 1 to 255 printable ASCII characters without spaces.
     package func optionalText(_ name: String) throws(PurchaseRefusal) -> String? {
         guard let value = self[name] else { return nil }
         guard case .string(let text) = value, (1...Self.textBytesMax).contains(text.utf8.count),
@@ -38,14 +38,15 @@ package struct PayloadReader: Hashable, Sendable {
         return text
     }
 
-    /// Any string, such as a nested JWS. `SignedPayload.bytesMax` limits its length.
+    /// Returns any string, such as a nested JWS. `SignedPayload.bytesMax` limits its length.
     package func optionalToken(_ name: String) throws(PurchaseRefusal) -> String? {
         guard let value = self[name] else { return nil }
         guard case .string(let text) = value else { throw .wrongClaims }
         return text
     }
 
-    /// 1 to 255 bytes, spaces allowed: product types such as "Auto-Renewable Subscription" have spaces.
+    /// Returns a string of 1 to 255 bytes, which may have spaces: product types have, "Auto-Renewable Subscription" for
+    /// example.
     package func phrase(_ name: String) throws(PurchaseRefusal) -> String {
         guard case .string(let text) = self[name], (1...Self.textBytesMax).contains(text.utf8.count) else {
             throw .wrongClaims
@@ -59,7 +60,7 @@ package struct PayloadReader: Hashable, Sendable {
         return number
     }
 
-    /// Milliseconds since 1970, up to the end of the year 9999.
+    /// Reads milliseconds since 1970, up to the end of the year 9999.
     package func optionalMoment(_ name: String) throws(PurchaseRefusal) -> Moment? {
         guard let number = try optionalInteger(name) else { return nil }
         guard (0...253_402_300_799_999).contains(number) else { throw .wrongClaims }
@@ -71,7 +72,7 @@ package struct PayloadReader: Hashable, Sendable {
         return moment
     }
 
-    /// False if absent.
+    /// Returns a Boolean; false if absent.
     package func flag(_ name: String) throws(PurchaseRefusal) -> Bool {
         guard let value = self[name] else { return false }
         guard case .bool(let flag) = value else { throw .wrongClaims }
@@ -89,7 +90,7 @@ package struct PayloadReader: Hashable, Sendable {
         return PayloadReader(value)
     }
 
-    /// A UUID, converted to lower case: Apple sends both cases.
+    /// Returns a UUID, converted to lower case because Apple sends both cases.
     package func optionalUUID(_ name: String) throws(PurchaseRefusal) -> String? {
         guard let text = try optionalText(name)?.lowercased() else { return nil }
         let bytes = Array(text.utf8)

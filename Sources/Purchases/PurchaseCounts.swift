@@ -1,15 +1,16 @@
-// Counts entitlements by status for the operator page and the metrics, by repeated passes over the facts of all drivers.
-// A pass works at most a twentieth of the time, however many drivers there are. Each environment is counted separately.
+// Counts entitlements by status, each environment separately, for the operator page and the metrics. The counts come
+// from repeated passes over the facts of all drivers. A pass works for at most a twentieth of the time and pauses for
+// the rest, however many drivers there are.
 
 package import JourneyModel
 import Synchronization
 
 package struct PurchaseTotals: Hashable, Sendable {
-    /// Of one environment.
+    /// The counts of one environment.
     package struct Counts: Hashable, Sendable {
         /// Valid consumables and non-consumables count as active.
         package var entitlements: [Entitlement.Status: Int] = [:]
-        /// Since midnight, UTC.
+        /// Refunds since midnight, UTC.
         package var refundsToday = 0
 
         package init() {}
@@ -41,7 +42,7 @@ package struct PurchaseTotals: Hashable, Sendable {
     }
 }
 
-/// The facts of some drivers, and the start of the next page; nil for the last page.
+/// The facts of some drivers. `next` is the start of the next page; nil on the last page.
 package struct PurchasePage: Sendable {
     package var facts: [PurchaseFacts]
     package var next: Int64?
@@ -79,13 +80,13 @@ package final class PurchaseCounts: Sendable {
             } catch is CancellationError {
                 return
             } catch {
-                // The database is unavailable, which is reported elsewhere: keep the last totals.
+                // The database is unavailable, which is reported elsewhere. The totals of the last pass are kept.
             }
             do { try await Task.sleep(for: .seconds(Self.pauseSeconds)) } catch { return }
         }
     }
 
-    /// One pass. `pause` is called after each page with the time that it took.
+    /// Makes one pass. Calls `pause` after each page, with the time that the page took.
     func count(_ pause: (Duration) async throws -> Void) async throws -> PurchaseTotals {
         var totals = PurchaseTotals()
         var after: Int64 = 0

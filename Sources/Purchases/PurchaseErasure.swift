@@ -1,6 +1,6 @@
-// What remains of a signed payload after its driver was deleted: the members that determine an entitlement or a refund.
-// All others are removed, including `appAccountToken` and `appTransactionId`, which identify a person to Apple and the
-// app.
+// What remains of a signed payload after its driver was deleted: only the members that determine an entitlement or a
+// refund. `appAccountToken` and `appTransactionId`, which identify a person to Apple and the app, are among those
+// removed.
 
 import JourneyModel
 
@@ -15,7 +15,7 @@ package enum PurchaseErasure {
         "autoRenewProductId", "autoRenewStatus", "isInBillingRetryPeriod", "gracePeriodExpiresDate", "expirationIntent",
     ]
 
-    /// JSON with only the kept members; `{}` if the payload is not a JSON object.
+    /// Returns JSON with only the kept members; `{}` if the payload is not a JSON object.
     package static func anonymous(_ payload: [UInt8]) -> [UInt8] {
         guard let json = try? JSONValue.parse(payload), case .object(let members) = json else {
             return Array("{}".utf8)

@@ -1,8 +1,8 @@
-// All facts signed by Apple about one driver's purchases: the newest fact about each transaction, and the newest renewal
-// information of each subscription. Adding is commutative, associative and idempotent, so the result does not depend on
-// the order, repetition or delay of arrival.
+// All facts signed by Apple about one driver's purchases: the newest fact about each transaction, and the newest
+// renewal information of each subscription. Adding facts is commutative, associative and idempotent, so facts may
+// arrive in any order, late or repeatedly, with the same result.
 
-/// Identifies a transaction. Apple's transaction ids are unique only within an environment.
+/// The identity of a transaction. Apple's transaction ids are unique only within an environment.
 package struct TransactionKey: Hashable, Sendable, Comparable {
     package var environment: AppStoreEnvironment
     package var transactionID: String
@@ -12,7 +12,7 @@ package struct TransactionKey: Hashable, Sendable, Comparable {
     }
 }
 
-/// Identifies a subscription of one customer, in one group, through all renewals, upgrades and downgrades.
+/// The identity of one customer's subscription in one group, the same through all renewals, upgrades and downgrades.
 package struct SubscriptionKey: Hashable, Sendable {
     package var environment: AppStoreEnvironment
     package var originalTransactionID: String
@@ -30,8 +30,8 @@ extension TransactionFact {
         SubscriptionKey(environment: environment, originalTransactionID: originalTransactionID)
     }
 
-    /// Whether this replaces `other`, a fact with the same key. Two different facts of one millisecond are ordered by
-    /// their bytes: which one wins is arbitrary, but it is always the same one.
+    /// Returns whether this fact replaces `other`, a fact with the same key. Two different facts with the same
+    /// `signedDate` are ordered by their bytes: an arbitrary order, but the same in every process.
     package func isNewer(than other: TransactionFact) -> Bool {
         if signedDate != other.signedDate { return signedDate > other.signedDate }
         if payload != other.payload { return other.payload.lexicographicallyPrecedes(payload) }
@@ -44,7 +44,7 @@ extension RenewalFact {
         SubscriptionKey(environment: environment, originalTransactionID: originalTransactionID)
     }
 
-    /// As `TransactionFact.isNewer`.
+    /// Returns whether this fact replaces `other`, by the rule of `TransactionFact.isNewer`.
     package func isNewer(than other: RenewalFact) -> Bool {
         if signedDate != other.signedDate { return signedDate > other.signedDate }
         if payload != other.payload { return other.payload.lexicographicallyPrecedes(payload) }
@@ -58,7 +58,7 @@ package struct PurchaseFacts: Hashable, Sendable {
 
     package init() {}
 
-    /// Returns whether this changed anything: false for a repeated fact, and for one older than the known one.
+    /// Adds a fact. Returns false if nothing changed: the fact is a repeated one, or older than the stored one.
     @discardableResult
     package mutating func add(_ fact: TransactionFact) -> Bool {
         if let known = transactions[fact.key], !fact.isNewer(than: known) { return false }

@@ -12,19 +12,20 @@ package enum PurchaseFailure: Error, Hashable, Sendable {
     case store(AccountFailure)
     /// The App Store Server API is not configured: only signed transactions are accepted.
     case needsSignedTransaction
-    /// Apple has no such transaction for the configured apps, or it has other ids than claimed.
+    /// Apple has no such transaction for the configured apps, or its ids differ from those in the claim.
     case unknownTransaction
     /// The App Store Server API is unavailable. `reason` is one word for the log.
     case appleUnavailable(retryAfterSeconds: Int, reason: String)
 }
 
 package protocol PurchaseService: Sendable {
-    /// POST /native/purchases: stores the purchase, and returns the driver's entitlements once it is on disk.
+    /// POST /native/purchases: stores the purchase, and returns the driver's entitlements once the purchase is on disk.
     func add(
         signedTransaction: String, signedRenewal: String?, of caller: Caller, at now: Moment
     ) async throws(PurchaseFailure) -> [Entitlement]
 
-    /// The same for an app that sends only ids: fetches the signed transaction from Apple.
+    /// POST /native/purchases from an app that sends only ids: fetches the signed transaction from Apple, and stores
+    /// it.
     func add(
         _ claim: PurchaseClaim, of caller: Caller, at now: Moment
     ) async throws(PurchaseFailure) -> [Entitlement]
@@ -32,13 +33,13 @@ package protocol PurchaseService: Sendable {
     /// GET /native/entitlements.
     func entitlements(of driver: DriverID, at now: Moment) async throws(AccountFailure) -> [Entitlement]
 
-    /// POST /apple/store-notifications: stores the notification and its facts. A repeated one changes nothing.
+    /// POST /apple/store-notifications: stores the notification and its facts. A repeated notification changes nothing.
     func take(signedPayload: String, at now: Moment) async throws(PurchaseFailure) -> TakenNotification
 
-    /// `app_account_token` of GET /auth/me: what the app passes to StoreKit with a purchase.
+    /// Returns `app_account_token` of GET /auth/me, which the app passes to StoreKit with a purchase.
     func appAccountToken(of caller: Caller, at now: Moment) async throws(AccountFailure) -> String
 
-    /// PUT /native/purchases/consent: whether Apple may be told how the driver's purchases were used.
+    /// PUT /native/purchases/consent: stores whether the server may tell Apple how the driver's purchases were used.
     func setConsumptionConsent(
         _ isGiven: Bool, of caller: Caller, at now: Moment
     ) async throws(AccountFailure) -> ConsumptionConsent
@@ -75,7 +76,7 @@ package struct AppStorePurchases: PurchaseService {
     private let api: (any AppStoreAPI)?
     private let newToken: @Sendable () -> String
 
-    /// `newToken`: a random UUID in lower case.
+    /// `newToken` returns a random UUID in lower case.
     package init(
         verifier: AppStoreVerifier, store: any PurchaseStore, api: (any AppStoreAPI)? = nil,
         newToken: @escaping @Sendable () -> String

@@ -1,4 +1,5 @@
-// The storage port of purchases. Each method that changes data is one transaction and returns once it is on disk.
+// The storage port of purchases. Each method that changes data is one transaction and returns once the change is on
+// disk.
 
 package import Identity
 package import JourneyModel
@@ -15,26 +16,28 @@ package struct ShownPurchase: Hashable, Sendable {
 }
 
 package enum PurchaseOutcome: Hashable, Sendable {
-    /// Stored now or before. Contains all facts about the driver's purchases.
+    /// The purchase is stored, now or earlier. The value contains all facts about the driver's purchases.
     case stored(PurchaseFacts)
-    /// The purchase belongs to another driver: it has that driver's `appAccountToken`, or that driver's app sent it
-    /// first. Its facts are stored for the owner.
+    /// The purchase belongs to another driver: it has the `appAccountToken` of that driver, or the app of that driver
+    /// sent it first. Its facts are stored for the owner.
     case ownedByAnother
 }
 
 package enum NotificationOutcome: Hashable, Sendable {
-    /// Received for the first time. `owner` is nil if the purchase has no owner yet, or if there is no purchase in it.
+    /// Received for the first time. `owner` is nil if the purchase has no owner yet, or the notification has no
+    /// purchase.
     case taken(owner: DriverID?)
     /// This `notificationUUID` is already stored: nothing changed.
     case repeated
 }
 
 package protocol PurchaseStore: Sendable {
-    /// The driver's UUID for StoreKit's `appAccountToken`; `new` is stored if the driver has none yet.
+    /// Returns the driver's UUID for StoreKit's `appAccountToken`. Stores `new` first if the driver has none yet.
     func appAccountToken(of caller: Caller, new: String, at now: Moment) async throws(AccountFailure) -> String
 
-    /// A purchase belongs to the driver whose `appAccountToken` is in its newest transaction that has one issued by this
-    /// server. Without such a token it belongs to the first driver whose app sends it.
+    /// Stores a purchase for its owner. Of the purchase's transactions with an `appAccountToken` issued by this server,
+    /// the newest determines the owner. Without such a token, the owner is the first driver whose app sends the
+    /// purchase.
     func add(_ purchase: ShownPurchase, of caller: Caller, at now: Moment) async throws(AccountFailure)
         -> PurchaseOutcome
 
@@ -43,11 +46,11 @@ package protocol PurchaseStore: Sendable {
         _ notification: StoreNotification, at now: Moment
     ) async throws(AccountFailure) -> NotificationOutcome
 
-    /// The moment changes only with the answer.
+    /// Stores the driver's consent. `changedAt` changes only if `isGiven` does.
     func setConsumptionConsent(
         _ isGiven: Bool, of caller: Caller, at now: Moment
     ) async throws(AccountFailure) -> ConsumptionConsent
 
-    /// Empty for a driver without purchases.
+    /// Returns the driver's facts; none for a driver without purchases.
     func facts(of driver: DriverID) async throws(AccountFailure) -> PurchaseFacts
 }

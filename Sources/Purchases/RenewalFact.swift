@@ -1,4 +1,4 @@
-// Apple's signed data about the next renewal of a subscription (JWSRenewalInfoDecodedPayload). It has no bundle
+// Apple's signed data about the next renewal of a subscription (JWSRenewalInfoDecodedPayload). The data has no bundle
 // id: accept it only together with a transaction of the same subscription.
 
 package import JourneyModel
@@ -8,19 +8,20 @@ package struct RenewalFact: Hashable, Sendable {
     package var originalTransactionID: String
     /// The product of the current, or last, period.
     package var productID: String
-    /// The product of the next period; differs from `productID` after a downgrade.
+    /// The product of the next period. Differs from `productID` after a downgrade.
     package var autoRenewProductID: String
     package var autoRenews: Bool
-    /// Apple retries billing, for up to 60 days.
+    /// Whether Apple is retrying the failed payment, for up to 60 days.
     package var isInBillingRetry: Bool
     /// End of the billing grace period: access continues until then although the renewal failed.
     package var gracePeriodExpiresDate: Moment?
-    /// 1 cancelled, 2 billing error, 3 price increase not accepted, 4 product not for sale, 5 other.
+    /// Why the subscription expired: 1 cancelled, 2 billing error, 3 price increase not accepted, 4 product not for
+    /// sale, 5 other.
     package var expirationIntent: Int64?
     package var signedDate: Moment
     /// JSON, as signed.
     package var payload: [UInt8]
-    /// As `TransactionFact.proof`.
+    /// Nil after the driver was deleted, as in `TransactionFact.proof`.
     package var proof: SignatureProof?
 }
 
@@ -30,7 +31,7 @@ extension RenewalFact {
         try self.init(signed.claims, payload: signed.payload, proof: SignatureProof(signed.jws))
     }
 
-    /// A stored fact, which was verified before it was stored.
+    /// Reads a stored fact, which was verified before it was stored.
     package init(payload: [UInt8], proof: SignatureProof?) throws(PurchaseRefusal) {
         try self.init(try PayloadReader(payload: payload), payload: payload, proof: proof)
     }

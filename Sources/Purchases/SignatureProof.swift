@@ -1,10 +1,10 @@
-// Header and signature of a JWS, stored beside the payload so that a fact can be verified again:
+// The header and signature of a JWS, stored with the payload so that a fact can be verified again:
 // `header.base64url(payload).base64url(signature)` is the JWS that Apple signed.
 
 import Identity
 
 package struct SignatureProof: Hashable, Sendable {
-    /// base64url, as sent: the algorithm and three certificates.
+    /// The JWS header with the algorithm and three certificates, in base64url as sent.
     package var header: String
     package var signature: [UInt8]
 
@@ -18,14 +18,15 @@ package struct SignatureProof: Hashable, Sendable {
         signature = jws.signature
     }
 
-    /// A total order; nil comes first. ECDSA is randomized: signing the same payload twice gives two signatures.
+    /// Returns whether `one` comes before `other` in a total order; nil comes first. Two proofs of the same payload can
+    /// differ, because ECDSA signatures are randomized.
     static func isBefore(_ one: SignatureProof?, _ other: SignatureProof?) -> Bool {
         guard let one, let other else { return one == nil && other != nil }
         return one.header != other.header
             ? one.header < other.header : one.signature.lexicographicallyPrecedes(other.signature)
     }
 
-    /// The compact JWS.
+    /// Returns the compact JWS.
     package func token(payload: [UInt8]) -> String {
         header + "." + Base64URL.text(of: payload) + "." + Base64URL.text(of: signature)
     }

@@ -1,5 +1,5 @@
-// A JWS of the App Store with its header and payload parsed: `signedPayload` of a notification,
-// `signedTransactionInfo`, `signedRenewalInfo`. Not verified: `AppStoreVerifier` does that.
+// A JWS of the App Store with its header and payload parsed: the `signedPayload` of a notification, a
+// `signedTransactionInfo` or a `signedRenewalInfo`. Parsed only; `AppStoreVerifier` verifies it.
 
 package import Crypto
 import Foundation
@@ -8,24 +8,25 @@ package import JourneyModel
 internal import Synchronization
 
 package struct SignedPayload: Sendable {
-    /// A notification with transaction and renewal has about 20 kB, most of it three copies of the certificates,
-    /// base64 in base64. Checked before any parsing.
+    /// Maximum length of a JWS, checked before any parsing. A notification with transaction and renewal has about 20
+    /// kB, most of it three copies of the certificates, base64 in base64.
     package static let bytesMax = 65_536
 
     package let jws: CompactJWS
-    /// The certificates of a header that was accepted before; nil for any other.
+    /// The certificates of the header if the same header was accepted before; nil otherwise.
     private let knownCertificates: [[UInt8]]?
     /// A JSON object.
     package let claims: PayloadReader
-    /// Milliseconds since 1970 by Apple's clock, when Apple signed this.
+    /// The time when Apple signed the payload, by Apple's clock.
     package let signedDate: Moment
 
     var hasKnownHeader: Bool { knownCertificates != nil }
 
-    /// The bytes of the claims, as signed.
+    /// The claims as the bytes that Apple signed.
     package var payload: [UInt8] { jws.payload }
 
-    /// Parses the JWS and its payload. Throws `malformed` or, without a valid `signedDate`, `wrongClaims`.
+    /// Parses the JWS and its payload. Throws `wrongClaims` without a valid `signedDate`, `malformed` for any other
+    /// error.
     package init(_ text: String, headers: AcceptedHeaders? = nil) throws(PurchaseRefusal) {
         var known: AcceptedHeaders.Header?
         let jws = CompactJWS(text, bytesMax: Self.bytesMax) { header in
@@ -39,17 +40,17 @@ package struct SignedPayload: Sendable {
         signedDate = try claims.moment("signedDate")
     }
 
-    /// `x5c` of the header: DER, the leaf first. Throws `wrongAlgorithm`, or `wrongChain` if there are not
-    /// exactly three, each in canonical base64.
+    /// Returns `x5c` of the header: DER, the leaf first. Throws `wrongAlgorithm` for any `alg` but ES256 and for
+    /// `crit`, and `wrongChain` unless there are exactly three certificates, each in canonical base64.
     package func certificates() throws(PurchaseRefusal) -> [[UInt8]] {
         if let knownCertificates { return knownCertificates }
-        // Regardless of the key (RFC 8725, section 3.1).
+        // Checked before the key is known: the key must not determine the algorithm (RFC 8725, section 3.1).
         guard jws.header["alg"] == .string("ES256"), jws.header["crit"] == nil else { throw .wrongAlgorithm }
         guard let certificates = Self.certificates(in: jws.header) else { throw .wrongChain }
         return certificates
     }
 
-    /// The same for a stored header in base64url; nil for anything else.
+    /// Returns the certificates of a stored header in base64url; nil if the header is not valid.
     static func certificates(inHeader header: String) -> [[UInt8]]? {
         guard let bytes = Base64URL.bytes(of: header), let json = try? JSONValue.parse(bytes) else { return nil }
         return certificates(in: json)
@@ -68,7 +69,7 @@ package struct SignedPayload: Sendable {
         return certificates.count == elements.count ? certificates : nil
     }
 
-    /// Whether the signature is by `key`: 64 bytes, `r` and `s` (RFC 7518, section 3.4).
+    /// Returns whether `key` made the signature: 64 bytes, `r` and `s` (RFC 7518, section 3.4).
     package func isSigned(by key: P256.Signing.PublicKey) -> Bool {
         guard jws.signature.count == 64,
             let signature = try? P256.Signing.ECDSASignature(rawRepresentation: jws.signature)
@@ -77,16 +78,17 @@ package struct SignedPayload: Sendable {
     }
 }
 
-/// Headers that were accepted: ES256, with a valid chain. Apple uses few, and each is 5 kB of base64 in base64, three of
-/// them in a notification: parsing them would cost as much as verifying the signatures. Whether the certificates are
-/// valid is still checked each time.
+/// A cache of accepted headers: those with ES256 and a valid chain. Apple uses few different ones. Each has 5 kB of
+/// base64 in base64, and a notification has three of them, so parsing would cost as much as verifying the signatures.
+/// Whether the certificates are valid is still checked every time.
 package final class AcceptedHeaders: Sendable {
     struct Header: Sendable {
         var json: JSONValue
         var certificates: [[UInt8]]
     }
 
-    /// As `CertificateChain`, with other spellings of the same certificates.
+    /// Maximum number of cached headers, as many as `CertificateChain` caches chains. One chain may have several
+    /// headers.
     private static let countMax = 32
 
     private let cache = Mutex(TwoGenerationCache<String, Header>(countMax: countMax))
@@ -97,7 +99,7 @@ package final class AcceptedHeaders: Sendable {
         cache.withLock { $0.find(text) }
     }
 
-    /// After the signature was verified, so that clients cannot fill this.
+    /// Adds a header. Called only after the signature was verified, so that clients cannot fill the cache.
     func add(_ signed: SignedPayload, _ certificates: [[UInt8]]) {
         let header = Header(json: signed.jws.header, certificates: certificates)
         cache.withLock { cache in

@@ -1,12 +1,12 @@
-// An App Store Server Notification, version 2 (responseBodyV2DecodedPayload), verified. The entitlement follows from
-// the signed transaction and renewal inside; type and subtype say why Apple sent them now.
+// A verified App Store Server Notification, version 2 (responseBodyV2DecodedPayload). The entitlement depends only on
+// the signed transaction and renewal inside. Type and subtype name the event that caused the notification.
 
 package import JourneyModel
 
 package struct StoreNotification: Hashable, Sendable {
-    /// A UUID in lower case; the same when Apple retries the notification.
+    /// A UUID in lower case. Apple's retries of a notification have the same UUID.
     package var notificationUUID: String
-    /// As sent, even if this release does not know it (`NotificationTypes`).
+    /// The type as sent, even if `NotificationTypes` does not list it.
     package var type: String
     package var subtype: String?
     package var environment: AppStoreEnvironment
@@ -33,7 +33,7 @@ package struct StoreNotification: Hashable, Sendable {
     }
 }
 
-/// The members of a notification outside the signed data in it.
+/// The members of a notification itself. Its transaction and renewal are still in signed form.
 package struct NotificationEnvelope: Sendable {
     package var notificationUUID: String
     var type: String
@@ -44,7 +44,7 @@ package struct NotificationEnvelope: Sendable {
     var signedTransaction: String?
     var signedRenewal: String?
 
-    /// Exactly one of four objects names the app.
+    /// Reads the app from `data`, `externalPurchaseToken`, `summary` or `appData`; exactly one of them must be present.
     package init(_ claims: PayloadReader) throws(PurchaseRefusal) {
         guard let uuid = try claims.optionalUUID("notificationUUID") else { throw .wrongClaims }
         notificationUUID = uuid

@@ -1,4 +1,4 @@
-// Apple's signed data about one transaction (JWSTransactionDecodedPayload). A fact never changes; a later one about
+// Apple's signed data about one transaction (JWSTransactionDecodedPayload). A fact never changes; a later fact about
 // the same transaction replaces it.
 
 package import JourneyModel
@@ -30,7 +30,7 @@ package struct TransactionFact: Hashable, Sendable {
 
     /// The offer that determined the price of this transaction.
     package struct Offer: Hashable, Sendable {
-        /// 1 introductory, 2 promotional, 3 offer code, 4 win-back; others as Apple adds them.
+        /// 1 introductory, 2 promotional, 3 offer code, 4 win-back. Apple may add others.
         package var type: Int64
         package var identifier: String?
     }
@@ -38,12 +38,12 @@ package struct TransactionFact: Hashable, Sendable {
     package var environment: AppStoreEnvironment
     package var bundleID: String
     package var transactionID: String
-    /// The same for all transactions of a subscription, and for a restored purchase.
+    /// Apple's id that all transactions of a subscription share, and that a restored purchase shares with the original.
     package var originalTransactionID: String
     package var productID: String
-    /// Nil for a type unknown to this release: stored, without an entitlement.
+    /// Nil for a type unknown to this release: the fact is stored, but gives no entitlement.
     package var kind: Kind?
-    /// Set for auto-renewable subscriptions only, and never nil there.
+    /// Always set for an auto-renewable subscription; nil for other kinds.
     package var subscriptionGroupID: String?
     package var purchaseDate: Moment
     /// Never nil for auto-renewable subscriptions.
@@ -51,7 +51,7 @@ package struct TransactionFact: Hashable, Sendable {
     /// 1 or more.
     package var quantity: Int64
     package var ownership: Ownership
-    /// The driver upgraded to another product of the group before this one expired.
+    /// Whether the driver upgraded to another product of the group before this one expired.
     package var isUpgraded: Bool
     package var revocation: Revocation?
     package var offer: Offer?
@@ -60,7 +60,7 @@ package struct TransactionFact: Hashable, Sendable {
     package var signedDate: Moment
     /// JSON, as signed.
     package var payload: [UInt8]
-    /// Nil after the driver was deleted: the payload is reduced then, so the signature does not match it.
+    /// Nil after the driver was deleted: the payload is then reduced, and the signature no longer matches it.
     package var proof: SignatureProof?
 }
 
@@ -70,7 +70,7 @@ extension TransactionFact {
         try self.init(signed.claims, payload: signed.payload, proof: SignatureProof(signed.jws))
     }
 
-    /// A stored fact, which was verified before it was stored.
+    /// Reads a stored fact, which was verified before it was stored.
     package init(payload: [UInt8], proof: SignatureProof?) throws(PurchaseRefusal) {
         try self.init(try PayloadReader(payload: payload), payload: payload, proof: proof)
     }
@@ -86,7 +86,7 @@ extension TransactionFact {
         purchaseDate = try claims.moment("purchaseDate")
         expiresDate = try claims.optionalMoment("expiresDate")
         quantity = try claims.optionalInteger("quantity") ?? 1
-        // Absent in transactions older than Family Sharing.
+        // `inAppOwnershipType` is absent in transactions older than Family Sharing.
         let ownership = try claims.optionalText("inAppOwnershipType") ?? Ownership.purchased.rawValue
         guard let ownership = Ownership(rawValue: ownership), (1...1_000_000).contains(quantity) else {
             throw .wrongClaims
@@ -119,7 +119,7 @@ extension TransactionFact {
 }
 
 extension PayloadReader {
-    /// Offer identifiers are the developer's free text: kept with 1 to 255 bytes, otherwise omitted.
+    /// Returns an offer identifier, which is the developer's free text; nil unless it has 1 to 255 bytes.
     func optionalIdentifier(_ name: String) throws(PurchaseRefusal) -> String? {
         guard let text = try optionalToken(name), (1...Self.textBytesMax).contains(text.utf8.count) else { return nil }
         return text
