@@ -10,17 +10,18 @@ package struct GregorianDate: Hashable, Sendable {
     package var day: Int
 
     private static let daysPerEra = 146_097
-    /// From 1 March of the year -400, the era before year 0, to 1970-01-01: no sum here goes below zero.
+    /// Days from 1 March of the year -400 to 1970-01-01. Counting from the era before year 0 keeps every sum
+    /// nonnegative.
     private static let daysToEpoch = 719_468 + daysPerEra
 
-    /// The date must exist, in the years 0 to 9999.
+    /// Creates a date, which must exist and lie in the years 0 to 9999.
     package init(year: Int, month: Int, day: Int) {
         self.year = year
         self.month = month
         self.day = day
     }
 
-    /// The date of a day of the years 0 to 9999.
+    /// Creates the date of the day `daysSinceEpoch` after 1970-01-01, which must lie in the years 0 to 9999.
     package init(daysSinceEpoch: Int) {
         let (era, dayOfEra) = (daysSinceEpoch + Self.daysToEpoch).quotientAndRemainder(dividingBy: Self.daysPerEra)
         let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365

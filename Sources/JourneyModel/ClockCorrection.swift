@@ -1,5 +1,5 @@
 // Corrects a phone's clock against the server's (contract, section 3, "Clocks"). Pure: takes the times of one event
-// and what is remembered of the driver's clocks, and returns the corrected time; the store keeps the memory.
+// and the driver's `ClockMemory`, and returns the corrected time. The store keeps the memory between events.
 
 /// The rule that placed an event on the server's clock.
 public enum ClockRule: String, Hashable, Sendable, CaseIterable {
@@ -11,19 +11,20 @@ public enum ClockRule: String, Hashable, Sendable, CaseIterable {
     case sentAt = "sent_at"
     /// The skew is within a minute of the driver's last correction.
     case knownCorrection = "known_correction"
-    /// `timestamp` shows how far the clock is off, was made at sending, and nothing is known of the driver's clocks
-    /// yet.
+    /// `timestamp` shows how far the clock is off. It is later than the event, so it was set at sending, and no clock
+    /// of the driver is known yet.
     case firstEvents = "first_events"
     /// `timestamp` shows how far the clock is off, and recent events of the driver agree.
     case recentEventsAgree = "recent_events_agree"
-    /// Only this event's `timestamp` says that the clock is off: it is treated as the timestamp of an earlier
+    /// Only this event's `timestamp` shows that the clock is off. It is taken for the `timestamp` of an earlier
     /// attempt.
     case loneTimestamp = "lone_timestamp"
-    /// After any correction the event is still more than five minutes ahead: it is placed at its receive time.
+    /// Even with the correction, the event would lie more than five minutes after its receive time. It gets the
+    /// receive time instead.
     case aheadOfReceipt = "ahead_of_receipt"
 }
 
-/// How one event's `occurred_at` is corrected, from the times that came with it.
+/// The correction of one event's `occurred_at`, computed from the times sent with the event.
 public struct ClockCorrection: Hashable, Sendable {
     /// `occurred_at` on the server's clock; the time by which events are ordered.
     public var corrected: Moment
@@ -33,18 +34,19 @@ public struct ClockCorrection: Hashable, Sendable {
     /// Milliseconds added to `occurred_at`: 0, the skew, or a correction known before.
     public var correctionMilliseconds: Int64
     public var rule: ClockRule
-    /// To be stored for the driver's next event.
+    /// The memory after this event, to be stored for the driver's next event.
     public var memory: ClockMemory
 
     /// Clocks that differ by at most this are not corrected.
     public static let toleranceMilliseconds: Int64 = 5 * 60 * 1000
-    /// Skews within this distance belong to one clock and differ by network delay only.
+    /// Two skews that differ by at most this are taken for one clock; the difference is network delay.
     public static let reuseMilliseconds: Int64 = 60 * 1000
 
     /// - Parameters:
     ///   - sentAt: `X-Sent-At`, by the clock that `occurredAt` was read from.
-    ///   - timestamp: `timestamp` of the body; used only without `sentAt`. Without both nothing is corrected.
-    ///   - memory: `memory` of the driver's event that arrived before this one.
+    ///   - timestamp: `timestamp` of the body; used only if `sentAt` is nil. If both are nil, the clock is not
+    ///     corrected.
+    ///   - memory: the `memory` that resulted from the driver's previous event, in order of arrival.
     public init(
         occurredAt: Moment, sentAt: Moment?, timestamp: Moment? = nil, receivedAt: Moment, memory: ClockMemory
     ) {

@@ -1,5 +1,5 @@
-// What is remembered of a driver's clocks between events, and which correction it supports (contract, section 3,
-// "Clocks"). Pure and small: it is stored in the driver's row.
+// The memory of a driver's clocks between events, and the correction that follows from it (contract, section 3,
+// "Clocks"). Pure. Small, because it is stored in the driver's row.
 
 /// The clocks that a driver's events have shown so far, in the order of their arrival.
 public struct ClockMemory: Hashable, Sendable {
@@ -8,7 +8,7 @@ public struct ClockMemory: Hashable, Sendable {
         public var skewMilliseconds: Int64
         /// When the first event with this skew was received.
         public var receivedAt: Moment
-        /// Events with this skew, within the two seconds by which whole-second stamps differ. Counts to 2.
+        /// Number of events with this skew, within the 2 s by which whole-second times differ; 2 also stands for more.
         public var count: UInt8
 
         public init(skewMilliseconds: Int64, receivedAt: Moment, count: UInt8) {
@@ -35,15 +35,16 @@ public struct ClockMemory: Hashable, Sendable {
         self.loneSkews = loneSkews
     }
 
-    /// Lone skews older than this support nothing.
+    /// A lone skew older than this is not used.
     static let recentMilliseconds: Int64 = 60 * 60 * 1000
-    /// The largest difference of two stamps in whole seconds, with a little delay.
+    /// The largest difference of two skews measured with whole-second times of one clock, a little delay included.
     static let sameSkewMilliseconds: Int64 = 2 * 1000
 
-    /// Returns the correction for an event with this skew, and the rule; remembers the event.
+    /// Returns the correction for an event with this skew and the rule that gave it, and updates the memory.
     ///
     /// - Parameters:
-    ///   - isOfThisAttempt: the send time is `X-Sent-At`; otherwise `timestamp`, which a retry may repeat.
+    ///   - isOfThisAttempt: true if the send time is `X-Sent-At`; false if it is `timestamp`, which a retry may
+    ///     repeat.
     ///   - sentAfterMilliseconds: send time minus `occurred_at`, by the phone's clock.
     mutating func correction(
         forSkew skew: Int64, isOfThisAttempt: Bool, sentAfterMilliseconds: Int64, receivedAt: Moment
@@ -60,8 +61,8 @@ public struct ClockMemory: Hashable, Sendable {
             return (0, .rightClock)
         }
         if isOfThisAttempt { return (believe(skew), .sentAt) }
-        // A `timestamp` equal to the event's own moment says nothing about the attempt; one that is later was made
-        // at sending.
+        // A `timestamp` equal to `occurred_at` does not show when the event was sent; a later `timestamp` was set at
+        // sending.
         if !knowsAClock, sentAfterMilliseconds > ClockCorrection.reuseMilliseconds {
             return (believe(skew), .firstEvents)
         }
@@ -78,12 +79,13 @@ public struct ClockMemory: Hashable, Sendable {
         return correction
     }
 
-    /// The correction that this skew and remembered ones agree on: the smaller one, which contains less delay.
+    /// Returns the correction if a remembered skew agrees with this one: the smaller of the two, which contains less
+    /// delay.
     ///
-    /// Agreement means that the phone's clock advanced as the server's did. Two events received more than a minute
-    /// apart with one skew show it, since two late attempts would have to be late by the same time. Events of one
-    /// burst show it only if their stamps are identical, from three events on, and only while no clock is known:
-    /// two events of one second that waited together look the same.
+    /// Two skews agree if the phone's clock and the server's clock advanced equally between the events. Equal skews of
+    /// two events received more than a minute apart show this, since two late attempts would have to be late by the
+    /// same time. Skews within one burst show it only if they are equal within 2 s, from the third event on, and only
+    /// while no clock is known: two events of the same second that waited together also have equal skews.
     private func agreed(_ skew: Int64, receivedAt: Moment) -> Int64? {
         for lone in loneSkews where Self.isRecent(lone, at: receivedAt) {
             let difference = Self.distance(skew, lone.skewMilliseconds)
@@ -112,13 +114,14 @@ public struct ClockMemory: Hashable, Sendable {
         distance(now.millisecondsSinceEpoch, lone.receivedAt.millisecondsSinceEpoch) <= recentMilliseconds
     }
 
-    /// Delay only adds to a skew: returns the known clock that leaves the smallest delay.
+    /// Returns the largest known correction that is not above `skew`, or 0 if there is none. Delay only adds to a
+    /// skew, so this choice assumes the shortest delay.
     private func lastClock(before skew: Int64) -> Int64 {
         let known = [sawRightClock ? 0 : nil, lastCorrectionMilliseconds].compactMap(\.self)
         return known.filter { $0 <= skew }.max() ?? 0
     }
 
-    /// Exact for any two values, since the difference of two `Int64` fits a `UInt64`.
+    /// Returns the absolute difference, exact for any two values, since the difference of two `Int64` fits a `UInt64`.
     private static func distance(_ one: Int64, _ other: Int64) -> UInt64 {
         UInt64(bitPattern: max(one, other) &- min(one, other))
     }

@@ -1,9 +1,9 @@
-// When a journey's deadlines pass. In the order of events each has the place of the expiry that the server stores
-// for it: after every client event of its millisecond, grace before hard. Reads no clock: `now` is passed in.
+// When a journey's deadlines pass. A deadline has the place of its stored expiry in the order of events: after every
+// client event of its millisecond, grace before hard. Reads no clock: `now` is passed in.
 
 extension Journey {
     /// The next running deadline, grace first on a tie, with the name of the event that reports it; nil when none
-    /// runs. The store adds `sessionID`, which remains when the session ends.
+    /// runs. The store adds `sessionID` to that event; the journey keeps the id when the session ends.
     public var nextDeadline: (name: EventName, at: Moment)? {
         switch (graceDeadline, hardDeadline) {
         case (nil, nil): nil
@@ -14,8 +14,8 @@ extension Journey {
         }
     }
 
-    /// The journey at `now`: deadlines strictly before it have passed. One in the same millisecond has not, since a
-    /// client event of that millisecond could still come before it.
+    /// Returns the journey at `now`, after every deadline strictly before `now`. A deadline in the millisecond of
+    /// `now` has not passed, since a client event of that millisecond could still come before the deadline.
     public func advanced(to now: Moment) -> Journey {
         var journey = self
         while journey.takeDeadline(before: now) != nil {}
@@ -25,16 +25,17 @@ extension Journey {
     /// Whether `advanced(to:)` changes anything.
     public func hasPassedDeadline(at now: Moment) -> Bool { nextDeadline.map { $0.at < now } ?? false }
 
-    /// Applies the next deadline if it lies strictly before `now`: ends the session and returns the deadline, so
-    /// that its expiry can be stored. Returns nil, and changes nothing, when there is none.
+    /// Applies the next deadline if it lies strictly before `now`: ends the session and returns the deadline, so that
+    /// its expiry can be stored. Returns nil, and changes nothing, when no deadline lies before `now`.
     public mutating func takeDeadline(before now: Moment) -> (name: EventName, at: Moment)? {
         guard let deadline = nextDeadline, deadline.at < now else { return nil }
         end(by: deadline.name)
         return deadline
     }
 
-    /// Like `takeDeadline(before:)` for a moment, for deadlines that precede an event in the order. `apply` does
-    /// this by itself; a store calls it first, to learn which expiries it must insert before the event.
+    /// Applies the next deadline if it precedes `event` in the order, and returns it; otherwise returns nil and
+    /// changes nothing. `apply` does this too; a store calls this method first, to learn which expiries it must insert
+    /// before the event.
     public mutating func takeDeadline(before event: OrderedEvent) -> (name: EventName, at: Moment)? {
         guard let deadline = nextDeadline, precedes(deadline, event) else { return nil }
         end(by: deadline.name)
@@ -52,10 +53,10 @@ extension Journey {
 }
 
 extension OrderedEvent {
-    /// The event that the server stores when a deadline of that session passes. Its `eventID`, which is also its
-    /// `idempotencyKey`, is a function of the arguments: the same expiry is never stored twice, and two that tie in
-    /// time and rank (one of them stale) have the same order everywhere. It begins with a non-ASCII character,
-    /// which no client may send. The durations are unused and 0.
+    /// Returns the event that the server stores when a deadline of the session passes. Its `eventID`, which is also
+    /// its `idempotencyKey`, is a function of the arguments. So no expiry is stored twice, and two expiries of the
+    /// same time and rank (one of them stale) have the same order in every fold. The id begins with a non-ASCII
+    /// character, which ids of clients may not contain. The durations of the event are unused and 0.
     public static func expiry(_ name: EventName, at deadline: Moment, sessionID: String?) -> OrderedEvent {
         let id = "\u{A7}\(name.canonical)/\(sessionID ?? "")/\(deadline.millisecondsSinceEpoch)"
         return OrderedEvent(

@@ -1,8 +1,8 @@
 // The names of events: one table of both spellings, of the events that require a session, and of the rank that
 // orders events of one millisecond (contract, section 1). States are in Transition.swift.
 
-/// What happened, in the one canonical form that is stored. `exitedChargerAnchorZone` is two cases here, because it
-/// means two things with and without a session (contract, section 1).
+/// The name of an event, in the canonical form that is stored. `exitedChargerAnchorZone` is two cases, because its
+/// meaning with a session differs from that without (contract, section 1).
 public enum EventName: Hashable, Sendable {
     case chargerTargeted
     case enteredChargerIntentZone
@@ -71,19 +71,20 @@ extension EventName {
         }
     }
 
-    /// The name as stored and forwarded. `anchorLost` and `departedCharger` share one.
+    /// The name as stored and forwarded. `anchorLost` and `departedCharger` have the same canonical name.
     public var canonical: String { row.canonical }
 
-    /// The spelling of shipped v1 clients; for a diagnostic, the spelling it arrived with.
+    /// The spelling of shipped v1 clients; for a diagnostic, the name as sent.
     public var v1Spelling: String { row.v1Spelling }
 
     /// Whether an event of this name is rejected without a `session_id`.
     public var requiresSession: Bool { row.requiresSession }
 
-    /// Orders events of one millisecond that no `sequence` distinguishes: 0 to 14, diagnostics 15.
+    /// The rank that orders events of one millisecond with the same `sequence` or none: 0 to 14, diagnostics 15.
     public var lifecycleRank: UInt8 { row.lifecycleRank }
 
-    /// `native_session_<canonical>` for an event with a `session_id`, `native_presession_<canonical>` without.
+    /// Returns `native_session_<canonical>` for an event with a `session_id`, otherwise
+    /// `native_presession_<canonical>`.
     public func analyticsName(hasSession: Bool) -> String {
         (hasSession ? "native_session_" : "native_presession_") + canonical
     }

@@ -1,18 +1,18 @@
-// From a spelling to an EventName: from a request, where a wrong one is a field error, and from a stored row, where
-// every stored name reads back. It knows neither routes nor rows.
+// Reads an EventName from its spelling in a request, where an invalid spelling is a field error, and from the
+// canonical name in a stored row. Depends on neither routes nor rows.
 
 extension EventName {
     /// Reads the member `event` of a submission, in either spelling; case-sensitive.
     ///
     /// - Parameter pointer: JSON Pointer to the event object, for example `/events/3`; empty for a single event.
-    /// - Throws: a `FieldError` at `/event` when `spelling` is not a name, at `/session_id` when the event requires
-    ///   a session and has none, or must not have one and has (`anchor_lost`).
+    /// - Throws: a `FieldError` at `/event` if `spelling` is not a name; a `FieldError` at `/session_id` if a required
+    ///   session is missing, or if `anchor_lost`, which must not have a session, has one.
     public init(spelling: String, hasSession: Bool, at pointer: String = "") throws(FieldError) {
         var spelling = spelling
         self = try spelling.withUTF8 { Self.reading($0, hasSession: hasSession, at: pointer) }.get().name
     }
 
-    /// The same for the UTF-8 of a spelling; also returns the spelling.
+    /// Reads the UTF-8 of a spelling as `init(spelling:hasSession:at:)` does; also returns the spelling.
     static func reading(
         _ spelling: UnsafeBufferPointer<UInt8>, hasSession: Bool, at pointer: String = ""
     ) -> Result<(name: EventName, spelling: String), FieldError> {
@@ -24,7 +24,7 @@ extension EventName {
         }
         var name = named
         if name == .anchorLost && hasSession {
-            // Only `exitedChargerAnchorZone` takes its meaning from the session.
+            // Only the spelling `exitedChargerAnchorZone` stands for either event, depending on the session.
             guard text == name.canonical else {
                 return .failure(
                     FieldError(pointer: pointer + "/session_id", detail: "must be absent from anchor_lost"))
@@ -37,8 +37,8 @@ extension EventName {
         return .success((name, text))
     }
 
-    /// Reads back a stored row. For every event that `init(spelling:hasSession:at:)` accepted, its `canonical` and
-    /// whether it had a session give an equal name. Nil for a name that cannot have been stored.
+    /// Reads the name of a stored event. For every name that `init(spelling:hasSession:at:)` returns, its `canonical`
+    /// and the same `hasSession` give an equal name. Nil for a text that cannot have been stored.
     public init?(canonical: String, hasSession: Bool) {
         guard Self.isName(canonical) else { return nil }
         self = Self.byCanonicalName[canonical] ?? .diagnostic(canonical)
@@ -56,8 +56,8 @@ extension EventName {
         return bytes.allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || $0 == UInt8(ascii: "_") }
     }
 
-    /// Any valid name, and its spelling as a String (for a listed name the table's own String). Nil if it is not a
-    /// name.
+    /// Returns the event name and its spelling as a String (for a listed name, the String of the table). Nil if the
+    /// spelling is not a valid name.
     private static func named(_ spelling: UnsafeBufferPointer<UInt8>) -> (EventName, String)? {
         for row in spellings where row.length == spelling.count && row.text.utf8.elementsEqual(spelling) {
             return (row.name, row.text)
@@ -67,9 +67,9 @@ extension EventName {
         return (.diagnostic(text), text)
     }
 
-    /// Both spellings of every listed name, and one more that the app's source documents use. The shared
-    /// `exitedChargerAnchorZone` maps to `anchorLost`, the one of the two without a session, because it comes
-    /// first.
+    /// Both spellings of every listed name, and `chargerTargetSet`, which the app's source documents use. The shared
+    /// spelling `exitedChargerAnchorZone` maps to `anchorLost`, the event without a session, because `anchorLost`
+    /// comes first in `listed`.
     private static let spellings =
         listed.map { (text: $0.canonical, length: $0.canonical.utf8.count, name: $0) }
         + listed.map { (text: $0.v1Spelling, length: $0.v1Spelling.utf8.count, name: $0) }

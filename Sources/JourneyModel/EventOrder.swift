@@ -4,10 +4,10 @@
 import Foundation
 
 extension OrderedEvent: Comparable {
-    /// Compares by corrected time; the server's expiries after every client event of their millisecond; `sequence`,
-    /// an absent one before every present one; events with a fraction of a second before those without; lifecycle
-    /// rank; event_id as bytes; idempotency key as bytes. The last three do not decide between two events that
-    /// `sharesSecond`.
+    /// Compares, in turn: corrected time; origin, a client's event before a server's expiry; `sequence`, absent before
+    /// present; precision, a time with a fraction of a second before a time without; lifecycle rank; event_id as
+    /// bytes; idempotency key as bytes. The last three do not decide between two events for which `sharesSecond` is
+    /// true: OrderWithinSecond.swift orders them.
     ///
     /// Two stored events of one driver never tie: their idempotency keys differ.
     public static func < (earlier: OrderedEvent, later: OrderedEvent) -> Bool {
@@ -18,14 +18,14 @@ extension OrderedEvent: Comparable {
         return earlier.precedesByRank(later)
     }
 
-    /// Whether both events came without a fraction of a second, at one time and with one sequence. The journey
-    /// before them then decides which is first.
+    /// Returns whether both events have the same time, sent without a fraction of a second, and the same sequence or
+    /// none. The journey before two such events then decides which of them is first.
     public func sharesSecond(with other: OrderedEvent) -> Bool {
         isWholeSecond && other.isWholeSecond && occurredAt == other.occurredAt && origin == other.origin
             && sequence == other.sequence
     }
 
-    /// Lifecycle rank; event_id as bytes; idempotency key as bytes.
+    /// Compares lifecycle rank, then event_id as bytes, then idempotency key as bytes.
     func precedesByRank(_ later: OrderedEvent) -> Bool {
         let earlier = self
         let (earlierRank, laterRank) = (earlier.name.lifecycleRank, later.name.lifecycleRank)
@@ -36,8 +36,8 @@ extension OrderedEvent: Comparable {
         return earlier.idempotencyKey.utf8.lexicographicallyPrecedes(later.idempotencyKey.utf8)
     }
 
-    /// Comparing sequences only where both events have one would not be transitive: A(1) < B(2), and an event C
-    /// without one could be placed between them by its rank from either side.
+    /// Compares sequences; an absent one comes first. Comparing them only if both are present would not be transitive:
+    /// with A(1) < B(2), the rank of an event C without a sequence could place C after B and before A.
     private static func precedes(_ earlier: Int64?, _ later: Int64?) -> Bool {
         guard let later else { return false }
         guard let earlier else { return true }
@@ -45,7 +45,8 @@ extension OrderedEvent: Comparable {
     }
 }
 
-/// Byte equality. `==` on String treats canonically equivalent texts as equal, which a database does not.
+/// Returns whether both texts have the same bytes. `==` on String treats canonically equivalent texts as equal, which
+/// a database does not.
 package func haveSameBytes(_ one: String, _ other: String) -> Bool {
     guard one.utf8.count == other.utf8.count else { return false }
     var (one, other) = (one, other)

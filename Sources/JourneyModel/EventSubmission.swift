@@ -1,5 +1,5 @@
-/// One event as a client sent it, decoded and valid in itself. Only the store knows whether its key was used before
-/// and which driver its session belongs to.
+/// One event as a client sent it, decoded and valid in itself. The store checks whether the idempotency key was used
+/// before, and to which driver the session belongs.
 public struct EventSubmission: Hashable, Sendable {
     public var name: EventName
     /// The client's own spelling of the name, stored in addition to the canonical one.
@@ -27,11 +27,11 @@ public struct EventSubmission: Hashable, Sendable {
     public var metadata: String?
     /// `metadata.previous_state` if it is the name of a state: the client's state before the event.
     public var previousState: JourneyState?
-    /// The members of `EventDetail.all` that were sent: a compact JSON object in their order; nil for none.
+    /// The sent members of `EventDetail.all`, as a compact JSON object in the order of `all`; nil if none was sent.
     public var details: String?
-    /// Equal for two submissions exactly when their parsed members without `timestamp` are equal. A repeat may also
-    /// differ in `app_state` and `schema_version`: see `canonicalForm(appState:schemaVersion:)`. Canonical JSON in
-    /// ASCII, not a hash: the store hashes it.
+    /// Equal for two submissions exactly when their parsed members without `timestamp` are equal. For repeats that
+    /// differ in `app_state` or `schema_version`, see `canonicalForm(appState:schemaVersion:)`. The form is canonical
+    /// JSON in ASCII, which the store hashes.
     public var canonicalForm: [UInt8]
 
     public init(

@@ -1,6 +1,7 @@
 // How a phone's report of its own state extends the table of transitions (contract, section 1, "What is implied").
-// Shipped clients send in `metadata.previous_state` the state from which they made a transition. If the server is
-// behind that state, events are missing, and the steps to it are proven. Knows no order and no deadlines.
+// Shipped clients send in `metadata.previous_state` the state from which they made a transition. If the server is in
+// another state, events are missing, and the steps from the server's state to the sent state are proven. This file
+// handles neither the order of events nor deadlines.
 
 extension Journey {
     /// The effect of an event in this journey: the missing steps that it proves, then its own transition.
@@ -21,8 +22,8 @@ extension Journey {
             if let eventSessionID = event.sessionID, !haveSameBytes(eventSessionID, sessionID) {
                 return courseOfOtherSession(event)
             }
-            // An event that ends a session names it; without a session id it ends a journey that has no session
-            // yet.
+            // webRequestedEnd with a session id ends that session; without a session id it ends a journey that has no
+            // session yet.
             if event.sessionID == nil, event.name == .webRequestedEnd { return Course(.rejected(.noSuchTransition)) }
         } else if isOver(event.sessionID) {
             return Course(direct)
@@ -30,19 +31,21 @@ extension Journey {
         return provenCourse(of: event) ?? Course(direct)
     }
 
-    /// Nil when the event gives no evidence, or none that is new.
+    /// Returns the course that the event's evidence proves; nil if the evidence is absent or proves no missing step.
     private func provenCourse(of event: OrderedEvent) -> Course? {
         guard let evidence = event.evidence, evidence != state else { return nil }
         if evidence == .sessionEnded {
-            // The end was lost, and its kind cannot be known: the next journey begins with a reset.
+            // The event that ended the session is missing, and its kind cannot be known. The next journey begins with
+            // a reset.
             return state == .idle ? nil : Course(Transition(from: evidence, on: event.name))
         }
         guard let path = ImpliedSteps.path(from: state, to: evidence) else { return nil }
         return Course(Transition(from: evidence, on: event.name), after: path)
     }
 
-    /// A session in progress is closed when another one begins, and by an event that only happens within another
-    /// one. The end of another session ends nothing: it may be an old timer.
+    /// Returns the course of an event of another session than the one in progress. The session in progress is closed
+    /// by the activation of the other session, and by its departure, arrival or verification with evidence. The end of
+    /// the other session has no effect, since it may come from an old timer.
     private func courseOfOtherSession(_ event: OrderedEvent) -> Course {
         guard !isOver(event.sessionID) else { return Course(.rejected(.noSuchTransition)) }
         switch event.name {
@@ -65,7 +68,7 @@ extension Journey {
             after: ImpliedSteps.path(from: .sessionEnded, to: evidence) ?? [])
     }
 
-    /// An ended session is not restarted by a phone's report.
+    /// Returns whether the session has ended already. A phone's report does not restart an ended session.
     private func isOver(_ eventSessionID: String?) -> Bool {
         guard let eventSessionID else { return false }
         return haveSameBytes(eventSessionID, previousSessionID)
@@ -74,8 +77,8 @@ extension Journey {
 }
 
 extension OrderedEvent {
-    /// `previousState` if the table has a transition of this event from it; a state within a session counts only
-    /// for an event that names a session.
+    /// `previousState` if the table has a transition on this event from that state; otherwise nil. A state within a
+    /// session counts only if the event has a session id.
     var evidence: JourneyState? {
         guard let previousState, case .to = Transition(from: previousState, on: name) else { return nil }
         return previousState.hasSessionInProgress && sessionID == nil ? nil : previousState

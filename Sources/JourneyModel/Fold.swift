@@ -1,19 +1,19 @@
 // The fold: a journey is the result of its events, applied one after another in the contract's order
-// (EventOrder.swift). It reads no clock and stores nothing; a deadline passes because an event, or `now`, lies
-// after it.
+// (EventOrder.swift). The fold reads no clock and stores nothing: a deadline passes when an event, or the `now` passed
+// in, lies after the deadline.
 //
-// A deadline has a place in the same order as the events: that of the expiry that the server stores for it. Whether
-// that expiry is already stored therefore changes no verdict and no state, and a stored expiry whose deadline was
-// moved or cleared by a late event has no effect.
+// A deadline has a place in the order of events: that of the expiry that the server stores for it. Verdicts and states
+// therefore do not depend on whether the expiry is stored already. A stored expiry whose deadline was moved or cleared
+// by a late event has no effect.
 
 extension Journey {
     /// Applies one event at its place in the order: first the deadlines before it, then the event.
     ///
-    /// An event of `origin` server ends the session exactly when it is the expiry of a deadline that is running
-    /// now, at that millisecond and for that session. Otherwise its verdict is `.none`.
+    /// An event of `origin` server ends the session exactly if its name, time and session are those of the journey's
+    /// next deadline. Otherwise its verdict is `.none`.
     ///
-    /// The resulting journey and the verdict depend only on this journey and the event. So a refold may stop as
-    /// soon as it reaches the journey that was stored after the same event before: everything that follows is
+    /// The resulting journey and the verdict depend only on this journey and the event. So a refold may stop at the
+    /// first event after which the journey equals the journey stored after that event: all later results are
     /// unchanged.
     public mutating func apply(_ event: OrderedEvent) -> Verdict {
         while takeDeadline(before: event) != nil {}
@@ -47,8 +47,8 @@ extension Journey {
         }
     }
 
-    /// An implied step is dated at the event that proves it. That is the latest time it can have happened, so a
-    /// deadline that it starts never passes too early.
+    /// Applies an implied step at the time of the event that proves the step. The step cannot have happened later, so
+    /// a deadline that it starts never passes too early.
     private mutating func take(_ step: EventName, provedBy event: OrderedEvent) {
         switch step {
         case .reset: reset()
@@ -84,8 +84,8 @@ extension Journey {
         state = destination
     }
 
-    /// chargerTargeted names this journey's charger before one is reached, and the next journey's charger after the
-    /// end. One without a `charger_id` has no effect.
+    /// Sets the charger that chargerTargeted names: in IDLE and NEAR_CHARGER for this journey, in SESSION_ENDED for
+    /// the next one. An event without a `charger_id` has no effect.
     private mutating func setTarget(_ event: OrderedEvent) {
         guard event.name == .chargerTargeted, let chargerID = event.chargerID else { return }
         switch state {
@@ -95,7 +95,7 @@ extension Journey {
         }
     }
 
-    /// No deadline runs in an ended session; its id remains until the reset.
+    /// Ends the session: clears both deadlines and sets `endedBy`. The session id remains until the reset.
     mutating func end(by name: EventName) {
         state = .sessionEnded
         graceDeadline = nil
@@ -117,15 +117,15 @@ extension Journey {
 
 /// Folds more than one event.
 public enum Fold {
-    /// Changes whenever the same events may fold to a different journey than in the release before; stored journeys
-    /// are then refolded. Version 1 had neither evidence nor an order within a second.
+    /// The version of the fold's rules. Incremented in a release whose rules may fold the same events to a different
+    /// journey; stored journeys are then refolded. Version 1 had neither evidence nor an order within a second.
     public static let rulesVersion: Int64 = 2
 
     /// Returns a driver's events in the order in which the fold applies them.
     ///
     /// - Parameter events: in order of arrival.
     public static func inOrder(_ events: [OrderedEvent], from start: Journey = Journey()) -> [OrderedEvent] {
-        // Where `<` does not decide, events are sorted by arrival; the order within a second is derived from that.
+        // Events that share a second are sorted by arrival here: OrderWithinSecond takes them in order of arrival.
         let sorted = events.indices.sorted { one, other in
             if events[one].sharesSecond(with: events[other]) { return one < other }
             return events[one] < events[other]
@@ -150,8 +150,8 @@ public enum Fold {
         return ordered
     }
 
-    /// Returns the verdict on and the journey after each of `events`, which must be in the order of the fold
-    /// (`inOrder`), starting from the journey before the first of them.
+    /// Returns, for each of `events`, its verdict and the journey after it. `events` must be in the order of
+    /// `inOrder`; `start` is the journey before the first of them.
     public static func replay(
         _ events: some Sequence<OrderedEvent>, from start: Journey = Journey()
     ) -> [(verdict: Verdict, journey: Journey)] {

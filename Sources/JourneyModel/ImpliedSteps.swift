@@ -11,7 +11,7 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
         self.rawValue = rawValue
     }
 
-    /// SESSION_ENDED is left, or a journey in progress is abandoned for the next one.
+    /// The start of the next journey, from SESSION_ENDED or from a journey in progress, which is abandoned.
     public static let reset = ImpliedSteps(rawValue: 1)
     public static let enteredChargerIntentZone = ImpliedSteps(rawValue: 2)
     public static let anchorDwellComplete = ImpliedSteps(rawValue: 4)
@@ -27,7 +27,7 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
         (.anchored, .exclusiveActivatedByWeb), (.sessionActive, .departedCharger), (.inTransit, .enteredMerchantZone),
     ]
 
-    /// One order serves every path: exits come after the way in, and before a session.
+    /// The steps in an order that fits every path: reset, entries, exits, then the steps of a session.
     private static let steps: [(step: ImpliedSteps, name: EventName)] = [
         (.reset, .reset), (.enteredChargerIntentZone, .enteredChargerIntentZone),
         (.anchorDwellComplete, .anchorDwellComplete), (.anchorLost, .anchorLost),
@@ -52,9 +52,9 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
 
     /// Reads the wire's `implied`. Names unknown to this release are ignored.
     ///
-    /// `exitedChargerAnchorZone` is the lost anchor after a dwell or before the exit from the intent zone, and the
-    /// departure alongside other steps of a session. If it is the only step, `state`, the driver's state now,
-    /// decides.
+    /// `exitedChargerAnchorZone` is the departure if other steps of a session are listed, or else the lost anchor if a
+    /// dwell or the exit from the intent zone is listed. With neither, `state`, the driver's state now, decides: in or
+    /// after a session it is the departure.
     public init(names: [String], state: JourneyState) {
         self = []
         for name in names where name != EventName.anchorLost.canonical {
@@ -67,9 +67,9 @@ public struct ImpliedSteps: OptionSet, Hashable, Sendable {
         insert(isDeparture ? .departedCharger : .anchorLost)
     }
 
-    /// The shortest path between two states through events that phones report; nil when there is none. From
-    /// SESSION_ENDED it begins with the reset; no path leads to SESSION_ENDED, because the reason for a session's
-    /// end is never implied.
+    /// Returns the shortest path between two states by events that phones report; nil when there is none. A path from
+    /// SESSION_ENDED begins with the reset. No path leads to SESSION_ENDED, because the reason for a session's end is
+    /// never implied.
     static func path(from start: JourneyState, to end: JourneyState) -> ImpliedSteps? {
         switch (start, end) {
         case (_, _) where start == end: return []

@@ -23,11 +23,11 @@ public struct Journey: Hashable, Sendable {
     public var graceDeadline: Moment?
     /// Runs in SESSION_ACTIVE, IN_TRANSIT and AT_MERCHANT.
     public var hardDeadline: Moment?
-    /// Why the session ended; set in SESSION_ENDED only. Nil there for a journey whose end was deleted by retention
-    /// before this member existed. Never `superseded` or `reset`: a session that ends so leaves SESSION_ENDED at
-    /// once.
+    /// Why the session ended; set in SESSION_ENDED only. Nil in SESSION_ENDED if retention deleted the event that
+    /// ended the session before this member existed. Never `superseded` or `reset`: a session with such an ending is
+    /// not followed by SESSION_ENDED.
     public var endedBy: Ending?
-    /// The driver's session before `sessionID`: it is over, and none of its events restarts it or moves another.
+    /// The driver's session before `sessionID`. It is over: its events neither restart it nor move another session.
     public var previousSessionID: String?
 
     public init(
@@ -45,7 +45,7 @@ public struct Journey: Hashable, Sendable {
         self.previousSessionID = previousSessionID
     }
 
-    /// Byte equality, so that a refold stops exactly where the stored journey is the same.
+    /// Compares ids by their bytes, so that a refold stops exactly where its journey is identical to the stored one.
     public static func == (one: Journey, other: Journey) -> Bool {
         one.state == other.state && one.graceDeadline == other.graceDeadline && one.hardDeadline == other.hardDeadline
             && one.endedBy == other.endedBy && haveSameBytes(one.sessionID, other.sessionID)
@@ -56,8 +56,8 @@ public struct Journey: Hashable, Sendable {
 }
 
 extension Journey {
-    /// Why the session in progress of this journey is over in `next`, the journey after the next event, which left
-    /// it without passing through SESSION_ENDED. Nil when it is not over, or ended like any other.
+    /// Returns why this journey's session in progress is over in `next`, the journey after the next event, if the
+    /// session ended without SESSION_ENDED. Nil if it is not over, or if `next` is in SESSION_ENDED.
     public func closing(by next: Journey) -> Ending? {
         guard state.hasSessionInProgress, !haveSameBytes(sessionID, next.sessionID) else { return nil }
         return next.sessionID == nil ? .reset : .superseded

@@ -11,26 +11,26 @@ public struct Moment: Hashable, Comparable, Sendable {
         earlier.millisecondsSinceEpoch < later.millisecondsSinceEpoch
     }
 
-    /// The moment that many milliseconds later; saturates at the ends of `Int64`.
+    /// Returns the moment `milliseconds` later; saturates at the limits of `Int64`.
     public func advanced(byMilliseconds milliseconds: Int64) -> Moment {
         let (sum, overflow) = millisecondsSinceEpoch.addingReportingOverflow(milliseconds)
         return Moment(millisecondsSinceEpoch: overflow ? (milliseconds > 0 ? .max : .min) : sum)
     }
 
-    /// The moment that many seconds later; saturates likewise.
+    /// Returns the moment `seconds` later; saturates at the limits of `Int64`.
     public func advanced(bySeconds seconds: Int) -> Moment {
         let (milliseconds, overflow) = Int64(seconds).multipliedReportingOverflow(by: 1000)
         return advanced(byMilliseconds: overflow ? (seconds > 0 ? .max : .min) : milliseconds)
     }
 
-    /// The last whole multiple of so many seconds since the epoch: 60 gives the beginning of the minute, 86,400 that of
-    /// the day in UTC. Saturates likewise.
+    /// Returns this moment rounded down to a multiple of `seconds` since the epoch: 60 gives the start of the minute,
+    /// 86,400 the start of the day in UTC. Saturates at the limits of `Int64`.
     public func floored(toSeconds seconds: Int64) -> Moment {
         let length = seconds * 1000
         return advanced(byMilliseconds: -(((millisecondsSinceEpoch % length) + length) % length))
     }
 
-    /// Milliseconds from `earlier` to this moment, negative when this one comes first; saturates.
+    /// Returns the milliseconds from `earlier` to this moment, negative if this moment is earlier; saturates.
     public func milliseconds(since earlier: Moment) -> Int64 {
         let (difference, overflow) = millisecondsSinceEpoch.subtractingReportingOverflow(earlier.millisecondsSinceEpoch)
         return overflow ? (self > earlier ? .max : .min) : difference

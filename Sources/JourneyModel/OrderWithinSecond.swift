@@ -1,29 +1,29 @@
-// The order of events that came with the same time in whole seconds and the same sequence, or none (contract,
-// section 1, "The order"): each next event is one that is legal after those before it. Clients with whole-second
-// times send the events of one second in any order, and only the journey shows which came first.
+// The order of events that have the same time in whole seconds and the same sequence or none (contract, section 1,
+// "The order"): each event is placed where it is legal after the events before it. Clients with whole-second times
+// send the events of one second in any order, and only the journey shows which came first.
 
-/// Finds the order of events that all `sharesSecond` with each other.
+/// Finds the order of events for each two of which `sharesSecond` is true.
 public enum OrderWithinSecond {
-    /// At most this many events of one second, the first to arrive, are ordered; the rest follow in order of
-    /// arrival. A phone sends a handful, and the work grows with the cube.
+    /// The most events of one second that are ordered: the first to arrive. Further events follow in order of arrival.
+    /// A phone sends only a few, and the work grows with the cube of their number.
     public static let searchedMax = 32
 
     /// Returns the order of `events`, as indexes into it.
     ///
     /// Each next event is taken from the first nonempty group:
     ///
-    /// 1. events that move the state. Of several, the one that leaves the fewest of the rest out of reach, counting
-    ///    implied steps; then one that is legal directly, by the table and by its evidence, before one with implied
-    ///    steps, fewest first; then the one after which the most of the rest are legal without implied steps; then
-    ///    one that does not end the journey, and among ends the lowest lifecycle rank; then the first to arrive.
+    /// 1. events that move the state. Several are compared by these criteria in turn: fewest other events out of reach
+    ///    afterwards, even with implied steps; legal directly, by the table and by its evidence; fewest implied steps;
+    ///    most other events legal afterwards without implied steps; not an end of the journey, or else the end with
+    ///    the lowest lifecycle rank; first to arrive.
     /// 2. events that move nothing, by lifecycle rank and ids.
     /// 3. rejected events, by lifecycle rank and ids.
     ///
-    /// Events that are the same to the fold are in the order of their ids.
+    /// Events that the fold treats alike are in the order of their ids.
     ///
     /// - Parameters:
     ///   - events: in order of arrival.
-    ///   - journey: before the first of them, with the deadlines before them applied.
+    ///   - journey: the journey before these events, with the deadlines before them applied.
     public static func order(of events: [OrderedEvent], from journey: Journey) -> [Int] {
         guard events.count > 1 else { return Array(events.indices) }
         var journey = journey
@@ -48,8 +48,7 @@ public enum OrderWithinSecond {
                 (best, fit) = (place, other)
             }
         }
-        // Among several that are the same to the fold any would do; always choosing the same one makes the order
-        // deterministic.
+        // Of several events that the fold treats alike, the first by id is taken, which makes the order deterministic.
         let chosen = left[best].event
         for place in left.indices where left[place].event.isSame(asFact: chosen) {
             if left[place].event.precedesByRank(left[best].event) { best = place }
@@ -62,8 +61,8 @@ public enum OrderWithinSecond {
 private struct Candidate {
     let index: Int
     let event: OrderedEvent
-    /// The states from which its transition leads without implied steps, and where to; both empty for an event that
-    /// moves nothing.
+    /// The states from which the event has a transition without implied steps, and the destination; both are empty for
+    /// an event that moves no state.
     let sources: StateSet
     let destination: StateSet
 
@@ -76,7 +75,8 @@ private struct Candidate {
             if let evidence = event.evidence {
                 if evidence != state { continue }
             } else if !implied.isEmpty, implied != .reset {
-                // Without the event that it skips it would be legal in that state, but not the only one that is.
+                // From this state the transition skips an event: it is legal only with implied steps and does not
+                // count.
                 continue
             }
             sources.insert(StateSet(state))
@@ -107,8 +107,8 @@ private struct StateSet: OptionSet {
         rawValue = 1 << bit
     }
 
-    /// Adds every state that implied steps reach from one of these, except through a reset: an event that needs a
-    /// reset belongs to another journey.
+    /// These states and every state that implied steps reach from them without a reset. An event that needs a reset
+    /// belongs to another journey.
     var withImpliedSteps: StateSet {
         JourneyState.allCases.reduce(into: self) { all, start in
             if contains(StateSet(start)) { all.formUnion(Self.reached(from: start)) }
@@ -136,7 +136,7 @@ private struct Fit {
 
     private let kind: Kind
     private let impliedCount: Int
-    /// How many of the others can no longer be reached, with implied steps and without.
+    /// How many other events are out of reach afterwards: even with implied steps, and without (`illegal`).
     private let outOfReach: Int
     private let illegal: Int
     /// 0 for an event that does not end the journey, otherwise its lifecycle rank.
@@ -155,7 +155,8 @@ private struct Fit {
             self.init(isHere ? .legal : .staysWhereItIs)
         case .to(let destination, let further):
             let implied = course.implied.union(further)
-            // Steps that the table itself implies for a phone in exactly this state are not missing.
+            // If the evidence is the journey's state, no event is missing, and steps that the table implies do not
+            // count.
             let isExact = event.evidence.map { $0 == journey.state } ?? implied.isEmpty
             let start = StateSet(destination)
             self.init(
@@ -174,7 +175,7 @@ private struct Fit {
         self.endRank = endRank
     }
 
-    /// How many of the others start in no state that the others reach from `start`.
+    /// Returns how many other events have no source among the states that the others reach from `start`.
     private static func count(
         notFrom start: StateSet, after candidate: Candidate, _ left: [Candidate], implying: Bool
     ) -> Int {
@@ -191,7 +192,8 @@ private struct Fit {
 
     private var moves: Bool { kind == .legal || kind == .legalByImplication }
 
-    /// `isEarlierById`: by rank and ids. On a tie the first to arrive stays first.
+    /// Returns whether this event goes before the other. `isEarlierById` is the comparison by rank and ids. On a tie
+    /// the first to arrive stays first.
     func precedes(_ other: Fit, isEarlierById: Bool) -> Bool {
         guard moves, other.moves else {
             return kind != other.kind ? kind.rawValue < other.kind.rawValue : isEarlierById
@@ -205,7 +207,7 @@ private struct Fit {
 }
 
 extension OrderedEvent {
-    /// Whether the fold treats both alike.
+    /// Returns whether the fold treats both events alike.
     fileprivate func isSame(asFact other: OrderedEvent) -> Bool {
         name == other.name && previousState == other.previousState && gracePeriodSeconds == other.gracePeriodSeconds
             && hardTimeoutSeconds == other.hardTimeoutSeconds && haveSameBytes(sessionID, other.sessionID)

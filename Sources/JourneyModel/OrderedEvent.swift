@@ -19,8 +19,8 @@ public struct OrderedEvent: Hashable, Sendable {
     public var origin: Origin
     /// The state that the client reports it was in before the event; nil when not reported.
     public var previousState: JourneyState?
-    /// `occurred_at` came without a fraction of a second: the fold places it among the events of its millisecond by
-    /// what is legal (OrderWithinSecond.swift).
+    /// Whether `occurred_at` came without a fraction of a second. The fold orders such events of one time by which of
+    /// them is legal next (OrderWithinSecond.swift).
     public var isWholeSecond: Bool
     /// `gracePeriodSeconds` and `hardTimeoutSeconds` of the settings stored with this event.
     public var gracePeriodSeconds: Int

@@ -1,7 +1,7 @@
-// The stable codes of section 5 of the contract, in one list with what each promises. API maps the program's errors
-// to these codes and writes the sentence for the person.
+// The stable codes of section 5 of the contract, each with its status, its title and whether a retry can succeed. The
+// module API maps errors to these codes and writes each problem's `detail`.
 
-/// The member `code` of a problem. A client may switch over these; none is ever renamed.
+/// The member `code` of a problem. Clients may switch over the codes; no code is ever renamed.
 public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
     case badRequest = "bad_request"
     case malformedJSON = "malformed_json"
@@ -21,12 +21,12 @@ public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
     case idempotencyKeyReused = "idempotency_key_reused"
     case rateLimited = "rate_limited"
     case headerFieldsTooLarge = "header_fields_too_large"
-    /// May or may not have been stored: retry with the same key.
+    /// The event may or may not have been stored: retry with the same key.
     case internalError = "internal_error"
     case notImplemented = "not_implemented"
-    /// The server is starting, draining or full: not stored, retry.
+    /// The server is starting, draining or full. Nothing was stored: retry.
     case serviceUnavailable = "service_unavailable"
-    /// The database accepts no writes: not stored, retry.
+    /// The database accepts no writes. Nothing was stored: retry.
     case storeUnavailable = "store_unavailable"
     /// A service that the server calls does not respond, for example Apple's key set.
     case upstreamUnavailable = "upstream_unavailable"
@@ -38,8 +38,8 @@ public enum ProblemCode: String, Hashable, Sendable, CaseIterable {
     /// A short name for people, the same for every occurrence (RFC 9457, section 3.1.3).
     public var title: String { meaning.title }
 
-    /// Whether the same request can succeed later: after `Retry-After` with 429 and 503, at any time with 408, and
-    /// with 500 under the same key, which shows whether the event was stored.
+    /// Whether the same request can succeed later. With 429 and 503 retry after `Retry-After`, with 408 at any time,
+    /// with 500 under the same idempotency key: the response then shows whether the event was stored.
     public var isRetryable: Bool {
         switch status {
         case 408, 429, 500, 503: true

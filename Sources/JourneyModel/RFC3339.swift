@@ -14,8 +14,8 @@ public enum RFC3339 {
     /// field has all its digits and a valid value. Nil for anything else, and for an instant that lies, in UTC,
     /// outside the years 0000 to 9999.
     ///
-    /// A leap second (`:60`, only where UTC has 23:59 on the last day of a month) becomes the last millisecond of
-    /// its minute. Moment cannot represent it, and this keeps it before the midnight that follows.
+    /// A leap second (`:60`, only where UTC has 23:59 on the last day of a month) becomes the last millisecond of its
+    /// minute. Moment cannot represent a leap second, and this value still lies before the following midnight.
     public static func moment(from utf8: UnsafeBufferPointer<UInt8>) -> Moment? {
         var scanner = RFC3339Scanner(utf8)
         guard let date = scanner.date(), scanner.take("T", or: "t"), let time = scanner.time(),
@@ -33,14 +33,14 @@ public enum RFC3339 {
         return earliest <= moment && moment <= latest ? moment : nil
     }
 
-    /// The same for the UTF-8 of a text.
+    /// Parses the UTF-8 of `text` as a `date-time`, by the same rules.
     public static func moment(from text: String) -> Moment? {
         var text = text
         return text.withUTF8 { moment(from: $0) }
     }
 
-    /// `2026-11-16T20:00:00.250Z`: in UTC, always with three digits of fraction. A moment outside the years 0000 to
-    /// 9999 is clamped to their first or last millisecond.
+    /// Returns the moment as `2026-11-16T20:00:00.250Z`: in UTC, with three digits of fraction. A moment outside the
+    /// years 0000 to 9999 is clamped to their first or last millisecond.
     public static func text(of moment: Moment) -> String {
         let milliseconds = Int(min(max(moment, earliest), latest).millisecondsSinceEpoch)
         let millisecondOfDay = (milliseconds % 86_400_000 + 86_400_000) % 86_400_000
@@ -82,7 +82,7 @@ private struct RFC3339Scanner {
 
     var isAtEnd: Bool { position == bytes.count }
 
-    /// `full-date`, a valid day.
+    /// Reads a `full-date`; nil unless the day exists.
     mutating func date() -> GregorianDate? {
         guard let year = number(digits: 4), take("-"), let month = number(digits: 2), (1...12).contains(month),
             take("-"), let day = number(digits: 2), day >= 1,
@@ -91,7 +91,7 @@ private struct RFC3339Scanner {
         return GregorianDate(year: year, month: month, day: day)
     }
 
-    /// `partial-time`; the caller checks second 60.
+    /// Reads a `partial-time`; the caller checks a second of 60.
     mutating func time() -> (hour: Int, minute: Int, second: Int, millisecond: Int)? {
         guard let hour = number(digits: 2), hour <= 23, take(":"), let minute = number(digits: 2), minute <= 59,
             take(":"), let second = number(digits: 2), second <= 60
@@ -101,7 +101,7 @@ private struct RFC3339Scanner {
         return (hour, minute, second, millisecond)
     }
 
-    /// `time-offset`, minutes east of UTC.
+    /// Reads a `time-offset` and returns minutes east of UTC.
     mutating func offsetMinutes() -> Int? {
         if take("Z", or: "z") { return 0 }
         let isWest = take("-")
@@ -119,7 +119,7 @@ private struct RFC3339Scanner {
         return true
     }
 
-    /// At least one digit; digits past the third are skipped.
+    /// Reads at least one digit and returns milliseconds; digits after the third are skipped.
     private mutating func fraction() -> Int? {
         var (millisecond, weight) = (0, 100)
         let start = position

@@ -1,10 +1,11 @@
 // The eight settings as data: their names on the wire and in the environment, and their ranges (contract, section 2).
-// Their defaults are those of `Settings()` (Settings.swift). All code that reads, checks, documents or writes settings uses this list.
+// The defaults are those of `Settings()` (Settings.swift). All code that reads, checks, documents or writes settings
+// uses this list.
 
 extension Settings {
     /// One row of the contract's table.
     public struct Declaration: Sendable {
-        /// The member that holds the value; its type says whether it is a whole number.
+        /// The member that holds the value; the case tells whether it is a whole number.
         public enum Value: Sendable {
             case integer(any WritableKeyPath<Settings, Int> & Sendable)
             case decimal(any WritableKeyPath<Settings, Double> & Sendable)
@@ -15,9 +16,9 @@ extension Settings {
         /// The environment variable.
         public let variable: String
         public let value: Value
-        /// The largest value; a value is above 0.
+        /// The largest allowed value; every value must be above 0.
         public let valueMax: Double
-        /// The bound set by another setting, for example `<= NATIVE_CHARGER_INTENT_RADIUS_M`.
+        /// The variable of a setting that this one must not exceed, for example `NATIVE_CHARGER_INTENT_RADIUS_M`.
         public let alsoAtMost: String?
 
         /// The range as text: `0 < x <= 100, and <= NATIVE_CHARGER_INTENT_RADIUS_M`, with `n` for a whole number.
@@ -31,7 +32,7 @@ extension Settings {
             return alsoAtMost.map { "\(range), and <= \($0)" } ?? range
         }
 
-        /// The value as written on the wire and in an environment file, for example `400` or `1.5`.
+        /// Returns the value as written on the wire and in an environment file, for example `400` or `1.5`.
         public func text(in settings: Settings) -> String {
             switch value {
             case .integer(let path): String(settings[keyPath: path])
@@ -53,7 +54,7 @@ extension Settings {
         }
     }
 
-    /// In the order of the contract's table, which is also the order on the wire.
+    /// All declarations, in the order of the contract's table, which is also the order on the wire.
     public static let declarations: [Declaration] = [
         Declaration(
             "chargerIntentRadius_m", "NATIVE_CHARGER_INTENT_RADIUS_M", .decimal(\.chargerIntentRadiusMeters),
@@ -77,7 +78,7 @@ extension Settings {
             .decimal(\.speedThresholdForDwellMetersPerSecond), max: 10),
     ]
 
-    /// `400`, not `400.0`; the shortest digits that read back as the same Double.
+    /// Returns the shortest digits that read back as the same Double: `400`, not `400.0`.
     static func text(of number: Double) -> String {
         let text = "\(number)"
         return text.hasSuffix(".0") ? String(text.dropLast(2)) : text

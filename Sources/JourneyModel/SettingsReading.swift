@@ -1,9 +1,9 @@
-// Settings from the texts of environment variables. The source of the texts is the caller's.
+// Reads settings from the texts of environment variables, which the caller supplies.
 
-/// An unusable variable: it stops the start, or on a reload leaves the old settings in force.
+/// The error for an invalid variable. At the start the server then exits; on a reload the old settings stay in force.
 public struct SettingsError: Error, Hashable, Sendable, CustomStringConvertible {
     public var variable: String
-    /// As it was set, or the default if another setting made that too large.
+    /// The value as set, or the default if the default exceeds the limit given by another setting.
     public var value: String
     public var allowed: String
 
@@ -15,16 +15,16 @@ public struct SettingsError: Error, Hashable, Sendable, CustomStringConvertible 
 }
 
 extension Settings {
-    /// Every invalid variable, in the order of the declarations.
+    /// The errors of all invalid variables, in the order of the declarations.
     public struct Invalid: Error, Hashable, Sendable {
         public var errors: [SettingsError]
     }
 
     /// Reads the eight settings; a variable for which `text` returns nil takes its default.
     ///
-    /// A number is digits and, for a decimal setting, optionally a fraction: no sign, exponent, white space or
-    /// unit. Throws a `SettingsError` for each variable that is not a number or out of its range; if both settings
-    /// of a pair are in range by themselves, also for the one that exceeds the other.
+    /// A number is digits and, for a decimal setting, optionally a fraction: no sign, exponent, white space or unit.
+    /// Throws `Invalid` with an error for each variable that is not a number or is out of range, and for each setting
+    /// that exceeds the other setting of its pair although both are in range.
     public static func make(from text: (_ variable: String) -> String?) throws(Invalid) -> Settings {
         var settings = Settings()
         var errors: [SettingsError] = []
@@ -42,7 +42,7 @@ extension Settings {
             errors: order.flatMap { variable in errors.filter { $0.variable == variable } })
     }
 
-    /// anchor radius <= intent radius, grace period <= hard timeout.
+    /// Returns an error for each pair that violates anchor radius <= intent radius or grace period <= hard timeout.
     private func pairErrors(except faulty: Set<String>) -> [SettingsError] {
         Self.declarations.compactMap { declaration in
             guard let limit = Self.declarations.first(where: { $0.variable == declaration.alsoAtMost }),
@@ -64,7 +64,8 @@ extension Settings.Declaration {
         }
     }
 
-    /// False when the text is not a number of this setting's kind or out of its range; then nothing is set.
+    /// Reads `text` into `settings`. Returns false, and sets nothing, when the text is not a number of this setting's
+    /// kind or is out of range.
     fileprivate func read(_ text: String, into settings: inout Settings) -> Bool {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         let areDigits = parts.allSatisfy { !$0.isEmpty && $0.allSatisfy(\.isASCIIDigit) }

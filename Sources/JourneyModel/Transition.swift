@@ -1,9 +1,9 @@
-// The contract's table of transitions (section 1); read the two together. It says where an event of the session in
-// progress leads; a phone's evidence is handled in Evidence.swift, deadlines and targets in the fold.
+// The contract's table of transitions (section 1); read it beside the contract. It gives the state to which an event
+// of the session in progress leads. Evidence.swift handles a phone's evidence, Fold.swift deadlines and targets.
 
 /// The table's entry for one event in one state.
 enum Transition: Hashable {
-    /// Moves to that state, after steps that the event itself proves.
+    /// Moves to the given state, after implied steps that the event itself proves.
     case to(JourneyState, implying: ImpliedSteps = [])
     /// Never moves the state and is never rejected.
     case stays
@@ -25,7 +25,8 @@ enum Transition: Hashable {
             case (.inTransit, .enteredMerchantZone): .to(.atMerchant)
             case (.inTransit, .gracePeriodExpired): .to(.sessionEnded)
             case (.atMerchant, .visitVerifiedByWeb): .to(.sessionEnded)
-            // The merchant has verified the visit, so the driver is there, whatever the phone noticed of the way.
+            // A verified visit proves that the driver is at the merchant, even if the phone did not report the way
+            // there.
             case (.inTransit, .visitVerifiedByWeb): .to(.sessionEnded, implying: .enteredMerchantZone)
             case (.sessionActive, .visitVerifiedByWeb):
                 .to(.sessionEnded, implying: [.departedCharger, .enteredMerchantZone])

@@ -7,7 +7,7 @@ public struct Verdict: Hashable, Sendable {
         case applied
         /// The event never moves a state here, as expected.
         case none
-        /// The table has no such move from this state; the event is stored, the state unchanged.
+        /// The table has no transition on the event from this state. The event is stored; the state is unchanged.
         case rejected
     }
 

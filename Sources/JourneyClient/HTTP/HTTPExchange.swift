@@ -12,8 +12,8 @@ public enum HTTPExchange {
         }
     }
 
-    /// Send it to the server's base URL, over TLS, with a timeout, and without following redirects: they would
-    /// carry the token elsewhere.
+    /// A request. Send it to the server's base URL, over TLS, with a timeout. Do not follow redirects: they would send
+    /// the token to another server.
     public struct Request: Hashable, Sendable {
         public var method: String
         /// Begins with `/`.
@@ -41,7 +41,7 @@ public enum HTTPExchange {
             self.body = body
         }
 
-        /// The first value of that field name, compared case-insensitively; nil when there is none.
+        /// Returns the first value of the field `name`, which is compared case-insensitively; nil when there is none.
         public func field(_ name: String) -> String? {
             let name = name.lowercased()
             return fields.first { $0.name.lowercased() == name }?.value

@@ -1,12 +1,12 @@
-// `GET /native/config` from the phone's side: a conditional request with the ETag of the copy, which stays in use
-// while it is current.
+// The client side of `GET /native/config`: a conditional request with the ETag of the phone's copy. If the server
+// confirms the copy, it stays in use.
 
 public import JourneyModel
 
 /// The phone's copy of the settings.
 public struct SettingsCopy: Hashable, Sendable {
     public var settings: Settings
-    /// As the server sent it, quotes included; nil when it sent none.
+    /// The ETag as the server sent it, quotes included; nil when the server sent none.
     public var etag: String?
     /// When the server last confirmed these settings.
     public var confirmedAt: Moment
@@ -20,7 +20,8 @@ public struct SettingsCopy: Hashable, Sendable {
     /// The server's max-age; requesting more often has no use.
     public static let freshSeconds = 86_400
 
-    /// Whether it is time to request; also true when the clock was set back to before the last response.
+    /// Returns whether to request the settings again; also true when the clock was set back to before the last
+    /// response.
     public func isStale(at now: Moment) -> Bool {
         now < confirmedAt || confirmedAt.advanced(bySeconds: Self.freshSeconds) <= now
     }
@@ -68,8 +69,8 @@ public enum SettingsFetch {
 extension Settings {
     /// Reads the members of `GET /native/config`; ignores others.
     ///
-    /// Nil unless all eight are present and in range (contract, section 2): an engine does not work with half of a
-    /// server's settings, nor with invalid values.
+    /// Nil unless all eight settings are present and in range (contract, section 2): an engine does not work with half
+    /// of a server's settings, nor with invalid values.
     public init?(configJSON json: JSONValue) {
         self.init()
         for declaration in Self.declarations {

@@ -1,4 +1,4 @@
-// A point on the Earth and the distance between two of them. The distances that matter are in the settings.
+// A point on the Earth, and the distance between two points. The radii to compare distances with are in the settings.
 
 import Foundation
 
@@ -20,8 +20,8 @@ public struct Coordinate: Hashable, Sendable {
     /// error of a fix at the distances that count here.
     static let earthRadiusMeters = 6_371_008.8
 
-    /// Great-circle distance by the haversine formula, which stays precise for points close together. 0 to about 20
-    /// 015 115.
+    /// Returns the great-circle distance by the haversine formula, which stays precise for points close together: 0 to
+    /// about 20,015,115 m.
     public func distanceMeters(to other: Coordinate) -> Double {
         let (latitude, otherLatitude) = (latitudeDegrees * .pi / 180, other.latitudeDegrees * .pi / 180)
         let halfLatitude = sin((otherLatitude - latitude) / 2)

@@ -1,5 +1,5 @@
-// Whether the phone has stayed at the charger for long enough. Takes fixes in the order in which they were taken
-// and stores two of their times; knows neither states nor events.
+// Detects whether the phone has stayed at the charger for long enough. Takes fixes in the order in which they were
+// measured, and stores the times of two of them. Independent of states and events.
 //
 //     fix                                               effect
 //     accuracy worse than the threshold, or invalid     none: it gives no information
@@ -22,15 +22,15 @@ public struct DwellDetector: Hashable, Sendable {
 
     public init() {}
 
-    /// How long the receiver may be silent within one stay, in dwells. A phone at rest reports nothing, so the app
-    /// requests a fix when the dwell is due (`completesAt`), and that one bridges the silence. A silence of more
-    /// than twice the dwell means that the app did not run, and that the phone may have been elsewhere.
+    /// The longest time between two fixes of one stay, as a multiple of the dwell. A phone at rest reports no fixes,
+    /// so the app requests one when the dwell is due (`completesAt`), which continues the stay. A gap of more than
+    /// twice the dwell means that the app did not run, and that the phone may have been elsewhere.
     static let silenceInDwells = 2
 
-    /// Takes one fix. Returns true once, when it completes the dwell; the next stay starts from zero.
+    /// Takes one fix. Returns true if the fix completes the dwell; the next stay then starts from zero.
     ///
-    /// Only a fix completes a dwell, never time alone. It must lie at least `chargerDwellSeconds` after the stay's
-    /// first one. A fix taken before the last one is ignored.
+    /// Only a fix completes a dwell, never time alone. This fix must be taken at least `chargerDwellSeconds` after the
+    /// first fix of the stay. A fix taken before the last one is ignored.
     public mutating func take(_ fix: LocationFix, at charger: Coordinate, by settings: Settings) -> Bool {
         guard fix.isUsable(by: settings) else { return false }
         let radiusMeters = settings.chargerAnchorRadiusMeters
@@ -59,7 +59,7 @@ public struct DwellDetector: Hashable, Sendable {
         return true
     }
 
-    /// When a fix inside would complete the current stay; nil when there is none.
+    /// Returns the time from which a fix inside completes the dwell; nil when there is no stay.
     public func completesAt(by settings: Settings) -> Moment? {
         stay?.since.advanced(bySeconds: settings.chargerDwellSeconds)
     }

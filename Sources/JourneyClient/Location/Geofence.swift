@@ -21,7 +21,7 @@ public struct Geofence: Hashable, Sendable {
     }
 }
 
-/// The operating system detected that the phone entered or left a geofence.
+/// The operating system's report that the phone entered or left a geofence.
 public struct GeofenceCrossing: Hashable, Sendable {
     public enum Direction: Hashable, Sendable {
         case entered

@@ -24,19 +24,20 @@ public struct LocationFix: Hashable, Sendable {
         self.at = at
     }
 
-    /// Whether the fix may be used: its accuracy is known and not worse than the threshold.
+    /// Returns whether the fix may be used: its accuracy is known and not worse than the threshold.
     public func isUsable(by settings: Settings) -> Bool {
         horizontalAccuracyMeters >= 0 && horizontalAccuracyMeters <= settings.locationAccuracyThresholdMeters
     }
 
-    /// Whether the phone counts as having entered: the reported position lies in the circle, its edge included.
+    /// Returns whether the phone counts as inside the circle: the reported position lies in the circle, its edge
+    /// included.
     public func isInside(_ center: Coordinate, radiusMeters: Double) -> Bool {
         coordinate.distanceMeters(to: center) <= radiusMeters
     }
 
-    /// Whether the phone counts as having left: the whole circle of its uncertainty lies outside. Between the two
-    /// lies a band as wide as the fix is inaccurate, in which nothing changes, so that noise at the edge of a zone
-    /// does not enter and leave it repeatedly.
+    /// Returns whether the phone counts as outside: the whole circle of its accuracy lies outside. Fixes between
+    /// inside and outside, in a band as wide as `horizontalAccuracyMeters`, change nothing, so that noise at the edge
+    /// of a zone does not cause repeated entries and exits.
     public func isOutside(_ center: Coordinate, radiusMeters: Double) -> Bool {
         coordinate.distanceMeters(to: center) > radiusMeters + horizontalAccuracyMeters
     }

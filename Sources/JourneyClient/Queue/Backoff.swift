@@ -3,16 +3,18 @@
 import JourneyModel
 
 enum Backoff {
-    /// 1, 2, 4 s as in shipped clients, then doubled up to a minute (docs/client.md).
+    /// The longest delay without `Retry-After`: 1, 2, 4 s as in shipped clients, then doubled up to a minute
+    /// (docs/client.md).
     static let secondsMax = 60
-    /// The longest that the server asks for (contract, section 5); a longer value, from a proxy, is cut to this.
+    /// The longest `Retry-After` that the server sends (contract, section 5). A longer value, from a proxy, is cut to
+    /// this.
     static let retryAfterSecondsMax = 3600
-    /// The longest wait. A longer one was computed before the clock was set back.
+    /// The longest wait. If more time than this remains, the clock was set back after the wait was computed.
     static let waitMillisecondsMax = Int64(retryAfterSecondsMax + secondsMax) * 1000
 
-    /// Delay after the `failures`-th failure in a row, counted from 1: 1, 2, 4 ... 60 s or what the server asked
-    /// for, whichever is longer, plus up to half of the former at random, so that phones that failed together do
-    /// not return together. Never shorter than either.
+    /// Returns the delay after the `failures`-th failure in a row, counted from 1: the longer of 1, 2, 4 ... 60 s and
+    /// `retryAfterSeconds`, plus a random part of up to half of the 1, 2, 4 ... 60 s, so that phones that failed
+    /// together do not retry together.
     static func milliseconds(
         failures: Int, retryAfterSeconds: Int?, using random: inout some RandomNumberGenerator
     ) -> Int64 {

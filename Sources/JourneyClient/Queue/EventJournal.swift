@@ -1,4 +1,4 @@
-// The storage in which unsent events survive the app.
+// The storage that keeps unsent events when the app ends.
 
 /// An event whose bytes no longer change.
 public struct QueuedEvent: Hashable, Sendable {
@@ -6,7 +6,7 @@ public struct QueuedEvent: Hashable, Sendable {
     public let eventID: String
     /// The body of `POST /native/events`, the same at every attempt.
     public let body: [UInt8]
-    /// Whether the table of transitions has a row for it. A full queue drops events without one first.
+    /// Whether the table has a transition on this event. A full queue first drops events that move no state.
     public let movesState: Bool
 
     public init(eventID: String, body: [UInt8], movesState: Bool) {
@@ -18,14 +18,15 @@ public struct QueuedEvent: Hashable, Sendable {
 
 /// Stores the queued events of one driver.
 public protocol EventJournal {
-    /// Returns the events that were appended and not removed, in the order of appending. Called once, before the
-    /// others.
+    /// Returns the events that were appended and not removed, in the order of appending. Called once, before the other
+    /// methods.
     mutating func load() throws(JournalError) -> [QueuedEvent]
 
-    /// The event survives a crash once this has returned. After an error it may or may not.
+    /// Stores the event. Once this method has returned, the event survives a crash; after an error it may be lost.
     mutating func append(_ event: QueuedEvent) throws(JournalError)
 
-    /// Unknown ids are ignored. After a crash or an error the events may come back; sending them again is harmless.
+    /// Removes events; ignores unknown ids. After a crash or an error `load` may still return the events; sending them
+    /// again is harmless.
     mutating func remove(_ eventIDs: [String]) throws(JournalError)
 }
 

@@ -1,27 +1,28 @@
-// The durable queue of unsent events. It decides what to send and when; the app carries the bytes. It has no clock,
+// The durable queue of unsent events. It decides what to send and when; the app sends the bytes. It has no clock,
 // timer or network: moments, tokens and randomness are passed in.
 //
-// A journey is the fold of its events in their own order, not in the order of arrival, so nothing depends on the
-// order of sending. The queue preserves it nevertheless: then the server's state follows the phone's step by step.
+// A journey is the fold of its events in their own order, not in the order of arrival, so nothing depends on the order
+// of sending. The queue sends events in order nevertheless, so that the server's state follows the phone's step by
+// step.
 
 public import JourneyModel
 
-/// One driver's unsent events. Another driver's go into another queue with another journal: the access token
-/// determines whose events they are.
+/// One driver's unsent events. Each driver has a separate queue and journal, because the server assigns events to the
+/// driver of the access token.
 public struct EventQueue<Journal: EventJournal> {
     private struct Entry {
         var event: QueuedEvent
         /// Number of 500 responses to this event alone.
         var serverErrors = 0
-        /// A batch with this event was rejected as a whole.
+        /// Whether to send the event alone, because a batch with it was rejected as a whole.
         var goesAlone = false
     }
 
     private enum Credential {
         case accepted
-        /// Rejected; a new one was requested.
+        /// The token was rejected, and a new one was requested.
         case awaitingRefresh
-        /// A new one, not tried yet: if it is rejected too, requesting another has no use.
+        /// A new token, not used yet. If it is rejected too, requesting another one has no use.
         case refreshed
         case awaitingSignIn
     }
@@ -31,25 +32,24 @@ public struct EventQueue<Journal: EventJournal> {
     private var credential = Credential.accepted
     private var attempt: Attempt?
     private var attemptNumber = 0
-    /// Consecutive attempts that left something to be sent again.
+    /// Number of consecutive attempts after which events remained to be sent again.
     private var failures = 0
     private var notBefore: Moment?
 
     public let driver: DriverID
     private let source: String
 
-    /// A drive has about ten events: room for weeks without a network.
+    /// The most events in the queue: enough for weeks without a network, at about ten events per drive.
     public static var eventsMax: Int { 1000 }
-    /// The number that the smaller of the server's limits admits in one window (contract, section 4): more would
-    /// only get a 429.
+    /// The most events in one batch: what the smaller of the server's rate limits admits in one window (contract,
+    /// section 4). Further events would be answered with 429.
     public static var batchEventsMax: Int { 30 }
-    /// An event that makes the server fail this often moves to the end of the queue, so that it does not block
-    /// others.
+    /// After this many 500 responses an event moves to the end of the queue, so that it does not block others.
     static var serverErrorsMax: Int { 5 }
 
     /// - Parameters:
-    ///   - driver: whose events these are.
-    ///   - journal: its events become the queue's first ones.
+    ///   - driver: the driver whose events are queued.
+    ///   - journal: the journal; its stored events become the first events of the queue.
     ///   - source: the wire's `source`, such as `ios_native`.
     public init(driver: DriverID, journal: Journal, source: String = "ios_native") throws(JournalError) {
         var journal = journal
@@ -59,21 +59,21 @@ public struct EventQueue<Journal: EventJournal> {
         self.source = source
     }
 
-    /// Events that the server has not acknowledged.
+    /// Number of events that the server has not acknowledged.
     public var count: Int { entries.count }
 
-    /// In the order of sending.
+    /// The queued events, in the order of sending.
     public var events: [QueuedEvent] { entries.map(\.event) }
 
     // MARK: In
 
-    /// Fixes the event's body and stores it; once this has returned, the event survives a crash.
+    /// Makes the final body of the event and stores it. Once this method has returned, the event survives a crash.
     ///
-    /// When the queue is full, one event is dropped: the oldest of those that move no state, or else the oldest.
-    /// Events that are being sent are kept. The outputs name the dropped one.
+    /// When the queue is full, drops the oldest event that moves no state, or else the oldest event; events that are
+    /// being sent are kept. The outputs name the dropped event.
     ///
     /// - Parameters:
-    ///   - eventID: 1 to 128 printable ASCII characters, unique for the driver forever; a random UUID is.
+    ///   - eventID: 1 to 128 printable ASCII characters, never used before by this driver, for example a random UUID.
     ///   - now: becomes the body's `timestamp`.
     public mutating func enqueue(
         _ draft: EventDraft, eventID: String, appState: AppState? = nil, at now: Moment
@@ -108,8 +108,8 @@ public struct EventQueue<Journal: EventJournal> {
 
     // MARK: Out
 
-    /// When to ask for an attempt; may be in the past. Nil while there is nothing to send, an attempt is in
-    /// progress, or the queue waits for a token.
+    /// When to call `nextAttempt(at:accessToken:)`; may be in the past. Nil while there is nothing to send, an attempt
+    /// is in progress, or the queue waits for a token.
     public var nextAttemptAt: Moment? {
         guard canSend else { return nil }
         return notBefore ?? Moment(millisecondsSinceEpoch: .min)
@@ -123,11 +123,11 @@ public struct EventQueue<Journal: EventJournal> {
         }
     }
 
-    /// Returns the next request, if one is due. One is in progress at a time: the outcome of each must be passed to
-    /// `handle(_:of:at:using:)`, `noResponse` included.
+    /// Returns the next request, if one is due. Only one request is in progress at a time: pass the outcome of each,
+    /// `noResponse` included, to `handle(_:of:at:using:)`.
     ///
-    /// One event is sent alone, with exactly the stored bytes; several are sent as a batch of exactly the same
-    /// bytes. `X-Sent-At` is `now`, from which the server measures the phone's clock.
+    /// The body is the stored bytes of one event, or a batch of the stored bytes of several. `X-Sent-At` is `now`; the
+    /// server uses it to measure the error of the phone's clock.
     public mutating func nextAttempt(at now: Moment, accessToken: String) -> Attempt? {
         guard canSend, !mustWait(at: now), let first = entries.first else { return nil }
         let alone = first.goesAlone || first.serverErrors > 0
@@ -146,18 +146,17 @@ public struct EventQueue<Journal: EventJournal> {
         return notBefore.milliseconds(since: now) <= Backoff.waitMillisecondsMax
     }
 
-    /// A new token is available; the next attempt uses it.
+    /// Records that a new token is available; the next attempt must use it.
     public mutating func tokenRefreshed() {
         if case .awaitingRefresh = credential { credential = .refreshed }
     }
 
-    /// No new token is available: the queue pauses until `signedIn`.
+    /// Records that no new token is available. The queue pauses until `signedIn`.
     public mutating func refreshFailed() {
         if case .awaitingRefresh = credential { credential = .awaitingSignIn }
     }
 
-    /// The driver signed in. Returns false, and changes nothing, for another driver than the one whose events these
-    /// are.
+    /// Records that the queue's driver signed in. Returns false, and changes nothing, if `driver` is another driver.
     public mutating func signedIn(as driver: DriverID) -> Bool {
         guard driver == self.driver else { return false }
         credential = .accepted
@@ -166,12 +165,13 @@ public struct EventQueue<Journal: EventJournal> {
 
     // MARK: Outcomes
 
-    /// Handles the outcome of an attempt. The outcome of any but the last one is ignored.
+    /// Handles the outcome of the last attempt. Outcomes of earlier attempts are ignored.
     ///
-    /// By status: 2xx that names the event removes it from the queue; 401 and 403 request a new token, once; 408,
-    /// 429, 5xx, no response and a response that is not this server's keep it, to be sent again after 1, 2, 4 ...
-    /// 60 s or `Retry-After`, whichever is later, plus some randomness; any other status drops it. A batch is
-    /// handled event by event; one that is rejected as a whole is sent again as single events.
+    /// By status: a 2xx response that names the event removes it from the queue. 401 and 403 request a new token,
+    /// once. After 408, 429, 5xx, no response, or a 2xx response that is not this server's, the event is sent again
+    /// after 1, 2, 4 ... 60 s or `Retry-After`, whichever is later, plus a random delay. Any other status drops the
+    /// event. Results of a batch are handled event by event; after the rejection of a whole batch its events are sent
+    /// again one by one.
     public mutating func handle(
         _ outcome: HTTPExchange.Outcome, of attempt: Attempt, at now: Moment,
         using random: inout some RandomNumberGenerator
@@ -189,7 +189,7 @@ public struct EventQueue<Journal: EventJournal> {
         return outputs
     }
 
-    /// Removes what is done and marks events on which the server failed.
+    /// Removes delivered and refused events, and counts the 500 responses to the others.
     private mutating func settle(_ replies: [EventReply], of attempt: Attempt) -> [QueueOutput] {
         var outputs: [QueueOutput] = []
         var done: [String] = []
@@ -229,7 +229,8 @@ public struct EventQueue<Journal: EventJournal> {
         return []
     }
 
-    /// A batch of which some event was settled counts as the first failure, however many preceded it.
+    /// Sets the time of the next attempt. If a batch settled some of its events, the count of failures starts again at
+    /// 1.
     private mutating func pause(
         after replies: [EventReply], _ outcome: HTTPExchange.Outcome, at now: Moment,
         using random: inout some RandomNumberGenerator

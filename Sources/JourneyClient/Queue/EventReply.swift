@@ -22,11 +22,11 @@ public struct Refusal: Hashable, Sendable {
 }
 
 enum EventReply: Hashable {
-    /// Durable on the server; with its answer if this release understands it.
+    /// Durable on the server. The answer is nil if this release cannot read it.
     case stored(EventAnswer?)
-    /// Not stored, or unknown: send again.
+    /// Not stored, or not known to be stored: send again.
     case again
-    /// 500: the same, but this event may be what the server fails on.
+    /// Status 500: send again, but this event may be the cause of the server's failure.
     case serverError
     /// The token is not accepted.
     case unauthorized
@@ -43,8 +43,8 @@ enum EventReply: Hashable {
         }
     }
 
-    /// The reply to each event of an attempt, in their order. Nil when a batch was rejected as a whole, which says
-    /// nothing about its events: they must be sent alone.
+    /// Returns the reply to each event of an attempt, in order. Nil when a batch was rejected as a whole: the
+    /// rejection does not show which events are invalid, so each must be sent alone.
     static func all(in outcome: HTTPExchange.Outcome, to eventIDs: [String]) -> [EventReply]? {
         guard case .response(let response) = outcome else { return eventIDs.map { _ in .again } }
         let body = try? JSONValue.parse(response.body)
@@ -82,7 +82,8 @@ enum EventReply: Hashable {
         }
     }
 
-    /// An event is removed only when the response names it: a captive portal or a misplaced proxy also returns 200.
+    /// Returns whether the response names the event. Only then is the event removed: a captive portal or a misplaced
+    /// proxy also returns 200.
     private static func isAcknowledgement(_ body: JSONValue?, of eventID: String) -> Bool {
         guard let status = body?["status"]?.text, EventAnswer.Status(rawValue: status) != nil else { return false }
         return body?["event_id"]?.text == eventID
@@ -114,15 +115,15 @@ extension HTTPExchange.Outcome {
 }
 
 extension HTTPExchange.Response {
-    /// Seconds to wait as the response demands: `Retry-After` as a number, or, for a batch whose single events were
-    /// limited, the longest `t` of `RateLimit` among the limits with nothing left. Nil when it demands nothing; an
-    /// HTTP-date, which this server never sends, also counts as nothing.
+    /// Seconds to wait before the next request: `Retry-After` as a number, or else, for a batch whose single events
+    /// were limited, the longest `t` of `RateLimit` among the limits with nothing left. Nil when the response has
+    /// neither. An HTTP-date, which this server never sends, is ignored.
     var retryAfterSeconds: Int? {
         if let seconds = field("Retry-After").flatMap({ Int($0) }) { return seconds }
         return field("RateLimit").flatMap(Self.exhaustedLimitSeconds)
     }
 
-    /// `"session";r=0;t=12, "presession";r=3;t=40` is 12.
+    /// Returns the longest `t` of the limits with `r=0`: 12 for `"session";r=0;t=12, "presession";r=3;t=40`.
     private static func exhaustedLimitSeconds(_ value: String) -> Int? {
         value.split(separator: ",").compactMap { limit in
             let parameters = limit.split(separator: ";").map { $0.filter { $0 != " " } }

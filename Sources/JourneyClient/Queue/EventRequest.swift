@@ -6,8 +6,9 @@ enum EventRequest {
     static let path = "/native/events"
     static let batchPath = "/native/events/batch"
 
-    /// One event is the body itself; several are the elements of a batch, each byte for byte. Thirty events of the
-    /// largest size that the server's rules for members allow stay far below its 1 MiB.
+    /// Returns a request whose body is the stored bytes of one event, or a batch of the stored bytes of several.
+    /// Thirty events of the largest size that the server's rules for members allow stay far below the server's limit
+    /// of 1 MiB.
     static func make(_ events: [QueuedEvent], sentAt: Moment, accessToken: String) -> HTTPExchange.Request {
         HTTPExchange.Request(
             method: "POST", path: events.count == 1 ? path : batchPath,

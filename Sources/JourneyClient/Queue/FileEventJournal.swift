@@ -9,8 +9,8 @@ import Foundation
 /// next start; a damaged line in the middle is skipped and counted. The file is compacted when it consists mostly
 /// of removed events.
 ///
-/// The file must be readable while the phone is locked, or a geofence that wakes the app cannot use it; its folder
-/// must exist.
+/// The file must be readable while the phone is locked; otherwise an app that a geofence wakes cannot read it. The
+/// folder of the file must exist.
 public struct FileEventJournal: EventJournal, Sendable {
     private let path: String
     private var events: [QueuedEvent] = []
@@ -20,7 +20,7 @@ public struct FileEventJournal: EventJournal, Sendable {
     /// Unreadable lines found when the file was loaded, not counting a torn last one.
     public private(set) var damagedLines = 0
 
-    /// Below this compaction gains nothing: about 100 KiB at the usual size of an event.
+    /// A file of fewer lines is not compacted: it has at most about 100 KiB at the usual size of an event.
     private static let sweepLinesMin = 256
 
     public init(path: String) {
@@ -69,7 +69,7 @@ public struct FileEventJournal: EventJournal, Sendable {
 extension FileEventJournal {
     private var url: URL { URL(fileURLWithPath: path) }
 
-    /// Empty when the file does not exist yet.
+    /// Returns the bytes of the file; none when the file does not exist yet.
     private func read() throws(JournalError) -> [UInt8] {
         guard FileManager.default.fileExists(atPath: path) else { return [] }
         do {
@@ -100,7 +100,7 @@ extension FileEventJournal {
         lines += 1
     }
 
-    /// Writes the live events into a new file that atomically replaces the old one.
+    /// Writes the queued events into a new file that atomically replaces the old one.
     private mutating func sweepIfWorthwhile() throws(JournalError) {
         guard lines >= Self.sweepLinesMin, lines > 4 * events.count else { return }
         let bytes = events.flatMap { JournalLine.add($0).encoded }
@@ -119,7 +119,7 @@ extension FileEventJournal {
         lines = events.count
     }
 
-    /// A new name in a folder is durable once the folder is synced.
+    /// Syncs the folder, which makes the name of a new file durable.
     private func synchronizeFolder() throws {
         let folder = open(url.deletingLastPathComponent().path, O_RDONLY)
         guard folder >= 0 else { throw POSIXError(.EIO) }

@@ -10,7 +10,7 @@ enum JournalLine: Hashable {
     case add(QueuedEvent)
     case removed([String])
 
-    /// Including its line feed.
+    /// The bytes of the line, with its line feed.
     var encoded: [UInt8] {
         var writer = JSONWriter()
         writer.beginObject()
@@ -33,7 +33,7 @@ enum JournalLine: Hashable {
         return writer.bytes + [UInt8(ascii: "\n")]
     }
 
-    /// Nil for a line that no journal writes.
+    /// Reads a line; nil when it has neither form.
     init?(_ line: some Collection<UInt8>) {
         guard let json = try? JSONValue.parse(Array(line)) else { return nil }
         if let eventID = json["add"]?.text, let body = json["body"]?.text {

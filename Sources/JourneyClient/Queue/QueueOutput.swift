@@ -5,7 +5,7 @@ public import JourneyModel
 /// One request to send, and the events in it.
 public struct Attempt: Hashable, Sendable {
     public let request: HTTPExchange.Request
-    /// In the order of the body. More than one: the request is a batch.
+    /// The ids of the events, in the order of the body. If there are several, the request is a batch.
     public let eventIDs: [String]
     /// Distinguishes the attempts of one queue.
     let number: Int
@@ -16,9 +16,10 @@ public enum QueueOutput: Hashable, Sendable {
     /// The event is durable on the server and removed from the queue. The answer is nil when this release does not
     /// understand a newer server's form.
     case delivered(eventID: String, EventAnswer?)
-    /// Removed from the queue and not on the server. For a log: a bug, or weeks without a network.
+    /// The event is removed from the queue and not stored on the server. Log this: the cause is a bug, or weeks
+    /// without a network.
     case dropped(QueuedEvent, DropReason)
-    /// Ask for an attempt again at that moment.
+    /// Call `nextAttempt(at:accessToken:)` at this moment.
     case wait(until: Moment)
     /// Get a new access token, then call `tokenRefreshed`, or `refreshFailed` if none is available.
     case refreshToken
@@ -32,13 +33,13 @@ public enum QueueOutput: Hashable, Sendable {
 public enum DropReason: Hashable, Sendable {
     /// A retry can never succeed.
     case refused(Refusal)
-    /// The queue was full and this was the least important event.
+    /// The queue was full, and this was its oldest event that moves no state, or else its oldest event.
     case overflow
 }
 
 /// Why an event was not enqueued.
 public enum EnqueueError: Error, Hashable, Sendable {
-    /// The server would reject it.
+    /// The server would reject the event.
     case invalid(BodyRefusal)
     /// The id is in the queue already.
     case duplicateID

@@ -13,11 +13,12 @@ public enum EngineInput: Hashable, Sendable {
     case timerFired(EngineTimer)
     /// The web opened the session at that merchant.
     case activated(sessionID: Identifier, merchant: Place)
-    /// The web refused to open one; `reason` is the web's text, cut to 128 characters.
+    /// The web refused to open a session; `reason` is the web's text, cut to 128 characters.
     case activationRejected(reason: String)
     case visitVerified(sessionID: Identifier)
     case endRequested(sessionID: Identifier)
-    /// The driver is done with the ended session: back to IDLE. Optional: arriving at a charger implies it.
+    /// The driver dismissed the ended session: the state returns to IDLE. Optional, since arriving at a charger
+    /// implies the reset.
     case resetRequested
     /// Newly fetched settings. Running deadlines do not change (contract, section 1).
     case settings(Settings)
@@ -25,13 +26,13 @@ public enum EngineInput: Hashable, Sendable {
 
 /// An output: something to do.
 public enum EngineOutput: Hashable, Sendable {
-    /// Enqueue this event. Comes before the `transition` that it causes.
+    /// Enqueue this event. This output comes before the `transition` that the event causes.
     case send(EventDraft)
     /// The state has changed; for display on a screen or the web.
     case transition(Transition)
-    /// A command that the table of transitions rejects here. The state does not change.
+    /// The table of transitions rejects a command in this state. The state does not change.
     case refused(EventName, Verdict.Reason)
-    /// Report `timerFired` at that moment. Replaces the timer of this name.
+    /// Set a timer that reports `timerFired` at this moment. It replaces an earlier timer of the same name.
     case setTimer(EngineTimer, at: Moment)
     case cancelTimer(EngineTimer)
     /// Monitor exactly these geofences, instead of all previous ones. At most two.
@@ -54,10 +55,10 @@ public enum EngineOutput: Hashable, Sendable {
     }
 }
 
-/// The engine's timers. A sleeping app may skip them: what was missed is processed at the next input, dated at its
-/// deadline.
+/// The engine's timers. A suspended app may miss timers: a missed deadline is processed at the next input, with the
+/// deadline's own time.
 public enum EngineTimer: String, Hashable, Sendable, CaseIterable {
-    /// A fix is needed that completes the dwell.
+    /// The dwell is due: a fix is needed to complete it.
     case dwell
     case gracePeriod = "grace_period"
     case hardTimeout = "hard_timeout"

@@ -10,12 +10,12 @@ public struct EventDraft: Hashable, Sendable {
     public var merchantID: String?
     /// On the phone's clock; never before the previous draft's.
     public var occurredAt: Moment
-    /// Increments by one; orders drafts of one millisecond.
+    /// Incremented by one for each draft; orders drafts of the same millisecond.
     public var sequence: Int64
     /// Small facts about the event, no coordinates. Omitted when empty.
     public var metadata: [JSONMember]
-    /// The engine's state before the event. Sent as `metadata.previous_state`, so that the next event proves one
-    /// that is lost.
+    /// The engine's state before the event. Sent as `metadata.previous_state`, so that an event proves earlier events
+    /// that were lost.
     public var previousState: JourneyState?
 
     public init(
@@ -32,8 +32,8 @@ public struct EventDraft: Hashable, Sendable {
         self.previousState = previousState
     }
 
-    /// This event in the form that the fold takes, with the durations of `settings`. Two drafts of one engine have
-    /// the same order in the fold as they had when they were made.
+    /// Returns this event in the form that the fold takes, with the durations of `settings`. The fold applies drafts
+    /// of one engine in the order in which they were made.
     ///
     /// - Parameter eventID: breaks ties of the order, which drafts of one engine never need.
     public func placed(by settings: Settings, eventID: String = "") -> OrderedEvent {
@@ -52,7 +52,7 @@ public enum AppState: String, Hashable, Sendable {
 }
 
 extension EventDraft {
-    /// The body of `POST /native/events`.
+    /// Returns the body of `POST /native/events`.
     ///
     /// - Parameter queuedAt: becomes `timestamp`. The time of sending goes into the header `X-Sent-At` instead, so
     ///   that the body stays the same over retries.

@@ -3,8 +3,9 @@
 import JourneyModel
 
 extension SessionEngine {
-    /// Choosing another charger near one leaves the first one's zone: the table has no other way from one to the
-    /// other. From ANCHORED to AT_MERCHANT the choice is reported and changes nothing, as in the fold.
+    /// Targets a charger. In NEAR_CHARGER the choice of another charger first exits the zone of the present one, since
+    /// the table has no direct transition between chargers. From ANCHORED to AT_MERCHANT the choice is reported but
+    /// changes nothing, as in the fold.
     mutating func target(_ place: Place, at occurredAt: Moment) {
         let isAnother = charger?.id != place.id
         if state == .nearCharger && isAnother { emit(.exitedChargerIntentZone, at: occurredAt) }
@@ -19,9 +20,9 @@ extension SessionEngine {
         }
     }
 
-    /// Only a phone that is anchored, or in another session, activates: otherwise the server would open a session
-    /// that this phone does not have. So a rejected activation is reported as `activationRejected`, which needs no
-    /// session. A repeat of the activation in progress is ignored.
+    /// Activates a session, but only in ANCHORED or during another session: otherwise the server would open a session
+    /// that this phone does not have. A rejected activation is therefore reported as `activationRejected`, which needs
+    /// no session. A repeated activation of the session in progress is ignored.
     mutating func activate(_ sessionID: Identifier, _ merchant: Place, at occurredAt: Moment) {
         if self.sessionID == sessionID.text { return }
         if let reason = refusal(of: .exclusiveActivatedByWeb, sessionID, at: occurredAt) {
@@ -34,7 +35,7 @@ extension SessionEngine {
         emit(.exclusiveActivatedByWeb, at: occurredAt, sessionID: sessionID.text)
     }
 
-    /// The table's verdict on the event, without changing the journey.
+    /// Returns why the journey would reject the event, or nil, without changing the journey.
     private func refusal(of name: EventName, _ sessionID: Identifier, at occurredAt: Moment) -> Verdict.Reason? {
         var journey = journey
         let draft = EventDraft(name: name, sessionID: sessionID.text, occurredAt: occurredAt, sequence: nextSequence)
@@ -46,8 +47,8 @@ extension SessionEngine {
         emit(.activationRejected, at: occurredAt, metadata: [JSONMember("reason", .string(shortened))])
     }
 
-    /// A command of the web is reported whether or not it moves this phone: it did happen, and the server, which
-    /// may know more by then, decides about it at its place in the order.
+    /// Reports a command of the web, even if it does not move this phone's state: the command happened, and the
+    /// server, which may have more events by then, decides its effect at its place in the order.
     mutating func command(_ name: EventName, _ sessionID: Identifier, at occurredAt: Moment) {
         let verdict = emit(name, at: occurredAt, sessionID: sessionID.text)
         if let reason = verdict.reason { put(.refused(name, reason)) }

@@ -1,4 +1,4 @@
-// What positions and crossed geofences mean in each state. LocationFix decides inside and outside, DwellDetector
+// The effects of positions and geofence crossings in each state. LocationFix decides inside and outside, DwellDetector
 // decides dwell.
 
 import JourneyModel
@@ -19,13 +19,13 @@ extension SessionEngine {
         for _ in 0..<3 where !follow(fix, at: occurredAt) { return }
     }
 
-    /// A receiver answers a request with its last fix if that is fresh enough. A fix taken longer than this before
-    /// the last event does not show where the phone was after that event.
+    /// A fix taken more than this before the last event is not used, because it does not show where the phone was
+    /// after the event. A receiver may answer a request with such an earlier fix.
     private static let fixHoldsSeconds = 60
 
-    /// Returns the fix if it may be used. One from the future counts as taken now. A fix older than the last
-    /// one, or much older than the last event, is stale. If the last fix or the last event lies in the future, the
-    /// clock was set back: the fix is used, and the dwell restarts.
+    /// Returns the fix if it may be used. A fix from the future counts as taken at `now`. A fix older than the last
+    /// one, or more than `fixHoldsSeconds` older than the last event, is rejected. If the last fix or the last event
+    /// lies in the future, the clock was set back: the fix is used, and the dwell restarts.
     private mutating func accepted(_ fix: LocationFix, at now: Moment) -> LocationFix? {
         guard fix.isUsable(by: settings) else { return nil }
         var fix = fix
@@ -40,7 +40,7 @@ extension SessionEngine {
         return fix
     }
 
-    /// Makes the transition that the fix means in this state, if any. False when nothing moved.
+    /// Makes the transition that the fix causes in this state, if any. Returns false when the state did not change.
     private mutating func follow(_ fix: LocationFix, at occurredAt: Moment) -> Bool {
         switch state {
         case .idle: arrive(isInside(.chargerIntent, fix), at: occurredAt)
@@ -105,10 +105,10 @@ extension SessionEngine {
 
     // MARK: Teleport
 
-    /// Detects a jump that no drive makes, while a journey is in progress. Reported as the diagnostic
-    /// `teleport_detected`; a session in progress then ends by webRequestedEnd, the one event that leads from
-    /// SESSION_ACTIVE, IN_TRANSIT and AT_MERCHANT alike to SESSION_ENDED without claiming that a deadline passed.
-    /// Before a session there is nothing to end: the fix lies outside the zones and leads back to IDLE by itself.
+    /// Reports a jump that is too far for a drive, during a journey, as the diagnostic `teleport_detected`. A session
+    /// in progress is then ended by webRequestedEnd, the only event that leads from each of SESSION_ACTIVE, IN_TRANSIT
+    /// and AT_MERCHANT to SESSION_ENDED without claiming that a deadline passed. Without a session nothing needs to be
+    /// ended: the fix lies outside the zones and leads back to IDLE.
     private mutating func noticeTeleport(from previous: LocationFix, to fix: LocationFix, at occurredAt: Moment) {
         let distanceMeters = previous.coordinate.distanceMeters(to: fix.coordinate)
         guard distanceMeters > Self.teleportMeters, state != .idle, state != .sessionEnded else { return }
@@ -122,8 +122,8 @@ extension SessionEngine {
 
     // MARK: Geofences
 
-    /// A crossing reported by the operating system counts like a fix that lies clearly inside or outside. Arrival
-    /// in the anchor zone is left to the dwell detection, which needs fixes.
+    /// Handles a crossing reported by the operating system like a fix that lies clearly inside or outside. Entering
+    /// the anchor zone only requests a fix, which the dwell detection needs.
     mutating func cross(_ crossing: GeofenceCrossing, at occurredAt: Moment) {
         guard let (place, _) = circle(of: crossing.zone), place.id == crossing.placeID else { return }
         switch (crossing.direction, crossing.zone) {

@@ -1,7 +1,6 @@
 // The phone's session engine: reports of the receiver, the web and the clock become events, and the events move the
-// journey. It has no table of its own: every event goes through `Journey.apply`, the server's fold, so phone and
-// server cannot disagree about what an event means. It owns no clock, timer, storage or network; inputs come in and
-// outputs go out.
+// journey. The engine has no table of its own: it applies every event with `Journey.apply`, the server's fold, so an
+// event has the same effect on phone and server. It owns no clock, timer, storage or network.
 //
 // Three rules make the order of its events the order in which the server folds them: occurred_at never goes back,
 // even when the phone's clock does; `sequence` orders events of one millisecond; and a deadline that passed is
@@ -12,28 +11,28 @@ public import JourneyModel
 /// One driver's journey on one phone.
 ///
 /// A value: copies continue independently. After each `handle`, first put the `send` outputs into the queue, then
-/// store the snapshot; a crash in between then repeats an event, which the server's fold rejects like any
-/// duplicate, and never loses one.
+/// store the snapshot. In this order a crash in between may repeat an event, which the server's fold rejects like any
+/// duplicate, but loses none.
 public struct SessionEngine: Sendable {
     /// The journey as the server folds it from the events sent so far.
     public internal(set) var journey = Journey()
     public internal(set) var settings: Settings
-    /// The monitored charger: the one of this journey, or after its end the one of the next.
+    /// The monitored charger: that of this journey, or of the next journey once this one has ended.
     public internal(set) var charger: Place?
-    /// The session's merchant; nil before one is activated.
+    /// The session's merchant; nil before a session is activated.
     public internal(set) var merchant: Place?
 
     var dwell = DwellDetector()
     var lastFix: LocationFix?
     var lastEventAt: Moment?
     var nextSequence: Int64 = 0
-    /// The session that ended, also if it ended before it was activated: a reset must name one.
+    /// The id of the session that ended, also of one that was never activated: the reset event needs a session id.
     var endedSessionID: String?
-    /// Whether entering the charger's zone begins a new journey in SESSION_ENDED. A driver who is still there must
-    /// leave first, or choose a charger again.
+    /// Whether entering the charger's zone begins a new journey in SESSION_ENDED. A driver who is still in the zone
+    /// must leave first, or choose a charger again.
     var mayReenter = true
 
-    /// Requests to the app that are still in effect.
+    /// The timers and geofences that the app was asked to set and that are still in effect.
     private var timers: [EngineTimer: Moment] = [:]
     private var geofences: [Geofence] = []
     private var outputs: [EngineOutput] = []
@@ -53,8 +52,8 @@ public struct SessionEngine: Sendable {
 
     /// Handles one input reported at `now` on the phone's clock, and returns what to do, in order.
     ///
-    /// Deadlines before what the input reports take effect before it, those due at `now` after it: an event in a
-    /// deadline's own millisecond still counts (contract, section 1).
+    /// Deadlines before the time of the input take effect before the input. Deadlines due at `now` take effect after
+    /// it, since an event in a deadline's own millisecond still counts (contract, section 1).
     public mutating func handle(_ input: EngineInput, at now: Moment) -> [EngineOutput] {
         switch input {
         case .fixes(let fixes): take(fixes, at: now)
@@ -82,7 +81,7 @@ public struct SessionEngine: Sendable {
         }
     }
 
-    /// The time given to something that happened at `moment`: never before the last event.
+    /// Returns the `occurred_at` of an event that happened at `moment`: never before the last event.
     func moment(of moment: Moment) -> Moment {
         max(moment, lastEventAt ?? moment)
     }
@@ -114,7 +113,8 @@ extension SessionEngine {
         return verdict
     }
 
-    /// The engine's state says nothing about the session of another phone.
+    /// Returns whether the event belongs to this engine's journey. The engine's state does not apply to the session of
+    /// another phone.
     private func isOfThisJourney(_ name: EventName, _ eventSessionID: String?) -> Bool {
         eventSessionID == nil || eventSessionID == sessionID || state == .sessionEnded
             || name == .exclusiveActivatedByWeb
@@ -143,7 +143,7 @@ extension SessionEngine {
         if !outputs.contains(output) { outputs.append(output) }
     }
 
-    /// Ends the session at every deadline before `moment`, with the event that reports it.
+    /// Ends the session at every deadline before `moment`, with the event that reports the deadline.
     mutating func expireDeadlines(before moment: Moment) {
         while let deadline = journey.nextDeadline, deadline.at < moment { expire(deadline) }
     }
@@ -152,8 +152,8 @@ extension SessionEngine {
         while let deadline = journey.nextDeadline, deadline.at <= moment { expire(deadline) }
     }
 
-    /// By the table, a running deadline always ends a session in the states in which it runs; so the loops above
-    /// terminate.
+    /// Emits the event of a deadline. By the table this event ends the session in every state in which the deadline
+    /// runs, so the loops above terminate.
     private mutating func expire(_ deadline: (name: EventName, at: Moment)) {
         emit(deadline.name, at: deadline.at, sessionID: journey.sessionID)
     }
@@ -177,7 +177,7 @@ extension SessionEngine {
         return outputs
     }
 
-    /// After a restart none of the earlier requests to the app are in effect.
+    /// Discards the timers and geofences set so far: after a restart none of them is in effect.
     mutating func forgetWhatIsWatched() {
         timers = [:]
         geofences = []
@@ -192,7 +192,8 @@ extension SessionEngine {
         return wanted
     }
 
-    /// The anchor's circle is small for a geofence; leaving the larger one is the second chance to detect it.
+    /// The geofences to monitor. The anchor's circle is small for a geofence and its exit may be missed, so the larger
+    /// intent circle is monitored too.
     private var wantedGeofences: [Geofence] {
         let intent = charger.map {
             Geofence(zone: .chargerIntent, place: $0, radiusMeters: settings.chargerIntentRadiusMeters)
@@ -213,7 +214,7 @@ extension SessionEngine {
         }
     }
 
-    /// A timer that fired too early is set again. A due dwell waits for a fix, not for another timer.
+    /// Handles a fired timer. A timer that fired too early is set again; a dwell that is due requests a fix instead.
     private mutating func fired(_ timer: EngineTimer, at now: Moment) {
         if timer == .dwell, let due = dwell.completesAt(by: settings), due <= now {
             put(.requestFix)

@@ -1,5 +1,5 @@
-// What survives the app's death. An app stores the snapshot after each input that had outputs; an engine restored
-// from it has the same state.
+// The stored state of an engine, from which it is restored after the app was terminated. The app stores the snapshot
+// after each input that had outputs.
 
 public import JourneyModel
 
@@ -13,10 +13,10 @@ public struct Snapshot: Sendable {
     static let version = "1"
 }
 
-/// Why stored bytes are not a snapshot. Start with a fresh engine then; the server's journey corrects itself at the
-/// next arrival.
+/// Why stored bytes are not a snapshot. The app then starts with a new engine; the server corrects its journey at the
+/// phone's next arrival.
 public enum SnapshotError: Error, Hashable, Sendable {
-    /// Not a JSON object, or one of a version unknown to this library.
+    /// Not a JSON object, or a snapshot of a version unknown to this library.
     case unreadable
     /// The first member that is missing, malformed or out of range.
     case malformed(member: String)
@@ -27,13 +27,13 @@ public enum SnapshotError: Error, Hashable, Sendable {
 extension SessionEngine {
     public var snapshot: Snapshot { Snapshot(engine: self) }
 
-    /// The restored engine, brought up to `now`, and what to do; all timers and geofences are output again.
+    /// Returns the restored engine, brought up to `now`, and its outputs, which set all timers and geofences again.
     ///
-    /// In this order: deadlines that passed in between end the session, with the event at the deadline's own
-    /// moment; a session still in progress is reported with `sessionRestored`; then `fix`, the present position, is
-    /// handled like any fix: the anchor may be lost, the charger departed from, the zone left, or the phone so far
-    /// away that the session ends. A fix taken before a deadline counts before it. Without a usable fix one is
-    /// requested, and the snapshot's state remains until it arrives.
+    /// First, deadlines that passed in between end the session, each with an event at the deadline's own time. Second,
+    /// a session still in progress is reported with `sessionRestored`. Third, `fix`, the present position, is handled
+    /// like any other fix: it may report a lost anchor, a departure, an exit from the zone, or a jump that ends the
+    /// session. A fix taken before a deadline is handled before that deadline. Without a usable fix, one is requested,
+    /// and the state remains that of the snapshot until a fix arrives.
     public static func restored(
         from snapshot: Snapshot, at now: Moment, fix: LocationFix? = nil
     ) -> (engine: SessionEngine, outputs: [EngineOutput]) {

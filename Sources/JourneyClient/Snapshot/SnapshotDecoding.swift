@@ -1,5 +1,5 @@
-// Reads a snapshot from stored bytes. They may be damaged or of another release: everything is checked, so that no
-// engine starts in a state that events cannot lead to.
+// Reads a snapshot from stored bytes. The bytes may be damaged or written by another release, so all members are
+// checked: no engine starts in a state that events cannot lead to.
 
 import JourneyModel
 
@@ -55,7 +55,7 @@ private struct SnapshotReader {
 }
 
 extension SessionEngine {
-    /// Whether every state has what its transitions and events need.
+    /// Whether the deadlines, ids and places are those that the state requires.
     fileprivate var isConsistent: Bool {
         let runsGrace = journey.graceDeadline != nil
         let runsHard = journey.hardDeadline != nil

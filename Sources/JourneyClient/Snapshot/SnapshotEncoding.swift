@@ -1,10 +1,9 @@
-// A snapshot as JSON. Numbers of the receiver keep all their digits: the shortest that read back as the same
-// Double.
+// A snapshot as JSON. The receiver's numbers are written with the shortest digits that read back as the same Double.
 
 import JourneyModel
 
 extension Snapshot {
-    /// One JSON object, to be stored as it is.
+    /// Returns one JSON object, to be stored unchanged.
     public func encoded() -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 1024)
         writer.value(json)
@@ -38,7 +37,7 @@ extension Snapshot {
 }
 
 extension JSONValue {
-    /// An object of the members that have a value.
+    /// Returns an object of the members that have a value.
     fileprivate static func members(_ members: [(String, JSONValue?)]) -> JSONValue {
         .object(members.compactMap { name, value in value.map { JSONMember(name, $0) } })
     }
@@ -63,8 +62,8 @@ extension Place {
 }
 
 extension LocationFix {
-    /// Only usable fixes are stored, whose accuracy is a number; an infinite speed cannot be written and counts as
-    /// unknown.
+    /// The fix as JSON. Only usable fixes are stored, so the accuracy is a finite number. An infinite speed, which
+    /// JSON cannot represent, is stored as unknown.
     fileprivate var json: JSONValue {
         let speed = speedMetersPerSecond.flatMap { $0.isFinite ? JSONValue.double($0) : nil }
         return .members(

@@ -1,6 +1,6 @@
-// One text for every way of writing the same JSON value: members sorted by the bytes of their names, numbers by
-// their value, strings by their characters. ASCII only. Digests of this text are compared for as long as the event
-// is kept, so its bytes must never change.
+// Canonical JSON: one text for all notations of the same JSON value. Members are sorted by the bytes of their names,
+// numbers are written by their value, strings by their characters. ASCII only. Digests of the text are compared as
+// long as an event is kept, so the text of a value must never change.
 
 extension JSONWriter {
     static func canonical(reservingBytes capacity: Int) -> JSONWriter {
@@ -38,8 +38,8 @@ extension JSONWriter {
     }
 
     /// Writes the digits without leading and trailing zeros, and their power of ten: `-12.50e1` is `-125e0`. Exact,
-    /// unlike a conversion through Double. `text` is a JSON number; one whose exponent has more than 10 characters
-    /// is written unchanged.
+    /// unlike a conversion through Double. `text` is a JSON number; a number whose exponent has more than 10
+    /// characters is written unchanged.
     private mutating func canonicalNumber(_ text: UnsafeBufferPointer<UInt8>) {
         guard let number = DecimalNumber(text) else {
             for byte in text { self.byte(byte) }

@@ -1,7 +1,7 @@
 /// The names seen in one object, to detect duplicates. Names are equal when their bytes are (RFC 8259, section
 /// 8.3), so Swift's String equality, which uses canonical equivalence, does not fit.
 ///
-/// A few names are compared one by one; beyond that a hash set keeps an object of many members linear.
+/// Up to 16 names are compared one by one; for more, a hash set keeps the time linear in the number of members.
 struct JSONNames {
     private static let comparedOneByOneMax = 16
 
@@ -21,7 +21,8 @@ struct JSONNames {
         }
     }
 
-    /// False when the name is one of `earlier`. Called once for each name of an object, with all names before it.
+    /// Returns whether the name is not among `earlier`. Must be called once for each name of an object, in order, with
+    /// all names before it as `earlier`.
     mutating func isNew(_ name: String, after earlier: some Collection<String>) -> Bool {
         if many.isEmpty {
             if earlier.count < Self.comparedOneByOneMax {

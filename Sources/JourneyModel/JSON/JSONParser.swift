@@ -2,31 +2,33 @@
 // text, recursion bounded by `depthMax`, no Foundation. Does not know what the members mean.
 //
 // Two kinds of bad text are kept apart. Text that is not JSON ends the parse by throwing. Text that is JSON by its
-// grammar but is ambiguous or unreadable (a duplicate name, bytes that are not UTF-8, half a surrogate pair,
-// nesting beyond the limit, a number of a thousand digits) is recorded in `refusal`, and parsing continues: its end
-// is known, so in a batch it fails its own event only.
+// grammar but is ambiguous or unreadable (a duplicate name, bytes that are not UTF-8, half a surrogate pair, nesting
+// beyond the limit, a number of a thousand digits) is recorded in `refusal`, and parsing continues, because the end of
+// such a text is known. In a batch, only the event that contains it fails.
 
 struct JSONParser {
-    /// Maximum nesting of arrays and objects. Our bodies need 4 and metadata some more; each level costs stack.
+    /// Maximum nesting of arrays and objects. Request bodies need 4 levels and metadata a few more; each level uses
+    /// stack.
     static let depthMax = 64
-    /// Bytes of one number, including sign, fraction and exponent. The longest double written in practice has 25,
-    /// an Int64 has 20. With this bound, code that reads a number may spend any cost per digit.
+    /// Maximum bytes of one number, including sign, fraction and exponent. The longest double written in practice has
+    /// 25, an Int64 has 20. Because of this limit, code that reads a number need not be linear in its digits.
     static let numberBytesMax = 64
 
-    /// Valid only while the closure that provides it runs; the parser is created and used inside that closure.
+    /// The text. The buffer is valid only inside the closure that provides it, so the parser is created and used
+    /// there.
     let bytes: UnsafeBufferPointer<UInt8>
     var offset = 0
     /// The first reason to reject the text although its grammar is right.
     var refusal: JSONError?
-    /// Set to false by white space or an escape: while it is true, the source bytes read since it was set are
-    /// already the compact form.
+    /// False once white space or an escape was read. A caller sets it to true before a value: if it is still true
+    /// after the value, the source bytes of the value are compact JSON already.
     var isCompact = true
 
     init(_ bytes: UnsafeBufferPointer<UInt8>) {
         self.bytes = bytes
     }
 
-    /// The byte at `offset`; nil at the end. The only read of `bytes` at an unchecked place.
+    /// The byte at `offset`; nil at the end. Every read at an offset that may be past the end uses this property.
     var current: UInt8? {
         offset < bytes.count ? bytes[offset] : nil
     }
@@ -82,13 +84,13 @@ struct JSONParser {
         return .array(elements)
     }
 
-    /// Only white space may follow the last value.
+    /// Reads the end of the text; throws unless only white space is left.
     mutating func end() throws(JSONError) {
         skipWhitespace()
         if offset < bytes.count { throw failure(.trailingBytes) }
     }
 
-    /// Reads a member's name, up to its value. `earlier`: the names before it in its object.
+    /// Reads a member's name and the colon after it. `earlier` holds the names before this one in the object.
     mutating func name(
         _ names: inout JSONNames, after earlier: some Collection<String>
     ) throws(JSONError) -> String {
@@ -117,7 +119,7 @@ struct JSONParser {
         try list(from: UInt8(ascii: "["), to: UInt8(ascii: "]"), each)
     }
 
-    /// `open`, then nothing or items with commas between them, then `close`.
+    /// Reads `open`, any number of items separated by commas, and `close`.
     mutating func list(
         from open: UInt8, to close: UInt8, _ item: (inout JSONParser) throws(JSONError) -> Void
     ) throws(JSONError) {
@@ -136,7 +138,8 @@ struct JSONParser {
         offset += 1
     }
 
-    /// False when one more level would exceed the limit; the array or object is then rejected and skipped.
+    /// Returns whether one more level is within the limit. If not, rejects and skips the array or object that begins
+    /// here.
     private mutating func mayOpen(depth: Int) throws(JSONError) -> Bool {
         if depth < Self.depthMax { return true }
         refuse(.tooDeep, at: offset)
@@ -191,13 +194,13 @@ struct JSONParser {
 
     // MARK: Numbers
 
-    /// Kept as text.
+    /// Reads a number and returns its text.
     private mutating func number() throws(JSONError) -> String {
         String(decoding: try numberText(), as: UTF8.self)
     }
 
-    /// RFC 8259, section 6: `[ minus ] int [ frac ] [ exp ]`. One that is too long is rejected and skipped; no
-    /// reader sees its digits.
+    /// Reads a number of RFC 8259, section 6: `[ minus ] int [ frac ] [ exp ]`. Rejects a number that is too long, and
+    /// returns its last byte only.
     mutating func numberText() throws(JSONError) -> UnsafeBufferPointer<UInt8> {
         let start = offset
         skip(UInt8(ascii: "-"))
@@ -218,7 +221,7 @@ struct JSONParser {
         return UnsafeBufferPointer(rebasing: bytes[start..<offset])
     }
 
-    /// At least one.
+    /// Reads one or more digits.
     private mutating func digits() throws(JSONError) {
         let start = offset
         while let byte = current, byte.isASCIIDigit { offset += 1 }

@@ -10,7 +10,7 @@ extension JSONValue {
         try text.withUnsafeBufferPointer { bytes throws(JSONError) in try parse(bytes) }
     }
 
-    /// The same; `text` is read only during the call.
+    /// Reads one JSON text by the same rules as `parse(_ text: [UInt8])`; `text` is read only during the call.
     public static func parse(_ text: UnsafeRawBufferPointer) throws(JSONError) -> JSONValue {
         try text.withMemoryRebound(to: UInt8.self) { bytes throws(JSONError) in try parse(bytes) }
     }

@@ -2,8 +2,8 @@
 
 /// A string found in the text.
 enum JSONText {
-    /// Only bytes from space to tilde, without an escape: the bytes between the quotes. Valid as long as the
-    /// parser's bytes are.
+    /// The bytes between the quotes of a string that has only bytes from space to tilde and no escape. Valid as long
+    /// as the parser's bytes are.
     case printable(UnsafeBufferPointer<UInt8>)
     /// Any other string, unescaped.
     case made(String)
@@ -28,7 +28,8 @@ extension JSONParser {
         try text().string
     }
 
-    /// Reads from quote to quote. Most strings are the bytes between them; only one with an escape is assembled.
+    /// Reads a string from quote to quote. A string without an escape is the bytes between the quotes; only a string
+    /// with an escape is assembled anew.
     mutating func text() throws(JSONError) -> JSONText {
         let start = offset + 1
         let plain = PlainText(of: bytes, from: start)
@@ -81,7 +82,8 @@ extension JSONParser {
         return scalar
     }
 
-    /// `uXXXX`, or for a character beyond U+FFFF `uXXXX\uXXXX`. Half a pair reads as U+FFFD and is rejected.
+    /// Reads `uXXXX`, or `uXXXX\uXXXX` for a character beyond U+FFFF. Rejects half a surrogate pair and returns
+    /// U+FFFD.
     private mutating func unicodeEscape() throws(JSONError) -> Unicode.Scalar {
         let start = offset - 1
         let first = try fourHexDigits()
@@ -112,7 +114,7 @@ extension JSONParser {
         return number
     }
 
-    /// `bytes` begin at `start` of the text.
+    /// Returns `bytes` as a String; rejects invalid UTF-8. `start` is the offset of `bytes` in the text.
     private mutating func text(of bytes: UnsafeBufferPointer<UInt8>, at start: Int) -> String {
         if let text = String(validating: bytes, as: UTF8.self) { return text }
         refuse(.invalidUTF8, at: start)

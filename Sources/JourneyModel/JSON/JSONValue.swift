@@ -23,7 +23,8 @@ public struct JSONMember: Hashable, Sendable {
 }
 
 extension JSONValue {
-    /// The member of that name; nil when there is none or this is not an object. Linear in the number of members.
+    /// The value of the member `name`; nil when there is none or this value is not an object. Takes time linear in the
+    /// number of members.
     public subscript(name: String) -> JSONValue? {
         guard case .object(let members) = self else { return nil }
         return members.first { haveSameBytes($0.name, name) }?.value

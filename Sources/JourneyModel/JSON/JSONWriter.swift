@@ -2,7 +2,7 @@
 
 public struct JSONWriter: Sendable {
     public private(set) var bytes: [UInt8] = []
-    /// Writes every non-ASCII character as a `\u` escape.
+    /// Whether every non-ASCII character is written as a `\u` escape.
     private let escapesNonASCII: Bool
     private var needsComma = false
 
@@ -15,7 +15,7 @@ public struct JSONWriter: Sendable {
         bytes.reserveCapacity(capacity)
     }
 
-    /// Returns what was written since the last call, for a document sent in pieces; the next piece continues it.
+    /// Returns the bytes written since the last call, so that a document can be sent in pieces.
     package mutating func takeBytes() -> [UInt8] {
         let taken = bytes
         bytes = []
@@ -117,7 +117,7 @@ public struct JSONWriter: Sendable {
         bytes.append(byte)
     }
 
-    /// Called before every value and every name; writes a comma unless it is the first.
+    /// Writes a comma unless the next member or element is the first. Called before every value and every name.
     mutating func separate() {
         if needsComma { bytes.append(UInt8(ascii: ",")) }
         needsComma = true
@@ -134,7 +134,7 @@ public struct JSONWriter: Sendable {
         needsComma = true
     }
 
-    /// Runs of bytes that need no escape are copied as a whole.
+    /// Writes text with escapes. Runs of bytes that need no escape are copied as a whole.
     private mutating func appendEscaping(_ text: UnsafeBufferPointer<UInt8>) {
         appendEscaping(text, after: PlainText(of: text))
     }

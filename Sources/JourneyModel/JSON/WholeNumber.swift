@@ -1,20 +1,20 @@
-// A JSON number as an integer, exactly, however it is written: `41`, `41.0` or `4.1e1`. Some encoders have one type
-// for numbers, and JSON Schema calls these integers. Not converted through a Double, which has no odd numbers above
-// 2^53.
+// Reads a JSON number as an exact integer, written as `41`, `41.0` or `4.1e1`: some encoders have only one type for
+// numbers, and JSON Schema counts all three as integers. Does not convert through Double, which has no odd numbers
+// above 2^53.
 
 enum WholeNumber {
     /// The digits of the largest Int64.
     private static let digitsMax = 19
 
-    /// Nil when the number has a fraction, does not fit an Int64, or is longer than the parser accepts. `text` is a
-    /// number by JSON's grammar (RFC 8259 section 6).
+    /// Returns the integer; nil when the number has a fraction, does not fit an Int64, or is longer than the parser
+    /// accepts. `text` must be a number by JSON's grammar (RFC 8259 section 6).
     static func read(_ text: String) -> Int64? {
         var text = text
         return text.withUTF8(read)
     }
 
     static func read(_ text: UnsafeBufferPointer<UInt8>) -> Int64? {
-        // Checked here too: the code below has some cost per digit.
+        // Checked here too, because the time of the code below grows with the number of digits.
         guard text.count <= JSONParser.numberBytesMax else { return nil }
         let mantissa = text.prefix { $0 | 0x20 != UInt8(ascii: "e") }
         // Zero, whatever the exponent.

@@ -1,17 +1,17 @@
-// The envelope of a batch, `{"events":[...]}` (contract, section 3). A bad event never fails its neighbours: its
-// errors, duplicate member names included, are that event's own result.
+// The envelope of a batch, `{"events":[...]}` (contract, section 3). An invalid event does not affect the other
+// events: its errors, duplicate member names included, are its own result.
 
 public enum EventBatch {
     /// The most events in one batch (contract, section 3). Bounds the work and the response of one request.
     public static let eventsMax = 500
 
-    /// Returns one result per event, in order, 1 to 500. An event's pointers are those of the single call,
-    /// `/occurred_at`: each result is what the single call would return, and its position identifies the event.
+    /// Returns one result for each of the 1 to 500 events, in their order. Each result is the one that the single call
+    /// returns, with JSON Pointers from the event itself, such as `/occurred_at`. Its position identifies the event.
     ///
-    /// - Parameter sentAt: the header `X-Sent-At`, the send time of all of them. `Idempotency-Key` has no meaning
-    ///   for a batch.
-    /// - Throws: when no result can be given for single events: the body is not JSON, or not an envelope of 1 to
-    ///   500.
+    /// - Parameter sentAt: the header `X-Sent-At`, the send time of all events. `Idempotency-Key` has no meaning for a
+    ///   batch.
+    /// - Throws: if the body is not JSON, or not an envelope of 1 to 500 events, so that single events have no
+    ///   results.
     public static func decode(
         _ body: [UInt8], sentAt: String? = nil
     ) throws(BodyRefusal) -> [Result<EventSubmission, BodyRefusal>] {
@@ -66,7 +66,8 @@ extension JSONParser {
         try elements { parser throws(JSONError) in
             parser.refusal = nil
             let members = try EventMembers(&parser, depth: 2, details: EventDetail.all)
-            // One more than allowed is enough to reject the batch; a megabyte of commas must not become a list.
+            // One event more than allowed is enough to reject the batch. Further elements, maybe a megabyte of them,
+            // are not stored.
             guard results.count <= EventBatch.eventsMax else { return }
             if let refusal = parser.refusal {
                 results.append(.failure(.malformedJSON(refusal)))

@@ -2,24 +2,25 @@
 // repeat").
 
 extension EventSubmission {
-    /// Canonical JSON of the event's meaning, not of its notation. These are the same: both spellings of an event,
-    /// two notations of one millisecond, a default and its absence, `null` and absence, `1.0` and `1`, and any
-    /// order of members. Left out are `timestamp` and `X-Sent-At`, which change with each attempt, and unknown
+    /// Returns canonical JSON of the event's meaning, not of its notation. The form is the same for both spellings of
+    /// an event, two notations of one millisecond, a default and its absence, `null` and absence, `1.0` and `1`, and
+    /// any order of members. It leaves out `timestamp` and `X-Sent-At`, which change with each attempt, and unknown
     /// members. Whether `session_id` is present distinguishes the two events that share the name
     /// exitedChargerAnchorZone.
     ///
     /// `app_state` and `schema_version` are included although a repeat may differ in them: digests of this form are
-    /// stored, and it must not change. `canonicalForm(appState:schemaVersion:)` compares without them.
+    /// stored, so the form must not change. `canonicalForm(appState:schemaVersion:)` compares without them.
     func canonicalForm(metadata: JSONValue?) -> [UInt8] {
         canonicalForm(metadata: metadata, appState: appState, schemaVersion: schemaVersion)
     }
 
-    /// The canonical form of this event with those two members of a stored event in which a repeat may differ:
-    /// `self` is a repeat of that event exactly when this equals its canonical form. Parses `metadata` again, so it
-    /// is for the rare case in which the forms as sent differ.
+    /// Returns the canonical form of this event, but with the `app_state` and `schema_version` of a stored event, the
+    /// two members in which a repeat may differ. `self` is a repeat of the stored event exactly when the result equals
+    /// the canonical form of that event. Parses `metadata` again, so it is meant for the rare case in which the forms
+    /// as sent differ.
     ///
-    /// - Parameter hasDetails: false leaves out the details, for an event that was stored without any: maybe before
-    ///   this server knew them.
+    /// - Parameter hasDetails: false leaves out the details, for comparison with an event stored without details,
+    ///   possibly by a release that did not have them.
     /// - Returns: nil when `metadata` is not JSON, which no decoded submission has.
     package func canonicalForm(appState: String?, schemaVersion: String, hasDetails: Bool = true) -> [UInt8]? {
         var event = self

@@ -13,7 +13,7 @@ public struct EventAnswer: Hashable, Sendable {
     public var eventID: String
     /// The driver's state now, with passed deadlines applied.
     public var state: JourneyState
-    /// Why the session ended, in SESSION_ENDED.
+    /// Why the session ended; only in SESSION_ENDED.
     public var endedBy: Journey.Ending?
     /// The verdict on this event at its place in the order.
     public var verdict: Verdict
@@ -28,8 +28,8 @@ public struct EventAnswer: Hashable, Sendable {
         self.verdict = verdict
     }
 
-    /// `{"status":"ok","event_id":"...","session":{"state":"...","transition":"..."}}`; in `session`, `reason` only
-    /// with a rejection, `implied` only when not empty, and `ended_by` only in SESSION_ENDED.
+    /// Returns `{"status":"ok","event_id":"...","session":{"state":"...","transition":"..."}}`; `session` has `reason`
+    /// only with a rejection, `implied` only when not empty, and `ended_by` only in SESSION_ENDED.
     public func encoded() -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 256)
         write(to: &writer, statusCode: nil)
@@ -77,7 +77,7 @@ public enum BatchResult: Hashable, Sendable {
     case answer(EventAnswer)
     case problem(Problem)
 
-    /// `{"results":[...]}`, each of `results` with its `status_code`.
+    /// Returns `{"results":[...]}`, where each result has a `status_code`.
     public static func encode(_ results: [BatchResult]) -> [UInt8] {
         var writer = JSONWriter(reservingBytes: 32 + 192 * results.count)
         writer.beginObject()

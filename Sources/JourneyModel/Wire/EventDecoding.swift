@@ -12,8 +12,8 @@ public enum EventRoute: Hashable, Sendable, CaseIterable {
     var requiresTimestamp: Bool { self != .native }
 }
 
-/// The header fields that concern an event; nil where the request has none. Surrounding white space is already
-/// removed.
+/// The header fields that concern an event; a field that the request does not have is nil. Surrounding white space is
+/// already removed.
 public struct EventHeaders: Hashable, Sendable {
     public var idempotencyKey: String?
     public var sentAt: String?
@@ -28,7 +28,7 @@ public struct EventHeaders: Hashable, Sendable {
 }
 
 extension EventSubmission {
-    /// Bound of `metadata` as compact JSON.
+    /// Maximum bytes of `metadata` as compact JSON.
     public static let metadataBytesMax = 8 * 1024
 
     /// Decodes the body of a request that carries one event.

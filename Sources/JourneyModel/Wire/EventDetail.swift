@@ -1,6 +1,6 @@
-// The optional members of an event that describe it and decide nothing. Each is declared once, in `all`: the decoder
-// reads it by its form; the comparison of repeats, the row, every answer that shows an event, the export, the feed to
-// analytics, `dwell explain` and a deletion handle all of them as a whole.
+// The optional members of an event that only describe it. Each is declared once, in `all`, and decoded by its form.
+// The comparison of repeats, the stored row, every answer that shows an event, the export, the feed to analytics,
+// `dwell explain` and deletion handle all details together as one value.
 
 /// One optional member of an event, beside those that the server itself uses (`EventMemberName`).
 public struct EventDetail: Hashable, Sendable {
@@ -13,7 +13,7 @@ public struct EventDetail: Hashable, Sendable {
         case truth
     }
 
-    /// As the wire spells it: not one of `EventMemberName`, nor a member of an answer that shows events.
+    /// The name on the wire. Must be neither one of `EventMemberName` nor a member of an answer that shows events.
     public var name: String
     public var form: Form
 
@@ -22,12 +22,12 @@ public struct EventDetail: Hashable, Sendable {
         self.form = form
     }
 
-    /// In the alphabetical order of names, since stored digests depend on it.
+    /// All details, in the alphabetical order of their names, since stored digests depend on the order.
     public static let all: [EventDetail] = []
 }
 
 extension EventDetail.Form {
-    /// The error text for another value.
+    /// The error text for a value of another form.
     var rule: String {
         switch self {
         case .text(let charactersMax): MemberReader.textRule(charactersMax: charactersMax)
@@ -37,7 +37,7 @@ extension EventDetail.Form {
         }
     }
 
-    /// Writes the value in its one notation. False, without writing, for a value of another form.
+    /// Writes the value in its one notation. Returns false, and writes nothing, for a value of another form.
     func write(_ value: EventMember, named name: String, to writer: inout JSONWriter) -> Bool {
         switch (self, value) {
         case (.text(let charactersMax), .text(let text)):

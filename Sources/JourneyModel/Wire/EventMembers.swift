@@ -38,7 +38,7 @@ enum EventMemberName: Int, CaseIterable {
         "/\(text)"
     }
 
-    /// As the wire spells it.
+    /// The name on the wire.
     var text: StaticString {
         switch self {
         case .schemaVersion: "schema_version"
@@ -58,7 +58,7 @@ enum EventMemberName: Int, CaseIterable {
     }
 }
 
-/// The value of one member. Pointers into the event's text are valid as long as the parser's bytes are.
+/// The value of one member. Its buffers are valid as long as the parser's bytes are.
 enum EventMember {
     /// Missing or `null`, which are equivalent.
     case absent
@@ -73,7 +73,7 @@ enum EventMember {
 
 /// The event's members with a known name; others are skipped.
 struct EventMembers {
-    /// The declared details, and their values at the same places; no values when the event has none of them.
+    /// The declared details. `detailValues` has their values at the same indexes; it is empty when the event has none.
     let details: [EventDetail]
     private(set) var detailValues: [EventMember] = []
     /// False when the event is not an object.

@@ -1,6 +1,6 @@
-// From the members of one event to an EventSubmission (contract, section 3, the table of fields and "Field errors
-// are 400, all of them at once"). Of a route it knows only what the route requires of an event; the store checks
-// the session's owner and repeated keys.
+// From the members of one event to an EventSubmission (contract, section 3, the table of fields and "Field errors are
+// 400, all of them at once"). Of the route it uses only the requirements for an event. The store checks the session's
+// owner and repeated keys.
 
 /// Decodes one event, field by field, in the order of the contract's table.
 struct EventReader {
@@ -47,7 +47,8 @@ struct EventReader {
 
     // MARK: Names and keys
 
-    /// `1.0`; a newer minor version only adds members, which are ignored.
+    /// Reads `schema_version`, `1.0` by default. A newer minor version is accepted: it only adds members, which are
+    /// ignored.
     private mutating func schemaVersion() -> String {
         let version = text(.schemaVersion, "must be 1.0 or another version 1") { version in
             let minor = version.utf8.dropFirst(2)
@@ -57,11 +58,13 @@ struct EventReader {
         return version ?? "1.0"
     }
 
-    /// event_id and the idempotency key default to each other; the header may also carry the key.
+    /// Reads event_id and the idempotency key, each of which is the default of the other. The key may also be in the
+    /// header.
     private mutating func keys() -> (eventID: String?, idempotencyKey: String?) {
         let eventID = key(.eventID)
         let inBody = key(.idempotencyKey)
-        // Quotes may be the header's notation or part of the key: if the body has a key, it decides.
+        // Quotes may be the header's notation or part of the key. They are part of it if the key in the body has them
+        // too.
         let inHeader = headers.idempotencyKey.map { $0 == inBody ? $0 : Self.unquoted($0) }
         if let inHeader {
             if !Self.isKey(inHeader) {
@@ -89,7 +92,7 @@ struct EventReader {
         (1...128).contains(text.utf8.count) && text.utf8.allSatisfy(\.isPrintableASCII)
     }
 
-    /// Clients that follow draft-ietf-httpapi-idempotency-key-header put the key in quotes.
+    /// Returns the key without the quotes that clients of draft-ietf-httpapi-idempotency-key-header put around it.
     private static func unquoted(_ header: String) -> String {
         let isQuoted = header.utf8.count > 2 && header.hasPrefix("\"") && header.hasSuffix("\"")
         return isQuoted ? String(header.dropFirst().dropLast()) : header
@@ -137,7 +140,8 @@ struct EventReader {
         return nil
     }
 
-    /// The header is set per attempt; `timestamp` is when the event was first put into the queue's request.
+    /// Reads the send times. The header is set at each attempt; `timestamp` is the time at which the client first put
+    /// the event into a request.
     private mutating func sendTimes() -> (sentAt: Moment?, timestamp: Moment?) {
         if route.requiresTimestamp { require(.timestamp) }
         let timestamp = moment(.timestamp)
@@ -147,7 +151,7 @@ struct EventReader {
         return (sentAt, timestamp)
     }
 
-    /// The text is stored as sent, so its length is bounded: a fraction could have kilobytes.
+    /// Parses a time of at most 64 bytes. The text is stored as sent, and a fraction could have kilobytes.
     private static func moment(of text: UnsafeBufferPointer<UInt8>) -> Moment? {
         text.count <= 64 ? RFC3339.moment(from: text) : nil
     }
@@ -189,7 +193,7 @@ struct EventReader {
         return (value, compact)
     }
 
-    /// The declared details as a compact JSON object; nil when there are none.
+    /// Returns the declared details as a compact JSON object; nil when there are none.
     private mutating func details() -> String? {
         guard !members.detailValues.isEmpty else { return nil }
         var writer = JSONWriter(reservingBytes: 64)
@@ -209,7 +213,7 @@ struct EventReader {
 }
 
 extension JSONValue {
-    /// In `metadata`: the state that the client reports it was in. Anything but the name of a state is ignored.
+    /// The client's state before the event, as reported in `metadata`. Any value but the name of a state is ignored.
     fileprivate var previousState: JourneyState? {
         guard case .string(let text)? = self["previous_state"] else { return nil }
         return JourneyState(rawValue: text)
@@ -219,13 +223,13 @@ extension JSONValue {
 // MARK: The forms that members share
 
 extension EventReader {
-    /// An optional text of 1 to 128 Unicode scalars without control characters.
+    /// Reads an optional text of 1 to 128 Unicode scalars without control characters.
     private mutating func shortText(_ name: EventMemberName) -> String? {
         boundedText(name, MemberReader.textRule(charactersMax: 128)) { MemberReader.isText($0, charactersMax: 128) }
     }
 
-    /// The same or a stricter form. Any 1 to 128 printable ASCII characters are accepted directly; other values are
-    /// checked with `isValid`.
+    /// Reads an optional text. Accepts any 1 to 128 printable ASCII characters without calling `isValid`; checks other
+    /// values with `isValid`.
     private mutating func boundedText(
         _ name: EventMemberName, _ rule: @autoclosure () -> String, where isValid: (String) -> Bool
     ) -> String? {
@@ -235,7 +239,7 @@ extension EventReader {
         return text(name, rule(), where: isValid)
     }
 
-    /// An optional string that `isValid` accepts; `rule` is the error text if it does not.
+    /// Reads an optional string that `isValid` accepts; otherwise records an error with the text `rule`.
     private mutating func text(
         _ name: EventMemberName, _ rule: @autoclosure () -> String, where isValid: (String) -> Bool
     ) -> String? {

@@ -7,7 +7,8 @@ public struct MemberReader: Sendable {
     private let pointer: String
     public private(set) var errors: [FieldError] = []
 
-    /// A value that is not an object reads as one without members, and is an error at `pointer` itself.
+    /// Starts with the members of `value`. If `value` is not an object, there are none, and an error is recorded at
+    /// `pointer`.
     public init(_ value: JSONValue, at pointer: String = "") {
         self.pointer = pointer
         if case .object(let members) = value {
@@ -18,7 +19,7 @@ public struct MemberReader: Sendable {
         }
     }
 
-    /// The member of that name; nil when it is absent or `null`, which are equivalent.
+    /// Returns the value of the member `name`; nil when the member is absent or `null`, which are equivalent.
     public func value(_ name: String) -> JSONValue? {
         guard let value = members.first(where: { haveSameBytes($0.name, name) })?.value, value != .null else {
             return nil
@@ -26,7 +27,7 @@ public struct MemberReader: Sendable {
         return value
     }
 
-    /// An optional text of 1 to `charactersMax` Unicode scalars without control characters.
+    /// Reads an optional text of 1 to `charactersMax` Unicode scalars without control characters.
     public mutating func text(_ name: String, charactersMax: Int = 128) -> String? {
         text(name, Self.textRule(charactersMax: charactersMax)) { Self.isText($0, charactersMax: charactersMax) }
     }
@@ -35,7 +36,7 @@ public struct MemberReader: Sendable {
         "must be a string of 1 to \(charactersMax) characters without control characters"
     }
 
-    /// An optional string that `isValid` accepts; `rule` is the error text if it does not.
+    /// Reads an optional string that `isValid` accepts; otherwise records an error with the text `rule`.
     public mutating func text(
         _ name: String, _ rule: @autoclosure () -> String, where isValid: (String) -> Bool
     ) -> String? {
@@ -50,12 +51,12 @@ public struct MemberReader: Sendable {
         if value(name) == nil { refuse(name, detail) }
     }
 
-    /// Records an error for the member of that name.
+    /// Records an error for the member `name`.
     public mutating func refuse(_ name: String, _ detail: @autoclosure () -> String) {
         note(FieldError(pointer: "\(pointer)/\(name)", detail: detail()))
     }
 
-    /// Records an error unless its pointer has one already: the first one is the one to fix first.
+    /// Records an error unless its pointer has one already: the first error of a member must be fixed first.
     public mutating func note(_ error: FieldError) {
         errors.note(error)
     }

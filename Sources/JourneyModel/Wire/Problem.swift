@@ -9,11 +9,11 @@ public struct Problem: Error, Hashable, Sendable {
     public var requestID: String?
     /// Empty unless the code is `validation_failed`; omitted when empty.
     public var errors: [FieldError]
-    /// Errors that the response to a batch leaves out because it has its 100.
+    /// Number of errors that the response to a batch leaves out, because it lists at most 100.
     public var errorsOmitted = 0
     /// The seconds of `Retry-After`, for a result inside a batch, which has no header fields of its own.
     public var retryAfterSeconds: Int?
-    /// Adds `"success":false`, which shipped clients of /api/auth decode.
+    /// Whether to add `"success":false`, which shipped clients of /api/auth decode.
     public var tellsSuccess = false
 
     public init(
@@ -29,7 +29,7 @@ public struct Problem: Error, Hashable, Sendable {
 
     /// The problem for a rejected body.
     ///
-    /// - Parameter errorsMax: how many of its errors are listed; the others are counted.
+    /// - Parameter errorsMax: the most errors that are listed; the others are counted in `errorsOmitted`.
     public init(_ refusal: BodyRefusal, requestID: String? = nil, errorsMax: Int = .max) {
         switch refusal {
         case .malformedJSON(let error):

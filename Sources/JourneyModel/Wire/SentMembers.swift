@@ -1,13 +1,13 @@
-// What an answer shows of an event as its client sent it.
+// The members of an event that answers show as the client sent them.
 
-/// The members of a stored event that describe it; its names, keys and times are apart.
+/// The members of a stored event that describe it, without its names, keys and times.
 public struct SentMembers: Hashable, Sendable {
     public var source: String
     public var appState: String?
     public var chargerID: String?
     public var merchantID: String?
     public var sequence: Int64?
-    /// The members of `EventDetail.all` that were sent: a compact JSON object; nil for none.
+    /// The sent members of `EventDetail.all`, as a compact JSON object; nil if none was sent.
     public var details: String?
 
     public init(
@@ -24,7 +24,7 @@ public struct SentMembers: Hashable, Sendable {
 }
 
 extension JSONWriter {
-    /// Writes them as members of the current object; one without a value is left out.
+    /// Writes the members of `sent` into the current object; leaves out a member without a value.
     public mutating func members(of sent: SentMembers) {
         let texts = [
             ("source", sent.source), ("app_state", sent.appState), ("charger_id", sent.chargerID),
@@ -41,7 +41,7 @@ extension JSONWriter {
         if let details = sent.details { members(ofObject: details) }
     }
 
-    /// Writes the members of a compact JSON object as members of the current one.
+    /// Writes the members of the compact JSON object `json` into the current object.
     public mutating func members(ofObject json: String) {
         let inner = json.utf8.dropFirst().dropLast()
         guard !inner.isEmpty else { return }

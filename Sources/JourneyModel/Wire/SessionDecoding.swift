@@ -1,6 +1,6 @@
 /// The body of `POST /native/sessions`: registers a session before its first event.
 public struct SessionSubmission: Hashable, Sendable {
-    /// 1 to 128 characters without control characters, as are the other two.
+    /// 1 to 128 characters without control characters, like `chargerID` and `merchantID`.
     public var sessionID: String
     public var chargerID: String?
     public var merchantID: String?

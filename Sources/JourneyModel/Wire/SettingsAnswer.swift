@@ -14,8 +14,9 @@ extension Settings {
         return writer.bytes
     }
 
-    /// The opaque tag of the ETag, without quotes: 16 lowercase hexadecimal digits, the FNV-1a hash of `wireJSON`
-    /// in 64 bits. Stable across processes and releases as long as the encoding is; stored with every event.
+    /// The opaque tag of the ETag, without quotes: 16 lowercase hexadecimal digits, the FNV-1a hash of `wireJSON` in
+    /// 64 bits. The same in all processes and releases as long as the encoding does not change; stored with every
+    /// event.
     public var version: String {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in wireJSON {
