@@ -1,6 +1,7 @@
-// Forwards every stored event to an analytics service, oldest first, at least once. It reads committed rows and
-// delays no request; an outage of the service, even of a week, only causes a wait, because the events remain
-// stored. Time, store and service are passed in; no state is kept that a restart would lose.
+// Forwards every stored event to an analytics service, oldest first, at least once. Forwarding reads committed rows and
+// delays no request. During an outage of the service, even of a week, events wait in the store. The forwarding position
+// is in the database too, so a restart continues where the previous process stopped. Time, store and service are
+// passed in.
 
 package import JourneyModel
 package import Logging
@@ -14,15 +15,15 @@ extension MetricFamily {
 
 /// The port of the analytics service.
 package protocol AnalyticsCapture: Sendable {
-    /// Sends some events as one request, bounded in time.
+    /// Sends these events in one request, with a timeout.
     func capture(_ events: [FeedEvent]) async -> CaptureOutcome
 }
 
 package enum CaptureOutcome: Hashable, Sendable {
     case taken
-    /// The service will never accept this request: one of the events is invalid for it, or there are too many.
+    /// The service will never accept this request: one of its events is invalid, or it has too many events.
     case refused(reason: String)
-    /// Retry, after the given seconds at the earliest: it is down, slow, overloaded, or the key is wrong.
+    /// The service is down, slow or overloaded, or rejects the key. Retry after `retryAfterSeconds` at the earliest.
     case unavailable(reason: String, retryAfterSeconds: Int?)
 }
 
@@ -55,9 +56,9 @@ package struct AnalyticsForwarding: Sendable {
         self.logger = logger
     }
 
-    /// What previous rounds have shown. Lost when the process ends, and soon learned again.
+    /// The batch size and failures of previous rounds. Not stored: a new process begins with the defaults.
     struct Pace: Hashable, Sendable {
-        /// Halved when a request is refused, until the faulty event is alone; doubled with each success.
+        /// Halved when a request is refused, until the invalid event is sent alone. Doubled with each success.
         var batchSize = AnalyticsForwarding.batchMax
         /// Consecutive failures.
         var failureCount = 0
@@ -117,7 +118,8 @@ package struct AnalyticsForwarding: Sendable {
         }
     }
 
-    /// 1, 2, 4 ... 60 s, each plus up to half at random, so that many servers do not retry at once.
+    /// Returns the pause before the next try, in milliseconds. Pauses are 1, 2, 4 ... 60 s, each plus up to half of it
+    /// at random, so that many servers do not retry at once.
     private func pause(_ pace: inout Pace, reason: String, waiting: Int64?, atLeastSeconds: Int?) -> Int64 {
         let now = clock()
         failure.record(reason, at: now)

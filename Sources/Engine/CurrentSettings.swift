@@ -7,12 +7,12 @@ extension MetricFamily {
         "dwell_settings_info", "1, with the version of the settings in force as a label.")
 }
 
-/// The settings that events are stored with and that `/native/config` returns, replaced as a whole when an operator
-/// reloads them: no request sees a mixture of old and new ones.
+/// The settings that events are stored with and that `/native/config` returns. A reload replaces all of them at once,
+/// so that no request sees a mixture of old and new settings.
 package final class CurrentSettings: Sendable {
     private struct InForce: Sendable {
         var settings: VersionedSettings
-        /// Encoded once, not for each request.
+        /// The settings as JSON, encoded once instead of for each request.
         var wireJSON: [UInt8]
 
         init(_ settings: VersionedSettings) {
@@ -31,12 +31,12 @@ package final class CurrentSettings: Sendable {
         current.withLock { $0.settings }
     }
 
-    /// The response of `/native/config`: the version, and the eight values as JSON.
+    /// Returns the content of `/native/config`: the version, and the eight values as JSON.
     package func readWireJSON() -> (version: String, wireJSON: [UInt8]) {
         current.withLock { ($0.settings.version, $0.wireJSON) }
     }
 
-    /// Puts other settings in force for every later request.
+    /// Puts these settings in force for every later request.
     package func replace(with settings: VersionedSettings) {
         let inForce = InForce(settings)
         current.withLock { $0 = inForce }

@@ -1,36 +1,37 @@
-// The data of all drivers together on the operator page: the number of drivers in each state, and the events of
-// the last hour, minute by minute. The store is queried only while the page is open, by however many viewers, and
-// only for what is new since the last query.
+// The totals over all drivers on the operator page: the number of drivers in each state, and the events of the last
+// hour, minute by minute. The store is queried only while the page is open, and only for events stored since the last
+// query. All viewers share one query.
 
 package import JourneyModel
 
 /// The port of the dashboard's data.
 package protocol OperatorReader: Sendable {
-    /// The number of drivers in each state; a state without drivers has no entry. Drivers whose deadline has
+    /// Returns the number of drivers in each state; a state without drivers has no entry. Drivers whose deadline has
     /// passed, and whose expiry is not stored yet, still count in their stored state.
     func driverCounts() async throws(StoreFailure) -> [JourneyState: Int]
 
-    /// Counts of the events stored after that number; nil: since that time, as far back as a bounded query reaches.
+    /// Returns counts of the events stored after event `id`. If `id` is nil, counts the events since `start`, as far
+    /// back as a bounded query reaches.
     func tallies(after id: Int64?, since start: Moment) async throws(StoreFailure) -> EventTallies
 
-    /// The size of the database on disk, in bytes, including the WAL.
+    /// Returns the size of the database on disk, in bytes, including the WAL.
     func storageBytes() async throws(StoreFailure) -> Int64
 
-    /// The settings versions that events were stored under, newest first, at most `limit`.
+    /// Returns the settings versions that events were stored under, newest first, at most `limit`.
     func settingsVersions(limit: Int) async throws(StoreFailure) -> [SettingsVersionUse]
 
-    /// At most `limit` changes of the settings and `limit` reloads.
+    /// Returns at most `limit` changes of the settings and `limit` reloads.
     func settingsHistory(limit: Int) async throws(StoreFailure) -> SettingsHistory
 
-    /// One session of any driver with its first `limit` events; nil when it does not exist.
+    /// Returns one session of any driver with its first `limit` events; nil when the session does not exist.
     func operatorTimeline(of sessionID: String, limit: Int) async throws(StoreFailure) -> OperatorTimeline?
 }
 
-/// The count of equal events in one minute.
+/// The number of events of one minute with equal name, verdict and state.
 package struct EventTally: Hashable, Sendable {
     /// Minutes since 1970, by the server's receive time.
     package var minute: Int64
-    /// Canonical; every diagnostic is `diagnostic`, so that clients cannot make the list grow.
+    /// The canonical name; `diagnostic` for every diagnostic event, so that clients cannot make the list grow.
     package var name: String
     package var verdict: Verdict
     /// The state right after the event.
@@ -50,7 +51,7 @@ package struct EventTallies: Hashable, Sendable {
     /// The number of the newest counted event.
     package var last: Int64
     package var tallies: [EventTally]
-    /// False: there were more events than one query counts, and the oldest of them are missing.
+    /// False if there were more events than one query counts, and the oldest of them are missing.
     package var isWhole: Bool
 
     package init(last: Int64, tallies: [EventTally], isWhole: Bool) {
@@ -83,19 +84,19 @@ package struct OperatorTimeline: Hashable, Sendable {
     }
 }
 
-/// The last hour, updated while it is requested.
+/// The counts of the last hour. They are updated only when a caller requests them.
 package actor DashboardSnapshot {
     package struct Picture: Sendable {
         package var asOf: Moment
         package var drivers: [JourneyState: Int]
-        /// For the last hour, including the current minute.
+        /// The counts of the last hour, including the current minute.
         package var tallies: [EventTally]
         package var isWhole: Bool
         package var storageBytes: Int64
     }
 
     package static let minutes: Int64 = 60
-    /// A caller that asks sooner gets the previous snapshot.
+    /// Calls within this time of a snapshot return that snapshot.
     package static let refreshMilliseconds: Int64 = 1000
 
     private struct Key: Hashable {
@@ -122,11 +123,11 @@ package actor DashboardSnapshot {
             return picture
         }
         let first = Self.minute(now) - Self.minutes + 1
-        // Not requested for more than an hour: continuing would count everything since then, so start over.
+        // After more than an hour without a request, continuing would count all events since then: start over.
         if let picture, Self.minute(picture.asOf) < first { (last, counts, isWhole) = (nil, [:], true) }
         let before = last
         let new = try await reader.tallies(after: before, since: Moment(millisecondsSinceEpoch: first * 60_000))
-        // Another call may have counted the same events meanwhile: the actor is reentrant during the await.
+        // During the await, another call may have counted the same events: the actor is reentrant.
         if last == before { add(new, from: first) }
         let made = Picture(
             asOf: now, drivers: try await drivers.current(),

@@ -1,7 +1,7 @@
 // The server enforces deadlines too (contract, section 1): a session past its grace or hard deadline ends with a
-// stored event of source `server`, even if no client ever sends again. This file decides when to ask for it; the
-// store finds from committed rows which deadlines are due, and stores each expiry once. No state is kept between
-// two rounds, so a restart, a second instance or a jump of the clock needs no handling.
+// stored event of source `server`, even if no client ever sends again. This file decides when to check for due
+// deadlines. The store finds the due deadlines in committed rows, and stores each expiry once. No state is kept
+// between two rounds, so a restart, a second instance or a jump of the clock needs no handling.
 
 package import CoreMetrics
 package import JourneyModel
@@ -24,11 +24,11 @@ extension MetricFamily {
 /// The port of deadlines. Its implementation also stores, in the transaction of an append, the expiry of a deadline
 /// that lies before the appended event.
 package protocol DeadlineStore: Sendable {
-    /// The earliest running deadline of any driver, passed or not; nil when none runs.
+    /// Returns the earliest running deadline of any driver, passed or not; nil when no deadline runs.
     func earliestDeadline() async throws(StoreFailure) -> Moment?
 
-    /// Stores the expiries of deadlines before `request.now`, the earliest first, each exactly once however many
-    /// instances ask. Returns after the commit.
+    /// Stores the expiries of deadlines before `request.now`, earliest first. Each is stored exactly once, even when
+    /// several instances call this. Returns after the commit.
     func storeExpiries(_ request: ExpiryRequest) async throws(StoreFailure) -> StoredExpiries
 }
 
@@ -63,9 +63,9 @@ package struct DeadlineCursor: Hashable, Sendable {
 package struct StoredExpiries: Hashable, Sendable {
     /// The drivers whose sessions ended.
     package var drivers: [DriverID]
-    /// Why some of the others could not be ended; for the log.
+    /// The reasons why sessions of other drivers could not be ended; for the log.
     package var failures: [StoreFailure]
-    /// Nil when nothing is left; otherwise where the next part begins.
+    /// Where the next part begins; nil when no due deadline is left.
     package var next: DeadlineCursor?
 
     package init(drivers: [DriverID] = [], failures: [StoreFailure] = [], next: DeadlineCursor? = nil) {
@@ -75,12 +75,13 @@ package struct StoredExpiries: Hashable, Sendable {
     }
 }
 
-/// Has due expiries stored.
+/// The task that makes the store write due expiries.
 package struct ExpiryScheduler: Sendable {
-    /// Another instance may start a deadline that is due before the earliest one known here, and clocks are set: so
-    /// the store is asked at least this often. Half of the second within which an expiry is stored.
+    /// The maximum time between two queries of the store. Another instance may start a deadline that is due before the
+    /// earliest one known here, and clocks may be changed. Half of the second within which an expiry is stored.
     package static let pauseMillisecondsMax: Int64 = 500
-    /// Expiries per transaction: after a long outage a restart must not delay events by one long commit.
+    /// The maximum number of drivers per transaction. After a long outage many deadlines are due, and one long commit
+    /// would delay events.
     package static let driversMax = 64
     /// A persistent failure is logged once per interval.
     static let failureLogIntervalMilliseconds: Int64 = 60_000
@@ -130,7 +131,7 @@ package struct ExpiryScheduler: Sendable {
         }
     }
 
-    /// Stores every expiry that is due now, in parts. Returns the failures; all others are stored.
+    /// Stores every expiry that is due now, in parts. Returns the failures; every expiry without a failure is stored.
     @discardableResult
     package func storeWhatIsDue() async throws(StoreFailure) -> [StoreFailure] {
         let now = clock()
@@ -146,7 +147,7 @@ package struct ExpiryScheduler: Sendable {
         repeat {
             let part = try await store.storeExpiries(request)
             stored.increment(by: Int64(part.drivers.count))
-            // A few suffice for the log, and the list has a bound.
+            // The log needs only a few failures, so the list is bounded.
             if failures.count < Self.driversMax { failures += part.failures }
             request.after = part.next
         } while request.after != nil && !Task.isCancelled
@@ -154,7 +155,8 @@ package struct ExpiryScheduler: Sendable {
         return failures
     }
 
-    /// Until the millisecond after the earliest deadline, in which it has passed.
+    /// Returns the time until 1 ms after the earliest deadline, when that deadline has passed; at most
+    /// `pauseMillisecondsMax`.
     private func pauseMilliseconds() async throws(StoreFailure) -> Int64 {
         guard let earliest = try await store.earliestDeadline() else { return Self.pauseMillisecondsMax }
         let left = earliest.advanced(byMilliseconds: 1).milliseconds(since: clock())

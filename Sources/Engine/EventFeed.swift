@@ -5,23 +5,24 @@ package import JourneyModel
 
 /// The port by which a consumer reads events and stores its place.
 package protocol EventFeed: Sendable {
-    /// The events after that number, lowest first, at most `limit`; with their current verdicts.
+    /// Returns at most `limit` events after event `id`, lowest number first, with their current verdicts.
     func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent]
 
-    /// The place of the consumer of that name. One that never moved is at the beginning.
+    /// Returns the place of the consumer of that name. A consumer without a stored place is at the beginning.
     func place(of consumer: String) async throws(StoreFailure) -> FeedPosition
 
-    /// The consumer has processed every event up to `id`; of these, `lostCount` were never delivered. A place never
-    /// goes back: an instance that is behind another one changes nothing. Returns when it is on disk.
+    /// Stores that the consumer has processed every event up to `id`, and that `lostCount` of these events were never
+    /// delivered. A place never goes back: an `id` before the stored place changes nothing. Returns once the place is
+    /// on disk.
     func move(_ consumer: String, to id: Int64, losing lostCount: Int64, at now: Moment) async throws(StoreFailure)
 }
 
 package struct FeedPosition: Hashable, Sendable {
-    /// The number of the last processed event; at the beginning the number before the first stored one.
+    /// The number of the last processed event; at the beginning, the number before the first stored event.
     package var last: Int64
     /// The number of the newest stored event.
     package var newest: Int64
-    /// How many of the processed events were given up, or deleted before they were read.
+    /// The number of processed events that the service refused, or that were deleted before they were read.
     package var lostCount: Int64
 
     package init(last: Int64, newest: Int64, lostCount: Int64) {
@@ -35,14 +36,14 @@ package struct FeedPosition: Hashable, Sendable {
 
 /// One stored event as external consumers see it.
 package struct FeedEvent: Hashable, Sendable {
-    /// Ascends in the order of commits, without gaps except for deleted events.
+    /// The event's number. Numbers ascend in the order of commits, without gaps except for deleted events.
     package var id: Int64
     package var driver: DriverID
     package var eventID: String
     package var name: EventName
     package var sessionID: String?
     package var sent: SentMembers
-    /// On the server's clock.
+    /// The time of the event on the server's clock.
     package var occurredAt: Moment
     package var receivedAt: Moment
     /// A compact JSON object; may contain coordinates.

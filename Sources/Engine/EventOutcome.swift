@@ -1,19 +1,19 @@
 package import JourneyModel
 
-/// The outcome of one event: the same value from the store to the encoder, for a single event, a member of a batch and
-/// a repeat.
+/// The outcome of one event, from the store to the encoder of the response. Single events, members of a batch and
+/// repeats all have this type.
 package enum EventOutcome: Hashable, Sendable {
     case stored(StoredEvent)
-    /// The same key with the same members was stored before; the verdict is the current one.
+    /// An event with the same key and the same members was stored before; the verdict is its current one.
     case replayed(StoredEvent)
-    /// The same key with other members: 422.
+    /// An event with the same key and other members was stored before: 422.
     case keyReused
-    /// The session is another driver's, or unknown where registration is required: 404.
+    /// The session belongs to another driver, or is unknown where registration is required: 404.
     case sessionNotFound
-    /// The key is new, and the window is full: 429. A store returns it for a late event only, after refolds have
-    /// charged more than the limit (RefoldCharging.swift).
+    /// The key is new, and the window is full: 429. The store itself returns this case only for a late event, after
+    /// refolds have charged more than the limit (RefoldCharging.swift).
     case rateLimited
-    /// Not stored, or not known; the cases say which.
+    /// The event is not stored, or it is unknown whether it is stored; see `StoreFailure`.
     case failed(StoreFailure)
 }
 
@@ -23,7 +23,7 @@ package struct StoredEvent: Hashable, Sendable {
     /// The driver's journey after the last stored event in the order. A store does not apply deadlines that have passed
     /// since; `Ingest` does (`Journey.advanced(to:)`).
     package var journey: Journey
-    /// So many events were refolded for it that this was charged; false for a repeat.
+    /// Whether this event caused so many events to be refolded that the refold was charged; false for a repeat.
     package var chargesRefold: Bool
 
     package init(eventID: String, verdict: Verdict, journey: Journey, chargesRefold: Bool = false) {
@@ -35,7 +35,7 @@ package struct StoredEvent: Hashable, Sendable {
 }
 
 extension EventOutcome {
-    /// Nothing was stored, because of the client's request.
+    /// Whether nothing was stored because of the client's request.
     package var isRefusal: Bool {
         switch self {
         case .rateLimited, .keyReused, .sessionNotFound: true
@@ -47,7 +47,7 @@ extension EventOutcome {
         if case .replayed = self { true } else { false }
     }
 
-    /// With the deadlines applied that passed before the request was received.
+    /// Returns the outcome with those deadlines applied that passed before `now`, when the request was received.
     consuming func advanced(to now: Moment) -> EventOutcome {
         switch self {
         case .stored(let event) where event.journey.hasPassedDeadline(at: now): .stored(event.advanced(to: now))

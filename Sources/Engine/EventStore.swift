@@ -3,28 +3,29 @@ package import JourneyModel
 /// The port that makes events durable. Each implementation passes `EventStoreContract` in TestSupport.
 package protocol EventStore: Sendable {
     /// Makes one event durable, or finds it already stored, or refuses it. Returns only after the transaction that
-    /// stored it is on disk. A refused event leaves nothing behind, and does not affect the others in its
+    /// stored the event is on disk. A refused event changes nothing in the database, nor for other events in its
     /// transaction. Appends of one driver take effect in the order of the calls.
     ///
     /// Cancelling the calling task cancels neither the wait nor the commit.
     nonisolated(nonsending) func append(_ request: consuming AppendRequest) async -> EventOutcome
 
-    /// The same for several requests, in order, in as few transactions as the store chooses: one outcome per request.
+    /// Appends several events, in order, each as `append` does for one. The store chooses the number of transactions.
+    /// Returns one outcome per request.
     nonisolated(nonsending) func append(_ requests: [AppendRequest]) async -> [EventOutcome]
 
-    /// The stored event under this driver's key, if there is one, exactly as `append` returns it for a repeat
-    /// (`.replayed`, or `.keyReused` when the canonical form differs); nil when the key is new. Read for a request that
-    /// the rate limiter would refuse: a repeat costs nothing.
+    /// Returns the outcome that `append` returns for a repeat (`.replayed`, or `.keyReused` when the canonical form
+    /// differs); nil when this driver has no event with that key. Called for a request that the rate limiter would
+    /// refuse, because a repeat is not charged.
     func lookUp(_ submission: EventSubmission, of driver: DriverID) async throws(StoreFailure) -> EventOutcome?
 
-    /// The same for several submissions, in one read of the store.
+    /// Looks up several submissions in one read of the store. Returns one element per submission.
     func lookUp(_ submissions: [EventSubmission], of driver: DriverID) async throws(StoreFailure) -> [EventOutcome?]
 
     /// Registers a session before its first event (`POST /native/sessions`).
     func register(_ registration: SessionRegistration) async throws(StoreFailure) -> RegistrationOutcome
 }
 
-/// One event to be stored, with everything that the store must not look up itself: time and settings.
+/// One event to be stored, with the time and the settings, which the store must not look up itself.
 package struct AppendRequest: Sendable {
     package var driver: DriverID
     package var submission: EventSubmission
@@ -63,20 +64,20 @@ package struct SessionRegistration: Sendable {
 
 package enum RegistrationOutcome: Hashable, Sendable {
     case created
-    /// This driver has registered it already; the first registration remains.
+    /// This driver has already registered the session; the first registration remains.
     case existed
-    /// Another driver's: 404.
+    /// The session belongs to another driver: 404.
     case sessionNotFound
 }
 
-/// Why the store failed. The cases are promises to a phone's retry queue (contract, section 5).
+/// The reason why the store failed. A phone's retry queue relies on these cases (contract, section 5).
 package enum StoreFailure: Error, Hashable, Sendable {
-    /// Not stored: its driver was deleted during the request, and must not be created again. 401.
+    /// Not stored, because the event's driver was deleted during the request, and must not be created again: 401.
     case driverErased
-    /// Certainly not stored: 503. The text is for the log, never for the client.
+    /// The event is certainly not stored: 503. The text is for the log, never for the client.
     case unavailable(String)
-    /// The commit itself failed; may or may not be stored: 500.
+    /// The commit itself failed; the event may or may not be stored: 500.
     case unknown(String)
-    /// For reads only: the task was cancelled while it waited. The store works, and no one receives the result.
+    /// The task was cancelled while a read waited. The store works; the caller no longer needs the result. Reads only.
     case cancelled
 }

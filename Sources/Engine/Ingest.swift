@@ -1,9 +1,9 @@
-// The pipeline of one event: admission, then the store, then a response. It knows neither HTTP, SQL nor Redis; they
-// are behind the ports.
+// The pipeline of one event: admission, then the store, then a response. HTTP, SQL and Redis are behind ports.
 //
-// The order matters. A claim is charged before the store is called, so that a flood never reaches the disk. What
-// turns out to be free (a repeat, a refusal) is refunded afterwards. And because Redis does not know for certain
-// what was stored, a full window consults the store before it refuses: a repeat always gets its response.
+// The order matters. A claim is charged before the store is called, so that a flood never reaches the disk. The
+// charge of a repeat or a refused event is refunded afterwards. Redis does not know for certain which events are
+// stored. So when the window is full, the event is looked up in the store before it is refused: a repeat always gets
+// its response.
 
 package import CoreMetrics
 package import JourneyModel
@@ -28,7 +28,7 @@ package struct Ingest: Sendable {
         self.metrics = IngestMetrics(metrics)
     }
 
-    /// Stores one event of one driver and returns once it is on disk.
+    /// Stores one event of one driver. Returns after the event is on disk, refused or failed.
     package nonisolated(nonsending) func ingest(
         _ submission: consuming EventSubmission, of driver: DriverID, receivedAt: Moment
     ) async -> Ingested {
@@ -50,15 +50,15 @@ package struct Ingest: Sendable {
         return Ingested(outcome: outcome, limitClass: claim.limitClass, quota: quota)
     }
 
-    /// The same for a batch, in order: each event is charged and answered as if it had been sent alone. An event that
-    /// finds the window full is retried when other events of the batch were refused, or were repeats, and their charges
-    /// were refunded.
+    /// Stores a batch of events of one driver, in order. Each event is charged and answered as if it had been sent
+    /// alone. An event for which the window is full is tried again if charges of other events of the batch were
+    /// refunded, because those events were refused or were repeats.
     package func ingest(
         _ submissions: [EventSubmission], of driver: DriverID, receivedAt: Moment
     ) async -> [Ingested] {
         var round = await oneRound(submissions, of: driver, receivedAt: receivedAt)
         var answers = round.ingested
-        // An event whose charge was refunded has its result: each round has fewer events.
+        // Ends, because each round has fewer events: an event whose charge was refunded is not tried again.
         while round.gaveBack {
             let refused = answers.indices.filter { answers[$0].outcome == .rateLimited }
             if refused.isEmpty { break }
@@ -74,8 +74,8 @@ package struct Ingest: Sendable {
         return answers
     }
 
-    /// Processes each event once. One that finds the window full gets `.rateLimited` without a call of the store.
-    /// `gaveBack`: some charge was refunded.
+    /// Processes each event once. An event for which the window is full gets `.rateLimited` without a call of the
+    /// store. `gaveBack` is true if any charge was refunded.
     private func oneRound(
         _ submissions: [EventSubmission], of driver: DriverID, receivedAt: Moment
     ) async -> (ingested: [Ingested], gaveBack: Bool) {
@@ -95,8 +95,8 @@ package struct Ingest: Sendable {
             var outcome = EventOutcome.rateLimited
             if let (admittedIndex, appended) = next, admittedIndex == index {
                 outcome = appended.advanced(to: receivedAt)
-                // The refund of an event that the store rate-limits is not offered to other events: the driver owes
-                // more than that.
+                // A refund for an event that the store rate-limits admits no other event, because the driver's refolds
+                // have charged more than the limit.
                 if settle(claim, decision.verdict, after: outcome), outcome != .rateLimited {
                     given[claim.limitClass, default: 0] += 1
                 }
@@ -109,7 +109,8 @@ package struct Ingest: Sendable {
         return (ingested, !given.isEmpty)
     }
 
-    /// Reads the quota again when a refold was charged, or the event was refused because of earlier refolds.
+    /// Returns the quota, read again when a refold was charged, or when the event was refused because of earlier
+    /// refolds.
     private func current(_ quota: Quota, of claim: AdmissionClaim, after outcome: EventOutcome) -> Quota {
         switch outcome {
         case .stored(let event) where event.chargesRefold: admission.quota(of: claim.driver, in: claim.limitClass)
@@ -118,7 +119,7 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// A driver's quotas in both limits, for a request that is refused before any claim.
+    /// Returns a driver's quotas in both limits, for a request that is refused before any claim.
     package func quotas(of driver: DriverID) -> [(limitClass: RateLimitClass, quota: Quota)] {
         RateLimitClass.ofEvents.map { ($0, admission.quota(of: driver, in: $0)) }
     }
@@ -136,7 +137,7 @@ package struct Ingest: Sendable {
             requiresRegisteredSession: requiresRegisteredSession)
     }
 
-    /// The window is full: only an event that is already stored gets its response.
+    /// Returns the outcome for an event when the window is full: that of a repeat if it is stored, or `.rateLimited`.
     private func lookUp(_ submission: EventSubmission, of driver: DriverID) async -> EventOutcome {
         do {
             return try await store.lookUp(submission, of: driver) ?? .rateLimited
@@ -145,7 +146,7 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// The same for several events, in one read of the store.
+    /// Returns the outcomes for several events when the window is full, with one read of the store.
     private func lookUp(_ submissions: [EventSubmission], of driver: DriverID) async -> [EventOutcome] {
         if submissions.isEmpty { return [] }
         do {
@@ -155,11 +156,13 @@ package struct Ingest: Sendable {
         }
     }
 
-    /// A stored event keeps its charge and becomes a known key; anything else is refunded. An unknown commit keeps
-    /// the charge: the repeat has the same key and is free.
+    /// Corrects the charge of an event by its outcome. A stored event keeps its charge, and its key becomes known. An
+    /// event whose commit may have failed keeps its charge too: its repeat has the same key and is free. Any other
+    /// outcome is refunded.
     ///
-    /// A new event that was admitted because its key was already charged is charged itself: the request that was
-    /// charged may still be refused and refunded, and with such requests a driver could store any number of events.
+    /// A key may be known because an earlier request with it was charged. A new event admitted for that reason is
+    /// charged itself. Otherwise the earlier request could be refused and refunded, and with such requests a driver
+    /// could store any number of events.
     ///
     /// - Returns: whether the charge was refunded.
     private func settle(
@@ -167,7 +170,7 @@ package struct Ingest: Sendable {
     ) -> Bool {
         let isFree =
             switch outcome {
-            // Rate-limited by the store: earlier refolds have charged more than the limit.
+            // The store returns `.rateLimited` when earlier refolds have charged more than the limit.
             case .replayed, .keyReused, .sessionNotFound, .rateLimited, .failed(.unavailable), .failed(.cancelled),
                 .failed(.driverErased):
                 true

@@ -1,5 +1,5 @@
-// The metrics of events: what was received, with what result, and the decisions of the limits. Events are labelled
-// with the contract's canonical names, and with `diagnostic` for every other, whatever the client's name for it.
+// The metrics of received events, their outcomes, and the decisions of the rate limits. Events are labelled with the
+// contract's canonical names; an event of any other name is labelled `diagnostic`.
 
 internal import CoreMetrics
 internal import JourneyModel
@@ -54,8 +54,8 @@ struct IngestMetrics: Sendable {
         }
     }
 
-    /// The rank of a name is its index in the contract's list; diagnostics come after it. An event whose client
-    /// cancelled it before it was read is not a failure, and has no outcome.
+    /// Counts one event. The rank of a name is its index in the contract's list; diagnostics come after the list. A
+    /// request that was cancelled while it waited for a read is not a failure, and is not counted.
     func count(_ name: EventName, _ outcome: EventOutcome) {
         if outcome == .failed(.cancelled) { return }
         events.count(Int(name.lifecycleRank) * Outcome.allCases.count + label(of: outcome).rawValue)

@@ -1,9 +1,9 @@
-// One of the servers running on the same database.
+// One server, of possibly several that run on the same database.
 
 package import JourneyModel
 
 package struct Instance: Hashable, Sendable {
-    /// After this long without a heartbeat it counts as gone.
+    /// An instance that has sent no heartbeat for this long counts as gone.
     package static let silenceMilliseconds: Int64 = 100_000
 
     /// `INSTANCE_NAME`
@@ -11,7 +11,7 @@ package struct Instance: Hashable, Sendable {
     /// The version of Dwell.
     package var version: String
     package var settingsVersion: String
-    /// The settings that servers on one database should share, by name of variable; for a secret a keyed hash.
+    /// The settings that servers on one database should share, by name of variable. A secret is a keyed hash here.
     package var settings: [String: String]
     package var startedAt: Moment
     package var heartbeatAt: Moment
@@ -28,8 +28,8 @@ package struct Instance: Hashable, Sendable {
         now.milliseconds(since: heartbeatAt) < Self.silenceMilliseconds
     }
 
-    /// Names of settings that differ from the other's, in alphabetical order. Secrets are compared only when both
-    /// have the same signing key: their hashes depend on it.
+    /// Returns the names of the settings that differ between the two instances, in alphabetical order. If signing keys
+    /// differ, they are returned and other secrets are not, because the hashes of secrets depend on the signing key.
     package func differences(from other: Instance, secretNames: Set<String>, signingKeyNames: Set<String>) -> [String] {
         let names = Set(settings.keys).union(other.settings.keys)
         let different = names.filter { settings[$0] != other.settings[$0] }

@@ -1,8 +1,8 @@
-// The open streams and the drivers whose changes they wait for. A stream is woken and reads committed rows itself;
-// no data is passed to it, so a slow one costs no memory and finds the newest state whenever it reads again.
+// The open streams and the drivers whose changes they wait for. A stream is only woken, and reads committed rows
+// itself. No data is queued for it, so a slow stream costs no memory and finds the newest state at its next read.
 //
-// Changes are polled from the event table, by one reader for all streams: an expiry, another instance's event and a
-// request's own look the same, and no request waits for a stream.
+// One reader polls the event table for all streams. It finds expiries, events of other instances and events of this
+// instance in the same way, and no request waits for a stream.
 
 package import JourneyModel
 package import Logging
@@ -15,12 +15,12 @@ extension MetricFamily {
 }
 
 package final class JourneyStreams: Sendable {
-    /// A driver's phones, and one or two old connections that are not closed yet.
+    /// Enough for a driver's phones, and for one or two old connections that are not closed yet.
     package static let streamsPerDriverMax = 4
     /// A tenth of the connections that the server accepts by default.
     package static let streamsMax = 1000
-    /// A stream of this age may be replaced by a new one of its driver: a phone that changed networks leaves
-    /// connections behind that look alive for many minutes.
+    /// A stream of this age may be replaced by a new stream of the same driver, because the old connections of a phone
+    /// that changed networks look alive for many minutes.
     package static let secureMilliseconds: Int64 = 60_000
     /// Poll interval: the delay between a commit and waking the streams.
     static let pauseMilliseconds: Int64 = 100
@@ -67,7 +67,8 @@ package final class JourneyStreams: Sendable {
 
     package var count: Int { state.withLock { $0.streams.count } }
 
-    /// Takes a slot until the stream is released. Read after this call, so that no change is missed.
+    /// Takes a slot until the returned stream is released. Callers read the journey after this call, so that no change
+    /// is missed.
     package func open(_ driver: DriverID, at now: Moment) throws(Refusal) -> JourneyStream {
         let (wakes, bell) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         let opened = state.withLock { state -> Result<(id: Int, replaced: Open?), Refusal> in
@@ -94,7 +95,7 @@ package final class JourneyStreams: Sendable {
         return JourneyStream(wakes: wakes, bell: bell) { [self] in _ = state.withLock { $0.remove(id) } }
     }
 
-    /// Whether every stream was ended and new ones are refused.
+    /// Whether all streams were ended and new streams are refused.
     package var isClosed: Bool { state.withLock(\.isClosed) }
 
     package func close() {
@@ -120,7 +121,7 @@ package final class JourneyStreams: Sendable {
                     try await wakeRefolded()
                     failures = 0
                 } catch {
-                    // Repeated ten times a second while the failure lasts: logged once.
+                    // A lasting failure occurs ten times a second, so it is logged once.
                     if failures == 0 && error != .cancelled {
                         logger.error("reading streams failed", metadata: ["failure": "\(error)"])
                     }
@@ -137,7 +138,7 @@ package final class JourneyStreams: Sendable {
         var drivers = state.withLock { Set($0.ofDriver.keys) }
         if case .these(let changed) = news.drivers { drivers.formIntersection(changed) }
         guard !drivers.isEmpty else { return news.newest }
-        // The event may be a late one whose refold has just begun. If the refold is complete by now, the streams see
+        // A new event may be a late one whose refold is not complete. If the refold is complete by now, the streams see
         // its result when they read.
         let refolding = try await journeys.driversAwaitingRefold(among: drivers)
         let bells = state.withLock { state in
@@ -151,7 +152,8 @@ package final class JourneyStreams: Sendable {
     }
 
     /// Wakes the streams of drivers whose refold was completed since the last call, by any process. The event table
-    /// does not show this, so each stream's driver is checked until then, at least once.
+    /// does not show completed refolds. So the driver of each stream is checked at least once, and again until no
+    /// refold is left.
     package func wakeRefolded() async throws(StoreFailure) {
         let drivers = state.withLock { Set($0.streams.values.lazy.filter(\.awaitsRefold).map(\.driver)) }
         guard !drivers.isEmpty else { return }
@@ -165,7 +167,7 @@ package final class JourneyStreams: Sendable {
         for bell in bells { bell.yield() }
     }
 
-    /// Something other than this driver's journey changed: wakes its streams to read again.
+    /// Wakes the driver's streams to read again, because something other than the driver's journey changed.
     package func wake(_ driver: DriverID) {
         wake { $0.driver == driver }
     }
@@ -178,8 +180,8 @@ package final class JourneyStreams: Sendable {
 
 /// A slot among the streams, released on deinit.
 package final class JourneyStream: Sendable {
-    /// One element when there may be changes, however many there were since the last; ends when the stream must
-    /// end. For one reader.
+    /// Has one element when there may be changes, however many there were since the last element. Finishes when the
+    /// stream must end. For one reader.
     package let wakes: AsyncStream<Void>
     private let bell: AsyncStream<Void>.Continuation
     private let giveBack: @Sendable () -> Void

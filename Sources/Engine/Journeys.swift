@@ -3,41 +3,42 @@
 
 package import JourneyModel
 
-/// The port for reading journeys. Every call is about one driver and returns no data of others.
+/// The port for reading journeys. A call about one driver returns no data of other drivers.
 package protocol JourneyReader: Sendable {
-    /// The driver's journey after the last stored event in the order; a fresh one for a driver without events.
-    /// Deadlines that have passed since are not applied; `Journey.advanced(to:)` applies them.
+    /// Returns the driver's journey after the last stored event in the order; a new journey for a driver without
+    /// events. Deadlines that have passed since are not applied; `Journey.advanced(to:)` applies them.
     func journey(of driver: DriverID) async throws(StoreFailure) -> Journey
 
-    /// The changes after the change with that id, oldest first; see `JourneyChanges`.
+    /// Returns the changes after change `id`, oldest first; see `JourneyChanges`.
     func changes(of driver: DriverID, after id: Int64?) async throws(StoreFailure) -> JourneyChanges
 
-    /// At most `limit` sessions, last opened first, beginning with the one opened before session `cursor`. Nil when
-    /// the cursor is not a session of this driver.
+    /// Returns at most `limit` sessions, last opened first, beginning with the session opened before session `cursor`.
+    /// Returns nil when the cursor is not a session of this driver.
     func sessions(of driver: DriverID, limit: Int, after cursor: String?) async throws(StoreFailure) -> SessionPage?
 
-    /// At most `limit` events of a session in the contract's order, beginning with the one after event `cursor`.
+    /// Returns at most `limit` events of a session in the contract's order, beginning with the first after event
+    /// `cursor`.
     func timeline(
         of sessionID: String, of driver: DriverID, limit: Int, after cursor: Int64?
     ) async throws(StoreFailure) -> TimelineOutcome
 
-    /// The drivers whose events were committed after event `id`, by any process; nil: returns only the newest
-    /// event.
+    /// Returns the drivers whose events were committed after event `id`, by any process. If `id` is nil, returns the
+    /// number of the newest event and `.any`.
     func news(after id: Int64?) async throws(StoreFailure) -> CommittedChanges
 
-    /// Those of `drivers` whose journey must be refolded (Refold.swift): by the rules of this release, or because a late
-    /// event changes more events than one transaction may.
+    /// Returns those of `drivers` whose journey must be refolded (Refold.swift): it was folded by the rules of another
+    /// release, or a late event changes more events than one transaction may.
     func driversAwaitingRefold(among drivers: Set<DriverID>) async throws(StoreFailure) -> Set<DriverID>
 }
 
 package struct CommittedChanges: Hashable, Sendable {
     package enum Drivers: Hashable, Sendable {
         case these([DriverID])
-        /// Too many events to examine, or no event to start from: any driver.
+        /// Any driver may have changes: there are too many events to examine, or no event to start from.
         case any
     }
 
-    /// The last committed event; 0 when there is none.
+    /// The number of the last committed event; 0 when there is none.
     package var newest: Int64
     package var drivers: Drivers
 
@@ -49,10 +50,11 @@ package struct CommittedChanges: Hashable, Sendable {
 
 /// A journey after a commit that changed its state, session or a deadline.
 package struct JourneyChange: Hashable, Sendable {
-    /// The stored event that caused it. Ids ascend in the order of commits and are never reused.
+    /// The number of the stored event that caused the change. Numbers ascend in the order of commits and are never
+    /// reused.
     package var id: Int64
     package var journey: Journey
-    /// Nil when the event is no longer stored.
+    /// The event that caused the change; nil when it is no longer stored.
     package var cause: Cause?
 
     package struct Cause: Hashable, Sendable {
@@ -69,7 +71,7 @@ package struct JourneyChange: Hashable, Sendable {
         }
     }
 
-    /// Uses only state, session and deadlines of `journey`.
+    /// - Parameter journey: only its state, session and deadlines are used.
     package init(id: Int64, journey: Journey, cause: Cause?) {
         self.id = id
         self.journey = journey
@@ -78,10 +80,10 @@ package struct JourneyChange: Hashable, Sendable {
 }
 
 package enum JourneyChanges: Hashable, Sendable {
-    /// Every change after the given one; empty when there was none.
+    /// Every change after change `id`; empty when there was no later change.
     case all([JourneyChange])
-    /// The driver's current journey, for a reader that names no change, or one too old for all later changes to be
-    /// known, or one that never existed. Its id is 0 before the first change.
+    /// The driver's current journey. Returned when the caller names no change, a change that never existed, or a change
+    /// so old that not all later changes are known. The id is 0 before the driver's first change.
     case newest(JourneyChange)
 }
 
@@ -97,14 +99,14 @@ package struct SessionPage: Hashable, Sendable {
 
 package struct SessionSummary: Hashable, Sendable {
     package var sessionID: String
-    /// By the server's clock: when its first event arrived, or when it was registered.
+    /// The time when the session's first event arrived, or when the session was registered; on the server's clock.
     package var openedAt: Moment
-    /// Nil for a session that was opened by its first event.
+    /// When the session was registered; nil for a session that was opened by its first event.
     package var registeredAt: Moment?
     package var chargerID: String?
     package var merchantID: String?
-    /// After the last event that left the journey in this session; nil when there is none, because it was never
-    /// activated. Deadlines that have passed since are not applied.
+    /// The journey after the last event that left it in this session; nil when the session was never activated.
+    /// Deadlines that have passed since are not applied.
     package var journey: Journey?
 
     package init(
@@ -122,7 +124,7 @@ package struct SessionSummary: Hashable, Sendable {
 
 package enum TimelineOutcome: Hashable, Sendable {
     case found(SessionTimeline)
-    /// Unknown, or another driver's.
+    /// The session is unknown, or belongs to another driver.
     case sessionNotFound
     /// The cursor is not an event of this session.
     case cursorNotFound
@@ -148,9 +150,9 @@ package struct SessionEvent: Hashable, Sendable {
     package var idempotencyKey: String
     package var name: EventName
     package var sent: SentMembers
-    /// By the server's clock.
+    /// The time of the event on the server's clock.
     package var occurredAt: Moment
-    /// Exactly as sent.
+    /// The text of `occurred_at`, exactly as sent.
     package var occurredAtText: String
     package var receivedAt: Moment
     package var settingsVersion: String

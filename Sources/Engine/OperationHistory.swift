@@ -1,12 +1,12 @@
-// Counts of events, responses and durations over time, for the operator page: collected in memory from existing
-// counters, added to the database once a minute by one task. No request waits for it or counts anything for it.
+// Counts of events, responses and durations over time, for the operator page. Requests neither wait for this nor count
+// for it: one task reads the existing counters and adds their growth to the database once a minute.
 
 package import JourneyModel
 package import Logging
 
-/// The counts of one step, by series: `event.applied`, `status.429`, `duration.2500` (responses that took at most
-/// 2,500 µs and longer than the bound before; `duration.inf` for longer than all bounds). Series come from fixed
-/// sets.
+/// The counts of one step, by series. Series have fixed names: `event.applied`, `status.429`, `duration.2500`. The
+/// last counts responses that took at most 2,500 µs and longer than the next lower bound; `duration.inf` counts
+/// responses that took longer than the highest bound.
 package struct HistoryStep: Hashable, Sendable {
     package var beginsAt: Moment
     package var counts: [String: Int]
@@ -19,10 +19,11 @@ package struct HistoryStep: Hashable, Sendable {
 
 /// The port that stores steps.
 package protocol HistoryStore: Sendable {
-    /// Adds these to the stored counts: several processes on one database add up. Steps begin at whole minutes.
+    /// Adds these counts to the stored ones, so that the counts of several processes on one database add up. Steps
+    /// begin at whole minutes.
     func add(_ minutes: [HistoryStep], at now: Moment) async throws(StoreFailure)
 
-    /// The steps since that time, each as long as `range` says, oldest first; steps without a count are omitted.
+    /// Returns the steps since `start`, oldest first, each `range.stepSeconds` long; steps without a count are omitted.
     func history(since start: Moment, in range: HistoryRange) async throws(StoreFailure) -> [HistoryStep]
 }
 
@@ -46,7 +47,7 @@ package enum HistoryRange: String, CaseIterable, Sendable {
         }
     }
 
-    /// The length of a displayed step: at most 120 steps.
+    /// The length of a displayed step; a range has at most 120 steps.
     package var stepSeconds: Int64 {
         switch self {
         case .fifteenMinutes, .hour: 60
@@ -57,7 +58,7 @@ package enum HistoryRange: String, CaseIterable, Sendable {
         }
     }
 
-    /// The beginning of the first displayed step.
+    /// Returns the beginning of the first displayed step.
     package func start(at now: Moment) -> Moment {
         let steps = seconds / stepSeconds
         return now.floored(toSeconds: stepSeconds).advanced(byMilliseconds: -(steps - 1) * stepSeconds * 1000)
@@ -67,16 +68,16 @@ package enum HistoryRange: String, CaseIterable, Sendable {
 package actor OperationHistory {
     static let collectSeconds: Int64 = 10
     static let stepSeconds: Int64 = 60
-    /// Minutes waiting while the database accepts no writes; beyond this the oldest are dropped.
+    /// The maximum number of minutes kept while the database accepts no writes; beyond it the oldest are dropped.
     static let pendingMax = 120
 
     private let store: any HistoryStore
-    /// All counts since the start, by series.
+    /// Returns all counts since the start of the process, by series.
     private let totals: @Sendable () -> [String: Int]
     private let clock: @Sendable () -> Moment
     private let logger: Logger
     private var last: [String: Int] = [:]
-    /// Not stored yet, by the beginning of the minute.
+    /// The counts that are not stored yet, by the beginning of their minute.
     private var pending: [Moment: [String: Int]] = [:]
     /// Incremented at the beginning and at the end of each flush.
     private var flushes = 0
@@ -96,7 +97,7 @@ package actor OperationHistory {
     package func run() async {
         var minute = clock().floored(toSeconds: Self.stepSeconds)
         while !Task.isCancelled {
-            // At the end of each minute too: a count belongs to the minute in which it was made.
+            // Counters are read at the end of each minute too: a count belongs to the minute in which it was made.
             let end = minute.advanced(byMilliseconds: Self.stepSeconds * 1000)
             let left = end.millisecondsSinceEpoch - clock().millisecondsSinceEpoch
             try? await Task.sleep(for: .milliseconds(min(max(left, 0), Self.collectSeconds * 1000)))
@@ -110,13 +111,13 @@ package actor OperationHistory {
         await flush()
     }
 
-    /// The steps of a range for the page: stored ones, and counts since then.
+    /// Returns the steps of a range for the page: the stored counts plus the counts that are not stored yet.
     package func steps(_ range: HistoryRange, at now: Moment) async throws(StoreFailure) -> [HistoryStep] {
         collect(into: clock().floored(toSeconds: Self.stepSeconds))
         let start = range.start(at: now)
         var stored: [HistoryStep] = []
         var waiting: [Moment: [String: Int]] = [:]
-        // A flush between the two reads would be counted twice, or not at all.
+        // The counts of a flush between the two reads would be included twice, or not at all: read again.
         var seen: Int
         repeat {
             seen = flushes
@@ -132,7 +133,7 @@ package actor OperationHistory {
         return steps.map { HistoryStep(beginsAt: $0, counts: $1) }.sorted { $0.beginsAt < $1.beginsAt }
     }
 
-    /// Adds the growth of the counters since the last call to that minute.
+    /// Adds the growth of the counters since the last call to `minute`.
     private func collect(into minute: Moment) {
         let now = totals()
         for (series, total) in now {
@@ -151,7 +152,7 @@ package actor OperationHistory {
         do throws(StoreFailure) {
             try await store.add(taken.map { HistoryStep(beginsAt: $0, counts: $1) }, at: clock())
             hasFailed = false
-            // Counts added meanwhile remain pending.
+            // Counts added during the write remain pending.
             for (minute, counts) in taken {
                 let left = (pending[minute] ?? [:]).compactMap { series, count -> (String, Int)? in
                     let rest = count - (counts[series] ?? 0)

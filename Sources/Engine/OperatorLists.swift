@@ -1,38 +1,38 @@
-// The individual cases behind the counts of the operator page: drivers, sessions, events, and search results.
-// Every list is bounded, and so are the rows examined for it; a page that ends early has a cursor to continue.
+// The lists behind the counts of the operator page: drivers, sessions, events, and search results. Every list is
+// bounded, and so is the number of rows examined for it. A list that was cut short has a cursor for the next page.
 
 package import JourneyModel
 
 package protocol OperatorListReader: Sendable {
-    /// Drivers in that state, most recently first seen first; nil: in any.
+    /// Returns drivers in `state`, or in any state if `state` is nil; sorted by `firstSeenAt`, latest first.
     func drivers(
         in state: JourneyState?, before place: Int64?, limit: Int
     ) async throws(StoreFailure) -> ListPage<DriverSummary>
 
-    /// Nil when the driver is unknown.
+    /// Returns one driver with the newest sessions and events; nil when the driver is unknown.
     func driver(
         _ driver: DriverID, sessions: Int, events: Int
     ) async throws(StoreFailure) -> DriverDetail?
 
-    /// Sessions, last opened first.
+    /// Returns sessions, last opened first.
     ///
-    /// - Parameter now: deadlines before it have passed.
+    /// - Parameter now: the time before which deadlines count as passed.
     func sessions(
         _ filter: SessionFilter, before place: Int64?, limit: Int, at now: Moment
     ) async throws(StoreFailure) -> ListPage<OperatorSession>
 
-    /// Events, last stored first.
+    /// Returns events, last stored first.
     func events(
         _ filter: EventFilter, before place: Int64?, limit: Int
     ) async throws(StoreFailure) -> ListPage<EventCase>
 
-    /// By driver, session and charger id (or a prefix of one), and by complete phone number.
+    /// Searches by driver id, session id and charger id, or a prefix of these, and by complete phone number.
     func search(_ text: String, limit: Int) async throws(StoreFailure) -> SearchResult
 }
 
 package struct ListPage<Element: Hashable & Sendable>: Hashable, Sendable {
     package var elements: [Element]
-    /// Where the next page begins; nil: this is the last one.
+    /// Where the next page begins; nil on the last page.
     package var next: Int64?
 
     package init(_ elements: [Element], next: Int64?) {
@@ -43,11 +43,11 @@ package struct ListPage<Element: Hashable & Sendable>: Hashable, Sendable {
 
 package struct DriverSummary: Hashable, Sendable {
     package var driver: DriverID
-    /// As stored: a due expiry that is not stored yet is not applied.
+    /// The stored state. A due expiry that is not stored yet is not applied.
     package var state: JourneyState
-    /// In SESSION_ENDED only.
+    /// Why the journey ended; nil in other states than SESSION_ENDED.
     package var endedBy: Journey.Ending?
-    /// When the last event happened, by the server's clock; nil: there is none.
+    /// When the driver's last event happened, on the server's clock; nil when there is no event.
     package var lastEventAt: Moment?
     package var sessionID: String?
     package var targetChargerID: String?
@@ -69,9 +69,9 @@ package struct DriverSummary: Hashable, Sendable {
 
 package struct DriverDetail: Hashable, Sendable {
     package var summary: DriverSummary
-    /// Newest first.
+    /// The newest sessions, newest first.
     package var sessions: [SessionSummary]
-    /// Latest first, by the time at which they happened.
+    /// The latest events, latest first, by the time at which they happened.
     package var events: [EventCase]
 
     package init(summary: DriverSummary, sessions: [SessionSummary], events: [EventCase]) {
@@ -91,35 +91,35 @@ package struct OperatorSession: Hashable, Sendable {
     }
 }
 
-/// All criteria that are set must match.
+/// Criteria for sessions. A session must match all criteria that are set.
 package struct SessionFilter: Hashable, Sendable {
     package var state: JourneyState?
     package var isEnded: Bool?
-    /// Of the session, or of one of its events.
+    /// The charger of the session, or of one of its events.
     package var chargerID: String?
-    /// Opened then or later.
+    /// Matches sessions opened at this time or later.
     package var since: Moment?
-    /// Opened before.
+    /// Matches sessions opened before this time.
     package var until: Moment?
 
     package init() {}
 }
 
 package struct EventCase: Hashable, Sendable {
-    /// Ascending in the order of commits.
+    /// The event's number. Numbers ascend in the order of commits.
     package var id: Int64
     package var driver: DriverID
-    /// Canonical.
+    /// The canonical name.
     package var name: String
     package var sessionID: String?
     package var chargerID: String?
-    /// By the server's clock.
+    /// The time of the event on the server's clock.
     package var occurredAt: Moment
     package var transition: Verdict.Transition
     package var reason: Verdict.Reason?
     /// The state right after the event.
     package var state: JourneyState
-    /// Where `state` is SESSION_ENDED.
+    /// Why the journey ended, where `state` is SESSION_ENDED.
     package var endedBy: Journey.Ending?
 
     package init(
@@ -140,15 +140,15 @@ package struct EventCase: Hashable, Sendable {
 }
 
 package struct EventFilter: Hashable, Sendable {
-    /// Canonical; `diagnostic`: any name that the contract does not list.
+    /// A canonical name; `diagnostic` matches any name that the contract does not list.
     package var name: String?
     package var transition: Verdict.Transition?
     package var reason: Verdict.Reason?
     /// The state right after the event.
     package var state: JourneyState?
-    /// Received then or later.
+    /// Matches events received at this time or later.
     package var since: Moment?
-    /// Received before that.
+    /// Matches events received before this time.
     package var until: Moment?
 
     package init() {}

@@ -3,10 +3,10 @@
 package import JourneyModel
 import Synchronization
 
-/// The last failure of one queue's deliveries, written by the delivering task. Lost with the process.
+/// The last failure of one queue's deliveries, written by the delivering task. In memory only.
 package final class DeliveryFailure: Sendable {
     package struct Failure: Hashable, Sendable {
-        /// As logged: without secrets.
+        /// The reason as it is logged, without secrets.
         package var reason: String
         package var at: Moment
     }
@@ -26,9 +26,9 @@ package struct OutboxStatus: Hashable, Sendable {
     /// `analytics`, `codes` or `revocations`, as in the metrics.
     package var queue: String
     package var waitingCount: Int
-    /// Since when the oldest has been waiting.
+    /// The time since which the oldest delivery has been waiting.
     package var oldest: Moment?
-    /// Events that analytics will never receive.
+    /// The number of events that analytics will never receive.
     package var lostCount: Int?
     package var lastFailure: DeliveryFailure.Failure?
 

@@ -7,25 +7,25 @@ import StructuredLogging
 
 /// The port that refolds drivers by the rules of this release, and completes refolds that were interrupted.
 package protocol JourneyRefolder: Sendable {
-    /// Refolds the next driver who was folded by other rules, or whose refold is not complete, as far as one
-    /// transaction goes.
+    /// Refolds the next driver whose journey was folded by other rules or whose refold is not complete; at most as many
+    /// events as one transaction may change.
     func refold(_ request: RefoldRequest) async throws(StoreFailure) -> RefoldPart
 
-    /// Whether any refold is not complete; it may be one that no request waits for.
+    /// Returns whether any refold is not complete, even if no request waits for it.
     func hasUnfinishedRefolds() async throws(StoreFailure) -> Bool
 
-    /// Requests that wait for the writer.
+    /// The number of requests that wait for the writer.
     var writesWaiting: Int { get }
 }
 
 package struct RefoldRequest: Hashable, Sendable {
     /// The store's number of the last examined driver; 0 at the beginning.
     package var after: Int64
-    /// Only drivers who have sent an event since; nil: all.
+    /// Limits the refold to drivers with an event since this time; nil for all drivers.
     package var since: Moment?
-    /// Computes everything and stores nothing.
+    /// Whether the refold is computed and not stored.
     package var isDryRun: Bool
-    /// Only refolds that have begun and are not complete: reads no other driver.
+    /// Whether only refolds that have begun and are not complete are continued; no other driver is read.
     package var resumesOnly: Bool
 
     package init(after: Int64 = 0, since: Moment? = nil, isDryRun: Bool = false, resumesOnly: Bool = false) {
@@ -40,7 +40,7 @@ package struct RefoldPart: Hashable, Sendable {
     /// Where the next part begins; nil when no driver is left.
     package var next: Int64?
     package var counts: RefoldCounts
-    /// Why a driver could not be refolded; the next part continues after it.
+    /// The reason why a driver could not be refolded. The next part continues after that driver.
     package var failure: StoreFailure?
 
     package init(next: Int64?, counts: RefoldCounts, failure: StoreFailure? = nil) {
@@ -50,17 +50,17 @@ package struct RefoldPart: Hashable, Sendable {
     }
 }
 
-/// What was refolded, and what changed.
+/// The counts of refolded and of changed drivers, events and sessions.
 package struct RefoldCounts: Hashable, Sendable {
     package var drivers = 0
     package var events = 0
-    /// Missing expiries that had to be stored.
+    /// The number of missing expiries that had to be stored.
     package var expiries = 0
     /// Drivers whose journey changed.
     package var movedDrivers = 0
     /// Events with a changed verdict, by old and new verdict.
     package var verdicts: [RefoldChange: Int] = [:]
-    /// Sessions whose state or reason for ending changed, by old and new one.
+    /// Sessions whose state or reason for ending changed, by old and new value.
     package var sessions: [RefoldChange: Int] = [:]
 
     package init() {}
@@ -85,9 +85,10 @@ package struct RefoldChange: Hashable, Sendable {
     }
 }
 
-/// At the start of the server: refolds the drivers folded by an older release, one after the other, and only while no
-/// request waits for the writer. A driver who sends an event first is refolded with that event. Afterwards: completes
-/// refolds that stopped, because the disk refused a write or because another process began them and crashed.
+/// The task that refolds journeys. At the start of the server it refolds the drivers folded by an older release, one
+/// after the other, and only while no request waits for the writer. A driver who sends an event before their turn is
+/// refolded with that event. Afterwards the task completes interrupted refolds: a write failed, or another process
+/// began them and crashed.
 package struct RefoldService: Sendable {
     static let pause = Duration.milliseconds(20)
     static let pauseAfterFailure = Duration.seconds(10)
@@ -101,7 +102,7 @@ package struct RefoldService: Sendable {
         self.logger = logger
     }
 
-    /// Returns when the task is cancelled.
+    /// Runs until the task is cancelled.
     package func run() async {
         await foldAll(RefoldRequest())
         while !Task.isCancelled {
@@ -110,7 +111,7 @@ package struct RefoldService: Sendable {
         }
     }
 
-    /// Returns when no driver is left, or the task is cancelled.
+    /// Refolds drivers until no driver is left, or the task is cancelled.
     package func foldAll(_ request: RefoldRequest) async {
         var counts = RefoldCounts()
         var request = request

@@ -1,6 +1,6 @@
-// Deletes events after EVENT_RETENTION_DAYS: once an hour, oldest first, in steps so small that no event waits for
-// one, and more slowly while events are coming in. What to delete is read from committed rows, so an interrupted
-// round simply starts over. See docs/decisions/retention.md.
+// Deletes events after EVENT_RETENTION_DAYS: once an hour, oldest first, in steps so small that no new event has to
+// wait, and more slowly while events arrive. Each round reads from committed rows which events to delete, so after an
+// interruption the next round starts over. See docs/decisions/retention.md.
 
 package import CoreMetrics
 package import JourneyModel
@@ -16,46 +16,46 @@ extension MetricFamily {
         "dwell_oldest_event_age_seconds", "Age of the oldest stored event since receipt; 0 if there is none.")
 }
 
-/// The port for old rows.
+/// The port that finds and deletes old rows.
 package protocol RetentionStore: Sendable {
-    /// The next events to delete, in the order in which they were stored; read-only.
+    /// Returns the next events to delete, in the order in which they were stored. Changes nothing.
     func agedEvents(_ request: AgedEventsRequest) async throws(StoreFailure) -> AgedEvents
 
-    /// Deletes these events, in one transaction with the floors of their drivers' folds: this never changes the
-    /// state or a verdict of what remains. Returns the number of deleted events; one whose driver has a due
-    /// deadline that is not stored yet may remain.
+    /// Deletes these events and updates the floors of their drivers' folds, in one transaction. State and verdicts of
+    /// the remaining events never change. An event whose driver has a due deadline that is not stored yet may remain.
+    /// Returns the number of deleted events.
     func delete(_ events: ArraySlice<AgedEvent>) async throws(StoreFailure) -> Int
 
-    /// Sessions opened before that time that may have no events any more, as the store's numbers, after `number`
-    /// and ascending; empty: there are no more.
+    /// Returns the store's numbers of sessions opened before that time that may have no events any more: those after
+    /// `number`, ascending. Returns an empty array when no such session is left.
     func agedSessions(openedBefore: Moment, after number: Int64, limit: Int) async throws(StoreFailure) -> [Int64]
 
-    /// Deletes those of them that have no event and are not named by a driver's journey. Returns the number of
+    /// Deletes those of `sessions` that have no event and are not named by a driver's journey. Returns the number of
     /// deleted sessions.
     func delete(sessions: ArraySlice<Int64>, openedBefore: Moment) async throws(StoreFailure) -> Int
 
-    /// Sessions registered before that time that have had no event, among the next `limit` sessions after that
-    /// number.
+    /// Returns the sessions registered before `before` that have had no event, among the next `limit` sessions after
+    /// `number`.
     func unusedRegistrations(
         before: Moment, after number: Int64, limit: Int
     ) async throws(StoreFailure) -> AgedNumbers
 
-    /// Audit entries from before that time, except receipts of deletions, among the next `limit` entries after that
-    /// number.
+    /// Returns the audit entries from before `before`, except receipts of deletions, among the next `limit` entries
+    /// after `number`.
     func agedAuditLines(before: Moment, after number: Int64, limit: Int) async throws(StoreFailure) -> AgedNumbers
 
-    /// Deletes these entries in one transaction. Returns how many existed.
+    /// Deletes these entries in one transaction. Returns the number of deleted entries.
     func delete(auditLines: ArraySlice<Int64>) async throws(StoreFailure) -> Int
 
-    /// Requests that wait for the writer.
+    /// The number of requests that wait for the writer.
     var writesWaiting: Int { get }
 }
 
 package struct AgedEvent: Hashable, Sendable {
-    /// The store's numbers.
+    /// The store's number of the event.
     package var id: Int64
     package var driver: Int64
-    /// Its time in the order.
+    /// The event's time in the order.
     package var correctedAt: Moment
 
     package init(id: Int64, driver: Int64, correctedAt: Moment) {
@@ -67,8 +67,8 @@ package struct AgedEvent: Hashable, Sendable {
 
 package struct AgedEventsRequest: Hashable, Sendable {
     package var receivedBefore: Moment
-    /// Events above this number are not forwarded yet, and are deleted only if they were received before
-    /// `unforwardedBefore`.
+    /// The number of the last event that needs no more forwarding. Events with higher numbers are deleted only if they
+    /// were received before `unforwardedBefore`.
     package var forwarded: Int64
     package var unforwardedBefore: Moment
     /// Where the previous part ended; 0 at the beginning.
@@ -86,7 +86,7 @@ package struct AgedEventsRequest: Hashable, Sendable {
 
 package struct AgedEvents: Hashable, Sendable {
     package var events: [AgedEvent]
-    /// Nil when nothing is left; otherwise where the next part begins.
+    /// Where the next part begins; nil when no event is left.
     package var next: Int64?
 
     package init(events: [AgedEvent], next: Int64?) {
@@ -98,7 +98,7 @@ package struct AgedEvents: Hashable, Sendable {
 /// Row numbers to delete, ascending, from one part of a table.
 package struct AgedNumbers: Hashable, Sendable {
     package var numbers: [Int64]
-    /// The last examined row of the part; nil when none of the rows after it is old enough.
+    /// The last examined row of the part; nil when no later row is old enough.
     package var next: Int64?
 
     package init(numbers: [Int64], next: Int64?) {
@@ -108,26 +108,26 @@ package struct AgedNumbers: Hashable, Sendable {
 }
 
 package struct RetentionService: Sendable {
-    /// With fewer, events that a phone sends after a week offline would be missing from the counts.
+    /// With fewer days, events that a phone sends after a week offline would be missing from the counts.
     package static let daysMin = 7
     package static let daysMax = 36_500
-    /// An intrusion is often found weeks later.
+    /// Audit entries are kept at least this long, because an intrusion is often found weeks later.
     package static let auditDaysMin = 30
     /// How long a registered session waits for its first event: longer than a phone keeps unsent events.
     package static let unusedRegistrationDays = 30
-    /// Events that are not forwarded yet are kept this much longer: an outage of a week loses nothing for
-    /// analytics, and a service that never responds does not fill the disk.
+    /// Events that are not forwarded yet are kept for this many additional days. An outage of the analytics service for
+    /// a week then loses no event, and a service that never responds does not fill the disk.
     package static let unforwardedDays = 7
     static let roundPause = Duration.seconds(3600)
     /// Rows per read: enough that a drive's events are deleted together, next to each other in the indexes.
     static let partMax = 4096
     /// Rows deleted in one step, in one transaction; measured in docs/decisions/retention.md.
     package static let stepMax = 64
-    /// After each step, so that events are processed in between.
+    /// The pause after each step, in which events are processed.
     static let stepPause = Duration.milliseconds(20)
-    /// With more requests than this waiting, the next step waits...
+    /// While more requests than this wait for the writer, the next step waits for another `busyPause`.
     static let busyWrites = 32
-    /// ...in these pauses, but no more of them than that: retention must not stop under a constant load.
+    /// Repeated at most `busyPausesMax` times per step, because retention must not stop under a constant load.
     static let busyPause = Duration.milliseconds(50)
     static let busyPausesMax = 10
 
@@ -140,13 +140,14 @@ package struct RetentionService: Sendable {
     private let deletedEvents: any CounterHandler
     private let deletedSessions: any CounterHandler
     private let deletedAuditLines: any CounterHandler
-    /// Sessions up to this number were checked since the start: none of them can become unused later.
+    /// Sessions up to this number were checked since the start of the process. None of them can become unused later.
     private let registrationsChecked = Place()
 
     /// - Parameters:
     ///   - days: how long events are kept after they were received; nil: forever.
     ///   - auditDays: how long audit entries are kept; nil: forever.
-    ///   - forwarded: the number of the last event that needs no more forwarding; `Int64.max` when none does.
+    ///   - forwarded: returns the number of the last event that needs no more forwarding; `Int64.max` when no event
+    ///     needs forwarding.
     package init(
         store: any RetentionStore, days: Int?, auditDays: Int? = nil, clock: @escaping @Sendable () -> Moment,
         logger: Logger,
@@ -198,7 +199,7 @@ package struct RetentionService: Sendable {
         }
     }
 
-    /// Deletes everything that is too old now; less when the task is cancelled.
+    /// Deletes all rows that are too old now. Stops early when the task is cancelled.
     package func round() async throws(StoreFailure) -> Deleted {
         var deleted = Deleted()
         if let days { try await deleteEvents(olderThanDays: days, &deleted) }
@@ -288,7 +289,7 @@ package struct RetentionService: Sendable {
         }
     }
 
-    /// Cut short when the task is cancelled.
+    /// Waits between two steps. Returns early when the task is cancelled.
     private func pause() async {
         try? await Task.sleep(for: Self.stepPause)
         var pauses = 0

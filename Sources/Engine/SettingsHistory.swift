@@ -1,9 +1,10 @@
-// The history of the settings: when each version came into force, who changed it and why, and which reloads failed or
-// left something without effect. The store writes and reads it; the operator page and `dwell config history` show it.
+// The history of the settings: when each version came into force, who changed the settings and why, and which reloads
+// failed or left a variable without effect. The store keeps this history; the operator page and `dwell config history`
+// show it.
 
 package import JourneyModel
 
-/// `SETTINGS_CHANGED_BY` and `SETTINGS_CHANGE_REASON`. Free text on one line, at most 128 and 500 bytes.
+/// `SETTINGS_CHANGED_BY` (at most 128 bytes) and `SETTINGS_CHANGE_REASON` (at most 500 bytes); free text on one line.
 package struct SettingsChangeNote: Hashable, Sendable {
     package var changedBy: String?
     package var reason: String?
@@ -28,12 +29,12 @@ package struct SettingsChange: Hashable, Sendable {
     }
 }
 
-/// A reload that failed, or that left something in the environment file without effect.
+/// A reload that failed, or that left a part of the environment file without effect.
 package struct SettingsReloadRecord: Hashable, Sendable {
     package var at: Moment
-    /// False: it changed nothing.
+    /// False if the reload failed and changed nothing.
     package var isGood: Bool
-    /// One sentence each.
+    /// What failed or had no effect, one sentence each.
     package var details: [String]
 
     package init(at: Moment, isGood: Bool, details: [String]) {
@@ -52,7 +53,7 @@ package struct SettingsReloadOf: Hashable, Sendable {
     }
 }
 
-/// Newest first.
+/// Changes and reloads of the settings, each newest first.
 package struct SettingsHistory: Hashable, Sendable {
     package var changes: [SettingsChange]
     package var reloads: [SettingsReloadOf]

@@ -1,34 +1,35 @@
-// Truncates a WAL that has grown because of a long reader, once nothing has been written for a while. At other
-// times the WAL is reset in place, which does not disturb a program that follows it from outside. A WAL beyond a
-// limit is logged, since some reader holds it.
+// Truncates a WAL that has grown because of a long read transaction, once nothing has been written for a while. At
+// other times SQLite resets the WAL in place, which does not disturb an external program that follows the WAL. A WAL
+// beyond a limit is logged, because some reader keeps it from being reset.
 
 package import Logging
 internal import StructuredLogging
 
 /// The port of the WAL.
 package protocol TruncatableWAL: Sendable {
-    /// Truncates the WAL when nothing was committed for that long and something was since the last truncation;
-    /// otherwise, or when a reader is in the way, does nothing.
+    /// Truncates the WAL if nothing was committed for that long, there was a commit since the last truncation, and no
+    /// reader uses the WAL. Otherwise does nothing.
     func truncateLog(quietFor: Duration) async
 
-    /// The size of the WAL; nil when unknown.
+    /// Returns the size of the WAL in bytes; nil when unknown.
     func logBytes() -> Int64?
 }
 
 package struct WALTruncation: Sendable {
-    /// A truncation takes as long as several commits. After this long without one, a commit is unlikely just then.
+    /// A truncation takes as long as several commits, which would have to wait. After this long without a commit, one
+    /// is unlikely during the truncation.
     static let quiet = Duration.seconds(10)
-    /// A smaller WAL is not worth it: a start after a crash reads it in some milliseconds.
+    /// A smaller WAL is not truncated: a start after a crash reads it in some milliseconds.
     static let bytesMin: Int64 = 8 * 1024 * 1024
     static let pause = Duration.seconds(5)
-    /// One warning per this many looks: an hour.
+    /// The number of checks between two warnings: one hour.
     static let looksPerWarning = 720
 
     private let log: any TruncatableWAL
     private let bytesMax: Int64
     private let logger: Logger
 
-    /// - Parameter bytesMax: a WAL beyond it is held by a reader.
+    /// - Parameter bytesMax: the size beyond which a reader must be keeping the WAL from being reset.
     package init(log: any TruncatableWAL, bytesMax: Int64, logger: Logger) {
         self.log = log
         self.bytesMax = bytesMax

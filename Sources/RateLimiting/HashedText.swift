@@ -1,5 +1,5 @@
-// Texts with precomputed hashes, as keys of tables. Hashing a text is most of the cost of a lookup, so it is done
-// once for all tables.
+// Texts with precomputed hashes, as keys of tables. Hashing a text is most of the cost of a lookup, so each text is
+// hashed once for all tables.
 
 /// A text and its hash, for a table that must never confuse two texts.
 struct HashedText: Equatable, Sendable {
@@ -11,14 +11,16 @@ struct HashedText: Equatable, Sendable {
         hash = TextHash(text)
     }
 
-    /// Canonically equivalent texts, which `==` treats as equal, have different bytes and so different hashes.
+    /// Compares the hashes too, because `==` treats canonically equivalent texts as equal. Such texts have different
+    /// bytes, and so different hashes.
     static func == (one: HashedText, other: HashedText) -> Bool {
         one.hash == other.hash && one.text == other.text
     }
 }
 
-/// The hash alone, for a table that may confuse two texts once in 2^64: 8 bytes instead of a text of 36 and its
-/// object. Its key is random per process (`Hasher`), so that clients cannot search for collisions.
+/// The hash of a text without the text, for a table that may confuse two texts once in 2^64. Takes 8 bytes instead of a
+/// text of 36 bytes and its object. The hash key is random per process (`Hasher`), so that clients cannot search for
+/// collisions.
 package struct TextHash: Hashable, Sendable {
     let bits: Int
 

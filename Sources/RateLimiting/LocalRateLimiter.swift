@@ -1,23 +1,23 @@
-// The rate limiter of one process: the algorithm of contract, section 4, in memory. Used alone without Redis; with
-// Redis it mirrors the counts, so that it is warm when Redis fails. Knows nothing of Redis, and of an event's
-// result only what it is told.
+// The rate limiter of one process: the algorithm of contract, section 4, in memory. Without Redis it makes all
+// decisions. With Redis it mirrors the counts, so that its windows are filled when Redis fails. This file does not
+// depend on Redis; callers pass in the results of events.
 
 package import JourneyModel
 
 /// An exact sliding window log per driver and class, in bounded memory. Safe from any thread, never suspends.
 ///
-/// Eviction is always in the driver's favour: an evicted window starts empty, and an evicted known key is charged
-/// again (the store finds the repeat, and the charge is refunded).
+/// Eviction never costs the driver anything: an evicted window starts empty, and the charge of a repeat whose known key
+/// was evicted is refunded once the store finds the repeat.
 package final class LocalRateLimiter: Admission {
-    /// The bounds of the memory, together.
+    /// The bounds of the memory, for all shards together.
     package struct Capacity: Sendable {
-        /// Windows kept that were used within a window's length. 20 000 drivers at once is many times what one
-        /// database writer serves; the worst case, all of them full and as many in the old generation, is 2 * 20
-        /// 000 * 60 charges of 16 bytes.
+        /// The maximum number of windows in one generation (SlidingWindowGenerations.swift). One database writer serves
+        /// far fewer than 20 000 drivers at once. In the worst case both generations are full, with 2 * 20 000 * 60
+        /// charges of 16 bytes.
         package var windowsMax = 20_000
-        /// Keys of stored events kept, up to their age. A retry queue repeats within minutes.
+        /// The maximum number of keys of stored events in one generation. A retry queue repeats within minutes.
         package var knownKeysMax = 65_536
-        /// Long enough for a phone that returns after half a day.
+        /// How long known keys are kept: long enough for a phone that is offline for half a day.
         package var knownKeyAgeMilliseconds: Int64 = 12 * 3_600_000
 
         package init() {}
@@ -49,7 +49,7 @@ package final class LocalRateLimiter: Admission {
     }
 
     private static let origin = ContinuousClock.now
-    /// Reduces lock contention between loops.
+    /// The number of shards; several of them reduce lock contention between loops.
     private static let shardCount = 8
 
     package nonisolated(nonsending) func admit(_ claim: AdmissionClaim) async -> AdmissionDecision { decide(claim) }
@@ -58,7 +58,7 @@ package final class LocalRateLimiter: Admission {
         claims.map(decide)
     }
 
-    /// `admit` for callers that cannot or need not suspend.
+    /// Decides like `admit`, for callers that cannot or need not suspend.
     package func decide(_ claim: AdmissionClaim) -> AdmissionDecision {
         if limits.isOff(claim.limitClass) { return limits.unlimited }
         let claim = HashedClaim(claim)
@@ -101,14 +101,14 @@ package final class LocalRateLimiter: Admission {
         return shard(of: claim).isOverdrawn(claim, at: clock())
     }
 
-    /// The current time on this limiter's clock.
+    /// Returns the current time on this limiter's clock.
     package func now() -> Int64 { clock() }
 
-    /// Mirrors a decision made by another limiter, and corrects it where this process knows that the other one has
-    /// lost data: a Redis that was restarted empty, flushed, or unreachable for a while.
+    /// Mirrors a decision made by another limiter. Corrects the decision if this process knows that the other limiter
+    /// has lost data: its Redis was restarted empty, flushed, or unreachable for a while.
     ///
-    /// - Parameter askedAt: this limiter's time before the other one was called. Charges are stored with that time,
-    ///   so that they never leave this window later than the other one.
+    /// - Parameter askedAt: the time on this limiter's clock before the other limiter was called. Charges are stored
+    ///   with that time, so that they never leave this window later than they leave the other limiter's window.
     package func reconcile(
         _ claim: AdmissionClaim, with decision: AdmissionDecision, askedAt: Int64
     ) -> ReconciledCount {
@@ -120,7 +120,7 @@ package final class LocalRateLimiter: Admission {
     private func shard(of claim: HashedClaim) -> SlidingWindowShard { shard(of: claim.driver) }
 
     private func shard(of driver: HashedText) -> SlidingWindowShard {
-        // Not the bits that a table uses for its buckets.
+        // Uses other bits of the hash than a table uses for its buckets.
         shards[Int(UInt(bitPattern: driver.hash.bits) >> 32 % UInt(shards.count))]
     }
 }

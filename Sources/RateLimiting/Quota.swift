@@ -1,10 +1,10 @@
-/// The driver's quota in one limit after a decision; the values of the `RateLimit` fields.
+/// A driver's quota in one limit after a decision. Has the values of the `RateLimit` fields.
 package struct Quota: Hashable, Sendable {
     /// 0 when the limit is off.
     package var limit: Int
     package var windowSeconds: Int
     package var remaining: Int
-    /// Milliseconds until the oldest charge leaves the window, so that one more fits; 0 when the window is empty.
+    /// Milliseconds until the oldest charge leaves the window, so that one more charge fits. 0 for an empty window.
     package var resetMilliseconds: Int64
 
     package init(limit: Int, windowSeconds: Int, remaining: Int, resetMilliseconds: Int64) {
@@ -14,7 +14,7 @@ package struct Quota: Hashable, Sendable {
         self.resetMilliseconds = resetMilliseconds
     }
 
-    /// The quota after `count` charges were refunded. Unchanged for a limit that is off.
+    /// Returns the quota after `count` charges were refunded. For a limit that is off, returns it unchanged.
     package func withBack(_ count: Int) -> Quota {
         var quota = self
         quota.remaining = min(remaining + count, limit)

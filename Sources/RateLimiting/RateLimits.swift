@@ -1,9 +1,9 @@
-// The limits: which there are, what each allows, and the arithmetic shared by both windows, the one in the process and
-// the one in Redis.
+// The rate limits: their classes, their values, and the arithmetic shared by the windows in the process and the windows
+// in Redis.
 
-/// The windows of contract, section 4. An event is counted by whether it has a session_id. `auth` counts requests
-/// to the sign-in routes, with the client's address in place of the driver. The others count a driver's requests to
-/// the routes that name them (API/Routes.swift).
+/// The classes of windows of contract, section 4. Events with and without a session_id have different classes. `auth`
+/// counts requests to the sign-in routes, with the client's address in place of the driver. Other classes without a
+/// comment of their own count a driver's requests to the routes that name the class (API/Routes.swift).
 package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     case sessionEvents = "session"
     case preSessionEvents = "presession"
@@ -16,7 +16,7 @@ package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
     case account
     /// Requests that read the database and change nothing.
     case reads
-    /// Background pings: counted, nothing stored.
+    /// Background pings, which are counted and not stored.
     case pings
     /// Purchases sent by the app.
     case purchases
@@ -40,7 +40,8 @@ package enum RateLimitClass: String, Hashable, Sendable, CaseIterable {
 /// `RATE_LIMIT_DEVICES`, `RATE_LIMIT_ACCOUNT`, `RATE_LIMIT_READS`, `RATE_LIMIT_PINGS`, `RATE_LIMIT_PURCHASES`,
 /// `RATE_LIMIT_NOTIFICATIONS`, `RATE_LIMIT_OPERATOR`, `RATE_LIMIT_WINDOW_SECONDS`; a limit of 0 is off.
 package struct RateLimits: Hashable, Sendable {
-    /// Maximum charges of a window beyond its limit: bounds its memory and the time until it has room again.
+    /// The maximum number of charges of a window beyond its limit. Bounds the window's memory and the time until a new
+    /// charge fits.
     package static let overdraftMax = 10_000
 
     package var sessionEvents: Int
@@ -88,27 +89,28 @@ package struct RateLimits: Hashable, Sendable {
         case .purchases: purchases
         case .notifications: notifications
         case .operatorGuesses: operatorGuesses
-        // Ten times the session events, so that a queue of 500 events sent at once fits; off when they are off.
+        // Ten times the session events, so that 500 events sent at once fit. Off when `sessionEvents` is off.
         case .refusals: sessionEvents > 0 ? max(600, 10 * sessionEvents) : 0
         }
     }
 }
 
 extension RateLimits {
-    /// 1 second to 366 days, whatever is configured: no sum with a time in milliseconds can overflow.
+    /// The window, clamped to 1 second to 366 days, so that no sum with a time in milliseconds can overflow.
     package var windowMilliseconds: Int64 { Int64(min(max(windowSeconds, 1), 366 * 86_400)) * 1000 }
 
-    /// A limit of 0 or below is off.
+    /// Returns whether the limit is off: 0 or below.
     package func isOff(_ limitClass: RateLimitClass) -> Bool { limit(of: limitClass) <= 0 }
 
-    /// The decision of a limit that is off: always admitted, nothing stored.
+    /// The decision of a limit that is off: always `.admitted`, without a stored charge.
     package var unlimited: AdmissionDecision {
         AdmissionDecision(
             verdict: .admitted,
             quota: Quota(limit: 0, windowSeconds: windowSeconds, remaining: 0, resetMilliseconds: 0))
     }
 
-    /// The quota of a limit with `count` charges in its window, the oldest made at `oldestTime`.
+    /// Returns the quota of a limit with `count` charges in its window. One more charge fits a window's length after
+    /// `oldestTime`.
     package func quota(
         of limitClass: RateLimitClass, count: Int, oldestTime: Int64?, at now: Int64
     ) -> Quota {

@@ -1,16 +1,16 @@
-// The limit on refused events: invalid ones, those over a limit, unreadable bodies, and excess bytes. An accepted
-// event is charged itself; without this limit the others would be free, and a kilobyte can contain five hundred of
-// them.
+// The limit on refused events, unreadable bodies and excess bytes. Events are refused if they are invalid or over a
+// limit. Accepted events are charged to the limits of events. Without this limit refused events would be free, and a
+// kilobyte can contain five hundred of them.
 
 package import JourneyModel
 
 package struct RefusalLimit: Sendable {
-    /// The size of the longest event: all members, metadata of 8 KiB. Each KiB of a body beyond this size per event
-    /// is charged.
+    /// The size of the longest event, with all members and 8 KiB of metadata. If a body is longer than this size times
+    /// its number of events, each KiB beyond is charged.
     static let bytesPerEvent = 10 * 1024
 
-    /// Repeats in one body that are charged as one refused event. A repeat is free otherwise, and a body can contain
-    /// five hundred; alone it costs no more than a refusal.
+    /// The number of repeats in one body that are charged as one refused event. The limits of events do not charge
+    /// repeats, and a body can contain five hundred. A single repeat costs the server no more than a refusal.
     static let repeatsPerCharge = 10
 
     private let admission: any Admission
@@ -19,19 +19,19 @@ package struct RefusalLimit: Sendable {
         self.admission = admission
     }
 
-    /// The quota of a driver whose window is full, before the body is read; nil while there is room.
+    /// Returns the driver's quota if the window is full; otherwise nil. Called before the body is read.
     package func exhausted(by driver: DriverID) -> Quota? {
         let quota = admission.quota(of: driver, in: .refusals)
         return quota.limit > 0 && quota.remaining == 0 ? quota : nil
     }
 
-    /// Charges the cost of a body beyond its accepted events.
+    /// Charges a body for its refused events, repeats and excess bytes.
     ///
     /// - Parameters:
-    ///   - bytes: of the body, decompressed.
-    ///   - events: in the body; 0 when it was refused as a whole.
-    ///   - refused: how many of these were refused.
-    ///   - repeats: how many of these were stored before.
+    ///   - bytes: the length of the decompressed body.
+    ///   - events: the number of events in the body; 0 when the body was refused as a whole.
+    ///   - refused: the number of refused events.
+    ///   - repeats: the number of events that were stored before.
     package func charge(_ driver: DriverID, bytes: Int, events: Int, refused: Int, repeats: Int = 0) {
         let excess = max(0, bytes - events * Self.bytesPerEvent)
         let count = refused + repeats / Self.repeatsPerCharge + (excess + 1023) / 1024

@@ -1,9 +1,9 @@
-// Evicts windows and known keys without a timer and without a list of last uses: two generations. A used entry
-// moves to the young one; when that is full or old enough it becomes the old one, and the previous old one, unused
-// since, is dropped.
+// Evicts windows and known keys without a timer and without a list of last uses, by two generations. A used entry
+// moves to the young generation. When the young generation is full or old enough, it becomes the old one, and the
+// previous old generation, whose entries were not used meanwhile, is dropped.
 
-/// A dictionary of at most `2 * countMax` values. A value survives at least one whole `ageMilliseconds` without
-/// use, unless the bound on the count is reached first: then the least recently used are evicted.
+/// A dictionary of at most `2 * countMax` values. A value is kept for at least `ageMilliseconds` without use. If the
+/// bound on the count is reached before that, the least recently used values are evicted.
 struct SlidingWindowGenerations<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private var young: [Key: Value] = [:]
     private var old: [Key: Value] = [:]
@@ -18,8 +18,8 @@ struct SlidingWindowGenerations<Key: Hashable & Sendable, Value: Sendable>: Send
 
     var count: Int { young.count + old.count }
 
-    /// Changes the generations when due; call it with the time of every use, before the use. Values for which
-    /// `isOwed` returns true are not evicted because of their age.
+    /// Changes the generations when due. Callers pass the time of every use, before the use. Values for which `isOwed`
+    /// returns true are not evicted because of their age.
     mutating func age(at now: Int64, isOwed: (Value) -> Bool = { _ in false }) {
         guard let since = youngSince else {
             youngSince = now
@@ -28,7 +28,7 @@ struct SlidingWindowGenerations<Key: Hashable & Sendable, Value: Sendable>: Send
         if young.count >= countMax {
             turn(at: now)
         } else if now - since >= ageMilliseconds {
-            // After two ages without a call even the young values have been unused for longer than one.
+            // After `2 * ageMilliseconds` without a change, the young values too are older than `ageMilliseconds`.
             let owed = old.filter { isOwed($0.value) }
             if now - since >= 2 * ageMilliseconds { young = young.filter { isOwed($0.value) } }
             turn(at: now)
@@ -36,19 +36,19 @@ struct SlidingWindowGenerations<Key: Hashable & Sendable, Value: Sendable>: Send
         }
     }
 
-    /// The young generation becomes the old one; the old one is dropped.
+    /// Makes the young generation the old one, and drops the previous old one.
     mutating func turn(at now: Int64) {
         old = young
-        // Probably as many as before: a growing table rehashes its content repeatedly.
+        // Reserves space for as many values as before, because a growing table rehashes its content repeatedly.
         young = Dictionary(minimumCapacity: min(old.count, countMax))
         youngSince = now
     }
 
-    /// Does not count as a use.
+    /// Returns the value without counting as a use.
     func peek(_ key: Key) -> Value? { young[key] ?? old[key] }
 
-    /// Passes the value, or the initial one, to the closure. It is young afterwards, or removed if `isKept` returns
-    /// false.
+    /// Passes the value, or `initial` if there is none, to the closure. Afterwards the value is in the young
+    /// generation, or is removed if `isKept` returns false.
     mutating func withValue<Answer>(
         _ key: Key, initial: Value, isKept: (Value) -> Bool, _ body: (inout Value) -> Answer
     ) -> Answer {

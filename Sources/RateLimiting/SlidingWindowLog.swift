@@ -1,12 +1,13 @@
 // One window of contract, section 4: the charges of one driver in one class, each with its time and the hash of its
-// idempotency key. Exact: a charge made at `t` counts until `t + window` and not a millisecond longer. If two keys
-// have the same hash, one event is not charged. Does not know the driver, a clock, or the results of the events.
+// idempotency key. The window is exact: a charge made at `t` counts until `t + window` and not a millisecond longer.
+// If two keys have the same hash, one event is not charged. The driver, the clock and the results of events are not
+// part of this file.
 
-/// A sliding window log. Times are milliseconds of one clock, passed in; a time earlier than in a previous call is
-/// allowed and affects only its own charge.
+/// A sliding window log. Callers pass times in milliseconds of one clock. A time earlier than in a previous call is
+/// allowed and affects only the charge made at that time.
 package struct SlidingWindowLog: Sendable {
-    /// More charges than this get a hash table, of 7 KB and more; fewer are searched linearly by their hashes. A
-    /// driver with 60 events a minute never reaches it.
+    /// Up to this number, charges are searched linearly by their hashes; more charges get a hash table, of 7 KB and
+    /// more. A driver with 60 events a minute never needs the table.
     private static let lookedThroughMax = 128
 
     private struct Charge {
@@ -14,28 +15,29 @@ package struct SlidingWindowLog: Sendable {
         var key: TextHash
     }
 
-    /// Sorted by time; those before `first` have already left.
+    /// The charges, sorted by time. Charges at indexes below `first` have already left the window.
     private var charges: [Charge] = []
     private var first = 0
-    /// The same charges by key: for cheap detection of repeats and unique charges. Nil until there are many.
+    /// The times of the charges by key, to find a key without a linear search. Nil until there are more than
+    /// `lookedThroughMax` charges.
     private var times: [TextHash: Int64]?
 
     package init() {}
 
-    /// At most the limit, plus forced charges.
+    /// The number of charges: at most the limit, plus forced charges.
     package var count: Int { charges.count - first }
 
     package func contains(_ key: TextHash) -> Bool {
         if let times { times[key] != nil } else { place(of: key) != nil }
     }
 
-    /// When the oldest charge was made; nil when there is none.
+    /// The time of the oldest charge; nil when there is none.
     package var oldestTime: Int64? { first < charges.count ? charges[first].time : nil }
 
-    /// The time of the latest charge; one beyond the limit is in the future.
+    /// The time of the latest charge; in the future for a charge beyond the limit. Nil when there is no charge.
     package var latestTime: Int64? { first < charges.count ? charges[charges.count - 1].time : nil }
 
-    /// The time of the charge at that index, the oldest at 0; nil when there are fewer.
+    /// Returns the time of the charge at index `place`; nil beyond the last charge. The oldest charge has index 0.
     package func time(at place: Int) -> Int64? {
         first + place < charges.count ? charges[first + place].time : nil
     }
@@ -49,8 +51,8 @@ package struct SlidingWindowLog: Sendable {
         compact()
     }
 
-    /// Charges the key at that time. False, without a change, when it is charged already. O(1) when times come in
-    /// order.
+    /// Charges the key at that time. Returns false, without a change, when the key is already charged. O(1) when times
+    /// ascend from call to call.
     @discardableResult
     package mutating func insert(_ key: TextHash, at time: Int64) -> Bool {
         guard !contains(key) else { return false }
@@ -64,7 +66,7 @@ package struct SlidingWindowLog: Sendable {
         return true
     }
 
-    /// Refunds a charge; false when there is none under this key.
+    /// Removes the charge of a key. Returns false when the key is not charged.
     @discardableResult
     package mutating func remove(_ key: TextHash) -> Bool {
         var start = first
@@ -84,7 +86,7 @@ package struct SlidingWindowLog: Sendable {
         compact()
     }
 
-    /// The number of charges after that time. O(log n).
+    /// Returns the number of charges after that time. O(log n).
     package func count(after time: Int64) -> Int {
         let (next, overflow) = time.addingReportingOverflow(1)
         return overflow ? 0 : charges.count - firstPlace(at: next)
@@ -99,7 +101,7 @@ package struct SlidingWindowLog: Sendable {
         return nil
     }
 
-    /// The index of the first charge made at `time` or later.
+    /// Returns the index of the first charge made at `time` or later.
     private func firstPlace(at time: Int64) -> Int {
         var low = first
         var high = charges.count

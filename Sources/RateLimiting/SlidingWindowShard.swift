@@ -1,5 +1,5 @@
-// A part of the drivers of a `LocalRateLimiter`, behind one lock: their windows and the keys of their stored
-// events. Implements the decisions of contract, section 4; time is passed in.
+// The windows and the keys of stored events for a part of the drivers of a `LocalRateLimiter`, behind one lock.
+// Implements the decisions of contract, section 4. Callers pass in the time.
 
 import JourneyModel
 import Synchronization
@@ -14,7 +14,8 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// After a collision an event is not charged; the store still knows what is stored.
+    /// The key of a stored event. If two keys have the same hashes, one event is not charged; whether the event is
+    /// stored is decided by the store.
     private struct KnownKey: Hashable, Sendable {
         var driver: TextHash
         var idempotencyKey: TextHash
@@ -24,14 +25,15 @@ final class SlidingWindowShard: Sendable {
             idempotencyKey = claim.idempotencyKey
         }
 
-        /// Both hashes are uniformly distributed.
+        /// Combines the hashes by XOR, because both are uniformly distributed.
         func hash(into hasher: inout Hasher) { hasher.combine(driver.bits ^ idempotencyKey.bits) }
     }
 
     private struct State: Sendable {
         var windows: SlidingWindowGenerations<WindowID, SlidingWindowLog>
         var knownKeys: SlidingWindowGenerations<KnownKey, Bool>
-        /// Threads read the clock before they hold the lock; under the lock this keeps time from going back.
+        /// The latest time passed in. Threads read the clock before they hold the lock, so times may arrive out of
+        /// order; the maximum of both never goes back.
         var latest = Int64.min
     }
 
@@ -61,7 +63,7 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// Does not count as a use of the window, and changes nothing: it is read with every event.
+    /// Returns the quota without changing the window or counting as a use, because it is read with every event.
     func quota(of driver: HashedText, in limitClass: RateLimitClass, at time: Int64) -> Quota {
         state.withLock { state in
             let now = max(state.latest, time)
@@ -82,14 +84,14 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// Also beyond the limit.
+    /// Charges the claim, also beyond the limit.
     func charge(_ claim: HashedClaim, at time: Int64) {
         withWindow(of: claim, at: time) { window, _, now in
             _ = window.insert(claim.idempotencyKey, at: now)
         }
     }
 
-    /// Charges claims of one window. Those beyond the limit are dated in the future, as far apart as the limit allows.
+    /// Charges claims of one window. Charges beyond the limit get times in the future, spaced at the limit's rate.
     func overdraw(_ claims: [HashedClaim], at time: Int64) {
         guard let first = claims.first else { return }
         let limit = limits.limit(of: first.limitClass)
@@ -132,8 +134,8 @@ final class SlidingWindowShard: Sendable {
         }
     }
 
-    /// The other limiter charged the claim. That was wrong if the window here is full, and a duplicate if the key
-    /// is already in it.
+    /// Charges here a claim that the other limiter has charged. Returns `.refused` if the window here is full, and
+    /// `.known` if it already contains the key.
     private func charge(
         _ claim: HashedClaim, _ theirs: Quota, in window: inout SlidingWindowLog, askedAt: Int64, at now: Int64
     ) -> ReconciledCount {
@@ -152,15 +154,15 @@ final class SlidingWindowShard: Sendable {
         return ReconciledCount(decision: AdmissionDecision(verdict: .admitted, quota: quota), chargeStands: true)
     }
 
-    /// The charges that every correct count of the window must include. The clocks of two machines run up to 500
-    /// ppm apart while NTP slews them (adjtimex(2)), and both round to milliseconds: a hundredth of the window is
-    /// far more than that.
+    /// Returns the number of charges that every correct count of the window includes. The clocks of two machines run up
+    /// to 500 ppm apart while NTP slews them (adjtimex(2)), and both round to milliseconds. The tolerance, a hundredth
+    /// of the window and 2 ms, is far more.
     private func surelyCounted(_ window: SlidingWindowLog, at now: Int64) -> Int {
         let length = limits.windowMilliseconds
         return window.count(after: now - length + length / 100 + 2)
     }
 
-    /// The other limiter's quota, unless it has evidently lost charges.
+    /// Returns the other limiter's quota, or the quota of this window if the other limiter has evidently lost charges.
     private func tighter(_ quota: Quota, _ claim: HashedClaim, _ window: SlidingWindowLog, at now: Int64) -> Quota {
         let remaining = limits.limit(of: claim.limitClass) - surelyCounted(window, at: now)
         return remaining < quota.remaining ? self.quota(claim, window, at: now) : quota
@@ -173,7 +175,7 @@ final class SlidingWindowShard: Sendable {
     private func quota(
         of limitClass: RateLimitClass, count: Int, oldestAt time: (_ place: Int) -> Int64?, at now: Int64
     ) -> Quota {
-        // With more charges than the limit, one fits when that many have expired.
+        // With more charges than the limit, a new charge fits once the charge at this index has expired.
         let place = max(count - limits.limit(of: limitClass), 0)
         return limits.quota(of: limitClass, count: count, oldestTime: time(place), at: now)
     }

@@ -1,9 +1,9 @@
-// A response as received, in the wire's own words; the comparison interprets it.
+// A response as received, with texts unparsed; the comparison interprets them.
 
 import JourneyModel
 
 struct Answer: Hashable {
-    /// The HTTP status; in a batch the event's `status_code`.
+    /// The HTTP status; for an event of a batch, its `status_code`.
     var statusCode: Int
     var status: String?
     var eventID: String?
@@ -12,7 +12,7 @@ struct Answer: Hashable {
     var transition: String?
     var reason: String?
     var implied: [String]
-    /// The code of a problem.
+    /// The `code` of a problem response.
     var code: String?
 
     init(statusCode: Int, json: JSONValue?) {
@@ -28,7 +28,7 @@ struct Answer: Hashable {
         code = json?["code"]?.text
     }
 
-    /// One per event of a batch; nil when the response does not have `count` results.
+    /// Returns one answer per event of a batch; nil when the response does not have `count` results.
     static func all(inBatch json: JSONValue?, count: Int) -> [Answer]? {
         guard let results = json?["results"]?.elements, results.count == count else { return nil }
         return results.map { result in

@@ -1,14 +1,14 @@
-// Compares one response with the expected one, word for word (contract, section 3, "200 answer").
+// Compares one response with the expected response, member by member (contract, section 3, "200 answer").
 
 import JourneyModel
 
 struct Comparison {
     var expected: ExpectedAnswer
     var eventID: String
-    /// `ok`, `already_processed`, or both when a lost response may have been the first.
+    /// The permitted statuses: `ok`, `already_processed`, or both when the first response may have been lost.
     var statuses: [EventAnswer.Status]
 
-    /// The differences, one sentence each; empty when there are none.
+    /// Returns the differences, one sentence each; an empty array when there are none.
     func differences(from answer: Answer) -> [String] {
         guard answer.statusCode == 200 else {
             return ["got \(answer.statusCode)\(answer.code.map { " \($0)" } ?? "") instead of 200"]
@@ -34,7 +34,7 @@ struct Comparison {
         return "\(member) is \(found.map(shown) ?? "missing") instead of \(words.joined(separator: " or "))"
     }
 
-    /// Text from an untrusted server, made safe for a terminal.
+    /// Returns text from an untrusted server, made safe for a terminal.
     private static func shown(_ text: String) -> String {
         String(text.unicodeScalars.prefix(64).map { $0.value < 0x20 || $0.value > 0x7E ? "?" : Character($0) })
     }

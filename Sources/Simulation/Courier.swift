@@ -1,15 +1,15 @@
-// Sends a request until it gets a response: waits when the server asks for it, and repeats what may not have
+// Sends a request until it gets a response. Waits when the server requires it, and repeats requests that may not have
 // arrived, as a phone's retry queue does (contract, section 5).
 
 import JourneyClient
 import JourneyModel
 
-/// A response, with how it was obtained, as the comparison needs it.
+/// A response, with the circumstances that the comparison needs.
 struct Carried {
     var response: HTTPExchange.Response
-    /// By the server's clock; the response was made within this span.
+    /// The span, on the server's clock, within which the response was made.
     var span: ClosedRange<Moment>
-    /// An earlier attempt may have been stored: then this response says `already_processed`.
+    /// Whether an earlier attempt may have been stored. If it was, this response says `already_processed`.
     var mayBeRepeat: Bool
 }
 
@@ -18,21 +18,22 @@ struct Courier {
     let pace: Pace
     let clock: ServerClock
     let tally: Tally
-    /// Implements a wait; `Task.sleep` except in tests.
+    /// Waits; `Task.sleep` except in tests.
     let sleep: @Sendable (Duration) async throws -> Void
 
-    /// Pauses of 1, 2, 4 ... 16 s add up to a minute, within which a restarted server is back.
+    /// The maximum number of attempts. Their pauses of 1, 2, 4 ... 16 s add up to a minute, within which a restarted
+    /// server responds again.
     static let attemptsMax = 8
-    /// Each deferral by the limiter is at most an hour (contract, section 5); more than this many mean that a limit
-    /// of the server is too small for the run.
+    /// The maximum number of 429 responses to one request. Each defers the request by at most an hour (contract,
+    /// section 5); more of them mean that a limit of the server is too small for the run.
     static let limitedMax = 20
-    /// On either side of the span: the server reads its clock in milliseconds, and `Date`, by which ours was set,
-    /// has whole seconds.
+    /// Added to the span on either side: the server reads its clock in milliseconds, and `clock` was corrected by
+    /// `Date`, which has whole seconds.
     private static let clockToleranceMilliseconds: Int64 = 2_000
 
     /// - Parameters:
-    ///   - takesRefusals: returns 401 and 403 like other responses.
-    ///   - request: makes the request of each attempt, given the time of sending by the server's clock.
+    ///   - takesRefusals: whether 401 and 403 are returned like other responses; otherwise they throw.
+    ///   - request: makes the request of each attempt, from the time of sending on the server's clock.
     /// - Throws: `SimulationFailure` when no response can be obtained.
     func carry(
         events count: Int, takesRefusals: Bool = false, _ request: (_ sentAt: Moment) -> HTTPExchange.Request
@@ -91,7 +92,8 @@ struct Courier {
 }
 
 extension HTTPExchange.Response {
-    /// `Retry-After`, or for a batch the longest `t` of a `RateLimit` with nothing left; 1 to 3600.
+    /// The value of `Retry-After`. Without that field, the longest `t` of a `RateLimit` with `r=0`, as in the response
+    /// to a batch. Clamped to 1 to 3600.
     var retryAfterSeconds: Int? {
         let asked = field("Retry-After").flatMap { Int($0) } ?? field("RateLimit").flatMap(Self.exhaustedSeconds)
         return asked.map { min(max($0, 1), 3600) }

@@ -1,8 +1,8 @@
-// Why a simulation stops early.
+// The errors that stop a simulation.
 
 /// The server and the simulation's own fold disagree about one event.
 package struct Divergence: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The driver's seed, to replay it alone.
+    /// The driver's seed, with which this driver can be replayed alone.
     package var seed: UInt64
     /// All scenarios that the driver played; `scenario` is the failing one.
     package var scenarios: [Scenario]
@@ -28,7 +28,7 @@ package struct Divergence: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// The server gave no verdicts, so there is nothing to compare.
+/// The run cannot continue, because the server returned no verdict to compare.
 package struct SimulationFailure: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String
 

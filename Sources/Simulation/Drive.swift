@@ -1,6 +1,5 @@
-// A scripted drive as a value: what happens to a phone, and how it is reported to the server. It has no absolute
-// times and no identity: times are offsets from the start of the drive, and ids get the prefix of the run when they
-// are played.
+// A scripted drive as a value: the events of a phone, and how the phone reports them to the server. Times are offsets
+// from the start of the drive, and ids get the prefix of the run when the drive is played.
 
 package import JourneyModel
 
@@ -9,53 +8,53 @@ package struct ScriptedEvent: Hashable, Sendable {
     /// Unique within one driver's drives.
     package var id: String
     package var name: EventName
-    /// The canonical spelling, or that of shipped v1 clients.
+    /// The spelling of the name on the wire: canonical, or that of shipped v1 clients.
     package var spelling: String
     package var sessionID: String?
     package var chargerID: String?
     package var merchantID: String?
-    /// By a correct clock.
+    /// The time of the event on a correct clock, since the start of the drive.
     package var offsetMilliseconds: Int64
-    /// How far the phone's clock was ahead when the event happened.
+    /// How far the phone's clock was ahead of a correct clock when the event happened.
     package var clockErrorMilliseconds: Int64
     package var sequence: Int64?
-    /// For an event sent alone; batches have their own route.
+    /// The route for an event that is sent alone; batches have their own route.
     package var route: EventRoute
-    /// The state that the phone reports it was in before; nil when not reported.
+    /// The state before the event, as reported by the phone; nil when not reported.
     package var previousState: JourneyState?
-    /// Its time is sent without a fraction of a second.
+    /// Whether the event's time is sent without a fraction of a second.
     package var isWholeSecond = false
     package var timestamp = Timestamp.ofTheEvent
 
-    /// The time of sending in the body.
+    /// The meaning of `timestamp` in the body.
     package enum Timestamp: Hashable, Sendable {
-        /// The time of the event; each attempt carries `X-Sent-At`.
+        /// The time of the event. Each attempt has `X-Sent-At`.
         case ofTheEvent
-        /// The time of an attempt this many seconds before the first one that reaches the server; no attempt carries
-        /// `X-Sent-At`, which shipped clients do not know.
+        /// The time of an attempt `secondsBefore` the first attempt that reaches the server. No attempt has
+        /// `X-Sent-At`, because shipped clients do not send it.
         case ofAnAttempt(secondsBefore: Int64)
     }
 }
 
-/// What a phone sends together.
+/// Events that a phone sends together.
 package struct Delivery: Hashable, Sendable {
     package enum Form: Hashable, Sendable {
         /// One request with one event.
         case alone
         /// One request with all of `events`.
         case batch
-        /// As many copies of one event as `events` names, each a separate request, all in flight together.
+        /// Several concurrent requests, each with a copy of one event: one request per element of `events`.
         case together
-        /// As `alone`, in a body that the app has built again.
+        /// One request with one event, in a body that the app has built again.
         case rebuilt
-        /// As `alone`, in a body with different content, which the server must reject.
+        /// One request with one event, in a body with different content, which the server must reject.
         case changed
     }
 
     package var form: Form
-    /// Indexes into the drive's events; for `.together` all the same.
+    /// Indexes into the drive's events; all equal for `.together`.
     package var events: [Int]
-    /// How far the phone's clock is ahead when it sends.
+    /// How far the phone's clock is ahead of a correct clock at the time of sending.
     package var clockErrorMilliseconds: Int64
 }
 
@@ -63,10 +62,10 @@ package struct Drive: Hashable, Sendable {
     package var scenario: Scenario
     /// The session that the drive opens last.
     package var sessionID: String
-    /// In the order in which they happen.
+    /// The events, in the order in which they happen.
     package var events: [ScriptedEvent]
     package var deliveries: [Delivery]
-    /// Until every deadline that the drive may have started has passed.
+    /// The time from the start of the drive until every deadline that it may have started has passed.
     package var durationMilliseconds: Int64
 }
 

@@ -1,7 +1,7 @@
-// In what order, how often and in which requests the phone reports events, by scenario.
+// The deliveries of each scenario: in what order, how often and in which requests the phone reports events.
 
 extension DriveScript {
-    /// Delivers every event at least once.
+    /// Returns the deliveries, which contain every event at least once.
     func deliveries() -> [Delivery] {
         var random = random
         let all = Array(events.indices)
@@ -27,7 +27,8 @@ extension DriveScript {
         Delivery(form: .batch, events: Array(indexes), clockErrorMilliseconds: 0)
     }
 
-    /// The batch includes the event before the gap if its response was the first thing lost.
+    /// Returns single deliveries, and one batch for a gap in the connection. In half of the drives the response to the
+    /// event before the gap was lost too, and the batch includes that event.
     private func offlineGap(_ all: [Int], _ random: inout ScriptRandom) -> [Delivery] {
         let first = Int.random(in: 1..<(all.count - 1), using: &random)
         let end = Int.random(in: (first + 1)...all.count, using: &random)
@@ -47,7 +48,8 @@ extension DriveScript {
         }
     }
 
-    /// The first answer is lost, the first request, or nothing; and a body that differs in what happened is refused.
+    /// Returns one of four cases: the response to the first body is lost, the first request arrives after the rebuilt
+    /// one, the server must refuse a body with another time of the event, or the event is sent once.
     private func rebuilt(_ event: Int, _ random: inout ScriptRandom) -> [Delivery] {
         let forms: [Delivery.Form] =
             switch Int.random(in: 0..<4, using: &random) {
@@ -59,7 +61,7 @@ extension DriveScript {
         return forms.map { Delivery(form: $0, events: [event], clockErrorMilliseconds: 0) }
     }
 
-    /// Delivered again much later.
+    /// Returns deliveries of up to three events, to be sent again after all others.
     private func repeats(_ all: [Int], _ random: inout ScriptRandom) -> [Delivery] {
         all.shuffled(using: &random).prefix(3).map(alone)
     }

@@ -1,5 +1,5 @@
-// Writes a drive: from randomness and the server's settings to the events of one phone. The route is always the
-// same, charger to merchant; incidents on it vary as they do on the road. Deliveries are in DriveDeliveries.swift.
+// Generates the events of one phone's drive from random numbers and the server's settings. The route is always from
+// charger to merchant; incidents on the route vary as in real drives. Deliveries are in DriveDeliveries.swift.
 
 import JourneyModel
 
@@ -14,16 +14,18 @@ struct DriveScript {
     private var sequence: Int64 = 0
     var activatedAt: Int64 = 0
     private var clockErrorMilliseconds: Int64 = 0
-    /// How many events the phone reported before it was killed; nil for other scenarios.
+    /// The number of events that the phone reported before the app was killed; nil for scenarios other than
+    /// `forceQuit`.
     private(set) var toldBeforeQuit: Int?
 
     var hardMilliseconds: Int64 { Int64(settings.hardTimeoutSeconds) * 1000 }
     var graceMilliseconds: Int64 { Int64(settings.gracePeriodSeconds) * 1000 }
-    /// A driver plays a scenario once, so ids that begin with it are unique for the driver.
+    /// The prefix of the drive's ids. A driver plays each scenario once, so ids with this prefix are unique for the
+    /// driver.
     var prefix: String { scenario.rawValue }
     var sessionID: String { "\(prefix)-session" }
 
-    /// Between the last deadline of a drive and the next drive, or the present.
+    /// The time between the last deadline of a drive and the start of the next drive, or the present.
     private static let restMilliseconds: Int64 = 600_000
 
     private init(_ scenario: Scenario, seed: UInt64, settings: Settings) {
@@ -33,7 +35,7 @@ struct DriveScript {
         isV1 = random.happens(inPercent: 40) || scenario.isOfShippedClients
     }
 
-    /// - Parameter previousSession: session of the drive before, for a reset; nil for the driver's first.
+    /// - Parameter previousSession: the session of the previous drive, for a reset; nil for the driver's first drive.
     static func drive(
         _ scenario: Scenario, seed: UInt64, settings: Settings, previousSession: String?
     ) -> Drive {
@@ -60,7 +62,7 @@ struct DriveScript {
         if scenario == .forceQuit { quit() } else { visit() }
     }
 
-    /// 10 minutes to 3 hours, either way: more than the server tolerates as a correct clock.
+    /// Returns 10 minutes to 3 hours, forward or back: more than the server tolerates as a correct clock.
     private mutating func clockJump() -> Int64 {
         let milliseconds = Int64.random(in: 600_000...10_800_000, using: &random)
         return random.happens(inPercent: 50) ? milliseconds : -milliseconds
@@ -68,7 +70,7 @@ struct DriveScript {
 
     // MARK: The way
 
-    /// From any state to ANCHORED.
+    /// Adds the events from any state to ANCHORED.
     private mutating func approach() {
         if random.happens(inPercent: 30) { add(.diagnostic("app_launched")) }
         add(.chargerTargeted, after: 0...60)
@@ -93,7 +95,7 @@ struct DriveScript {
         activatedAt = now
     }
 
-    /// From SESSION_ACTIVE to the merchant and the end, within both deadlines.
+    /// Adds the events from SESSION_ACTIVE to the merchant and to the end of the session, within both deadlines.
     private mutating func visit() {
         if random.happens(inPercent: 20) {
             add(.enteredMerchantZone, afterPerMille: 1...10, of: hardMilliseconds, session: sessionID)
@@ -110,13 +112,14 @@ struct DriveScript {
         add(name, afterPerMille: 50...600, of: left, session: sessionID)
     }
 
-    /// At most a tenth of the hard timeout after the start, so that the longest route still ends before it.
+    /// Adds the departure at most a tenth of the hard timeout after the previous event, so that the longest route ends
+    /// before the hard timeout.
     private mutating func depart() {
         add(.departedCharger, afterPerMille: 20...100, of: hardMilliseconds, session: sessionID)
     }
 
-    /// The app is killed at the charger or on the way. After that nothing is reported, or at its restart what it
-    /// still knows.
+    /// Adds the events of an app that is killed at the charger or on the way. After that, the app reports nothing, or
+    /// reports at its restart the events that it knows.
     private mutating func quit() {
         let isOnTheWay = random.happens(inPercent: 75)
         if isOnTheWay { depart() }
@@ -125,7 +128,7 @@ struct DriveScript {
         switch Int.random(in: 0..<3, using: &random) {
         case 0: return
         case 1:
-            // The merchant was reached in time; the visit was verified while the app was dead, or never.
+            // The phone reached the merchant in time. The visit was verified while the app was not running, or never.
             guard let deadline else { return }
             add(.enteredMerchantZone, afterPerMille: 100...900, of: deadline - now, session: sessionID)
             if random.happens(inPercent: 50) {
@@ -142,7 +145,7 @@ struct DriveScript {
 
     // MARK: Events
 
-    /// Whole seconds, as many phones report them.
+    /// Advances the time by a random number of whole seconds, because many phones report whole seconds.
     mutating func pass(seconds: ClosedRange<Int64>) {
         now += Int64.random(in: seconds, using: &random) * 1000
     }
@@ -152,8 +155,8 @@ struct DriveScript {
         add(name, session: session)
     }
 
-    /// Adds an event after a share of `milliseconds` in thousandths, and at least a millisecond: settings may be as
-    /// small as one second.
+    /// Adds an event after `share` thousandths of `milliseconds`, at least after a millisecond, because settings may be
+    /// as small as one second.
     mutating func add(
         _ name: EventName, afterPerMille share: ClosedRange<Int64>, of milliseconds: Int64, session: String
     ) {

@@ -7,15 +7,15 @@ package struct DriverDay: Hashable, Sendable {
     package var seed: UInt64
     package var drives: [Drive]
 
-    /// A function of its arguments: the same while DriveScript.swift is unchanged.
+    /// Generates the drives. The same arguments give the same drives, as long as DriveScript.swift is unchanged.
     ///
-    /// - Parameter scenarios: each at most once.
+    /// - Parameter scenarios: the scenarios to play, each at most once.
     package init(seed: UInt64, scenarios: [Scenario], settings: Settings) {
         self.seed = seed
         var previousSession: String?
         drives = scenarios.filter(\.isDrive).map { scenario in
-            // Seeded by scenario, so that leaving some out changes nothing about the others except which session
-            // they reset.
+            // Each scenario has its own seed. Leaving out a scenario only changes which session a later drive
+            // resets.
             let place = UInt64(Scenario.allCases.firstIndex(of: scenario) ?? 0)
             let drive = DriveScript.drive(
                 scenario, seed: seed &* 0x1_0000 &+ place, settings: settings, previousSession: previousSession)
@@ -30,14 +30,14 @@ package struct DriverDay: Hashable, Sendable {
 
     package var eventCount: Int { drives.reduce(0) { $0 + $1.events.count } }
 
-    /// Events sent to be stored, including copies and the final delivery of every event.
+    /// The number of deliveries of events that are to be stored, including copies and the final delivery of each event.
     package var deliveredCount: Int {
         drives.reduce(eventCount) { sum, drive in
             sum + drive.deliveries.reduce(0) { $0 + ($1.form == .changed ? 0 : $1.events.count) }
         }
     }
 
-    /// The drives with their start times, such that the last one is over at `now`.
+    /// Returns the drives with their start times. The last drive is over at `now`.
     func scheduled(endingAt now: Moment) -> [(drive: Drive, startsAt: Moment)] {
         var start = now.advanced(byMilliseconds: -durationMilliseconds)
         return drives.map { drive in

@@ -1,5 +1,5 @@
-// Plays one driver's day: every delivery of every drive in sequence, with each response compared; then every event
-// once more, for the final verdicts.
+// Plays one driver's day: sends every delivery of every drive in sequence and compares each response. Then sends every
+// event once more, to compare the final verdicts.
 
 import JourneyClient
 import JourneyModel
@@ -9,7 +9,7 @@ struct DriverPlay {
     private let driver: String
     private let requests: DriverRequests
     private let courier: Courier
-    /// One array per drive.
+    /// The events of the day, one array per drive.
     private var messages: [[EventMessage]]
     private var expected: ExpectedJourney
     private var registered: Set<String> = []
@@ -72,7 +72,7 @@ struct DriverPlay {
         try compare(answer, carried, with: message, of: drive, how)
     }
 
-    /// Under a key that is stored (contract, section 3, "A repeat is a repeat").
+    /// Sends different content under a key that is stored (contract, section 3, "A repeat is a repeat").
     private func deliverChanged(_ message: EventMessage, of drive: Int) async throws {
         let carried = try await carry(message, 0)
         let answer = Answer(statusCode: carried.response.status, json: carried.response.json)
@@ -91,7 +91,8 @@ struct DriverPlay {
         }
     }
 
-    /// Events that the limiter deferred, and those rejected for an unregistered session, are sent again alone.
+    /// Sends a batch. Events that were rate-limited, not stored (503) or rejected for an unregistered session are sent
+    /// again alone.
     private mutating func deliverBatch(_ messages: [EventMessage], of drive: Int) async throws {
         let carried = try await courier.carry(events: messages.count) { requests.batch(messages, sentAt: $0) }
         guard carried.response.status == 200,
@@ -115,7 +116,8 @@ struct DriverPlay {
         for message in left { try await deliverAlone(message, of: drive, "deferred from a batch") }
     }
 
-    /// Copies of one event at the same moment: stored once, whichever arrives first (contract, section 3).
+    /// Sends copies of one event concurrently. The server must store the copy that arrives first, and only that one
+    /// (contract, section 3).
     private mutating func deliverTogether(_ messages: [EventMessage], of drive: Int) async throws {
         guard let message = messages.first else { return }
         let wasNew = !expected.contains(message.id)
@@ -145,7 +147,8 @@ struct DriverPlay {
 
     // MARK: Sessions
 
-    /// Where registration is required, an unknown session is registered once. False when it was registered already.
+    /// Registers the event's session, for a server that requires registration. Returns false when the event has no
+    /// session, or the session was registered already.
     private mutating func register(_ message: EventMessage) async throws -> Bool {
         guard let sessionID = message.placed.sessionID, registered.insert(sessionID).inserted else { return false }
         let carried = try await courier.carry(events: 0) { _ in requests.register(sessionID) }
@@ -157,7 +160,7 @@ struct DriverPlay {
 
     // MARK: Comparison
 
-    /// Each session that the drive names, as the server shows it in the end.
+    /// Compares each session that the drive names with the server's final response about it.
     private func compareSessions(of drive: Int) async throws {
         var compared: Set<String> = []
         for message in messages[drive] {

@@ -1,4 +1,5 @@
-// One scripted event on the wire: its body, which never changes between deliveries, and the requests that carry it.
+// One scripted event as it is sent: its body, which is the same in every delivery unless the script changes it, and the
+// requests with that body.
 
 import JourneyClient
 import JourneyModel
@@ -6,11 +7,11 @@ import JourneyModel
 /// A scripted event with its identity and its times.
 struct EventMessage {
     let event: ScriptedEvent
-    /// By the phone's clock, right or wrong.
+    /// The time of the event on the phone's clock, which may be wrong.
     let occurredAt: Moment
-    /// The event as the server should place it, by the correct clock.
+    /// The event as the server should order it, with its time on the correct clock.
     let placed: OrderedEvent
-    /// The same for each attempt.
+    /// The body, which is the same for each attempt.
     private(set) var body: [UInt8] = []
     private let sessionID: String?
 
@@ -31,20 +32,21 @@ struct EventMessage {
         if event.timestamp == .ofTheEvent { body = Body(timestamp: occurredAt).bytes(of: self) }
     }
 
-    /// Builds the body of an event that is stamped with the time of an attempt; a second time does nothing.
+    /// Builds the body of an event whose `timestamp` is the time of an attempt. Does nothing if the body is already
+    /// built.
     mutating func stamp(at now: Moment) {
         guard body.isEmpty, case .ofAnAttempt(let seconds) = event.timestamp else { return }
         body = Body(timestamp: now.advanced(bySeconds: -Int(seconds))).bytes(of: self)
     }
 
-    /// As the app builds it at its next launch.
+    /// Returns the event with the body that the app builds at its next launch.
     func rebuilt(at now: Moment) -> EventMessage {
         var message = self
         message.body = Body(timestamp: now, isRebuilt: true).bytes(of: self)
         return message
     }
 
-    /// The same key for something that happened a second later.
+    /// Returns the event with a body that has the same key and a time of the event one second later.
     func changed() -> EventMessage {
         var message = self
         message.body = Body(timestamp: occurredAt, isLater: true).bytes(of: self)

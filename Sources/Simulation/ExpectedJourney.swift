@@ -1,12 +1,12 @@
-// The simulation's own fold of one driver: the responses that the server must give for the events it has
-// acknowledged. Of the responses only their arrival is used.
+// The simulation's own fold of one driver. From the events that the server has acknowledged, it computes the responses
+// that the server must give. Of the server's responses, only their arrival is used.
 
 import JourneyModel
 
 struct ExpectedJourney {
     /// The driver's journey before the first event.
     private let start: Journey
-    /// In the order of the responses, which is the order of arrival.
+    /// The acknowledged events, in the order of the responses, which is the order of arrival.
     private var events: [OrderedEvent] = []
 
     init(start: Journey) {
@@ -17,13 +17,13 @@ struct ExpectedJourney {
         events.contains { $0.idempotencyKey == idempotencyKey }
     }
 
-    /// A repeated event is ignored.
+    /// Adds an acknowledged event. Ignores a repeat.
     mutating func add(_ event: OrderedEvent) {
         guard !contains(event.idempotencyKey) else { return }
         events.append(event)
     }
 
-    /// The expected response about that event, sent within `span`. Nil for an event that was not added.
+    /// Returns the expected response to that event, made within `span`; nil for an event that was not added.
     func answer(about idempotencyKey: String, within span: ClosedRange<Moment>) -> ExpectedAnswer? {
         let ordered = Fold.inOrder(events, from: start)
         let folded = Fold.replay(ordered, from: start)
@@ -34,8 +34,8 @@ struct ExpectedJourney {
             verdict: folded[index].verdict, states: heads.map(\.state), endings: heads.map(\.endedBy))
     }
 
-    /// The state of the session: after its last event in that session, or closed by another journey. Nil for one that
-    /// was never activated.
+    /// Returns the journey after the last event that left it in that session, or the ended journey if another journey
+    /// closed the session. Returns nil for a session that was never activated.
     func session(_ sessionID: String, at now: Moment) -> Journey? {
         let ordered = Fold.inOrder(events, from: start)
         var found: Journey?
@@ -54,8 +54,9 @@ struct ExpectedJourney {
 
 struct ExpectedAnswer {
     var verdict: Verdict
-    /// Two when a deadline passes within the span: either is correct.
+    /// The states at the beginning and at the end of the span. Either state is correct. The states differ when a
+    /// deadline passes within the span.
     var states: [JourneyState]
-    /// Why the journey is over, for each of `states`.
+    /// The reason why the journey ended, for each of `states`.
     var endings: [Journey.Ending?]
 }

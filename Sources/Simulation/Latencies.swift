@@ -1,12 +1,12 @@
-// Response times as a histogram: its size does not grow with the run.
+// Response times as a histogram of fixed size.
 
 /// Times in microseconds, accurate to 1 %.
 package struct Latencies: Hashable, Sendable {
-    /// 64 buckets for each doubling, from 1 microsecond to 2^40, which is twelve days.
+    /// The number of buckets for each doubling of the time, from 1 to 2^40 microseconds, which is twelve days.
     private static let bucketsPerDoubling = 64
     private var counts: [Int] = Array(repeating: 0, count: 40 * Latencies.bucketsPerDoubling)
     package private(set) var count = 0
-    /// Exact.
+    /// The longest response time, exact.
     package private(set) var maxMicroseconds = 0
 
     package init() {}
@@ -18,7 +18,7 @@ package struct Latencies: Hashable, Sendable {
         maxMicroseconds = max(maxMicroseconds, microseconds)
     }
 
-    /// The time within which `share` (0 to 1) of all responses arrived, accurate to 1 %; 0 before the first.
+    /// Returns the time within which `share` (0 to 1) of all responses arrived, accurate to 1 %; 0 without a response.
     package func microseconds(at share: Double) -> Int {
         let wanted = Int((share * Double(count)).rounded(.up))
         guard wanted > 0 else { return 0 }
@@ -30,7 +30,8 @@ package struct Latencies: Hashable, Sendable {
         return maxMicroseconds
     }
 
-    /// Linear within a doubling: the highest bit selects the doubling, the six bits below it the bucket.
+    /// Returns the index of the bucket of a time. The highest bit selects the doubling, the six bits below the highest
+    /// bit select the bucket within the doubling.
     private static func bucket(of value: Int) -> Int {
         let doubling = min(Int.bitWidth - 1 - value.leadingZeroBitCount, 39)
         let below = min(value, (1 << 40) - 1) - (1 << doubling)

@@ -1,4 +1,4 @@
-// The rate of events, over all drivers.
+// Limits the rate of events of all drivers together.
 
 actor Pace {
     private let interval: Duration
@@ -9,7 +9,8 @@ actor Pace {
         next = .now
     }
 
-    /// Returns when `count` events may be sent. First come, first served; unused time is not made up for.
+    /// Waits until `count` events may be sent. Calls are served in order. Time without calls does not raise the later
+    /// rate.
     func wait(forEvents count: Int) async throws {
         let turn = max(next, .now)
         next = turn + interval * count

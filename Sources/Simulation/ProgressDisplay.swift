@@ -1,7 +1,7 @@
 // The progress of a run as text: a bar for a terminal, occasional lines for a log.
 
 package enum ProgressDisplay {
-    /// One line without a line feed, at most 79 columns: `[#####.....]  50 %  120 of 240 events`.
+    /// Returns one line without a line feed, at most 79 columns: `[#####.....]  50 %  120 of 240 events`.
     package static func bar(_ progress: DeliveryProgress, unit: String = "events") -> String {
         let width = 40
         let filled = progress.total > 0 ? min(progress.delivered * width / progress.total, width) : width
@@ -14,7 +14,7 @@ package enum ProgressDisplay {
         "\(percent(progress)) %: \(amount(progress, unit))"
     }
 
-    /// 0 to 100.
+    /// Returns the progress in percent, 0 to 100.
     package static func percent(_ progress: DeliveryProgress) -> Int {
         progress.total > 0 ? min(max(progress.delivered * 100 / progress.total, 0), 100) : 100
     }

@@ -17,7 +17,7 @@ struct ScriptRandom: RandomNumberGenerator {
         return mixed ^ (mixed >> 31)
     }
 
-    /// True with a probability of `percent` in a hundred.
+    /// Returns true with a probability of `percent` in a hundred.
     mutating func happens(inPercent percent: Int) -> Bool {
         Int.random(in: 0..<100, using: &self) < percent
     }

@@ -8,7 +8,7 @@ package struct ServerClock: Sendable {
     private let local: @Sendable () -> Moment
     private let offsetMilliseconds: Int64
 
-    /// `Date` has whole seconds and the response took time: below this difference the clocks count as equal.
+    /// Below this difference the clocks count as equal, because `Date` has whole seconds and a response takes time.
     private static let noticedMilliseconds: Int64 = 2_000
 
     package init(local: @escaping @Sendable () -> Moment = ServerClock.system, date: String? = nil) {
@@ -23,7 +23,7 @@ package struct ServerClock: Sendable {
         Moment(millisecondsSinceEpoch: Int64(Date().timeIntervalSince1970 * 1000))
     }
 
-    /// `Sun, 06 Nov 1994 08:49:37 GMT`
+    /// Parses a date such as `Sun, 06 Nov 1994 08:49:37 GMT`.
     private static func moment(ofDate text: String) -> Moment? {
         let parts = text.split(separator: " ").map(String.init)
         let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]

@@ -1,10 +1,10 @@
-// The drives of shipped clients: whole seconds, the state before each event, the routes of v1. Each scenario is a
-// problem seen in the field.
+// The drives of shipped clients, which send whole seconds and the state before each event, on the routes of v1. Each
+// scenario is a problem of clients in use.
 
 import JourneyModel
 
 extension Scenario {
-    /// Played with `metadata.previous_state`, as the apps in the field send it.
+    /// Whether events have `metadata.previous_state`, as shipped apps send it.
     var isOfShippedClients: Bool {
         switch self {
         case .lostEvents, .verifiedAnywhere, .staleTimestamp, .rebuiltBody, .earlyEnd, .sameSecond, .targetSetAgain:
@@ -31,7 +31,7 @@ extension DriveScript {
 
     // MARK: The scenarios
 
-    /// The last one or two of the events that a later one proves are not sent.
+    /// Adds a drive in which up to two events are not sent. Only events that a later event proves are left out.
     private mutating func loseEvents(from state: JourneyState) {
         var phone = state
         var lossesLeft = Int.random(in: 1...2, using: &random)
@@ -67,7 +67,7 @@ extension DriveScript {
         }
         tell(.exclusiveActivatedByWeb, sessionID, to: .sessionActive, 5...30)
         activatedAt = now
-        // A second at most, so that they fit into the smallest settings.
+        // These events happen within a second, so that the drive fits into the smallest settings.
         if random.happens(inPercent: 80) {
             tell(.departedCharger, sessionID, to: .inTransit, 0...0)
             if random.happens(inPercent: 60) { tell(.enteredMerchantZone, sessionID, to: .atMerchant, 0...1) }
@@ -86,8 +86,9 @@ extension DriveScript {
         tellState(hasDeparted ? .inTransit : .sessionActive)
     }
 
-    /// The arrival and the verification lie closer before a deadline than their attempts are late. The two are late by
-    /// different times, and by less than any clock of `clock-jump` is off: those would agree with them.
+    /// Adds a drive whose arrival and verification happen shortly before a deadline: the time left is shorter than the
+    /// delay of their attempts. The two delays differ, and are shorter than any clock error of `clock-jump`, so that
+    /// no skew of another event agrees with them (`ClockMemory`).
     private mutating func retryLate(from start: JourneyState) {
         anchor(from: start)
         activate(sessionID)
@@ -103,7 +104,7 @@ extension DriveScript {
     private mutating func endEarly(from start: JourneyState) {
         let isAnchored = random.happens(inPercent: 60)
         say(.enteredChargerIntentZone, from: start, after: 10...60)
-        // Where the dwell is lost, the end proves it.
+        // If the dwell event is lost, the end event proves it.
         if isAnchored, random.happens(inPercent: 70) {
             say(.anchorDwellComplete, from: .nearCharger, after: 120...300)
         }
@@ -132,7 +133,7 @@ extension DriveScript {
         let hasDeparted = random.happens(inPercent: 40)
         if hasDeparted { say(.departedCharger, first, from: .sessionActive) }
         say(.chargerTargeted, from: hasDeparted ? .inTransit : .sessionActive)
-        // The phone begins again; of its way to the charger the server takes only what the activation proves.
+        // The phone reports its way to the charger again, or the activation proves the missing events.
         if random.happens(inPercent: 50) {
             say(.enteredChargerIntentZone, from: .idle)
             say(.anchorDwellComplete, from: .nearCharger)
@@ -154,7 +155,8 @@ extension DriveScript {
         activatedAt = now
     }
 
-    /// A second at most between two events, so that they fit into the smallest settings.
+    /// Adds a whole session. Events after the activation are at most a second apart, so that the session fits into the
+    /// smallest settings.
     private mutating func visit(_ session: String, within seconds: ClosedRange<Int64> = 0...1) {
         activate(session, after: seconds == 0...0 ? 0...0 : 5...30)
         finish(session, within: seconds)
@@ -177,7 +179,7 @@ extension DriveScript {
         tellState(state)
     }
 
-    /// Of the last event.
+    /// Sets the reported previous state of the last event, and makes the event one of a shipped client.
     private mutating func tellState(_ state: JourneyState, secondsBefore: Int64? = nil) {
         guard let last = events.indices.last else { return }
         events[last].previousState = state

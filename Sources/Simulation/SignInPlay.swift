@@ -1,5 +1,5 @@
-// The scenario `retried-sign-in`: a sign-in with Apple is sent again as if its answer had been lost (contract, section 6).
-// The accounts that it makes are deleted in the end.
+// The scenario `retried-sign-in`: a sign-in with Apple is sent again as if its response had been lost (contract,
+// section 6). The accounts that the scenario creates are deleted at the end.
 
 import Foundation
 import JourneyClient
@@ -28,8 +28,8 @@ struct SignInPlay {
         courier.tally.change { $0.drives[.retriedSignIn, default: 0] += 1 }
     }
 
-    /// Sends the same body twice, then another identity token with the same, used nonce. Returns the first two
-    /// responses.
+    /// Sends the same body twice, then another identity token with the nonce that is already used. Returns the first
+    /// two responses.
     private func signInTwice(_ route: String) async throws -> [JSONValue] {
         let subject = "\(options.runID)\(route)"
         let nonce = "\(subject)-nonce"
@@ -71,14 +71,14 @@ struct SignInPlay {
         return writer.bytes
     }
 
-    /// `sid` of an access token, whoever signed it.
+    /// Returns the `sid` of an access token. The signature is not checked.
     private static func signInSession(ofToken token: String?) -> String? {
         let parts = token?.split(separator: ".") ?? []
         guard parts.count == 3, let payload = base64URLDecoded(parts[1]) else { return nil }
         return (try? JSONValue.parse(payload))?["sid"]?.text
     }
 
-    /// RFC 4648, section 5, without padding.
+    /// Decodes base64url without padding (RFC 4648, section 5).
     private static func base64URLDecoded(_ text: Substring) -> [UInt8]? {
         let standard = text.replacing("-", with: "+").replacing("_", with: "/")
         let padding = String(repeating: "=", count: (4 - standard.count % 4) % 4)

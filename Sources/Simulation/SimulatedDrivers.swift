@@ -6,13 +6,13 @@ package import JourneyModel
 
 package struct SimulatedDrivers: Sendable {
     package struct Options: Sendable {
-        /// Of the first driver; the others use the numbers after it.
+        /// The seed of the first driver; each further driver has the next number.
         package var seed: UInt64
         package var drivers: Int
         package var eventsPerSecond: Double
-        /// Each at most once, in the order of play.
+        /// The scenarios in the order of play, each at most once.
         package var scenarios: [Scenario]
-        /// Prefix of every id, new for each run, printable ASCII.
+        /// The prefix of every id: new for each run, printable ASCII.
         package var runID: String
 
         package init(seed: UInt64, drivers: Int, eventsPerSecond: Double, scenarios: [Scenario], runID: String) {
@@ -25,9 +25,9 @@ package struct SimulatedDrivers: Sendable {
     }
 
     package enum Tokens: Sendable {
-        /// Every driver is new; the function returns its token.
+        /// Every driver is new; the function returns the driver's token.
         case perDriver(@Sendable (DriverID) async throws -> String)
-        /// One existing driver.
+        /// The token of one existing driver.
         case one(String)
     }
 
@@ -38,17 +38,17 @@ package struct SimulatedDrivers: Sendable {
     private let localClock: @Sendable () -> Moment
     private let sleep: @Sendable (Duration) async throws -> Void
 
-    /// More would only wait for `--rate`.
+    /// The maximum number of concurrent drivers. More drivers would only wait for `--rate`.
     private static let concurrentDriversMax = 256
     private static let progressInterval = Duration.milliseconds(200)
 
-    /// An identity token of Apple's for that person and raw nonce; each call returns another one.
+    /// Makes an identity token of Apple for that subject and raw nonce; each call returns a different token.
     package typealias IdentityToken = @Sendable (_ subject: String, _ nonce: String) async throws -> String
 
     /// - Parameters:
-    ///   - identityToken: nil: `retriedSignIn` is not played.
-    ///   - clock: this machine's, right or wrong.
-    ///   - sleep: waits for as long as the server asks, or before a request is repeated.
+    ///   - identityToken: makes identity tokens; if nil, `retriedSignIn` is not played.
+    ///   - clock: this machine's clock, which may be wrong.
+    ///   - sleep: waits for the time that the server requires, or before a request is repeated.
     package init(
         _ options: Options, transport: any Transport, tokens: Tokens, identityToken: IdentityToken? = nil,
         clock: @escaping @Sendable () -> Moment = ServerClock.system,
@@ -62,7 +62,7 @@ package struct SimulatedDrivers: Sendable {
         self.sleep = sleep
     }
 
-    /// - Parameter progress: called now and then from one task, and once at the end.
+    /// - Parameter progress: called every `progressInterval` from one task, and once at the end.
     /// - Throws: the first `Divergence`, or a `SimulationFailure`.
     package func run(progress: @escaping @Sendable (DeliveryProgress) -> Void) async throws -> Summary {
         let settings = try await serverSettings()
@@ -98,7 +98,7 @@ package struct SimulatedDrivers: Sendable {
                 if index >= Self.concurrentDriversMax { try await tasks.next() }
                 tasks.addTask { try await play(day, index, start: start, settings: settings, courier) }
             }
-            // The first that throws cancels the others.
+            // The first task that throws cancels the other tasks.
             try await tasks.waitForAll()
         }
     }
@@ -142,8 +142,8 @@ package struct SimulatedDrivers: Sendable {
         return (settings, ServerClock(local: localClock, date: response.field("Date")))
     }
 
-    /// IDLE for new drivers. An existing driver must be between two journeys, and must have had no session in the
-    /// period in which the drives are placed.
+    /// Returns the journey before the first event: IDLE for new drivers. Throws if an existing driver has a journey in
+    /// progress, or had a session in the period of the drives.
     private func startingJourney(days: [DriverDay], _ courier: Courier) async throws -> Journey {
         guard case .one(let token) = tokens else { return Journey() }
         let requests = DriverRequests(token: token)

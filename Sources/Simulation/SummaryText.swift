@@ -1,7 +1,7 @@
 // The result of a run as text.
 
 extension Summary {
-    /// Lines without a final line feed.
+    /// Returns the summary as lines, without a final line feed.
     package func text(seed: UInt64, seconds: Double) -> String {
         let played = Scenario.allCases.compactMap { scenario in drives[scenario].map { "\(scenario.rawValue) \($0)" } }
         var lines = [
@@ -31,7 +31,7 @@ extension Summary {
         return Self.decimal(Double(microseconds) / 1000)
     }
 
-    /// One digit after the point.
+    /// Formats a number with one digit after the point.
     private static func decimal(_ value: Double) -> String {
         let tenths = Int((value * 10).rounded())
         return "\(tenths / 10).\(tenths % 10)"

@@ -1,10 +1,10 @@
-// The counts of a run. Drivers report as they proceed; the progress display reads it at any time.
+// The counts of a run. Drivers add to the counts during the run; the progress display reads them at any time.
 
 import Synchronization
 
 /// The progress of a run.
 package struct DeliveryProgress: Hashable, Sendable {
-    /// Events that were sent and compared, copies included.
+    /// The number of events that were sent and compared, including copies.
     package var delivered: Int
     package var total: Int
 
@@ -16,16 +16,16 @@ package struct DeliveryProgress: Hashable, Sendable {
 
 /// The result of a run.
 package struct Summary: Hashable, Sendable {
-    /// Drives of each scenario that were played to their end.
+    /// The number of drives played to their end, by scenario.
     package var drives: [Scenario: Int] = [:]
-    /// Distinct events.
+    /// The number of distinct events.
     package var events = 0
-    /// Deliveries of events that the server already had.
+    /// The number of deliveries of events that the server had already stored.
     package var duplicates = 0
     package var requests = 0
-    /// Requests that the rate limiter deferred.
+    /// The number of responses with which the rate limiter deferred events.
     package var limited = 0
-    /// Requests that had to be repeated for another reason.
+    /// The number of requests repeated for other reasons.
     package var repeatedRequests = 0
     package var latencies = Latencies()
 

@@ -3,7 +3,7 @@
 package import JourneyClient
 
 package protocol Transport: Sendable {
-    /// Sends one request and waits for the whole response. Follows no redirect, which would carry the token
-    /// elsewhere.
+    /// Sends one request and waits for the whole response. Follows no redirect, which would send the token to another
+    /// server.
     func send(_ request: HTTPExchange.Request) async -> HTTPExchange.Outcome
 }

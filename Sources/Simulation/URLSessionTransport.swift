@@ -1,7 +1,7 @@
-// Transport over Foundation's URLSession. Chosen over our own Sockets because a deployed server is behind TLS, and
-// over async-http-client because it comes with the toolchain: no second event loop, no second TLS library to build.
-// On Linux it uses libcurl; a binary with a static standard library additionally needs libcurl and CA certificates
-// installed.
+// Transport over Foundation's URLSession. Our own Sockets lack TLS, which a deployed server is behind. Unlike
+// async-http-client, URLSession comes with the toolchain and adds no second event loop and no second TLS library to
+// the build. On Linux it uses libcurl; a binary with a static standard library additionally needs libcurl and CA
+// certificates installed.
 
 import Foundation
 package import JourneyClient
@@ -15,10 +15,11 @@ package struct URLSessionTransport: Transport {
     private let session: URLSession
     private let redirects = RefusedRedirects()
 
+    /// Returns nil for a URL of another form.
+    ///
     /// - Parameters:
-    ///   - url: `http://` or `https://`, a host, and the path before the server's own, if any.
-    ///   - connectionsMax: open at once.
-    /// Nil for another URL.
+    ///   - url: `http://` or `https://`, a host, and the prefix of the server's paths, if any.
+    ///   - connectionsMax: the maximum number of connections open at once.
     package init?(url: String, timeoutSeconds: Int, connectionsMax: Int) {
         guard let components = URLComponents(string: url), let host = components.host, !host.isEmpty,
             ["http", "https"].contains(components.scheme?.lowercased() ?? ""), components.user == nil,
@@ -49,13 +50,13 @@ package struct URLSessionTransport: Transport {
         return .response(HTTPExchange.Response(status: http.statusCode, fields: fields, body: [UInt8](body)))
     }
 
-    /// No further requests; open connections are closed.
+    /// Cancels running requests and closes connections. No further request may be sent.
     package func close() {
         session.invalidateAndCancel()
     }
 }
 
-/// Returns a redirect like any other response.
+/// The delegate that makes URLSession return a redirect like any other response.
 private final class RefusedRedirects: NSObject, URLSessionTaskDelegate {
     func urlSession(
         _ session: URLSession, task: URLSessionTask, willPerformHTTPRedirection response: HTTPURLResponse,

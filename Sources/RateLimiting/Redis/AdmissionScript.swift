@@ -1,23 +1,23 @@
-// The decision of contract, section 4, as one Lua script on Redis's own clock, with its arguments and its reply.
-// The same algorithm as `LocalRateLimiter`; the tests compare the two call by call.
+// The decision of contract, section 4, as one Lua script on Redis's own clock, with its arguments and its reply. The
+// script implements the algorithm of `LocalRateLimiter`; the tests compare the two call by call.
 
 enum AdmissionScript {
-    /// KEYS: the window (a sorted set, idempotency key -> milliseconds), the keys of stored events (likewise).
+    /// KEYS: the window, the keys of stored events; both are sorted sets, idempotency key -> milliseconds.
     /// ARGV: limit, window in milliseconds, idempotency key, the call's number.
-    /// Returns: verdict (0 admitted, 1 known, 2 refused), remaining, milliseconds to the reset, the time used, the
-    /// call's number. Replies are matched to calls by order only; the number detects when that order is lost.
+    /// Returns: verdict (0 admitted, 1 known, 2 refused), remaining, milliseconds to the reset, Redis's time, the
+    /// call's number. Replies are matched to calls by order only; a wrong number shows that the order is lost.
     ///
     /// A charge made at t leaves the window at t + window. If the clock has gone back by more than a window (a
-    /// failover to a machine that lags), the charges lie in a future that no client should wait for, and are
-    /// deleted. After the limit was lowered, or after `charge`, there may be more charges than the limit; a new one
-    /// then fits once the surplus has left.
+    /// failover to a machine with a slower clock), the charges are in the future. They are deleted, because no client
+    /// should wait so long. After the limit was lowered, or after `charge`, there may be more charges than the limit;
+    /// a new charge then fits once the surplus has left.
     ///
-    /// Every call from Lua costs Redis about a microsecond. While no charge has left the window, which the oldest
-    /// one shows, the calls that count and remove by score are skipped, and the ZADD of the charge itself reports
-    /// whether the key was there.
+    /// Every call from Lua costs Redis about a microsecond. If the oldest charge is still in the window, no charge
+    /// has left it. The calls that count and remove by score are then skipped, and the ZADD of the charge reports
+    /// whether the key was already in the set.
     ///
-    /// The first write is the charge: Redis rejects a write for lack of memory only if it is a script's first one,
-    /// and a full Redis should report it. Nothing is written unless a claim is charged.
+    /// The first write is the charge: Redis rejects a write for lack of memory only if it is the first write of a
+    /// script, and a full Redis should report an error. Nothing is written unless a claim is charged.
     static let source = """
         local limit, window, key = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
         local time = redis.call('TIME')
@@ -66,9 +66,9 @@ enum AdmissionScript {
     /// Number of words after EVAL <source> or EVALSHA <digest>.
     static let argumentCount = 7
 
-    /// Adds these words to the current command.
+    /// Adds the script's arguments for a claim to the current command.
     ///
-    /// - Parameter number: of the call; a Lua number holds it exactly below 2^53.
+    /// - Parameter number: the call's number, below 2^53, so that a Lua number is exact.
     static func addArguments(
         for claim: AdmissionClaim, number: Int64, limits: RateLimits, to commands: inout RedisCommands
     ) {
@@ -81,7 +81,8 @@ enum AdmissionScript {
         commands.add(String(number))
     }
 
-    /// Charges unconditionally. Rare enough to be sent with its source.
+    /// Returns the command that charges the claim, also beyond the limit. Such commands are rare, so the script's
+    /// source is sent each time.
     static func forceCharge(_ claim: AdmissionClaim, _ limits: RateLimits) -> RedisCommands {
         RedisCommands(
             "EVAL",
@@ -93,10 +94,11 @@ enum AdmissionScript {
             "1", RedisKeys.window(of: claim), claim.afterwards.idempotencyKey, String(limits.windowMilliseconds))
     }
 
-    /// Keys of stored events kept for each driver: far more than a phone repeats.
+    /// The maximum number of keys of stored events kept for each driver: far more than a phone repeats.
     private static let storedMax = 1000
 
-    /// Keeps the key of a stored event for `seconds`. Rare enough to be sent with its source.
+    /// Returns the command that keeps the key of a stored event for `seconds`. Such commands are rare, so the script's
+    /// source is sent each time.
     static func recordStored(_ claim: AdmissionClaim, forSeconds seconds: Int) -> RedisCommands {
         RedisCommands(
             "EVAL",
@@ -109,8 +111,8 @@ enum AdmissionScript {
             "1", RedisKeys.stored(claim), claim.idempotencyKey, String(seconds), String(storedMax))
     }
 
-    /// Charges `times` more, unconditionally. Charges beyond the limit are dated in the future, as far apart as the
-    /// limit allows, so that they expire at its rate.
+    /// Returns the command that adds `times` charges, also beyond the limit, up to `RateLimits.overdraftMax` beyond it.
+    /// Charges beyond the limit get times in the future, spaced so that they expire at the rate of the limit.
     static func charge(_ claim: AdmissionClaim, times: Int, _ limits: RateLimits) -> RedisCommands {
         RedisCommands(
             "EVAL",
@@ -141,7 +143,7 @@ enum AdmissionScript {
         var decidedAt: Int64
     }
 
-    /// nil for anything that the script cannot have returned for the call of that number.
+    /// Parses a reply of the script. Returns nil for a reply that the script cannot have returned to call `number`.
     static func answer(
         _ reply: RedisReply, to number: Int64, _ limitClass: RateLimitClass, _ limits: RateLimits
     ) -> Answer? {

@@ -1,5 +1,5 @@
-// Decides when to stop calling a dependency that does not respond, and when to probe it. A pure state machine: time
-// and randomness are passed in, and it does not know what is called.
+// Decides when to stop calling a dependency that does not respond, and when to probe it. A pure state machine for any
+// dependency: time and randomness are passed in.
 //
 //     closed --failuresMax failures in a row--> open --delay passed, probe starts--> halfOpen
 //     halfOpen --success--> closed        halfOpen --failure--> open, the delay doubled
@@ -7,11 +7,12 @@
 
 package struct CircuitBreaker: Sendable {
     package struct Limits: Hashable, Sendable {
-        /// Consecutive failures: a single late response is noise, the third one is not.
+        /// The number of consecutive failures that opens the breaker. A single late response is no outage.
         package var failuresMax = 3
-        /// Before the first probe. A random half to all of it, so that processes do not probe in step.
+        /// The delay before the first probe. A random time from half of the delay to all of it is used, so that
+        /// processes do not probe at the same time.
         package var delayMilliseconds: Int64 = 100
-        /// The delay doubles up to this: the longest time for which a recovery goes unnoticed.
+        /// The maximum of the doubled delay: the longest time until a recovery is noticed.
         package var delayMillisecondsMax: Int64 = 2000
 
         package init() {}
@@ -20,9 +21,9 @@ package struct CircuitBreaker: Sendable {
     package enum State: String, Hashable, Sendable {
         /// Calls are made.
         case closed
-        /// No calls; waiting for the time of the next probe.
+        /// No calls are made until the next probe.
         case open
-        /// No calls; a probe is in progress.
+        /// No calls are made except the probe, which is in progress.
         case halfOpen = "half-open"
     }
 
@@ -37,19 +38,19 @@ package struct CircuitBreaker: Sendable {
         delayMilliseconds = limits.delayMilliseconds
     }
 
-    /// Requests may make calls only while closed.
+    /// Whether requests may make calls: only in state `closed`.
     package var permitsRequests: Bool { state == .closed }
 
-    /// A call or probe succeeded.
+    /// Records that a call or a probe succeeded.
     package mutating func recordSuccess() {
         state = .closed
         failures = 0
         delayMilliseconds = limits.delayMilliseconds
     }
 
-    /// A call or a probe failed. Returns true when this opened the breaker.
+    /// Records that a call or a probe failed. Returns true when this failure opened the breaker.
     ///
-    /// - Parameter chance: random, 0 ..< 1.
+    /// - Parameter chance: a random number, 0 ..< 1.
     @discardableResult
     package mutating func recordFailure(at now: Int64, chance: Double) -> Bool {
         switch state {
@@ -67,13 +68,13 @@ package struct CircuitBreaker: Sendable {
         }
     }
 
-    /// Milliseconds until a probe may start; 0 when it may start now, nil when no probe is needed: the breaker is
-    /// closed, or another probe is in progress.
+    /// Returns the milliseconds until a probe may start; 0 when it may start now. Returns nil when no probe is needed,
+    /// because the breaker is closed or another probe is in progress.
     package func probeDelayMilliseconds(at now: Int64) -> Int64? {
         state == .open ? max(probeAt - now, 0) : nil
     }
 
-    /// True when the caller must probe; it must record the result.
+    /// Starts a probe if one is due. Returns true when the caller must make the probe and record its result.
     package mutating func startProbe(at now: Int64) -> Bool {
         guard state == .open, now >= probeAt else { return false }
         state = .halfOpen

@@ -1,5 +1,5 @@
-// Commands on the wire: an array of bulk strings each (RESP2, redis.io/docs/reference/protocol-spec). Knows no
-// command by name.
+// Commands as they are sent: each is an array of bulk strings (RESP2, redis.io/docs/reference/protocol-spec). This file
+// depends on no particular command.
 
 /// Encoded commands, in the order in which their replies will come.
 struct RedisCommands: Sendable {

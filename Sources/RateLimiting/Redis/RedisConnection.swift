@@ -1,5 +1,5 @@
-// From an endpoint to a connection that is proven to work: authentication, database, the script loaded, and one
-// decision in time. After that, `serve` moves bytes between the socket and a pipeline.
+// Opens a connection to an endpoint and tests it: authenticates, selects the database, loads the script, and requires
+// one decision within the timeout. After that, `serve` moves bytes between the socket and a pipeline.
 
 internal import Sockets
 
@@ -9,13 +9,13 @@ struct RedisConnection: Sendable {
     /// The script's digest for EVALSHA, as computed by Redis.
     let scriptDigest: String
 
-    /// For everything before the probe; only the connection itself waits for it.
+    /// The timeout for all steps before the probe. No request waits during these steps.
     private static let greetingTimeoutMilliseconds = 1000
-    /// How long a call may wait.
+    /// The timeout of a call.
     let timeoutMilliseconds: Int
 
-    /// Connects, authenticates, and runs the script once for a decision that writes: a Redis that is read-only,
-    /// full, or slower than a request may wait, fails here and not in a request.
+    /// Connects, authenticates, and runs the script once for a decision that writes. A Redis that is read-only, full,
+    /// or slower than the timeout of a call thus fails here and not in a request.
     static func open(
         _ endpoint: RedisEndpoint, on loop: EventLoop, timeoutMilliseconds: Int
     ) async throws(RedisFailure) -> RedisConnection {
@@ -52,15 +52,15 @@ struct RedisConnection: Sendable {
         return commands
     }
 
-    /// A charge in a window of one millisecond, under a key that nothing else uses: it writes, and leaves nothing
-    /// behind.
+    /// Returns a command that charges a window of one millisecond under a key that nothing else uses. The charge is
+    /// a write, and its key expires at once.
     private static func probe() -> RedisCommands {
         let key = String(UInt64.random(in: .min ... .max), radix: 36)
         return RedisCommands(
             "EVAL", AdmissionScript.source, "2", RedisKeys.probe, RedisKeys.probe + ":" + key, "1000000", "1", key, "0")
     }
 
-    /// Writes the commands and reads exactly as many replies; an error reply is a failure.
+    /// Writes the commands and reads exactly one reply per command. Throws when a reply is an error.
     static func converse(
         _ connection: Connection, _ commands: RedisCommands, until deadline: Deadline
     ) async throws(RedisFailure) -> [RedisReply] {
@@ -87,9 +87,9 @@ struct RedisConnection: Sendable {
 
     // MARK: - Serving
 
-    /// Moves commands and replies until the connection is lost, a call's deadline passes, or the pipeline ends;
-    /// then closes connection and pipeline. Returns the failure; nil when there was none: the pipeline was ended
-    /// from outside, or Redis closed a connection without waiting calls.
+    /// Moves commands and replies until the connection is lost, a call's deadline passes, or the pipeline ends. Then
+    /// closes the connection and ends the pipeline. Returns the failure, or nil when another task ended the pipeline or
+    /// Redis closed a connection on which no call was waiting.
     ///
     /// - Parameter report: called with error replies to calls that have no waiting caller.
     func serve(
@@ -117,8 +117,9 @@ struct RedisConnection: Sendable {
         return nil
     }
 
-    /// Also enforces the deadlines. Replies come in order, so checking the first call is enough; a reader without
-    /// any call checks again within the shortest timeout of a call that is added meanwhile.
+    /// Reads replies, and enforces the deadlines of calls. Replies come in order, so only the first call's deadline is
+    /// checked. While no call waits, each read ends after `timeoutMilliseconds`, so that a call added during the read
+    /// is checked in time.
     private func read(
         into pipeline: RedisPipeline, _ report: (RedisFailure) -> Void
     ) async -> RedisFailure? {

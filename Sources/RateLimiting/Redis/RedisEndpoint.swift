@@ -1,21 +1,21 @@
-// Address and credentials of the Redis of `REDIS_URL`. Opens nothing and resolves no name.
+// Parses `REDIS_URL` into an address and credentials. Opens no connection and resolves no name.
 
 package import Sockets
 
-/// `redis://[[user:]password@]host[:port][/db]`, `redis+unix://[[user:]password@]/path[?db=n]`, or `unix://` for
-/// the latter; user and password percent-encoded (RFC 3986 section 2.1). No text of this type, and none of its
-/// errors, contains the password.
+/// A Redis URL: `redis://[[user:]password@]host[:port][/db]` or `redis+unix://[[user:]password@]/path[?db=n]`.
+/// `unix://` means `redis+unix://`. User and password are percent-encoded (RFC 3986 section 2.1). Neither the
+/// descriptions of this type nor its errors contain the password.
 package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, CustomDebugStringConvertible {
     package let address: SocketAddress
     package let username: String?
     package let password: String?
-    /// 0 when the URL names none.
+    /// The number of the database; 0 when the URL names no database.
     package let database: Int
 
-    /// Redis's own default.
+    /// The default port of Redis.
     private static let defaultPort = 6379
 
-    /// - Throws: what is wrong, without repeating any of it.
+    /// - Throws: an error that says what is wrong and quotes no part of the URL.
     package init(parsing url: String) throws(RedisEndpointError) {
         guard let separator = url.firstRange(ofText: "://") else { throw .noScheme }
         var rest = url[separator.upperBound...]
@@ -48,7 +48,7 @@ package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, Custo
 
     package var debugDescription: String { description }
 
-    /// As in redis-cli: a single word before the "@" is the password.
+    /// Parses user and password. As in redis-cli, a single word before the "@" is the password.
     private static func credentials(
         _ text: Substring?
     ) throws(RedisEndpointError) -> (username: String?, password: String?) {
@@ -93,7 +93,7 @@ package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, Custo
 
     private static func database(_ text: Substring?) throws(RedisEndpointError) -> Int {
         guard let text, !text.isEmpty else { return 0 }
-        // `databases` in redis.conf is 16 unless raised.
+        // A Redis has 16 databases unless `databases` in redis.conf is raised.
         guard let number = decimal(text), (0...9999).contains(number) else { throw .malformedDatabase }
         return number
     }
@@ -102,7 +102,8 @@ package struct RedisEndpoint: Hashable, Sendable, CustomStringConvertible, Custo
         text.utf8.allSatisfy { (0x30...0x39).contains($0) } ? Int(text) : nil
     }
 
-    /// nil when a "%" is not followed by two hexadecimal digits, or the bytes are not UTF-8.
+    /// Decodes percent-encoding. Returns nil when a "%" is not followed by two hexadecimal digits, or the bytes are
+    /// not UTF-8.
     private static func percentDecoded(_ text: Substring) -> String? {
         var bytes: [UInt8] = []
         var rest = text.utf8[...]
@@ -156,7 +157,8 @@ package enum RedisEndpointError: Error, Hashable, Sendable, CustomStringConverti
 }
 
 extension Substring {
-    /// Cuts the text at the first such character and returns what follows it; nil, uncut, when there is none.
+    /// Cuts the text at the first separator and returns the text after it. Without a separator, returns nil and leaves
+    /// the text unchanged.
     fileprivate mutating func splitOff(after separator: Character) -> Substring? {
         guard let place = firstIndex(of: separator) else { return nil }
         let tail = self[index(after: place)...]

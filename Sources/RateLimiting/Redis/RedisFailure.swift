@@ -1,13 +1,13 @@
-// The ways in which Redis fails. Each one leaves a decision to the process; none reaches a request.
+// The ways in which Redis fails. After each failure the limiter of the process decides, so that no request fails.
 
-/// Why a call or a probe failed, as a word for the log.
+/// The reason why a call or a probe failed. Its description is for the log.
 enum RedisFailure: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The connection could not be made, or was lost with calls on it.
+    /// The connection could not be made, or was lost while calls were waiting.
     case connection
     case timedOut
-    /// Not RESP, not the expected type, or more than was requested.
+    /// A reply was not RESP, not of the expected type, or not requested.
     case unexpectedReply
-    /// The first word of an error reply; the rest may quote what was sent.
+    /// An error reply. Holds only its first word, because the rest may quote the command.
     case errorReply(String)
 
     init(errorText: String) {

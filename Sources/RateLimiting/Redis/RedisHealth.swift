@@ -1,12 +1,12 @@
-// The state that all connections of a process share about their Redis: whether to call it, and how it has
-// responded.
+// The health of Redis as seen by all connections of a process: whether Redis may be called, and counts of its
+// responses and failures.
 
 internal import Logging
 internal import Synchronization
 
-/// The circuit breaker behind a lock, with counts and a log line for each change of state. When it opens, every
-/// active pipeline is ended, so that no request waits on Redis and the probes of new connections determine its
-/// state.
+/// The circuit breaker behind a lock, with counts and a log line for each change of state. When the breaker opens,
+/// every active pipeline is ended. Then no request waits for Redis, and the probes of new connections determine when
+/// the breaker closes.
 final class RedisHealth: Sendable {
     private let breaker = Mutex(CircuitBreaker())
     private let pipelines = Mutex<[ObjectIdentifier: RedisPipeline]>([:])
@@ -28,12 +28,12 @@ final class RedisHealth: Sendable {
 
     var permitsRequests: Bool { breaker.withLock(\.permitsRequests) }
 
-    /// A request got a valid reply. A late one does not close the breaker: only probes do.
+    /// Records that a request got a valid reply. Only probes close the breaker; a late reply does not.
     func recordSuccess() {
         breaker.withLock { if $0.permitsRequests { $0.recordSuccess() } }
     }
 
-    /// A call, a probe or a connection with calls on it failed.
+    /// Records the failure of a call, of a probe, or of a connection with waiting calls.
     func recordFailure(_ failure: RedisFailure) {
         switch failure {
         case .timedOut: timeouts.add(1, ordering: .relaxed)
@@ -52,11 +52,11 @@ final class RedisHealth: Sendable {
         if opened { for pipeline in pipelines.withLock({ $0.values.map(\.self) }) { pipeline.end() } }
     }
 
-    /// A new connection passed its probe.
+    /// Records that a new connection passed its probe.
     func recordProbeSuccess() {
         let closed = breaker.withLock { breaker in
-            // While closed, only successful requests reset the count of consecutive failures: a Redis that serves
-            // probes and nothing else must still open the breaker.
+            // While the breaker is closed, only successful requests reset the count of consecutive failures: a Redis
+            // that serves probes and nothing else must still open the breaker.
             guard breaker.state != .closed else { return false }
             breaker.recordSuccess()
             return true
@@ -80,13 +80,13 @@ final class RedisHealth: Sendable {
         case wait(milliseconds: Int64)
     }
 
-    /// Whether a closed connection may reconnect now. While the breaker is not closed, returns `.now` to one caller
+    /// Returns when a lost connection may reconnect. While the breaker is not closed, returns `.now` to one caller
     /// only, which must record the result.
     func turnToConnect() -> Turn {
         let time = now()
         return breaker.withLock { breaker in
             if breaker.permitsRequests || breaker.startProbe(at: time) { return .now }
-            // Another one is probing: check again soon.
+            // The probe is not due, or another connection is probing: check again later.
             return .wait(milliseconds: max(breaker.probeDelayMilliseconds(at: time) ?? 0, 20))
         }
     }

@@ -1,32 +1,32 @@
-// The names of the keys in Redis. All keys of a driver share a hash tag, `{driver}`, and with it a slot of a
-// cluster (redis.io/docs/reference/cluster-spec, "Hash tags").
+// The names of the keys in Redis. All keys of a driver have the same hash tag, `{driver}`, and are therefore in the
+// same slot of a cluster (redis.io/docs/reference/cluster-spec, "Hash tags").
 
 import JourneyModel
 
 enum RedisKeys {
-    /// The sorted set of one driver's charges in one class.
+    /// Returns the key of the sorted set of one driver's charges in one class.
     static func window(of claim: AdmissionClaim) -> String {
         "dwell:{\(tag(claim.driver))}:\(claim.limitClass.rawValue)"
     }
 
-    /// The sorted set of one driver's idempotency keys whose events are known to be stored.
+    /// Returns the key of the sorted set of one driver's idempotency keys whose events are known to be stored.
     static func stored(_ claim: AdmissionClaim) -> String { stored(claim.driver) }
 
     private static func stored(_ driver: DriverID) -> String { "dwell:{\(tag(driver))}:stored" }
 
-    /// Every key that names the driver.
+    /// Returns every key that names the driver.
     static func all(of driver: DriverID) -> [String] {
         RateLimitClass.ofDrivers.map { limitClass in
             window(of: AdmissionClaim(driver: driver, limitClass: limitClass, idempotencyKey: ""))
         } + [stored(driver)]
     }
 
-    /// Written by probes. In braces, so that the keys of a probe share a slot too; no driver has this tag, because
-    /// a percent sign in a driver's id is encoded.
+    /// The prefix of the keys that probes write. Its hash tag puts the keys of a probe into one slot. No driver has
+    /// this tag, because a percent sign in a driver's id is encoded.
     static let probe = "dwell:{%probe}"
 
-    /// The driver's id, with all but word characters percent-encoded: a brace in it would put its keys into
-    /// different slots.
+    /// Returns the driver's id with all bytes except letters, digits, ".", "_" and "-" percent-encoded. A brace in the
+    /// tag would put the driver's keys into different slots.
     private static func tag(_ driver: DriverID) -> String {
         if driver.rawValue.utf8.allSatisfy(isPlain) { return driver.rawValue }
         return driver.rawValue.utf8.reduce(into: "") { tag, byte in

@@ -1,4 +1,4 @@
-// One loop's connection to Redis: keeps one open, and provides it while it works.
+// One event loop's connection to Redis: reconnects when it is lost, and provides it to callers while it works.
 
 internal import Sockets
 internal import Synchronization
@@ -16,11 +16,11 @@ final class RedisLink: Sendable {
     private let health: RedisHealth
     private let current = Mutex<Serving?>(nil)
 
-    /// Delay between attempts while the breaker is closed, that is while another loop's connection works: doubled
-    /// from the first value to the last.
+    /// The delay between attempts while the breaker is closed, because another loop's connection works. Doubled with
+    /// each failed attempt, up to `delayMillisecondsMax`.
     private static let delayMilliseconds: Int64 = 50
     private static let delayMillisecondsMax: Int64 = 2000
-    /// After a connection that lived this long the next attempt is immediate.
+    /// After a connection that lasted this long, the next attempt is immediate.
     private static let goodLife = Duration.seconds(1)
 
     init(on loop: EventLoop, _ endpoint: RedisEndpoint, timeoutMilliseconds: Int, _ health: RedisHealth) {
@@ -30,7 +30,7 @@ final class RedisLink: Sendable {
         self.health = health
     }
 
-    /// nil while there is no connection that has passed its probe.
+    /// The working connection; nil while no connection has passed its probe.
     var serving: Serving? { current.withLock { $0 } }
 
     /// Connects, serves, and reconnects, until the task is cancelled.
@@ -49,7 +49,7 @@ final class RedisLink: Sendable {
         }
     }
 
-    /// True when the connection lived for at least `goodLife`.
+    /// Returns true when the connection lasted for at least `goodLife`.
     private func connectAndServe() async -> Bool {
         do throws(RedisFailure) {
             let connection = try await RedisConnection.open(
@@ -74,7 +74,7 @@ final class RedisLink: Sendable {
         if let failure { health.recordFailure(failure) }
     }
 
-    /// Returns early when the task is cancelled.
+    /// Waits. Returns early when the task is cancelled.
     private static func sleep(_ milliseconds: Int64) async {
         try? await Task.sleep(for: .milliseconds(milliseconds))
     }

@@ -1,4 +1,4 @@
-// What the limiter over Redis reports when metrics are read: its connections, who decided, and what failed.
+// The metrics of the limiter over Redis: its connections, the decisions by limiter, and the failures.
 
 package import CoreMetrics
 import MetricInstruments
@@ -15,7 +15,7 @@ extension MetricFamily {
 }
 
 extension RedisRateLimiter {
-    /// Copies `status` to metrics of that factory whenever it is called.
+    /// Returns a function that copies `status` to metrics of `factory` whenever it is called.
     package func sampler(_ factory: any MetricsFactory) -> @Sendable () -> Void {
         let connections = factory.gauge(.redisConnections)
         let states = [CircuitBreaker.State.closed, .open, .halfOpen].map {

@@ -1,7 +1,7 @@
-// The calls of one connection, in the order in which they are written and their replies come. Knows neither the
-// meaning of the bytes nor sockets: callers add commands, a writer takes bytes out, a reader adds replies.
+// The calls of one connection, in the order in which they are written and their replies come. Callers add commands, a
+// writer takes bytes out, a reader adds replies. The pipeline uses no socket and does not interpret the bytes.
 //
-// One connection, one pipeline: the pipeline ends with its connection, and a late reply reaches no caller.
+// Each connection has its own pipeline, which ends with the connection, so that no late reply reaches a caller.
 
 internal import Sockets
 internal import Synchronization
@@ -13,16 +13,16 @@ final class RedisPipeline: Sendable {
         var deadline: Deadline
         var expected: Int
         var replies: [RedisReply] = []
-        /// nil when no caller waits for the replies.
+        /// The caller that waits for the replies; nil when there is none.
         var caller: Caller?
         /// The caller's number; 0 for none.
         var number: UInt64
-        /// The caller was cancelled. Its deadline remains: it still shows whether Redis replies in time.
+        /// Whether the caller was cancelled. The call keeps its deadline, to check whether Redis replies in time.
         var isAbandoned = false
     }
 
     private struct State {
-        /// Calls before `first` are answered.
+        /// The calls in order. Calls at indexes below `first` are answered.
         var calls: [Call] = []
         var first = 0
         var commandsWaiting = 0
@@ -33,13 +33,14 @@ final class RedisPipeline: Sendable {
 
     /// The result of delivering some replies.
     struct Delivery: Sendable {
-        /// Replies that no call requested: the stream is out of step.
+        /// The number of replies without a call; above 0, replies and calls no longer correspond.
         var unasked = 0
         /// The first error reply to a call without a waiting caller.
         var error: String?
     }
 
-    /// Maximum number of commands without a reply; a call beyond it is rejected. A batch of events is 500 commands.
+    /// The maximum number of commands without a reply; a call that would exceed it is rejected. A batch of 500 events
+    /// is 500 commands.
     static let commandsWaitingMax = 4096
 
     private let state = Mutex(State())
@@ -47,9 +48,9 @@ final class RedisPipeline: Sendable {
 
     // MARK: - Callers
 
-    /// Adds the commands and waits for their replies: as many as there are commands, or only the first ones if the
-    /// connection ended meanwhile. Returns nil when nothing was sent: too many are waiting already, or the
-    /// connection has ended; and as soon as the task is cancelled, whatever was sent by then.
+    /// Adds the commands and waits for their replies. Returns one reply per command, or only the first replies if the
+    /// connection ended during the wait. Returns nil when the commands were not added, because too many are waiting or
+    /// the connection has ended. Also returns nil as soon as the task is cancelled, even if commands were sent.
     nonisolated(nonsending) func call(
         _ commands: RedisCommands, until deadline: Deadline
     ) async -> [RedisReply]? {
@@ -74,7 +75,7 @@ final class RedisPipeline: Sendable {
         caller?.resume(returning: nil)
     }
 
-    /// Adds the commands without waiting; false when they were rejected.
+    /// Adds the commands without waiting. Returns false when they were rejected.
     @discardableResult
     func post(_ commands: RedisCommands, until deadline: Deadline) -> Bool {
         commands.count == 0 || put(commands, until: deadline, nil, 0)
@@ -87,21 +88,21 @@ final class RedisPipeline: Sendable {
             guard !state.hasEnded, state.commandsWaiting + commands.count <= Self.commandsWaitingMax else {
                 return (false, nil)
             }
-            // Checked under the lock: a cancellation after this finds the call, one before it is seen here.
+            // Checked under the lock: an earlier cancellation is seen here, and a later one finds the call.
             if caller != nil && Task.isCancelled { return (false, nil) }
             state.calls.append(Call(deadline: deadline, expected: commands.count, caller: caller, number: number))
             state.commandsWaiting += commands.count
             if state.unsent.isEmpty { state.unsent = commands.bytes } else { state.unsent += commands.bytes }
             return (true, state.writer.take())
         }
-        // The writer takes the bytes when it runs, with all that is added until then.
+        // When the writer runs, it takes these bytes and all bytes added until then.
         writer?.resume()
         return taken
     }
 
     // MARK: - The connection
 
-    /// Waits for bytes to write and returns all of them; nil after the end. For one task at a time.
+    /// Waits for bytes to write and returns all of them; nil after the pipeline has ended. For one task at a time.
     func nextBytes() async -> [UInt8]? {
         while true {
             let (bytes, hasEnded) = state.withLock { state in
@@ -121,7 +122,7 @@ final class RedisPipeline: Sendable {
         }
     }
 
-    /// The deadline of the oldest waiting call; nil when none waits.
+    /// The deadline of the oldest waiting call; nil when no call waits.
     var firstDeadline: Deadline? {
         state.withLock { $0.first < $0.calls.count ? $0.calls[$0.first].deadline : nil }
     }
@@ -157,8 +158,8 @@ final class RedisPipeline: Sendable {
         return delivery
     }
 
-    /// The connection is unusable: every call gets the replies that it has. Returns whether any was waiting. A
-    /// second call has no effect.
+    /// Ends the pipeline, because its connection is unusable: every call returns the replies received so far. Returns
+    /// whether any call was waiting. Ending it again has no effect.
     @discardableResult
     func end() -> Bool {
         let (calls, writer) = state.withLock { state in

@@ -1,9 +1,9 @@
-// The port `Admission` over Redis: windows shared by all processes, decided by one script in one round trip
+// The port `Admission` over Redis. All processes share the windows in Redis; one script decides in one round trip
 // (contract, section 4). The process's own window mirrors the counts, and decides whenever Redis does not.
 //
-// On failure: no connection, breaker open, too many calls waiting - the process decides at once. No reply in time,
-// connection lost, error reply, unexpected reply - the process decides then. A Redis that has lost its data
-// (restarted empty, flushed, failed over) - the process corrects it. Nothing is ever thrown.
+// When there is no connection, the breaker is open or too many calls are waiting, the process decides at once. When a
+// reply is late, an error or unexpected, or the connection is lost, the process decides after that. When Redis has lost
+// its data (restarted empty, flushed, failed over), the process corrects the decisions of Redis. Nothing is thrown.
 
 package import JourneyModel
 package import Logging
@@ -20,20 +20,20 @@ package final class RedisRateLimiter: Admission {
     private let turn = Atomic<Int>(0)
     private let callsMade = Atomic<Int64>(0)
 
-    /// How long a repeated key stays known after the last repeat of its driver: a phone's queue retries within
-    /// minutes. Not longer, because the keys of a driver who is deleted while Redis is unreachable expire by this.
+    /// How long repeated keys of a driver stay known after the driver's last repeat. A phone's queue retries within
+    /// minutes. The time is no longer because keys of a driver deleted while Redis is unreachable remain until it ends.
     private static let storedSeconds = 3600
 
-    /// Drivers whose keys are to be deleted once Redis replies, at most this many; beyond, and after a restart, the
-    /// keys expire by `storedSeconds`.
+    /// The maximum number of drivers whose keys are deleted once Redis replies. The keys of further drivers, and of all
+    /// these drivers after a restart, expire after `storedSeconds`.
     private static let forgottenMax = 10_000
     private let forgotten = Mutex<Set<DriverID>>([])
 
-    /// Connects only once `run()` is called; until then the process decides.
+    /// Creates the limiter without connecting. Until `run()` is called, the process decides.
     ///
     /// - Parameters:
     ///   - timeoutMilliseconds: how long a request may wait for Redis; at least 1.
-    ///   - fallback: the window of this process, for the same limits; used exclusively by this instance.
+    ///   - fallback: the limiter of this process, whose limits are used here too; not shared with other instances.
     package init(
         endpoint: RedisEndpoint, timeoutMilliseconds: Int = 50, fallback: LocalRateLimiter, loops: EventLoopGroup,
         logger: Logger
@@ -48,7 +48,7 @@ package final class RedisRateLimiter: Admission {
         }
     }
 
-    /// Keeps one connection per loop until the task is cancelled; ends before the loops shut down. Call it once.
+    /// Keeps one connection per loop until the task is cancelled. Called once; must end before the loops shut down.
     package func run() async {
         await withTaskGroup { group in
             for link in links { group.addTask(executorPreference: link.loop) { await link.run() } }
@@ -74,16 +74,16 @@ package final class RedisRateLimiter: Admission {
         }
     }
 
-    /// Uses the window of the process, which mirrors the counts: a request does not wait on Redis only to be
-    /// refused.
+    /// Returns the quota of the window in this process, which mirrors the counts, so that a request that is refused
+    /// anyway does not wait for Redis.
     package func quota(of driver: DriverID, in limitClass: RateLimitClass) -> Quota {
         fallback.quota(of: driver, in: limitClass)
     }
 
-    /// A new event's key is in Redis already, with the charge, for as long as the window; after that this process
-    /// knows it, and if it has forgotten, the store does. Recording each in Redis would double its commands for a
-    /// repeat that rarely comes. A key that was repeated is likely to be repeated again, by the queue of a phone
-    /// that does not receive the responses.
+    /// Records the key in this process, and in Redis only if the event is a repeat. The charge keeps a new event's key
+    /// in Redis for the length of the window. After that, this process recognizes a repeat, or else the store does.
+    /// Recording every key in Redis would double the commands, and repeats are rare. A key that was repeated is likely
+    /// to be repeated again, by the queue of a phone that does not receive the responses.
     package func recordStored(_ claim: AdmissionClaim, isRepeat: Bool) {
         if limits.isOff(claim.limitClass) { return }
         fallback.recordStored(claim)
@@ -103,7 +103,7 @@ package final class RedisRateLimiter: Admission {
         post(AdmissionScript.charge(claim, times: times, limits))
     }
 
-    /// By the window of this process, which mirrors every charge.
+    /// Reads the window of this process, which mirrors every charge.
     package func isOverdrawn(by driver: DriverID, in limitClass: RateLimitClass) -> Bool {
         fallback.isOverdrawn(by: driver, in: limitClass)
     }
@@ -114,7 +114,7 @@ package final class RedisRateLimiter: Admission {
         post(RedisCommands("ZREM", RedisKeys.window(of: claim), claim.idempotencyKey))
     }
 
-    /// Deletes every key that names the driver. Waits for Redis no longer than a request does; without a reply it
+    /// Deletes every key that names the driver. Waits for Redis at most `timeoutMilliseconds`. Without a reply, `run()`
     /// retries once a second.
     package func forget(_ driver: DriverID) async {
         forgotten.withLock { if $0.count < Self.forgottenMax { _ = $0.insert(driver) } }
@@ -130,7 +130,7 @@ package final class RedisRateLimiter: Admission {
         }
     }
 
-    /// False when Redis did not reply.
+    /// Deletes the driver's keys now. Returns false when Redis did not reply.
     @discardableResult
     private func forgetNow(_ driver: DriverID) async -> Bool {
         guard health.permitsRequests, let serving = serving() else { return false }
@@ -142,7 +142,7 @@ package final class RedisRateLimiter: Admission {
         return true
     }
 
-    /// The driver's keys that are in Redis now, for a command that looks for remains of a deletion.
+    /// Returns the driver's keys that are in Redis now. For a command that checks whether a deletion was complete.
     package static func keys(
         of driver: DriverID, at endpoint: RedisEndpoint, on loop: EventLoop
     ) async throws -> [String] {
@@ -155,7 +155,7 @@ package final class RedisRateLimiter: Admission {
         return zip(keys, replies).filter { $0.1 != .integer(0) }.map(\.0)
     }
 
-    /// Deletes every key that names the driver, for a command without a running server.
+    /// Deletes every key that names the driver. For a command that runs without the server.
     package static func removeKeys(
         of driver: DriverID, at endpoint: RedisEndpoint, on loop: EventLoop
     ) async throws {
@@ -167,7 +167,7 @@ package final class RedisRateLimiter: Admission {
         guard case .integer(_)? = replies.first else { throw RedisFailure.unexpectedReply }
     }
 
-    /// For `/readyz` and `/metrics`; counts since the start.
+    /// The status for `/readyz` and `/metrics`. Counts begin at the start of the process.
     package var status: RedisStatus {
         RedisStatus(
             connections: health.connections, breaker: health.state,
@@ -180,7 +180,7 @@ package final class RedisRateLimiter: Admission {
 
     // MARK: - Asking
 
-    /// One answer per claim; nil, or missing at the end, where Redis gave none.
+    /// Returns one answer per claim. Where Redis gave no answer, the element is nil or missing at the end.
     private nonisolated(nonsending) func ask(_ claims: [AdmissionClaim]) async -> [AdmissionScript.Answer?] {
         guard !claims.isEmpty, health.permitsRequests, let serving = serving() else { return [] }
         let deadline = Deadline.inMilliseconds(timeoutMilliseconds)
@@ -191,7 +191,7 @@ package final class RedisRateLimiter: Admission {
         if replies.contains(where: \.isForWantOfTheScript) {
             await repeatWithScript(calls, serving, &replies, until: deadline)
         }
-        // Cut short by a client that disconnected: says nothing about Redis.
+        // The client disconnected during the call, so the replies do not show whether Redis works.
         if Task.isCancelled { return [] }
 
         let answers = replies.indices.map { place in
@@ -200,7 +200,7 @@ package final class RedisRateLimiter: Admission {
         if let text = replies.lazy.compactMap(\.errorText).first {
             health.recordFailure(RedisFailure(errorText: text))
         } else if answers.contains(nil) {
-            // Not a reply of the script, so replies and calls may be out of step: this connection is closed.
+            // The script returns no such reply, so replies may belong to other calls: this connection is closed.
             serving.pipeline.end()
             health.recordFailure(.unexpectedReply)
             return []
@@ -210,7 +210,7 @@ package final class RedisRateLimiter: Admission {
         return answers
     }
 
-    /// Claims decided together; their calls are numbered consecutively.
+    /// Claims that are decided together, with consecutive numbers of their calls.
     private struct Calls {
         var claims: [AdmissionClaim]
         var first: Int64
@@ -218,20 +218,20 @@ package final class RedisRateLimiter: Admission {
         func number(_ place: Int) -> Int64 { first + Int64(place) }
     }
 
-    /// The script was flushed, or Redis restarted behind a proxy: repeats the calls where it was missing, with the
-    /// script.
+    /// Repeats, with the script, the calls for which Redis did not have it. That happens after the script was flushed,
+    /// or Redis restarted behind a proxy.
     private nonisolated(nonsending) func repeatWithScript(
         _ calls: Calls, _ serving: RedisLink.Serving, _ replies: inout [RedisReply], until deadline: Deadline
     ) async {
         let missing = replies.indices.filter { replies[$0].isForWantOfTheScript }
-        // The first command carries the script; Redis keeps it for the others.
+        // The first command has the script's source; Redis keeps the script for the other commands.
         var again = commands(calls, missing.prefix(1), digest: nil)
         again.append(commands(calls, missing.dropFirst(), digest: serving.scriptDigest))
         guard let repeated = await serving.pipeline.call(again, until: deadline) else { return }
         for (place, reply) in zip(missing, repeated) { replies[place] = reply }
     }
 
-    /// - Parameter digest: of the script that Redis has; nil sends the script's source.
+    /// - Parameter digest: the digest of the script that Redis has; nil to send the script's source.
     private func commands(_ calls: Calls, _ places: some Sequence<Int>, digest: String?) -> RedisCommands {
         var commands = RedisCommands()
         for place in places {
@@ -244,7 +244,7 @@ package final class RedisRateLimiter: Admission {
         return commands
     }
 
-    /// The decision after reconciling it with this process's window.
+    /// Returns the decision after reconciling it with this process's window.
     private func settled(
         _ claim: AdmissionClaim, _ decision: AdmissionDecision, askedAt: Int64
     ) -> AdmissionDecision {
@@ -257,14 +257,14 @@ package final class RedisRateLimiter: Admission {
         return counted.decision
     }
 
-    /// Does not wait; the commands are dropped when there is no connection or too many are waiting: they are an
-    /// optimisation, not a source of truth.
+    /// Sends commands without waiting. Drops them when there is no connection or too many commands are waiting: these
+    /// commands are an optimisation, and Redis is not the source of truth.
     private func post(_ commands: RedisCommands) {
         guard health.permitsRequests, let serving = serving() else { return }
         serving.pipeline.post(commands, until: .inMilliseconds(timeoutMilliseconds))
     }
 
-    /// The connection of the current loop, otherwise any that works.
+    /// Returns the connection of the current loop if it works, otherwise any working connection.
     private func serving() -> RedisLink.Serving? {
         if let loop = EventLoop.current, links.indices.contains(loop.index), links[loop.index].loop === loop,
             let serving = links[loop.index].serving
@@ -290,9 +290,9 @@ package struct RedisStatus: Hashable, Sendable {
     package var connections: Int
     package var breaker: CircuitBreaker.State
     package var decisionsByRedis: Int
-    /// Redis was not called, or did not reply properly.
+    /// Decisions by the process, because Redis was not called or did not reply properly.
     package var decisionsInProcess: Int
-    /// Of the decisions by Redis, those that this process corrected.
+    /// The decisions by Redis that this process corrected.
     package var decisionsCorrected: Int
     /// Connections closed because a call or a probe got no reply in time.
     package var timeouts: Int

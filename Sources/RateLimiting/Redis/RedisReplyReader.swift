@@ -1,15 +1,15 @@
-// hiredis's reply reader for Swift: bytes in, replies out. The lowest layer: the only file that touches C; it knows
+// hiredis's reply reader for Swift: parses bytes into replies. The only file of this module that calls C; it depends on
 // neither sockets nor commands.
 //
-// hiredis builds a reply through callbacks. Ours make `Node`s: the root is retained for hiredis, nested arrays are
-// owned by their parents. hiredis passes the root to `freeObject` when it gives up on a reply; otherwise
-// `redisReaderGetReply` returns it, and we release it.
+// hiredis builds a reply by callbacks, which make `Node`s here. The root is retained for hiredis; nested arrays are
+// owned by their parents. When hiredis gives up on a reply, it passes the root to `freeObject`. Otherwise
+// `redisReaderGetReply` returns the root, and this file releases it.
 
 internal import CHiredis
 
 enum RedisReply: Hashable, Sendable {
     case status(String)
-    /// Begins with a word in capitals that names its kind: "READONLY ...".
+    /// An error reply. Its text begins with a word in capitals that names the kind of error: "READONLY ...".
     case error(String)
     case integer(Int64)
     case string(String)
@@ -17,13 +17,13 @@ enum RedisReply: Hashable, Sendable {
     case array([RedisReply])
 }
 
-/// The stream is not RESP, or a reply is longer than any that this client expects; nothing after it can be trusted.
+/// The stream is not RESP, or a reply is longer than this client expects. Later bytes of the stream cannot be parsed.
 struct RedisProtocolError: Error, Hashable {}
 
 final class RedisReplyReader {
     private let reader: UnsafeMutablePointer<redisReader>
 
-    /// The longest expected reply is five integers, or one line of error.
+    /// The maximum length of a reply. The longest expected reply is five integers, or one line of error.
     static let replyBytesMax = 64 * 1024
     static let elementsMax = 64
 
@@ -36,7 +36,8 @@ final class RedisReplyReader {
         redisReaderFree(reader)
     }
 
-    /// Takes more of the stream and returns the replies that are complete now. After a throw the stream is lost.
+    /// Parses further bytes of the stream and returns the replies that are now complete. After an error, the reader
+    /// cannot be used again.
     func feed(_ bytes: UnsafeRawBufferPointer) throws(RedisProtocolError) -> [RedisReply] {
         if let start = bytes.baseAddress?.assumingMemoryBound(to: CChar.self), !bytes.isEmpty {
             guard redisReaderFeed(reader, start, bytes.count) == REDIS_OK else { throw RedisProtocolError() }
@@ -53,10 +54,10 @@ final class RedisReplyReader {
     }
 }
 
-/// A reply being built. Only the root and arrays have a node; other elements are stored in their array.
+/// A reply that is being built. Only the root and arrays have a node; other elements are stored in their array.
 private final class Node {
     private var reply: RedisReply
-    /// For an array: its elements, and its nested arrays, each with its index.
+    /// The elements of an array, and its nested arrays, each with its index among the elements.
     private var elements: [RedisReply] = []
     private var arrays: [(place: Int, node: Node)] = []
 
@@ -65,15 +66,15 @@ private final class Node {
         elements.reserveCapacity(elementCount)
     }
 
-    /// No deeper than hiredis reads, 7 levels.
+    /// The complete reply. The recursion is bounded, because hiredis reads at most 7 levels.
     var whole: RedisReply {
         guard case .array = reply else { return reply }
         for array in arrays { elements[array.place] = array.node.whole }
         return .array(elements)
     }
 
-    /// Returns the pointer that hiredis holds: the root is owned by hiredis, a nested array by its parent. For
-    /// other elements hiredis only needs some address and does nothing with it: they are stored in their array.
+    /// Returns the pointer that hiredis holds. The root is owned by hiredis, a nested array by its parent. Other
+    /// elements are stored in their array; for these hiredis needs any address that is not null, and does not use it.
     static func make(
         _ reply: RedisReply, elementCount: Int = 0, _ task: UnsafePointer<redisReadTask>?
     ) -> UnsafeMutableRawPointer? {
@@ -91,7 +92,7 @@ private final class Node {
 }
 
 private enum ReplyFunctions {
-    /// Safe to share: written once, before it is shared, and only read from then on.
+    /// The callbacks. Safe to share between threads: written once, before it is shared, and only read from then on.
     nonisolated(unsafe) static let pointer: UnsafeMutablePointer<redisReplyObjectFunctions> = {
         let pointer = UnsafeMutablePointer<redisReplyObjectFunctions>.allocate(capacity: 1)
         pointer.initialize(
@@ -104,8 +105,8 @@ private enum ReplyFunctions {
                     default: Node.make(.string(text), task)
                     }
                 },
-                // A null result means out of memory to hiredis and ends the stream: an array of a billion elements
-                // is not a reply.
+                // hiredis treats a null result as out of memory and ends the stream. So an array with too many
+                // elements, such as a billion, is never allocated.
                 createArray: { task, count in
                     (0...RedisReplyReader.elementsMax).contains(Int(count))
                         ? Node.make(.array([]), elementCount: Int(count), task) : nil
