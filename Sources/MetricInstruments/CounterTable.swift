@@ -1,5 +1,5 @@
-// A fixed number of counters of one family, addressed by index: counting on a hot path builds no label and looks up
-// no name. A counter is created when it is first incremented, so that a backend sees only the ones in use.
+// A fixed number of counters of one family, addressed by index: counting on a hot path builds no label and looks up no
+// name. A counter is created when it is first incremented, so that a backend sees only the counters in use.
 
 package import CoreMetrics
 internal import Synchronization
@@ -15,13 +15,13 @@ package final class CounterTable: Sendable {
 
     private final class Cell: Sendable {
         private let made = AtomicLazyReference<Made>()
-        /// `made`, once set. Counting through it takes no reference: retain and release would be two more atomic
-        /// operations on memory that all loops write to.
+        /// The value of `made`, once it is set. Counting through this unmanaged reference avoids retain and release,
+        /// which would be two more atomic operations on memory that all loops write to.
         private let shortcut = Atomic<Unmanaged<Made>?>(nil)
 
         func count(_ amount: Int64, _ make: () -> any CounterHandler) {
             if let counted = shortcut.load(ordering: .acquiring) {
-                // Safe: `made` owns it, is set once, and lives as long as this cell.
+                // Safe: `made` owns the object, is set once, and lives as long as this cell.
                 return counted._withUnsafeGuaranteedRef { $0.counter.increment(by: amount) }
             }
             let made = made.load() ?? made.storeIfNil(Made(make()))
@@ -34,11 +34,11 @@ package final class CounterTable: Sendable {
     private let factory: any MetricsFactory
     private let dimensions: @Sendable (Int) -> [(String, String)]
     private let kept: [Cell]
-    /// The same cells, for counting without retain and release. Safe: `kept` owns them as long as this table
-    /// exists.
+    /// Unmanaged references to the cells, for counting without retain and release. Safe: `kept` owns the cells as long
+    /// as this table exists.
     private let cells: [Unmanaged<Cell>]
 
-    /// `dimensions` returns the labels of an index, from 0 to `count` - 1; called about once for each.
+    /// `dimensions` returns the labels of an index, from 0 to `count` - 1. It is called about once for each index.
     package init(
         _ family: MetricFamily, count: Int, factory: any MetricsFactory,
         dimensions: @escaping @Sendable (Int) -> [(String, String)]
@@ -50,7 +50,7 @@ package final class CounterTable: Sendable {
         cells = kept.map { Unmanaged.passUnretained($0) }
     }
 
-    /// Adds to the counter at that index. An index out of range is ignored.
+    /// Adds `amount` to the counter at the index `place`. An index out of range is ignored.
     package func count(_ place: Int, by amount: Int64 = 1) {
         guard cells.indices.contains(place) else { return }
         cells[place]._withUnsafeGuaranteedRef { $0.count(amount) { make(place) } }

@@ -1,14 +1,14 @@
-// What a module says about a metric that it counts: each declares its families beside what they count, in an extension
-// of `MetricFamily`. The names follow Prometheus's conventions (base units, `_total` for counters). Knows neither
-// writers nor readers, and no family.
+// The declaration of a metric. Each module declares its families in an extension of `MetricFamily`, beside the code
+// that they count. The names follow Prometheus's conventions (base units, `_total` for counters). This module declares
+// no family.
 
 package import CoreMetrics
 
-/// What all series of one name share.
+/// The properties that all series of one name share.
 package struct MetricFamily: Hashable, Sendable {
     package var name: String
     package var help: String
-    /// Upper bounds of a histogram, ascending: nanoseconds of a timer, plain numbers of a recorder.
+    /// Upper bounds of a histogram, ascending: in nanoseconds for a timer, plain numbers for a recorder.
     package var bounds: [Int64]
 
     package init(_ name: String, _ help: String, bounds: [Int64] = []) {
@@ -17,14 +17,15 @@ package struct MetricFamily: Hashable, Sendable {
         self.bounds = bounds
     }
 
-    /// Bounds of durations: from 250 µs, the time of a read, to 10 s, which nothing should take.
+    /// Bounds of durations: from 250 µs, the time of a read, to 10 s, longer than any request should take.
     package static let durations: [Int64] = [
         250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000, 25_000_000, 50_000_000, 100_000_000,
         250_000_000, 1_000_000_000, 10_000_000_000,
     ]
 }
 
-/// A backend that shows help texts and has histograms. It learns of a family when its first instrument is created.
+/// A backend that shows help texts and has histograms. `describe` is called for a family when its first instrument is
+/// created.
 package protocol DescribedMetricsFactory: MetricsFactory {
     func describe(_ family: MetricFamily)
 }
@@ -46,7 +47,7 @@ extension MetricsFactory {
         described(family).makeTimer(label: family.name, dimensions: dimensions)
     }
 
-    /// A histogram of sizes.
+    /// Returns a histogram of sizes.
     package func recorder(_ family: MetricFamily) -> any RecorderHandler {
         described(family).makeRecorder(label: family.name, dimensions: [], aggregate: true)
     }

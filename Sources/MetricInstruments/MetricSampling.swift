@@ -1,6 +1,6 @@
 // Metrics that are read rather than counted: sizes, states, the operating system's data on the process. They are
-// sampled when a backend is read, and passed to swift-metrics like the others. A backend that pushes calls `sample`
-// every few seconds instead.
+// sampled when a backend is read, and passed to swift-metrics like counted metrics. A backend that pushes its metrics
+// calls `sample` every few seconds instead.
 
 package import CoreMetrics
 internal import Synchronization
@@ -10,7 +10,7 @@ package final class MetricSampling: Sendable {
 
     package init() {}
 
-    /// `sampler` reads and records; it must not block.
+    /// Adds a sampler, which reads values and records them. It must not block.
     package func add(_ sampler: @escaping @Sendable () -> Void) {
         samplers.withLock { $0.append(sampler) }
     }

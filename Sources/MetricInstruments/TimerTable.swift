@@ -1,4 +1,4 @@
-// A fixed number of timers of one family, addressed by index, the counterpart of CounterTable.
+// A fixed number of timers of one family, addressed by index like the counters of CounterTable.
 
 package import CoreMetrics
 
@@ -12,8 +12,8 @@ package final class TimerTable: Sendable {
     }
 
     private let kept: [Made]
-    /// The same timers, for recording without retain and release. Safe: `kept` owns them as long as this table
-    /// exists.
+    /// Unmanaged references to the timers, for recording without retain and release. Safe: `kept` owns the timers as
+    /// long as this table exists.
     private let timers: [Unmanaged<Made>]
 
     package init(_ timers: [any TimerHandler]) {
@@ -23,7 +23,7 @@ package final class TimerTable: Sendable {
 
     package var count: Int { timers.count }
 
-    /// An index out of range is ignored.
+    /// Records a duration in the timer at the index `place`. An index out of range is ignored.
     package func record(nanoseconds: Int64, at place: Int) {
         guard timers.indices.contains(place) else { return }
         timers[place]._withUnsafeGuaranteedRef { $0.timer.recordNanoseconds(nanoseconds) }

@@ -1,6 +1,6 @@
 // The series behind swift-metrics' handlers: a counter is one atomic add, a gauge one atomic store, a histogram two
-// adds, in memory that threads do not share. No lock and no allocation once a series exists. They do not know names
-// and labels.
+// adds. The adds go to memory that few threads share (StripedCounts). Once a series exists, recording takes no lock and
+// allocates nothing. Names and labels are in PrometheusMetrics.
 
 internal import CoreMetrics
 internal import Synchronization
@@ -20,8 +20,8 @@ final class CounterSeries: CounterHandler {
     }
 }
 
-/// A number that goes up and down, or a count of fractions. Implements three kinds of swift-metrics: the
-/// meter, the floating-point counter, and the recorder that does not aggregate.
+/// A number that goes up and down, or a counter of fractional amounts. Implements three kinds of swift-metrics
+/// handlers: the meter, the floating-point counter, and the recorder that does not aggregate.
 final class GaugeSeries: MeterHandler, RecorderHandler, FloatingPointCounterHandler {
     private let bits = Atomic<UInt64>(0)
 
@@ -48,11 +48,11 @@ final class GaugeSeries: MeterHandler, RecorderHandler, FloatingPointCounterHand
     }
 }
 
-/// How many values lie at or below each bound. Implements a timer (nanoseconds) and an aggregating recorder.
+/// The number of values at or below each bound. Implements a timer (nanoseconds) and an aggregating recorder.
 final class HistogramSeries: TimerHandler, RecorderHandler {
-    /// Ascending.
+    /// The upper bounds of the buckets, ascending.
     let bounds: [Int64]
-    /// One per bound, one for values above all of them, and the sum.
+    /// One count per bound, one for values above all bounds, and the sum of the values.
     private let buckets: StripedCounts
 
     init(bounds: [Int64]) {

@@ -1,15 +1,15 @@
-// A swift-metrics backend for Prometheus: the series that were created, and their text (PrometheusText). It knows no
-// metric by name. Another backend replaces it by one line in Wiring.
+// A swift-metrics backend for Prometheus: the series that were created, and their text (PrometheusText). It contains no
+// metric's name. One line in Wiring replaces it by another backend.
 //
-// Nothing here grows with what clients send: labels come from fixed sets, and a family that reaches more series
-// than any of ours can have gets no further ones.
+// Nothing here grows with what clients send: labels come from fixed sets, and the number of series of a family is
+// limited to more than any family of this server needs.
 
 package import CoreMetrics
 package import MetricInstruments
 internal import Synchronization
 
 package final class PrometheusMetrics: DescribedMetricsFactory {
-    /// Maximum per family; ours have at most a few hundred.
+    /// Maximum number of series per family; this server's families have at most a few hundred.
     static let seriesMax = 4096
 
     enum Series {
@@ -23,7 +23,7 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
     struct Family {
         var help: String
         var bounds: [Int64]
-        /// In order of creation, with rendered labels: `route="/healthz",method="GET"`.
+        /// The series in order of creation, with labels as rendered: `route="/healthz",method="GET"`.
         var series: [(labels: String, series: Series)] = []
         var places: [String: Int] = [:]
     }
@@ -40,19 +40,19 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
         }
     }
 
-    /// Text exposition format 0.0.4. Families without a series are left out.
+    /// Returns all metrics in the text exposition format 0.0.4. Families without a series are left out.
     package func text() -> String {
         PrometheusText.render(families.withLock { $0 })
     }
 
-    /// One series at present: the count of a counter, or the number of values in each bucket of a histogram (above
-    /// the previous bound, up to its own; the last one has no bound).
+    /// The current value of one series: the count of a counter, or the number of values in each bucket of a histogram
+    /// (above the previous bucket's bound, up to its own; the last bucket has no bound).
     package struct Value: Sendable {
         let labels: String
         package var count: Int64 = 0
         package var buckets: [Int64] = []
 
-        /// For values without escapes, such as those of fixed sets.
+        /// Returns the value of a label. Only for values without escapes, such as those of fixed sets.
         package func label(_ name: String) -> String? {
             for part in labels.split(separator: ",") where part.hasPrefix("\(name)=\"") {
                 return String(part.dropFirst(name.utf8.count + 2).dropLast())
@@ -61,7 +61,8 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
         }
     }
 
-    /// The counters and histograms of a family, for code that keeps their counts in another form.
+    /// Returns the current values of a family's counters and histograms, for code that keeps their counts in another
+    /// form.
     package func values(of family: MetricFamily) -> [Value] {
         families.withLock { $0[family.name]?.series ?? [] }.compactMap { labels, series -> Value? in
             switch series {
@@ -107,13 +108,13 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
         return series
     }
 
-    // A series lives as long as the process: a counter that vanishes reads as a restart.
+    // Not removed: a series lives as long as the process, because readers take a counter that vanishes for a restart.
     package func destroyCounter(_ handler: any CounterHandler) {}
     package func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) {}
     package func destroyRecorder(_ handler: any RecorderHandler) {}
     package func destroyTimer(_ handler: any TimerHandler) {}
 
-    /// Removes a gauge: one whose labels have become wrong, such as a version that is no longer in force.
+    /// Removes a gauge whose labels are no longer true, such as a version that is no longer in force.
     package func destroyMeter(_ handler: any MeterHandler) {
         families.withLock { families in
             for (name, family) in families {
@@ -137,8 +138,8 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
         return series
     }
 
-    /// Returns the series of these labels, created if new. Returns nil over the bound; the caller's counts are
-    /// dropped.
+    /// Returns the series of these labels, created if new. Returns nil if the family already has `seriesMax` series;
+    /// the caller's counts are then dropped.
     private func series(
         _ name: String, _ dimensions: [(String, String)], _ make: (_ bounds: [Int64]) -> Series
     ) -> Series? {

@@ -3,7 +3,7 @@
 enum PrometheusText {
     static let mediaType = "text/plain; version=0.0.4; charset=utf-8"
 
-    /// Sorted by name, so that two readings differ in their numbers only.
+    /// Returns the families sorted by name, so that two readings differ only in their numbers.
     static func render(_ families: [String: PrometheusMetrics.Family]) -> String {
         var text = ""
         for (name, family) in families.sorted(by: { $0.key < $1.key }) {
@@ -16,7 +16,7 @@ enum PrometheusText {
         return text
     }
 
-    /// `name="value",name="value"`, in the order given; empty without any.
+    /// Returns `name="value",name="value"` in the given order; empty without dimensions.
     static func labels(_ dimensions: [(String, String)]) -> String {
         dimensions.map { "\($0)=\"\(escapedValue($1))\"" }.joined(separator: ",")
     }
@@ -41,7 +41,8 @@ enum PrometheusText {
         }
     }
 
-    /// The count is the sum of the buckets as read: a value recorded meanwhile breaks no invariant.
+    /// Appends a histogram. Its count is the sum of the buckets as read, so that count and buckets agree even if a
+    /// value is recorded meanwhile.
     private static func append(
         _ histogram: HistogramSeries, perUnit: Double, _ name: String, _ labels: String, to text: inout String
     ) {
@@ -58,7 +59,7 @@ enum PrometheusText {
         text += "\(name)_count\(braces) \(count)\n"
     }
 
-    /// Whole numbers without a fraction: `le="1"`, not `le="1.0"`.
+    /// Returns the number as text, whole numbers without a fraction: `le="1"`, not `le="1.0"`.
     static func number(_ value: Double) -> String {
         if value.isNaN { return "NaN" }
         if value.isInfinite { return value < 0 ? "-Inf" : "+Inf" }

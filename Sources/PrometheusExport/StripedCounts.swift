@@ -6,15 +6,16 @@ internal import Synchronization
     internal import Darwin
 #endif
 
-/// Counts that many threads add to: threads are spread over stripes of memory, because processors that write to the
-/// same memory wait for each other. Reading sums the stripes.
+/// Counts that many threads add to. The threads are spread over several stripes of memory, because processors that
+/// write to the same cache line wait for each other. A read sums the stripes.
 ///
 /// Safe to share: the memory holds atomics and is freed only by `deinit`.
 final class StripedCounts: @unchecked Sendable {
     private let counts: UnsafeMutablePointer<Atomic<Int64>>
     private let stripeCount: Int
     private static let stripes = 4
-    /// A cache line has 64 bytes; processors fetch them in pairs.
+    /// The number of counts in 128 bytes, to a multiple of which a stripe is rounded up: a cache line has 64 bytes, and
+    /// processors fetch lines in pairs.
     private static let lineCounts = 16
 
     /// Creates `count` counts, all 0.
@@ -29,10 +30,11 @@ final class StripedCounts: @unchecked Sendable {
         counts.deallocate()
     }
 
-    /// `place` must be below the count passed to `init`.
+    /// Adds to the count at the index `place`, which must be below the `count` passed to `init`.
     func add(_ amount: Int64, at place: Int) {
         assert(place < stripeCount)
-        // Threads have stacks of at least a page, and pthread_self is an address in them.
+        // pthread_self is an address in the thread's stack, and stacks have at least a page, so the page number differs
+        // per thread.
         let stripe = Int(bitPattern: UInt(bitPattern: Int(pthread_self())) >> 12) & (Self.stripes - 1)
         counts[stripe * stripeCount + place].wrappingAdd(amount, ordering: .relaxed)
     }

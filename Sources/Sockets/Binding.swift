@@ -1,4 +1,4 @@
-// From an address to listening descriptors.
+// Binds an address and opens its listening descriptors.
 
 #if canImport(Glibc)
     internal import Glibc
@@ -9,7 +9,7 @@
 struct Binding {
     /// The address that was bound, with the port that the system chose.
     var endpoint: Endpoint
-    /// One per loop for TCP, a single one for a Unix socket.
+    /// The listening descriptors: one per loop for TCP, a single one for a Unix socket.
     var descriptors: [Int32]
 
     static func bind(
@@ -33,8 +33,8 @@ struct Binding {
         return binding
     }
 
-    /// Takes over a socket that is already listening; all loops share it, and other processes may too. Throws `.system`
-    /// with EINVAL when it is not listening.
+    /// Takes over a socket that is already listening. All loops share it; other processes may share it too. Throws
+    /// `.system` with EINVAL when it is not listening.
     static func adopt(_ descriptor: Int32, _ syscalls: Syscalls) throws(TransportError) -> Binding {
         let owned = syscalls.makeOwn(descriptor)
         if owned < 0 { throw .system(call: "fcntl", errno: Int32(clamping: -owned)) }
@@ -45,7 +45,7 @@ struct Binding {
         return Binding(endpoint: try Socket.localEndpoint(descriptor, syscalls), descriptors: [descriptor])
     }
 
-    /// The address in the requested form, with the port that the system chose.
+    /// Returns the address in the requested form, with the port that the system chose.
     func address(askedFor asked: SocketAddress) -> SocketAddress {
         switch asked {
         case .ip(let host, _): .ip(host: host, port: endpoint.port)
@@ -56,15 +56,15 @@ struct Binding {
         }
     }
 
-    /// With SO_REUSEPORT a second server on the same port would silently get half of the connections. Binding a socket
-    /// without it fails while another one listens there.
+    /// Throws when another server listens on the port. With SO_REUSEPORT a second server would silently get half of the
+    /// connections, so a socket without SO_REUSEPORT is bound first, which fails in that case.
     private static func refuseSharing(_ endpoint: Endpoint, _ syscalls: Syscalls) throws(TransportError) {
         let probe = try Socket.listen(on: endpoint, backlog: 1, sharesPort: false, syscalls)
         _ = syscalls.close(probe)
     }
 
-    /// A server that was killed leaves its socket file behind, which prevents a new bind. The file is removed when it
-    /// is a socket that refuses connections; anything else at that path is kept, and the bind fails.
+    /// Removes the socket file of a killed server, which would prevent a new bind. Only a socket that refuses
+    /// connections is removed; any other file at that path is kept, and the bind fails.
     private static func removeStaleSocket(
         _ path: String, _ endpoint: Endpoint, _ syscalls: Syscalls
     ) throws(TransportError) {

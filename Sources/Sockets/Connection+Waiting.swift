@@ -1,24 +1,24 @@
 // Reads and writes by a task that waits: for this process's outgoing connections, and for tests.
 //
-// The system call is tried first; a wait ends with the next edge for its direction. The task does not leave the loop
-// between the attempt and the wait, so it misses no edge.
+// The system call is tried first. If it would block, the task waits for the next edge of that direction. It does not
+// leave the loop between the attempt and the wait, so it misses no edge.
 
-/// One task may read while another one writes. Every call may come from any task; it hops to the connection's loop when
+/// One task may read while another one writes. Any task may make any call; the call hops to the connection's loop when
 /// needed.
 extension Connection {
-    /// After this many reads and writes without a wait, the loop's other connections run.
+    /// The number of reads and writes without a wait after which the loop's other connections run.
     private static let callsWithoutWaitMax = 32
 
-    /// True while a task waits for bytes. Read on the loop.
+    /// Whether a task waits for bytes. Read it on the loop.
     var hasReader: Bool { reading?.isTaken == true }
 
     // MARK: - Reading
 
-    /// Passes the next bytes, at most 64 KiB, to the closure, valid only during the call; empty at the end of the
-    /// stream, and again on every later call. Returns as soon as there are any.
+    /// Waits for bytes and passes at most 64 KiB of them to the closure; they are valid only during that call. The
+    /// buffer is empty at the end of the stream, and on every later read.
     ///
-    /// `endsOnDrain`: throws `.draining` instead of waiting when the connection is draining, also when the drain begins
-    /// during the wait.
+    /// `endsOnDrain`: throws `.draining` instead of waiting while the connection is draining, and during the wait when
+    /// a drain begins.
     package nonisolated(nonsending) func read<Answer>(
         until deadline: Deadline = .never, endsOnDrain: Bool = false, _ body: (UnsafeRawBufferPointer) -> Answer
     ) async throws(TransportError) -> Answer {
@@ -37,7 +37,7 @@ extension Connection {
         }
     }
 
-    /// The same, with the bytes copied.
+    /// Waits for bytes and returns a copy of at most 64 KiB of them; empty at the end of the stream.
     package nonisolated(nonsending) func read(
         until deadline: Deadline = .never, endsOnDrain: Bool = false
     ) async throws(TransportError) -> [UInt8] {
@@ -54,9 +54,10 @@ extension Connection {
 
     // MARK: - Writing
 
-    /// Returns when the kernel has all bytes; the peer may not have received them.
+    /// Writes all bytes. Returns when the kernel has them; the peer may not have received them.
     ///
-    /// `stallTimeoutMilliseconds` limits each single wait for the peer to take more, `deadline` the whole call.
+    /// `stallTimeoutMilliseconds` limits each single wait until the peer takes more bytes; `deadline` limits the whole
+    /// call.
     package nonisolated(nonsending) func write(
         _ bytes: [UInt8], until deadline: Deadline = .never, stallTimeoutMilliseconds: Int? = nil
     ) async throws(TransportError) {
@@ -84,7 +85,7 @@ extension Connection {
 
     // MARK: - Waiting
 
-    /// Waits until the connection is writable, or until a connect has ended, with success or failure.
+    /// Waits until the connection is writable, or until an attempt to connect has succeeded or failed.
     nonisolated(nonsending) func waitWritable(until deadline: Deadline) async throws(TransportError) {
         if writing == nil { writing = ReadinessWaiter(loop) }
         try await wait(writing, until: deadline, endsOnDrain: false)
@@ -104,8 +105,8 @@ extension Connection {
         }
     }
 
-    /// Counts a call that did not wait. Without this a peer that is always ready could occupy the loop and keep a
-    /// cancelled task running. On the loop.
+    /// Counts a call that did not wait, and after `callsWithoutWaitMax` of them lets other connections run. Otherwise a
+    /// peer that is always ready could occupy the loop and keep a cancelled task running. On the loop.
     package nonisolated(nonsending) func takeTurns() async throws(TransportError) {
         callsWithoutWait += 1
         if callsWithoutWait > Self.callsWithoutWaitMax { try await giveTurn() }

@@ -1,10 +1,11 @@
-// One socket on its loop: non-blocking reads and writes, and a call for each change. Knows no protocol.
+// One socket on its loop: non-blocking reads and writes, and a call for each change. Independent of the protocol.
 //
-// No edge is lost: every edge that the poller reports sets `mayRead` and `mayWrite`, and they are cleared only when the
-// kernel has nothing more (EAGAIN, or fewer bytes than asked for, see epoll(7)). After the peer's end was reported
-// `mayRead` stays set, because no further edge follows that one.
+// No edge is lost: every edge that the poller reports sets `mayRead` and `mayWrite`, which are cleared only when the
+// kernel has nothing more: after EAGAIN, or after fewer bytes than requested (epoll(7)). After the poller reported the
+// end of the peer's bytes, `mayRead` stays set, because no further edge follows.
 //
-// Changes are reported to the owner (`whenChanged`), or a task waits for bytes (Connection+Waiting.swift).
+// There are two ways to use a connection: the owner receives its changes (`whenChanged`), or a task waits for bytes
+// (Connection+Waiting.swift).
 
 #if canImport(Glibc)
     internal import Glibc
@@ -14,39 +15,39 @@
 
 /// A change of a connection. The owner reads the details from the connection.
 package enum ConnectionChange: Sendable {
-    /// It may be readable or writable, or the peer ended or failed.
+    /// The connection may be readable or writable, the peer has ended its sending direction, or the connection failed.
     case ready
     /// The deadline that was set last has passed.
     case timedOut
-    /// This round of the loop, in which `flushAtTickEnd` was called, is about to end.
+    /// The round of the loop in which `flushAtTickEnd` was called is about to end.
     case tickEnds
-    /// A drain began: finish the request in progress and end.
+    /// A drain began: the owner finishes the request in progress and closes the connection.
     case draining
-    /// It was closed, by either side. Always the last change.
+    /// The connection was closed, by either side. Always the last change.
     case closed
 }
 
-/// Safe to share: all mutable state is touched only on `loop`; each entry point hops there or documents that it is
-/// called there.
+/// Safe to share: all mutable state is touched only on `loop`. Each entry point hops to the loop, or its comment says
+/// that it must be called on the loop.
 package final class Connection: @unchecked Sendable {
     package let loop: EventLoop
     /// The peer's IP number as text, without port; "" for a Unix socket.
     package let remoteAddress: String
-    /// Read on the loop, like everything that follows.
+    /// Whether the connection is draining. Read this and all later members on the loop.
     package private(set) var isDraining = false
-    /// The connection failed or is down in both directions: no response can reach the peer.
+    /// Whether the connection failed or is down in both directions, so that no response can reach the peer.
     package private(set) var peerIsGone = false
     package private(set) var mayRead = true
     package private(set) var mayWrite = true
 
     private var descriptor: Int32
     private var token: UInt64?
-    /// The poller reported the peer's end, or a failure.
+    /// Whether the poller reported the end of the peer's bytes, or a failure.
     private var peerEnded = false
     private var owner: ((ConnectionChange) -> Void)?
     private var peerEndsSending: (@Sendable () -> Void)?
     private var timer: LoopTimer?
-    /// `continueInNextRound` was called, and its `.ready` is still to come.
+    /// Whether `continueInNextRound` was called and its `.ready` has not been delivered yet.
     private var continues = false
 
     // For tasks that wait; created at the first wait.
@@ -65,7 +66,7 @@ package final class Connection: @unchecked Sendable {
         if descriptor >= 0 { _ = loop.syscalls.close(descriptor) }
     }
 
-    /// On the loop, before anything else.
+    /// Registers the connection with the poller. On the loop, before any other call.
     func register() throws(TransportError) {
         if descriptor < 0 { throw .closed }
         token = try loop.add(descriptor, .connection) { self.happened($0) }
@@ -87,8 +88,8 @@ package final class Connection: @unchecked Sendable {
 
     // MARK: - Reading and writing
 
-    /// Reads at most 64 KiB and passes them to the closure. Returns how many bytes: 0 at the end of the stream, and
-    /// again on every later call; nil when no bytes are available yet. On the loop.
+    /// Reads at most 64 KiB and passes them to the closure. Returns the number of bytes: 0 at the end of the stream and
+    /// on every later call, nil when no bytes are available yet. On the loop.
     package func receive(_ body: (UnsafeRawBufferPointer) -> Void) throws(TransportError) -> Int? {
         if descriptor < 0 { throw .closed }
         if !mayRead { return nil }
@@ -154,12 +155,12 @@ package final class Connection: @unchecked Sendable {
         if ended { peerEnds() }
         if mayRead { reading?.wake(.ready) }
         if mayWrite { writing?.wake(.ready) }
-        // After the waiters: bytes that the kernel still holds from a peer that is gone can be read.
+        // After the waiters, and also for a peer that is gone: bytes from it that the kernel still holds can be read.
         owner?(.ready)
     }
 
-    /// Requests a `.tickEnds` at the end of this round of the loop. False when the peer has not taken the last output.
-    /// On the loop.
+    /// Requests a `.tickEnds` at the end of this round of the loop. Returns false, without a request, when the peer has
+    /// not taken the last output. On the loop.
     package func flushAtTickEnd() -> Bool {
         guard owner != nil, mayWrite else { return false }
         loop.flushAtTickEnd { self.tickEnds() }
@@ -173,8 +174,8 @@ package final class Connection: @unchecked Sendable {
     /// Requests a `.timedOut` at that time, replacing the previous deadline. On the loop.
     package func setDeadline(_ deadline: Deadline) {
         if descriptor < 0 || timer == nil && deadline == .never { return }
-        // Closing releases the timer, and with it this reference. A weak one would make each reference to the
-        // connection slower.
+        // A strong reference: closing releases the timer, and with it the reference. A weak reference would make every
+        // reference to the connection slower.
         let timer = timer ?? LoopTimer { self.owner?(.timedOut) }
         self.timer = timer
         if deadline == .never { loop.stop(timer) } else { loop.start(timer, deadline) }
@@ -196,8 +197,9 @@ package final class Connection: @unchecked Sendable {
         owner?(.draining)
     }
 
-    /// Calls the closure once, on the loop, when the peer has sent its last byte, or now if it already has. A peer that
-    /// closed its socket looks the same: only a later write shows whether it still reads. nil removes the closure.
+    /// Calls the closure once, on the loop, when the peer has ended its sending direction, or now if the end is already
+    /// known. A closed socket looks the same: only a later write shows whether the peer still reads. nil removes the
+    /// closure.
     package func whenPeerEndsSending(_ body: (@Sendable () -> Void)?) {
         loop.execute { [self] in
             peerEndsSending = body

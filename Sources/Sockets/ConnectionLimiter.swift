@@ -2,10 +2,10 @@ internal import Synchronization
 
 /// Limits on open connections.
 package struct ConnectionLimits: Hashable, Sendable {
-    /// In total; at least 1.
+    /// Open connections in total; at least 1.
     package var connectionsMax: Int
-    /// From one address: an IPv4 address, or an IPv6 /64, the usual allocation of one host. Unix sockets are not
-    /// counted. 0 turns the limit off (behind a proxy all connections have the proxy's address).
+    /// Open connections from one address: an IPv4 address, or an IPv6 /64, the usual allocation of one host. Unix
+    /// sockets are not counted. 0 turns the limit off (behind a proxy all connections have the proxy's address).
     package var connectionsPerAddressMax: Int
 
     package init(connectionsMax: Int = 10_000, connectionsPerAddressMax: Int = 0) {
@@ -16,9 +16,9 @@ package struct ConnectionLimits: Hashable, Sendable {
 
 /// Counts of connections.
 package struct ConnectionCounts: Hashable, Sendable {
-    /// Open now, including those being rejected.
+    /// Connections open now, including those being rejected.
     package var open = 0
-    /// Since the start.
+    /// Connections served since the start.
     package var served = 0
     package var turnedAway = 0
 }
@@ -28,7 +28,8 @@ package final class ConnectionLimiter: Sendable {
     enum Admission: Equatable {
         case served
         case turnedAway(RejectedConnection)
-        /// Too many are being rejected already; nothing was counted.
+        /// The connection is closed without a response, because too many others are being rejected. It does not count
+        /// as open.
         case closedUnanswered
     }
 
@@ -40,7 +41,8 @@ package final class ConnectionLimiter: Sendable {
     }
     private let limits: ConnectionLimits
     private let counts = Mutex(Counts())
-    /// Rejecting with a response uses a descriptor too; above this number connections are closed without one.
+    /// Connections that are rejected at the same time with a response, which needs a descriptor. Above this number,
+    /// connections are closed without a response.
     private static let turnedAwayMax = 64
 
     package init(_ limits: ConnectionLimits) {
@@ -71,7 +73,8 @@ package final class ConnectionLimiter: Sendable {
         }
     }
 
-    /// Called once for every `enter` that counted, with its result.
+    /// Removes a connection from the open ones. Called once for every `enter`, with its result, unless that was
+    /// `.closedUnanswered`.
     func leave(_ endpoint: Endpoint, _ admission: Admission) {
         let address = countedAddress(endpoint)
         counts.withLock { counts in
@@ -93,7 +96,7 @@ package final class ConnectionLimiter: Sendable {
         return count >= limits.connectionsPerAddressMax ? .connectionsPerAddressMax : nil
     }
 
-    /// nil when addresses are not counted.
+    /// Returns the bytes that identify the address; nil when addresses are not counted.
     private func countedAddress(_ endpoint: Endpoint) -> [UInt8]? {
         if limits.connectionsPerAddressMax == 0 { return nil }
         return IPAddress(endpoint).map { Array($0.bytes.prefix(8)) }

@@ -1,6 +1,6 @@
 /// The connections that one loop serves for one listener group.
 ///
-/// Safe to share: everything that changes is touched only on `loop`.
+/// Safe to share: all mutable state is touched only on `loop`.
 final class ConnectionRegistry: @unchecked Sendable {
     let loop: EventLoop
     /// Bounded by `ConnectionLimits.connectionsMax`.

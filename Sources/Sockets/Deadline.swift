@@ -21,7 +21,7 @@ package struct Deadline: Hashable, Comparable, Sendable {
         return Deadline(nanoseconds: UInt64(time.tv_sec) &* 1_000_000_000 &+ UInt64(time.tv_nsec))
     }
 
-    /// That many milliseconds from now; negative counts as 0, more than a century as `never`.
+    /// Returns the time `milliseconds` from now. A negative number counts as 0, more than a century as `never`.
     package static func inMilliseconds(_ milliseconds: Int) -> Deadline {
         now.advanced(byMilliseconds: milliseconds)
     }
@@ -40,7 +40,7 @@ package struct Deadline: Hashable, Comparable, Sendable {
         self != .never && Deadline.now >= self
     }
 
-    /// Whole milliseconds left, rounded up; 0 when it has passed.
+    /// Milliseconds until the deadline, rounded up; 0 when it has passed.
     package var remainingMilliseconds: Int {
         let now = Deadline.now.nanoseconds
         if nanoseconds <= now { return 0 }

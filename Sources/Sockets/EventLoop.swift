@@ -1,9 +1,9 @@
-// An event loop: one serial DispatchQueue with one work item, which waits on the poller as long as the loop lives. It
-// is a TaskExecutor: a task that prefers it runs on its queue, and a job enqueued from that queue runs in the next
-// round.
+// An event loop: one serial DispatchQueue with one work item, which waits on the poller as long as the loop exists. The
+// loop is a TaskExecutor: a task that prefers the loop runs on its queue, and a job enqueued from that queue runs in
+// the next round.
 //
-// A round: wait for ready descriptors, the first timer, or jobs from other threads; handle them, which makes tasks
-// runnable; run those tasks. While a task is runnable, the loop does not wait.
+// A round: the loop waits for ready descriptors, the first timer, or jobs from other threads, handles them, and runs
+// the tasks that became runnable. While a task is runnable, the loop does not wait.
 
 internal import Dispatch
 
@@ -16,12 +16,12 @@ internal import Dispatch
 /// An event for a descriptor of a loop.
 enum DescriptorEvent {
     case ready(Readiness)
-    /// The loop shuts down: close the descriptor and resume its waiter.
+    /// The loop shuts down. The handler closes the descriptor and resumes its waiter.
     case loopShutsDown
 }
 
-/// The handler of a descriptor. In a struct, because a closure that is itself a collection's element is wrapped again
-/// on each access; a closure that captures only its owner is that reference and allocates nothing.
+/// The handler of a descriptor. A struct, because Swift wraps a closure that is itself a collection's element again on
+/// each access. A closure that captures only its owner is stored as the reference to the owner and allocates nothing.
 private struct DescriptorHandler {
     let call: (DescriptorEvent) -> Void
 }
@@ -30,11 +30,11 @@ private struct TickEndAction {
     let call: () -> Void
 }
 
-/// Safe to share: `inbox` is; all other mutable state is touched only on `queue` (entry points check with
-/// `assertOnLoop`); the poller's add, remove and wake are thread-safe in the kernel.
+/// Safe to share: `inbox` is thread-safe, all other mutable state is touched only on `queue` (entry points check with
+/// `assertOnLoop`), and the poller's add, remove and wake are thread-safe in the kernel.
 package final class EventLoop: TaskExecutor, @unchecked Sendable {
     package let syscalls: Syscalls
-    /// Its index in its group.
+    /// The loop's index in its group.
     package let index: Int
 
     private let queue: DispatchQueue
@@ -49,15 +49,17 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     private var handlers = SlotMap<DescriptorHandler>()
     var idleTasks = IdleTasks()
     private var isShutDown = false
-    /// Reached when the poller's descriptor is closed.
+    /// A latch that is reached when the poller's descriptor is closed.
     private let end = Latch()
 
-    /// One buffer for every read of this loop: a read hands it out and has it back before the next one starts.
+    /// The buffer of all reads of this loop, which run one after another: each is done with the buffer before the next
+    /// one starts.
     let readBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 * 1024, alignment: 64)
 
-    /// After a round with this many events, more are expected soon, and their sender (a proxy on the same machine) may
-    /// need this processor: the loop yields it before it sleeps, which usually saves the sleep and the wakeup. It does
-    /// not yield after every round: beside processes that never sleep, a single request would wait until they have run.
+    /// After a round with at least this many events, more are expected soon, and their sender (a proxy on the same
+    /// machine) may need this processor. So the loop yields the processor before it sleeps, which usually saves the
+    /// sleep and the wakeup. It does not yield after every round, because then a single request would wait for
+    /// processes that never sleep.
     private static let crowd = 4
 
     /// Takes ownership of the poller.
@@ -72,7 +74,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
             var ready = 0
             while let milliseconds = timeout {
                 ready = poller.wait(milliseconds, givesWay: ready >= Self.crowd)
-                // The loop is not retained while waiting: it ends when nothing else holds it.
+                // The loop is not retained during the wait, so it ends when nothing else references it.
                 timeout = self?.runRound(ready)
             }
             poller.close()
@@ -85,7 +87,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         readBuffer.deallocate()
     }
 
-    // MARK: - Which loop is this
+    // MARK: - Current loop
 
     /// The loop whose queue runs on this thread; nil on any other thread.
     package static var current: EventLoop? {
@@ -93,7 +95,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         return Unmanaged<EventLoop>.fromOpaque(pointer).takeUnretainedValue()
     }
 
-    /// True on this loop's queue.
+    /// Whether the current thread runs this loop's queue.
     package var isCurrent: Bool {
         pthread_getspecific(EventLoop.currentKey) == UnsafeMutableRawPointer(Unmanaged.passUnretained(self).toOpaque())
     }
@@ -119,7 +121,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         if inbox.put(job) == .ended { runAfterEndSoon() }
     }
 
-    /// Runs the closure on the loop: immediately when called there, else in its next round.
+    /// Runs the closure on the loop: immediately when called on the loop, otherwise in its next round.
     package func execute(_ body: @escaping @Sendable () -> Void) {
         if isCurrent { return body() }
         if inbox.put(body) == .ended { runAfterEndSoon() }
@@ -140,12 +142,13 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         if wake == .cancelled { throw .cancelled }
     }
 
-    /// Lets the other tasks and descriptors of this loop run. Only for a task that runs on it.
+    /// Lets the other tasks and descriptors of this loop run. Only for a task that runs on the loop.
     nonisolated(nonsending) func yield() async {
         await withUnsafeContinuation { continuation in yielded.append { continuation.resume() } }
     }
 
-    /// Calls the closure in the next round, after the descriptors that are ready then. On the loop.
+    /// Calls the closure in the next round, after the handlers of the descriptors that are ready in that round. On the
+    /// loop.
     func nextRound(_ body: @escaping () -> Void) {
         assertOnLoop()
         yielded.append(body)
@@ -158,13 +161,13 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         pthread_setspecific(EventLoop.currentKey, previous)
     }
 
-    /// Handles the ready descriptors. Returns how many milliseconds to wait for more, -1 for no limit; nil when the
-    /// loop was shut down.
+    /// Runs one round with `ready` descriptors. Returns the milliseconds to wait for more, -1 for no limit, nil when
+    /// the loop was shut down.
     private func runRound(_ ready: Int) -> Int32? {
         onThisThread {
             if !isShutDown {
                 poller.takeReady(ready) { token, readiness in handlers[token]?.call(.ready(readiness)) }
-                // Flush now: responses made without a task do not wait for the tasks.
+                // Flush before the tasks run: responses that needed no task do not wait for the tasks.
                 endRound()
                 fireDueTimers()
             }
@@ -181,7 +184,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         return timers.earliest == .never ? -1 : Int32(clamping: timers.earliest.remainingMilliseconds)
     }
 
-    /// From now on the inbox does not wake the loop: what is added runs as a separate work item.
+    /// Ends the rounds: from now on the inbox does not wake the loop, and added work runs as a separate work item.
     private func end(isIdle: Bool) {
         if !inbox.end() || !isIdle { runAfterEndSoon() }
     }
@@ -213,7 +216,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         for call in calls { call() }
     }
 
-    /// Runs only what is runnable now: jobs that these make runnable wait for the next round, after the descriptors.
+    /// Runs the jobs that are runnable now. Jobs that become runnable meanwhile wait for the next round, after its
+    /// descriptors.
     private func runRunnable() {
         swap(&runnable, &running)
         let executor = asUnownedTaskExecutor()
@@ -222,8 +226,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
     }
 
     /// Calls the action once, after the ready descriptors or the runnable tasks of this round were handled. The output
-    /// of many connections is then sent together: a peer that receives all of it (a proxy, a benchmark) is woken once
-    /// for everything, not once for each.
+    /// of many connections is then sent together: a peer that receives all of it (a proxy, a benchmark) wakes up once,
+    /// not once for each connection.
     ///
     /// The action must not request another one.
     func flushAtTickEnd(_ action: @escaping () -> Void) {
@@ -265,7 +269,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         case connection, listener
     }
 
-    /// Registers the descriptor; the returned token removes it. The handler is called on the loop, and kept until then.
+    /// Registers the descriptor; the returned token removes it. The handler is called on the loop, and kept until the
+    /// descriptor is removed.
     func add(
         _ descriptor: Int32, _ interest: Interest, _ handler: @escaping (DescriptorEvent) -> Void
     ) throws(TransportError) -> UInt64 {
@@ -284,8 +289,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
         return token
     }
 
-    /// Unregisters the descriptor. `stillOpen`: it stays open, so it must be removed from the poller too (closing does
-    /// that).
+    /// Unregisters the descriptor. `stillOpen`: the descriptor stays open and must be removed from the poller
+    /// explicitly; closing a descriptor removes it by itself.
     func remove(_ token: UInt64, _ descriptor: Int32, stillOpen: Bool) {
         assertOnLoop()
         handlers.remove(token)
@@ -294,8 +299,8 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     // MARK: - The end
 
-    /// Closes every descriptor of this loop and the loop's own, ending each wait with `.closed`. Tasks that prefer the
-    /// loop still run on it to their end. A second call does nothing.
+    /// Closes every descriptor registered with this loop and the loop's own; each wait ends with `.closed`. Tasks that
+    /// prefer the loop still run on it to their end. A second call does nothing.
     package func shutdown() async {
         execute { self.shutDownNow() }
         await end.wait()

@@ -2,11 +2,11 @@ internal import Synchronization
 
 /// The event loops of a process.
 package final class EventLoopGroup: Sendable {
-    /// At least one.
+    /// The loops; at least one.
     package let loops: [EventLoop]
     private let turn = Atomic<Int>(0)
 
-    /// `count` below 1 counts as 1. Throws when the system has no descriptor left.
+    /// Creates `count` loops, at least one. Throws when the system has no descriptor left.
     package init(count: Int, syscalls: Syscalls = .system) throws(TransportError) {
         var pollers: [Poller] = []
         do throws(TransportError) {
@@ -18,7 +18,7 @@ package final class EventLoopGroup: Sendable {
         loops = pollers.enumerated().map { EventLoop(index: $0.offset, poller: $0.element, syscalls: syscalls) }
     }
 
-    /// The loops in rotation.
+    /// Returns the next loop in rotation.
     package func next() -> EventLoop {
         let number = turn.wrappingAdd(1, ordering: .relaxed).oldValue
         return loops[Int(UInt(bitPattern: number) % UInt(loops.count))]

@@ -9,7 +9,7 @@ package struct IPAddress: Hashable, Sendable {
     /// 4 or 16 bytes.
     package let bytes: [UInt8]
 
-    /// nil when the text is not an IP address; names are not looked up.
+    /// Returns nil when the text is not an IP address. Names are not looked up.
     package init?(_ text: String) {
         if text.utf8.count > 45 || text.utf8.contains(0) { return nil }
         var four = [UInt8](repeating: 0, count: 4)
@@ -39,7 +39,7 @@ package struct IPAddress: Hashable, Sendable {
         return String(decoding: buffer[..<end].map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    /// True when the first `bits` of both are equal; false for an IPv4 and an IPv6 address.
+    /// Returns whether the first `bits` of both addresses are equal; false for an IPv4 and an IPv6 address.
     package func hasPrefix(of other: IPAddress, bits: Int) -> Bool {
         guard bytes.count == other.bytes.count, (0...bytes.count * 8).contains(bits) else { return false }
         let whole = bits / 8

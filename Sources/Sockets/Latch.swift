@@ -8,7 +8,7 @@ final class Latch: Sendable {
     }
     private let state = Mutex(State())
 
-    /// A second call does nothing.
+    /// Marks the event as happened and resumes the waiting tasks. A second call does nothing.
     func reach() {
         let waiting = state.withLock { state in
             state.isReached = true

@@ -16,22 +16,24 @@ final class Listener: @unchecked Sendable {
     private var spare: Int32
     private var token: UInt64?
     private var timer: LoopTimer?
-    /// Without free descriptors: when to stop waiting for one. nil while there are any.
+    /// When to stop waiting for a free descriptor; nil while there are free descriptors.
     private var patienceEnds: Deadline?
     private let patienceMilliseconds: Int
     private let isShared: Bool
 
-    /// Accepted in one turn; the rest follows in the next turn, after the connections' turn.
+    /// Connections accepted in one round of the loop. The rest is accepted in later rounds, so that other connections
+    /// run in between.
     private static let acceptedPerTurnMax = 64
-    /// The kernel's usual maximum of a backlog (net.core.somaxconn).
+    /// Connections accepted in `stop`: the kernel's usual maximum of a backlog (net.core.somaxconn).
     private static let acceptedAtStopMax = 4096
-    /// With no descriptor or memory left, retrying immediately would only use CPU time.
+    /// Pause before the next attempt when no descriptor or memory is left: retrying immediately would only use CPU
+    /// time.
     static let pauseMilliseconds = 100
 
-    /// Takes ownership of the listening descriptor. `patienceMilliseconds`: how long, without free descriptors, clients
-    /// stay in the backlog, since other connections may close; after that one is closed per pause, so that they do not
-    /// all wait for their own timeouts, which are longer than 10 s. `isShared`: the socket stays open in another
-    /// process when this one closes it.
+    /// Takes ownership of the listening descriptor. `patienceMilliseconds`: how long clients stay in the backlog while
+    /// there is no free descriptor, since other connections may close. After that time one client is accepted and
+    /// closed per pause, so that not all of them wait for their own timeouts, which are longer than 10 s. `isShared`:
+    /// another process keeps the socket open when this process closes it.
     init(
         _ descriptor: Int32, on loop: EventLoop, patienceMilliseconds: Int = 10_000, isShared: Bool = false,
         accepted: @escaping @Sendable (Int32, Endpoint) -> Void
@@ -49,7 +51,7 @@ final class Listener: @unchecked Sendable {
         if spare >= 0 { _ = loop.syscalls.close(spare) }
     }
 
-    /// On the loop.
+    /// Starts accepting. On the loop.
     func start() throws(TransportError) {
         if descriptor < 0 { throw .closed }
         token = try loop.add(descriptor, .listener) { event in
@@ -60,8 +62,8 @@ final class Listener: @unchecked Sendable {
         }
     }
 
-    /// On the loop. Connections that the kernel has already accepted are taken first, because closing would reset them;
-    /// those of a shared socket are left to the next server.
+    /// Stops accepting and closes the socket. Connections in the backlog are accepted first, because closing would
+    /// reset them; the backlog of a shared socket is left to the next server. On the loop.
     func stop() {
         if descriptor < 0 { return }
         if token != nil, !isShared { for _ in 0..<Listener.acceptedAtStopMax where acceptOne() != .took { break } }
@@ -69,7 +71,7 @@ final class Listener: @unchecked Sendable {
     }
 
     private func close() {
-        // The poller forgets a descriptor by itself only when no other process has the socket open.
+        // Closing removes a descriptor from the poller only when no other process has the socket open.
         if let token { loop.remove(token, descriptor, stillOpen: isShared) }
         token = nil
         if let timer { loop.remove(timer) }
@@ -109,7 +111,7 @@ final class Listener: @unchecked Sendable {
             if ends.hasPassed { turnOneAwayWithSpare() }
             return .exhausted
         case ENOBUFS, ENOMEM: return .exhausted
-        // Other errors belong to the connection being accepted (accept(2): treat them like EAGAIN and retry).
+        // Other errors concern only the connection being accepted: accept the next one (accept(2)).
         default: return .took
         }
     }
@@ -120,8 +122,8 @@ final class Listener: @unchecked Sendable {
         }
     }
 
-    /// A client that is accepted and closed learns at once that it failed; one left in the backlog waits for its
-    /// timeout.
+    /// Accepts one client with the spare descriptor and closes its connection. The client sees the failure at once; in
+    /// the backlog it would wait for its timeout.
     private func turnOneAwayWithSpare() {
         if spare < 0 { return }
         _ = loop.syscalls.close(spare)

@@ -2,9 +2,10 @@
 
 internal import Synchronization
 
-/// Serves one connection, on its loop: sets `Connection.whenChanged`, and calls `whenOver` once, on the loop, when the
-/// connection is closed and no task runs for it any more. With a reason the connection exceeds a limit: it gets a
-/// rejection and is closed, within a few seconds at most.
+/// A function that serves one connection, on its loop. It sets `Connection.whenChanged`, and calls `whenOver` once, on
+/// the loop, when the connection is closed and no task runs for it any more. A non-nil `RejectedConnection` is the
+/// limit that the connection exceeds: the function then rejects and closes the connection, within a few seconds at
+/// most.
 package typealias ConnectionServing =
     @Sendable (Connection, RejectedConnection?, _ whenOver: @escaping @Sendable () -> Void) -> Void
 
@@ -12,18 +13,18 @@ package typealias ConnectionServing =
 /// among them. For a Unix socket SO_REUSEPORT does not distribute: there is one listener, whose connections are
 /// assigned to the loops in rotation.
 package final class ListenerGroup: Sendable {
-    /// As requested, with the port that the kernel chose if 0 was requested.
+    /// The requested address, with the port that the kernel chose if port 0 was requested.
     package let address: SocketAddress
 
     private let loops: EventLoopGroup
     private let serve: ConnectionServing
-    /// May be shared with other groups.
+    /// Counts the connections; other groups may share it.
     private let census: ConnectionLimiter
-    /// Of this group, including those being rejected.
+    /// Open connections of this group, including those being rejected.
     private let openCount = Atomic<Int>(0)
-    /// The socket was opened by another process, which keeps it.
+    /// Whether another process opened the socket and keeps it open.
     private let isInherited: Bool
-    /// One per loop, at the loop's index.
+    /// One registry per loop, at the loop's index.
     private let registries: [ConnectionRegistry]
     private let listeners = Mutex<[(Listener, EventLoop)]>([])
     private let acceptingEnded = Atomic<Bool>(false)
@@ -47,8 +48,8 @@ package final class ListenerGroup: Sendable {
     // MARK: - Listening
 
     /// Binds, listens, and serves until `drain`. `census`: counts the connections; groups with common limits share it.
-    /// `backlog`: connections that the kernel queues per listener; it clamps the number to its own maximum. Throws when
-    /// it cannot listen on the address: in use (`.system` with EADDRINUSE), not of this machine, not permitted.
+    /// `backlog`: connections that the kernel queues per listener, at most the kernel's own maximum. Throws when the
+    /// address is in use (`.system` with EADDRINUSE), not an address of this machine, or not permitted.
     package static func listen(
         on address: SocketAddress, loops: EventLoopGroup, census: ConnectionLimiter, backlog: Int = 4096,
         serve: @escaping ConnectionServing
@@ -69,7 +70,7 @@ package final class ListenerGroup: Sendable {
         return group
     }
 
-    /// The same with its own limits.
+    /// Binds, listens, and serves until `drain`, with limits that no other group shares.
     package static func listen(
         on address: SocketAddress, loops: EventLoopGroup, limits: ConnectionLimits = ConnectionLimits(),
         backlog: Int = 4096, serve: @escaping ConnectionServing
@@ -108,7 +109,7 @@ package final class ListenerGroup: Sendable {
 
     // MARK: - Serving
 
-    /// Takes ownership of the descriptor. On the listener's loop.
+    /// Admits an accepted connection and takes ownership of its descriptor. On the listener's loop.
     private func accepted(_ descriptor: Int32, _ endpoint: Endpoint, on loop: EventLoop) {
         let admission = census.enter(endpoint)
         if admission == .closedUnanswered {
@@ -121,9 +122,9 @@ package final class ListenerGroup: Sendable {
         loop.execute { self.begin(connection, endpoint, admission) }
     }
 
-    /// On the connection's loop.
+    /// Registers and serves the connection. On the connection's loop.
     private func begin(_ connection: Connection, _ endpoint: Endpoint, _ admission: ConnectionLimiter.Admission) {
-        // No memory for one more registration: the connection can only be closed, without a response.
+        // If there is no memory for another registration, the connection is closed without a response.
         guard (try? connection.register()) != nil else {
             connection.close()
             return leave(endpoint, admission)
@@ -155,11 +156,12 @@ package final class ListenerGroup: Sendable {
 
     // MARK: - The end
 
-    /// Asks the connections to finish (`Connection.isDraining`), stops listening, and closes the remaining ones at the
-    /// deadline. Returns how many remained. Handlers still running then find their connection closed.
+    /// Marks the connections as draining (`Connection.isDraining`), stops listening, and closes the remaining
+    /// connections at the deadline. Returns how many connections remained. Handlers that still run find their
+    /// connection closed.
     ///
-    /// The connections are asked first, so that once a new client is refused, all others are already draining. A
-    /// connection accepted in between starts draining in `ConnectionRegistry.insert`.
+    /// The connections are marked before listening stops, so that all of them are draining when the first new client is
+    /// refused. A connection accepted in between starts draining in `ConnectionRegistry.insert`.
     @discardableResult
     package func drain(until deadline: Deadline) async -> Int {
         for registry in registries { await registry.loop.run { registry.beginDrain() } }

@@ -5,21 +5,21 @@ internal import Synchronization
 /// Safe to share: its contents are behind one lock.
 final class LoopInbox: Sendable {
     private struct Contents {
-        /// At most one per task: a task has one job at a time.
+        /// Jobs of tasks, at most one per task.
         var jobs: [UnownedJob] = []
         var calls: [@Sendable () -> Void] = []
-        /// The loop waits, or is about to: adding work wakes it.
+        /// Whether the loop waits or is about to wait, so that added work must wake it.
         var sleeps = false
-        /// The loop is shut down, and its poller closed. Tasks still run to their end.
+        /// Whether the loop is shut down and its poller closed. Tasks still run to their end.
         var hasEnded = false
 
         var isEmpty: Bool { jobs.isEmpty && calls.isEmpty }
     }
 
     enum Taker {
-        /// The loop will run it.
+        /// The loop will run the added work.
         case loop
-        /// The loop has ended: the caller must run the contents elsewhere.
+        /// The loop has ended, so the caller must run the contents of the inbox.
         case ended
     }
 
@@ -38,7 +38,8 @@ final class LoopInbox: Sendable {
         put { $0.calls.append(call) }
     }
 
-    /// The lock ensures that the poller is not closed meanwhile, and that a wake reaches the current wait.
+    /// Adds work and wakes a sleeping loop. The lock ensures that the poller is not closed meanwhile, and that the wake
+    /// ends the current wait.
     private func put(_ change: (inout Contents) -> Void) -> Taker {
         contents.withLock { contents in
             let wasEmpty = contents.isEmpty
@@ -51,7 +52,7 @@ final class LoopInbox: Sendable {
         }
     }
 
-    /// Takes everything: appends the jobs, returns the calls.
+    /// Empties the inbox: appends the jobs to `jobs` and returns the calls.
     func take(jobs: inout [UnownedJob]) -> [@Sendable () -> Void] {
         contents.withLock { contents in
             contents.sleeps = false
@@ -62,8 +63,8 @@ final class LoopInbox: Sendable {
         }
     }
 
-    /// Marks the loop as sleeping: from now on added work wakes it. False, without a change, when there is work
-    /// already.
+    /// Marks the loop as sleeping: from now on added work wakes it. Returns false, without marking it, when there is
+    /// already work.
     func fallAsleep() -> Bool {
         contents.withLock { contents in
             contents.sleeps = contents.isEmpty
@@ -71,7 +72,7 @@ final class LoopInbox: Sendable {
         }
     }
 
-    /// Ends waking: the loop has shut down. False when work is left.
+    /// Marks the loop as ended: added work no longer wakes it. Returns false when work is left.
     func end() -> Bool {
         contents.withLock { contents in
             contents.hasEnded = true

@@ -1,7 +1,8 @@
-// The tasks that a loop starts for its connections. A task that has done its work waits for more instead of ending: making
-// one for each request costs about a kilobyte that malloc does not keep at hand, and its stack grows anew each time.
+// The tasks that a loop starts for its connections. A task whose work has ended waits for more work: a new task for
+// each request would cost about a kilobyte that malloc does not keep cached, and would grow a new stack.
 
-/// A task that runs one piece of work after another on its loop. Safe to share: it is touched only on that loop.
+/// A task that runs one piece of work after another on its loop. Safe to share: all mutable state is touched only on
+/// that loop.
 package final class LoopTask: @unchecked Sendable {
     package typealias Work = nonisolated(nonsending) @Sendable () async -> Void
 
@@ -13,7 +14,8 @@ package final class LoopTask: @unchecked Sendable {
         next = work
     }
 
-    /// Cancels the work in hand. Not to be called once that has ended: the task may have other work by then.
+    /// Cancels the current work. Must not be called after that work has ended, because the task may have other work by
+    /// then.
     package func cancel() {
         task?.cancel()
     }
@@ -23,7 +25,7 @@ package final class LoopTask: @unchecked Sendable {
             while let work = self.next {
                 self.next = nil
                 await work()
-                // What is cancelled stays so: the next work has to have another task.
+                // A cancelled task stays cancelled, so the next work needs another task.
                 guard !Task.isCancelled, loop.keep(self) else { break }
                 await withUnsafeContinuation { self.waiter = $0 }
             }
@@ -31,7 +33,7 @@ package final class LoopTask: @unchecked Sendable {
         }
     }
 
-    /// Nil ends the task. Only while it waits.
+    /// Resumes the waiting task with new work; nil ends the task. Only while the task waits.
     fileprivate func resume(with work: Work?) {
         next = work
         let waiter = waiter
@@ -40,9 +42,10 @@ package final class LoopTask: @unchecked Sendable {
     }
 }
 
-/// The tasks of a loop that wait for work. The one that came last is the first to go: its stack is still in the cache.
+/// The tasks of a loop that wait for work. The task that began to wait last is resumed first, because its stack is
+/// still in the processor's cache.
 struct IdleTasks {
-    /// About four kilobytes each. With more requests at once than that, some tasks are made anew.
+    /// Maximum number of waiting tasks, of about four kilobytes each. With more requests at once, some need new tasks.
     static let countMax = 128
 
     private var tasks: [LoopTask] = []
@@ -58,7 +61,7 @@ struct IdleTasks {
         tasks.popLast()
     }
 
-    /// Those that wait end now, those that work when their work has ended.
+    /// Ends the waiting tasks now; working tasks end after their work.
     mutating func end() {
         isEnded = true
         let waiting = tasks

@@ -1,10 +1,10 @@
-// Reports which descriptors are ready. The only file that uses epoll; a kqueue version would have the same members.
+// Reports which descriptors are ready. The only file that uses epoll; a version for kqueue would have the same members.
 //
 // Connections are registered once, for both directions, edge-triggered, and never touched again until they are closed.
-// Level-triggered polling would report a client that pipelines again and again while its handler waits for a commit, or
-// need an epoll_ctl before and after every request to silence it. Edges need neither, because a connection always tries
-// the call before it waits (Connection.swift says why no edge is lost). Listeners are level-triggered: they accept in
-// bounded batches, and the rest must be reported again.
+// Level-triggered polling would report a pipelining client repeatedly while its handler waits for a commit, unless
+// epoll_ctl disabled and enabled the descriptor around every request. Edge-triggered polling has neither cost, because
+// a connection always tries the call before it waits (Connection.swift says why no edge is lost). Listeners are
+// level-triggered: they accept in bounded batches, and the rest must be reported again.
 
 internal import CEpoll
 
@@ -19,8 +19,8 @@ struct Readiness: OptionSet {
     static let writable = Readiness(rawValue: EPOLLOUT.rawValue)
     /// The peer sent its last byte (EPOLLRDHUP), or the connection is down (EPOLLHUP), or failed (EPOLLERR).
     static let ended = Readiness(rawValue: EPOLLRDHUP.rawValue | gone.rawValue)
-    /// The connection is down or failed: no response can reach the peer. epoll reports these two without registration,
-    /// also while nothing is read.
+    /// The connection is down or failed: no response can reach the peer. epoll reports both states without being asked
+    /// to, also while nothing is read.
     static let gone = Readiness(rawValue: EPOLLHUP.rawValue | EPOLLERR.rawValue)
 }
 
@@ -31,9 +31,9 @@ struct Poller: @unchecked Sendable {
     private let waker: Int32
     private let syscalls: Syscalls
     private let events: UnsafeMutablePointer<epoll_event>
-    /// Events taken in one call; the next call reports the rest.
+    /// Maximum number of events of one epoll_wait; the next call reports the rest.
     private static let eventsMax = 256
-    /// Not a token of any descriptor.
+    /// The token of `waker`; no other descriptor has it.
     private static let wakerToken = UInt64.max
 
     init(_ syscalls: Syscalls) throws(TransportError) {
@@ -73,8 +73,8 @@ struct Poller: @unchecked Sendable {
         _ = syscalls.pollerRemove(self.descriptor, descriptor)
     }
 
-    /// Waits until something is ready, `wake` is called, or that many milliseconds have passed (-1: no limit). Returns
-    /// how many events there are to take.
+    /// Waits until a descriptor is ready, `wake` is called, or `milliseconds` have passed (-1: no limit). Returns the
+    /// number of events for `takeReady`. `givesWay`: yields the processor first.
     func wait(_ milliseconds: Int32, givesWay: Bool) -> Int {
         if givesWay, milliseconds != 0 { sched_yield() }
         return max(0, Int(epoll_wait(descriptor, events, Int32(Poller.eventsMax), milliseconds)))
@@ -88,13 +88,13 @@ struct Poller: @unchecked Sendable {
         }
     }
 
-    /// Ends the wait, now or the next one. From any thread.
+    /// Ends the current wait or, if there is none, the next one. From any thread.
     func wake() {
         var one: UInt64 = 1
         _ = Glibc.write(waker, &one, MemoryLayout<UInt64>.size)
     }
 
-    /// No other call is allowed after this.
+    /// Closes the poller. No other call is allowed afterwards.
     func close() {
         _ = syscalls.close(descriptor)
         Glibc.close(waker)

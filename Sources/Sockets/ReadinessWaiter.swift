@@ -12,9 +12,10 @@ final class ReadinessWaiter: @unchecked Sendable {
     private var waiter: UnsafeContinuation<Wake, Never>?
     private var timer: LoopTimer?
     private var endsOnDrain = false
-    /// Counts waits, so that a late cancellation does not end the next one.
+    /// The number of waits so far, by which a late cancellation recognizes that its wait has ended.
     private var number: UInt64 = 0
-    /// The number of the cancelled wait; the handler may run before the wait has a continuation.
+    /// The number of the cancelled wait, stored because the cancellation handler may run before the wait has a
+    /// continuation.
     private var cancelled: UInt64 = 0
 
     init(_ loop: EventLoop) {
@@ -56,7 +57,7 @@ final class ReadinessWaiter: @unchecked Sendable {
         if endsOnDrain { wake(.draining) }
     }
 
-    /// The connection is closed.
+    /// Ends the current wait with `.closed` and removes the timer from the loop.
     func end() {
         wake(.closed)
         if let timer { loop.remove(timer) }

@@ -1,5 +1,5 @@
-// Resolves addresses to socket addresses. Numbers and paths are converted immediately; names need getaddrinfo, which
-// blocks, so they are looked up on other threads, a bounded number of them.
+// Resolves addresses to socket addresses. Numeric addresses and paths are converted immediately. Names need
+// getaddrinfo, which blocks, so they are looked up on a bounded number of other threads.
 
 internal import Dispatch
 internal import Synchronization
@@ -11,7 +11,7 @@ internal import Synchronization
 #endif
 
 enum Resolver {
-    /// A lookup that hangs occupies a thread until the system's resolver gives up, so their number is limited.
+    /// Maximum number of running lookups: a lookup that hangs occupies a thread until the system's resolver gives up.
     private static let lookupsMax = 8
     private static let lookups = Mutex(0)
     private static let queue = DispatchQueue(label: "dwell.resolver", attributes: .concurrent)
@@ -29,8 +29,8 @@ enum Resolver {
         }
     }
 
-    /// The addresses in the order to try; never empty. Throws `.timedOut` at the deadline, though the lookup itself
-    /// cannot be stopped. Throws `.unresolvable` without a lookup while `lookupsMax` of them are running.
+    /// Returns the addresses in the order to try; at least one. Throws `.timedOut` at the deadline, although the lookup
+    /// itself continues. Throws `.unresolvable` without a lookup while `lookupsMax` lookups are running.
     static func resolve(_ address: SocketAddress, until deadline: Deadline) async throws(TransportError) -> [Endpoint] {
         if let endpoint = try resolveNow(address) { return [endpoint] }
         guard case .ip(let host, let port) = address else { throw .unresolvable }
@@ -80,7 +80,7 @@ enum Resolver {
         return endpoints
     }
 
-    /// The first of: result, deadline, cancellation.
+    /// The outcome of a lookup: its result, the deadline or a cancellation, whichever comes first.
     private final class Outcome: Sendable {
         typealias Value = Result<[Endpoint], TransportError>
         private struct State {

@@ -1,5 +1,5 @@
-/// Maps the tokens of poller events to values. Tokens have a generation: an event taken in the same batch in which its
-/// descriptor was closed does not reach the next value in that slot.
+/// Maps the tokens of poller events to values. Each token contains a generation, so that an old event does not reach
+/// the next value in a slot: a batch may contain events of a descriptor that was closed while the batch was handled.
 struct SlotMap<Value> {
     private struct Place {
         var generation: UInt32 = 0

@@ -14,7 +14,8 @@ enum Socket {
         return Int32(answer)
     }
 
-    /// Turns Nagle's algorithm off: a response is written whole, so waiting could only delay it. A failure is harmless.
+    /// Turns Nagle's algorithm off: a response is written in one call, so Nagle's wait for more bytes would only delay
+    /// it. A failure is harmless.
     static func setNoDelay(_ descriptor: Int32, _ endpoint: Endpoint, _ syscalls: Syscalls) {
         guard endpoint.family != AF_UNIX else { return }
         _ = syscalls.setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
@@ -41,7 +42,7 @@ enum Socket {
         return descriptor
     }
 
-    /// The address that a socket is bound to, with the port that the kernel chose.
+    /// Returns the address that a socket is bound to, with the port that the kernel chose.
     static func localEndpoint(_ descriptor: Int32, _ syscalls: Syscalls) throws(TransportError) -> Endpoint {
         let (endpoint, answer) = Endpoint.filled { syscalls.localName(descriptor, $0, &$1) }
         try check("getsockname", answer)

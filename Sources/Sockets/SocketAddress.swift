@@ -30,7 +30,7 @@ struct Endpoint: Sendable {
 
     var family: Int32 { Int32(storage.ss_family) }
 
-    /// Filled by a call such as accept or getsockname; returned with that call's result.
+    /// Returns an endpoint that a call such as accept or getsockname has filled, and the call's result.
     static func filled(_ call: (UnsafeMutablePointer<sockaddr>, inout socklen_t) -> Int) -> (Endpoint, Int) {
         var endpoint = Endpoint()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
@@ -49,7 +49,7 @@ struct Endpoint: Sendable {
         withUnsafeMutableBytes(of: &storage) { $0.copyMemory(from: .init(start: address, count: count)) }
     }
 
-    /// nil when the path is empty, holds a NUL or is too long for sockaddr_un.
+    /// Returns nil when the path is empty, contains a NUL or is too long for sockaddr_un.
     init?(unixPath: String) {
         var address = sockaddr_un()
         let bytes = Array(unixPath.utf8)
@@ -70,7 +70,7 @@ struct Endpoint: Sendable {
         }
     }
 
-    /// 0 for a Unix socket.
+    /// The port; 0 for a Unix socket.
     var port: Int {
         guard family == AF_INET || family == AF_INET6 else { return 0 }
         // sin_port and sin6_port have the same offset.
@@ -94,7 +94,7 @@ struct Endpoint: Sendable {
         }
     }
 
-    /// "" when this is not a Unix socket, or one without a file.
+    /// The path of a Unix socket; "" for one without a file and for other addresses.
     var unixPath: String {
         guard family == AF_UNIX else { return "" }
         return withUnsafeBytes(of: storage) { bytes in

@@ -1,5 +1,5 @@
-// The system calls of this module that may fail, as closures that a test can replace: a script makes the n-th call fail
-// with EINTR, EAGAIN, EMFILE, ... without provoking the kernel. The wait itself is in Poller.swift.
+// The system calls of this module that may fail, as closures that a test can replace, so that the n-th call fails with
+// EINTR, EAGAIN, EMFILE and so on without the kernel's involvement. The wait itself is in Poller.swift.
 //
 // A call returns zero or more, or its errno negated: errno itself could be overwritten by the next call on the thread.
 // EINTR is retried here and nowhere else, in `retried`; the closures themselves must not retry.
@@ -25,12 +25,12 @@ package struct Syscalls: Sendable {
     package var getOption: @Sendable (_ descriptor: Int32, _ level: Int32, _ name: Int32, inout Int32) -> Int
     package var setOption: @Sendable (_ descriptor: Int32, _ level: Int32, _ name: Int32, _ value: Int32) -> Int
     package var localName: @Sendable (_ descriptor: Int32, UnsafeMutablePointer<sockaddr>, inout socklen_t) -> Int
-    /// For a socket that another process opened: sets O_NONBLOCK and FD_CLOEXEC, which sockets opened here have from
-    /// the start.
+    /// Sets O_NONBLOCK and FD_CLOEXEC on a socket that another process opened. Sockets opened here are created with
+    /// both.
     package var makeOwn: @Sendable (_ descriptor: Int32) -> Int
-    /// A descriptor on /dev/null, held in reserve by a listener.
+    /// Opens a descriptor on /dev/null, which a listener holds in reserve.
     package var openSpare: @Sendable () -> Int
-    /// The st_mode of the path itself, without following symbolic links.
+    /// Returns the st_mode of the path itself, without following symbolic links.
     package var fileMode: @Sendable (_ path: String) -> Int
     package var unlink: @Sendable (_ path: String) -> Int
     package var pollerCreate: @Sendable () -> Int

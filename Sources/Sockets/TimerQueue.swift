@@ -1,8 +1,8 @@
-// A loop's timers: a binary heap in which each timer knows its index, so that a timer is in it at most once.
+// A loop's timers: a binary heap. Each timer stores its index in the heap, so that it is in the heap at most once.
 //
 // Moving a timer later or stopping it changes only the timer; its position in the heap is corrected when it reaches the
-// top. A keep-alive connection moves its timer with every request; that costs one store, not a heap operation. The
-// queue reads no clock: `now` is passed in.
+// top. A keep-alive connection moves its timer with every request, which costs one store instead of a heap operation.
+// The queue does not read the clock; `now` is passed in.
 
 /// One timer. Safe to share: everything is touched only on its loop.
 final class LoopTimer: @unchecked Sendable {
@@ -22,7 +22,8 @@ struct TimerQueue {
 
     var count: Int { heap.count }
 
-    /// When to call `takeDue` again; `.never` when there is no timer. May be earlier than the first due timer.
+    /// When to call `takeDue` again; `.never` when there is no timer. May be earlier than the deadline of the first
+    /// timer.
     var earliest: Deadline {
         heap.isEmpty ? .never : Deadline(nanoseconds: heap[0].key)
     }
@@ -41,12 +42,12 @@ struct TimerQueue {
         }
     }
 
-    /// The timer will not fire; it leaves the heap when it reaches the top.
+    /// Stops the timer: it does not fire, and leaves the heap when it reaches the top.
     func stop(_ timer: LoopTimer) {
         timer.deadline = .never
     }
 
-    /// Removes the timer from the heap now, because its owner goes away.
+    /// Removes the timer from the heap at once, for an owner that is about to be released.
     mutating func remove(_ timer: LoopTimer) {
         timer.deadline = .never
         let place = timer.place

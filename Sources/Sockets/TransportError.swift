@@ -4,8 +4,8 @@
     internal import Darwin
 #endif
 
-/// Why bytes could not be transferred. The peer cannot get an error response: a protocol's own errors are in layers
-/// above.
+/// Why bytes could not be transferred. No error response can be sent for these errors; a protocol's own errors are
+/// declared in the layers above.
 package enum TransportError: Error, Hashable, Sendable {
     /// This side closed the connection, before the call or during it.
     case closed
@@ -15,7 +15,7 @@ package enum TransportError: Error, Hashable, Sendable {
     case timedOut
     /// The task was cancelled while it waited.
     case cancelled
-    /// The wait was to end when a drain begins, and the drain began.
+    /// A drain began, and the call had asked to end then (`endsOnDrain`).
     case draining
     /// Another task already waits for the same direction of this connection.
     case alreadyWaiting
@@ -26,7 +26,7 @@ package enum TransportError: Error, Hashable, Sendable {
 }
 
 extension TransportError: CustomStringConvertible {
-    /// For logs: the system's message.
+    /// The error as text for logs, with the system's message.
     package var description: String {
         switch self {
         case .closed: "closed by this side"

@@ -13,8 +13,8 @@ struct LineBuffer {
         bytes.append(contentsOf: string.utf8)
     }
 
-    /// Appends every entry, sorted by name, so that equal records give equal lines. An entry that leaves no room
-    /// for `ending` is removed together with all after it, and `whenCut` marks the line as truncated.
+    /// Appends every entry, sorted by name, so that equal records give equal lines. An entry that leaves no room for
+    /// `ending` is removed together with all later entries, and `whenCut` marks the line as truncated.
     mutating func appendEntries(
         of metadata: Logger.Metadata, roomFor ending: String,
         _ appendEntry: (inout LineBuffer, String, Logger.MetadataValue) -> Void,
@@ -68,7 +68,7 @@ struct LineBuffer {
         }
     }
 
-    /// Writes one plain word as it is, anything else quoted, so that `key=value` can be parsed.
+    /// Writes a single plain word unchanged and any other text in quotes, so that `key=value` can be parsed.
     mutating func appendWord(_ string: String) {
         let isPlain = !string.isEmpty && string.utf8.allSatisfy { $0 > 0x20 && $0 != 0x7F && $0 != 0x22 && $0 != 0x3D }
         if isPlain { appendEscaped(string) } else { appendQuoted(string) }
@@ -80,8 +80,8 @@ struct LineBuffer {
         bytes.append(0x22)
     }
 
-    /// Writes the inside of a JSON string (RFC 8259, section 7), cut to `valueBytesMax` as escaped. DEL and the C1
-    /// controls are escaped too: terminals interpret them.
+    /// Writes the inside of a JSON string (RFC 8259, section 7), cut to `valueBytesMax` bytes, escapes included. DEL
+    /// and the C1 controls are escaped too: terminals interpret them.
     mutating func appendEscaped(_ string: String) {
         let escapeBytesMax = 6
         let end = bytes.count + LogLine.valueBytesMax - escapeBytesMax

@@ -51,7 +51,8 @@ package struct LineLogHandler: LogHandler {
 }
 
 extension Logger {
-    /// A logger that writes lines in that format to that output. Pass it down; nothing here is global.
+    /// Creates a logger that writes lines in `format` to `output`. Pass the logger to the code that uses it; there is
+    /// no global logger.
     package init(
         label: String, level: Logger.Level, format: LogFormat, output: LogOutput,
         repeats: RepeatLimiter = RepeatLimiter()

@@ -1,4 +1,4 @@
-// The formats of a log line. See LogLine.swift for both.
+// The formats of a log line. LogLine.swift renders both.
 
 /// The two forms of a log line; the raw values are those of `LOG_FORMAT`.
 package enum LogFormat: String, CaseIterable, Sendable {

@@ -1,6 +1,6 @@
-// One log line as bytes: a pure function of what was logged and when. It does not know where the bytes go. For any
-// input the result is exactly one line, at most `lineBytesMax` long, and valid JSON in the JSON format: control
-// characters are escaped in both formats, so that input cannot forge a line or reach the terminal.
+// One log line as bytes: a pure function of the logged record and its time. For any input the result is exactly one
+// line, at most `lineBytesMax` long, and valid JSON in the JSON format: control characters are escaped in both formats,
+// so that input cannot forge a line or control the terminal.
 
 package import Logging
 
@@ -8,16 +8,17 @@ package import Logging
 package enum LogLine {
     /// `PIPE_BUF` on Linux: a write of up to this many bytes is not interleaved with another process's (pipe(7)).
     package static let lineBytesMax = 4096
-    /// A value longer than this, escapes counted, is cut and ends in `...`. Three of them (label, message, error)
-    /// and the rest of a line's frame take less than `lineBytesMax`.
+    /// A value with more bytes, escapes included, is cut and ends in `...`. Three values (label, message, error) and
+    /// the line's other fixed parts take less than `lineBytesMax`.
     static let valueBytesMax = 1024
-    /// Deeper metadata is shown as `...`. Ours is flat; the bound keeps a bug from recursing forever.
+    /// Metadata nested deeper is shown as `...`. The server's own metadata is flat; the bound protects against endless
+    /// recursion by a bug.
     static let depthMax = 4
 
-    /// The member names of the line itself. Metadata of such a name is written with a trailing underscore.
+    /// The member names of the line itself. Metadata with one of these names is written with a trailing underscore.
     static let ownNames: Set<String> = ["time", "level", "logger", "message", "error", "truncated"]
 
-    /// The line with its closing newline, in UTF-8. `milliseconds` is the time since 1970-01-01T00:00:00Z.
+    /// Returns the line with its final newline, in UTF-8. `milliseconds` is the time since 1970-01-01T00:00:00Z.
     package static func render(
         _ event: LogEvent, label: String, metadata: Logger.Metadata, atMilliseconds milliseconds: Int64,
         as format: LogFormat

@@ -1,11 +1,10 @@
-// The output of log lines: one file descriptor, one write(2) per line, never a long wait. It does not know what a
-// line says.
+// The output of log lines: one file descriptor, one write(2) per line, never a long wait.
 //
-// A write to a pipe whose reader has stopped would block the event loop that logs. So the descriptor is polled
-// first (poll(2)): a pipe or socket that reports POLLOUT accepts a line of up to PIPE_BUF bytes at once. If it does
-// not within `waitMilliseconds`, the line is dropped and counted, and later lines do not wait until one gets
-// through; that one is followed by a line with the number of dropped ones. A written line survives a crash of the
-// process, which a queue of our own would not guarantee.
+// A write to a pipe whose reader has stopped would block the event loop that logs. So the descriptor is polled first
+// (poll(2)): a pipe or socket that reports POLLOUT accepts a line of up to PIPE_BUF bytes at once. If there is no
+// POLLOUT within `waitMilliseconds`, the line is dropped and counted. Later lines are then polled without waiting until
+// one of them can be written; a line with the number of dropped lines follows it. A written line survives a crash of
+// the process, which a queue in memory would not guarantee.
 
 import Logging
 import Synchronization
@@ -24,23 +23,24 @@ package final class LogOutput: Sendable {
     /// there), and systemd and container runtimes collect a service's log from standard error.
     package static let standardError = LogOutput(descriptor: STDERR_FILENO)
 
-    /// Long enough for a reader that was only descheduled, short enough for the loop that waits.
+    /// Maximum wait for POLLOUT: long enough for a reader that was only descheduled, short enough for the event loop
+    /// that waits.
     static let waitMilliseconds: Int32 = 5
 
     private let descriptor: Int32
     private let dropped = Mutex(0)
 
-    /// Does not own the descriptor: it is never closed here.
+    /// Does not take ownership of the descriptor, and never closes it.
     package init(descriptor: Int32) {
         self.descriptor = descriptor
     }
 
-    /// Whether a person is likely to read it: the descriptor is a terminal.
+    /// Whether the descriptor is a terminal, so that a person is likely to read the lines.
     package var isTerminal: Bool {
         isatty(descriptor) == 1
     }
 
-    /// Writes one line, or drops it. `missing` makes the line that reports how many were dropped before it.
+    /// Writes one line, or drops it. `missing` returns the line that reports how many lines were dropped before.
     package func write(_ line: [UInt8], missing: (_ count: Int) -> [UInt8]) {
         dropped.withLock { dropped in
             guard isWritable(waitMilliseconds: dropped == 0 ? Self.waitMilliseconds : 0) else {
@@ -62,8 +62,8 @@ package final class LogOutput: Sendable {
         return entry.revents & Int16(POLLOUT) != 0 && entry.revents & Int16(POLLERR | POLLNVAL) == 0
     }
 
-    /// One write, except that a terminal or socket may accept only part of it. What cannot be written is dropped:
-    /// there is nowhere to report it.
+    /// Writes the line in one call, or in several if a terminal or socket accepts only part of it. Bytes that cannot be
+    /// written are dropped, because there is nowhere to report the failure.
     private func writeAll(_ line: [UInt8]) {
         line.withUnsafeBytes { buffer in
             var rest = buffer[...]

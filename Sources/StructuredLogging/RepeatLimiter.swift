@@ -1,31 +1,34 @@
-// Limits how often one message is written: a failure that every request meets would log a line for each, and the
-// log must not grow with what clients send. The next line of that message reports how many were omitted.
+// Limits how often one message is written. Otherwise a failure that affects every request would log one line per
+// request, and the log would grow with the number of requests. The next written line of the message reports how many
+// lines were omitted.
 
 internal import Synchronization
 
-/// Shared by all copies of a logger.
+/// The counts of written and omitted lines per message, shared by all copies of a logger.
 package final class RepeatLimiter: Sendable {
-    /// Lines of one message in a second.
+    /// Maximum number of lines of one message per second.
     static let linesPerSecondMax = 50
-    /// Messages are constants of the source, a few hundred; more than this share one count.
+    /// Maximum number of messages with their own count; further messages share one count. Messages are constants of the
+    /// source, a few hundred.
     static let messagesMax = 1024
 
     private struct Count: Sendable {
         var second: Int64
         var lines = 0
-        /// Since the last line.
+        /// Lines omitted since the last written line.
         var omitted = 0
     }
 
     private let counts = Mutex<[String: Count]>([:])
-    /// Messages that are bounded elsewhere.
+    /// Messages whose number of lines is limited elsewhere.
     private let unlimited: Set<String>
 
     package init(unlimited: Set<String> = []) {
         self.unlimited = unlimited
     }
 
-    /// Returns how many lines of this message were omitted since the last one; nil when this one is omitted too.
+    /// Returns how many lines of this message were omitted since its last written line; nil when this line must be
+    /// omitted too.
     func admit(_ message: String, atMilliseconds milliseconds: Int64) -> Int? {
         if unlimited.contains(message) { return 0 }
         let second = milliseconds / 1000
@@ -44,6 +47,6 @@ package final class RepeatLimiter: Sendable {
         }
     }
 
-    /// For the test of the bound.
+    /// The number of counted messages, for the test of `messagesMax`.
     var messageCount: Int { counts.withLock { $0.count } }
 }

@@ -10,15 +10,15 @@ import GregorianCalendar
     import Darwin
 #endif
 
-/// Milliseconds since 1970-01-01T00:00:00Z by the system's clock.
+/// Returns the milliseconds since 1970-01-01T00:00:00Z by the system's clock.
 package func millisecondsSince1970() -> Int64 {
     var time = timespec()
     clock_gettime(CLOCK_REALTIME, &time)
     return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
 }
 
-/// RFC 3339 in UTC with milliseconds, for example `2026-02-03T04:05:06.007Z`. A time outside the years 0 to 9999,
-/// which RFC 3339 cannot express, is clamped.
+/// Returns the time in the format of RFC 3339, in UTC with milliseconds, for example `2026-02-03T04:05:06.007Z`. A time
+/// outside the years 0 to 9999, which RFC 3339 cannot express, is clamped.
 package func timestamp(_ milliseconds: Int64) -> String {
     let first: Int64 = -62_167_219_200_000
     let last: Int64 = 253_402_300_799_999

@@ -1,5 +1,4 @@
-// W3C Trace Context, section 3.2: parses and writes the `traceparent` field. Does not know its origin or
-// destination; `tracestate` is not read.
+// W3C Trace Context, section 3.2: parses and writes the `traceparent` field. `tracestate` is not read.
 
 /// The place of a request in a distributed trace.
 package struct TraceParent: Hashable, Sendable {
@@ -7,7 +6,7 @@ package struct TraceParent: Hashable, Sendable {
     package let traceID: UInt128
     /// The span of the caller (`parent-id`), never zero.
     package let parentID: UInt64
-    /// Bit 0 is "sampled"; the others are passed on unchanged (version 00 gives them no meaning).
+    /// The flags: bit 0 is "sampled"; the other bits have no meaning in version 00 and are passed on unchanged.
     package let flags: UInt8
 
     package init?(traceID: UInt128, parentID: UInt64, flags: UInt8) {
@@ -17,8 +16,9 @@ package struct TraceParent: Hashable, Sendable {
         self.flags = flags
     }
 
-    /// Parses a field value; nil when it is invalid, in which case the specification requires a new trace. A
-    /// version above 00 is read by its first 55 characters when nothing or a dash follows them (section 4.3).
+    /// Parses a field value; nil when it is invalid, in which case the specification requires a new trace. Of a version
+    /// above 00, the first 55 characters are parsed, after which the value must end or continue with a dash (section
+    /// 4.3).
     package init?(_ fieldValue: some StringProtocol) {
         let bytes = Array(fieldValue.utf8.prefix(Self.fieldBytesMax + 1))
         guard bytes.count >= 55, bytes.count <= Self.fieldBytesMax,
@@ -35,11 +35,11 @@ package struct TraceParent: Hashable, Sendable {
     /// The trace's id in logs: 32 lowercase hexadecimal digits.
     package var traceIDText: String { Self.digits(traceID, count: 32) }
 
-    /// A later version may append to the field; a longer value is not a traceparent.
+    /// Maximum length of the field: a later version may append to it, but a longer value is rejected.
     private static let fieldBytesMax = 256
     private static let dash = UInt8(ascii: "-")
 
-    /// Lowercase digits only: the grammar has no others (HEXDIGLC).
+    /// Parses lowercase hexadecimal digits, the only ones in the grammar (HEXDIGLC).
     private static func hexadecimal<Number: FixedWidthInteger>(
         _ digits: ArraySlice<UInt8>, as type: Number.Type
     ) -> Number? {

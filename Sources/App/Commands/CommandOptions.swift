@@ -1,11 +1,11 @@
-// The options that several subcommands share. An option sets a variable on the command line: it goes through the
-// same declaration and overrides the environment.
+// The options that several subcommands share. Each option sets a variable from the command line: the value is validated
+// by the variable's declaration and overrides the environment.
 
 import ArgumentParser
 import Foundation
 import Identity
 
-/// The sources of settings, for every subcommand that reads them.
+/// The sources of settings, for every subcommand that reads settings.
 struct SettingsOptions: ParsableArguments {
     @Option(
         name: .customLong("env-file"), help: "The environment file to read instead of ENV_FILE.", completion: .file())
@@ -21,7 +21,7 @@ struct SettingsOptions: ParsableArguments {
         return overrides
     }
 
-    /// The valid configuration; otherwise its errors are printed, and the command ends.
+    /// Returns the configuration if it is valid; otherwise prints its errors and ends the command.
     func configuration() throws -> Configuration {
         try Configuration.report(from: ConfigurationInput(overrides: overrides)).required()
     }
@@ -59,7 +59,7 @@ extension ConfigurationReport {
 }
 
 extension TokenConfiguration {
-    /// The signing key, for commands: only a server creates it.
+    /// Returns the existing signing key. Commands never create one; only a server does.
     ///
     /// - Throws: `ExitCode`, after printing to standard error where the key was looked for.
     func requiredKey() throws -> SigningKey {

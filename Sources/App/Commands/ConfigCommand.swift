@@ -45,10 +45,10 @@ struct ConfigHistoryCommand: AsyncParsableCommand {
 
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
-        // Also when the file is invalid: the history is most useful then.
+        // The partial configuration is enough: the history is most useful when the environment file is invalid.
         let path = Configuration.report(from: input).partial.databasePath
         let (changes, reloads) = try reading(path) { (records: SettingsRecords) throws(RecordsUnreadable) in
-            // One more than `limit`, to show what the last of them changed.
+            // One change more than `limit`: the last shown change is compared with the one before it.
             (try records.changes(limit: limit + 1), try records.reloads(limit: limit))
         }
         print(
@@ -83,7 +83,7 @@ enum SettingsHistoryText {
         }
     }
 
-    /// `by Ann: why`; nil when nobody said.
+    /// Returns text such as `by Ann: why`; nil when neither author nor reason is set.
     private static func text(_ note: SettingsChangeNote) -> String? {
         let changedBy = note.changedBy.map { "by \($0)" }
         let parts = [changedBy, note.reason].compactMap(\.self)
@@ -135,7 +135,7 @@ enum SettingsHistoryText {
         return String(decoding: writer.bytes, as: UTF8.self)
     }
 
-    /// `chargerIntentRadius_m 400 -> 500`, in the order of the contract.
+    /// Returns one line per changed setting, such as `chargerIntentRadius_m 400 -> 500`, in the order of the contract.
     private static func differences(from before: SettingsChange, to after: SettingsChange) -> [String] {
         let (old, new) = (values(before), values(after))
         return Settings.declarations.compactMap { declaration in
@@ -144,7 +144,7 @@ enum SettingsHistoryText {
         }
     }
 
-    /// The values as written, by name.
+    /// Returns the values as written, by name of setting.
     private static func values(_ change: SettingsChange) -> [String: String] {
         guard case .object(let members)? = try? JSONValue.parse(Array(change.settings.utf8)) else { return [:] }
         return members.reduce(into: [:]) { values, member in

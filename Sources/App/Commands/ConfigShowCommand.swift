@@ -26,13 +26,13 @@ struct ConfigShowCommand: AsyncParsableCommand {
 
     func run() async throws {
         let input = ConfigurationInput(overrides: settingsOptions.overrides)
-        // Also when the file is invalid: the server then runs with the old settings.
+        // The partial configuration is enough: when the file is invalid, the server still runs with the old settings.
         let configuration = Configuration.report(from: input).partial
         let body: [UInt8]
         do {
             body = try await RunningServer(configuration).get("/ops/config")
         } catch let exit as ExitCode {
-            // The reason is printed already.
+            // The reason was already printed.
             throw exit
         } catch {
             writeToStandardError("\(error)\n")

@@ -3,8 +3,8 @@
 import ArgumentParser
 import Foundation
 
-/// Returns if the operator agrees: by `--yes`, or by answering `y` at a terminal. Otherwise the command ends with
-/// status 1 without changes.
+/// Returns normally when the operator agrees, by `--yes` or by answering `y` at a terminal; otherwise throws, and the
+/// command ends with status 1 without changes.
 func confirm(_ question: String, yes: Bool) throws {
     if yes { return }
     guard isatty(STDIN_FILENO) == 1, isatty(STDERR_FILENO) == 1 else {

@@ -1,5 +1,5 @@
-// What the commands of `dwell driver` change, in one of two ways with the same outcome: by the running server, whose
-// memory then knows it at once, or in the file of a stopped one.
+// The changes that the commands of `dwell driver` make. There are two ways with the same outcome: the running server
+// makes the change and updates its memory at once, or, without a running server, the command changes the database file.
 
 import API
 import ArgumentParser
@@ -10,14 +10,14 @@ import Sockets
 
 struct DriverErasure: Sendable {
     var receipt: ErasureReceipt
-    /// Deleted bytes are still in the WAL: a reader of an old state is in the way.
+    /// Whether deleted bytes are still in the WAL, because a reader still uses an older snapshot.
     var isInWAL: Bool
 }
 
 protocol DriverChanges: Sendable {
     /// Returns the number of sign-in sessions that ended; nil for an unknown driver.
     func signOut(_ driver: DriverID) async throws -> Int?
-    /// Nil for an unknown driver.
+    /// Deletes the driver; returns nil for an unknown driver.
     func erase(_ driver: DriverID) async throws -> DriverErasure?
     func missing(_ erasures: [RecordedErasure]) async throws -> MissingErasures
     /// Returns whether deleted bytes are still in the WAL.
@@ -28,8 +28,8 @@ extension MissingErasures {
     var all: [RecordedErasure] { drivers.map(\.erasure) + withoutDriver }
 }
 
-/// Asks the server that runs on the database of these settings, or opens the file. Errors are printed to standard
-/// error, and the command fails.
+/// Runs `body` with the changes of the server that has this database open or, if there is none, of the database file.
+/// Prints errors to standard error and fails the command.
 func changingDrivers<Outcome>(
     _ options: SettingsOptions, _ body: (any DriverChanges) async throws -> Outcome
 ) async throws -> Outcome {
@@ -51,13 +51,14 @@ struct ServerChanges: DriverChanges {
         var description: String
     }
 
-    /// A driver with a million events is deleted in half a minute, in minutes if the server is busy.
+    /// Timeout of a request. Deleting a driver with a million events takes half a minute, or minutes if the server is
+    /// busy.
     private static let seconds = 900
 
     private let socket: LocalExchange
     private let database: String
 
-    /// Nil when no server has the database open, or the socket was left behind by a killed one.
+    /// Returns nil when no server has the database open, which includes a socket left behind by a killed server.
     ///
     /// - Throws: `Failure`
     init?(database path: String) async throws {
@@ -103,7 +104,8 @@ struct ServerChanges: DriverChanges {
 
     func missing(_ erasures: [RecordedErasure]) async throws -> MissingErasures {
         var missing = MissingErasures()
-        // Joined lists may name a driver twice; each part is answered without the others.
+        // A list joined from several files may name a driver twice, and the server answers each part of the list
+        // separately. So only the latest deletion of each driver is sent.
         let latest = Dictionary(erasures.map { ($0.digest, $0) }) { $0.at >= $1.at ? $0 : $1 }
         try await inParts(Array(latest.values), isDryRun: true) { reply in
             for driver in reply.drivers {
@@ -147,7 +149,7 @@ struct ServerChanges: DriverChanges {
         }
     }
 
-    /// Nil for 404.
+    /// Sends a request and returns its reply; nil for a 404 response.
     private func post<Reply: Decodable>(_ path: String, _ members: [String: JSONValue]) async throws -> Reply? {
         var writer = JSONWriter()
         writer.beginObject()

@@ -1,5 +1,5 @@
-// `dwell driver`: operations on a driver's account at the driver's request, and for deletions after a restore.
-// Changes are made by the running server, or on the database file when there is none; what only reads reads the file.
+// `dwell driver`: operations on a driver's account at the driver's request, and for deletions after a restore. Changes
+// are made by the running server or, when there is none, in the database file. Commands that only read use the file.
 
 import ArgumentParser
 import Identity

@@ -28,7 +28,7 @@ struct Dwell: AsyncParsableCommand {
             VerifyErasedCommand.self, DriverCommand.self, PurchasesCommand.self,
         ])
 
-    /// An unknown subcommand is reported with the list of known ones.
+    /// Runs the command. Reports an unknown subcommand with the list of known subcommands.
     static func main() async {
         // Before anything else: a signal that arrives during the start is held until the server is ready for it.
         SignalSource.hold()

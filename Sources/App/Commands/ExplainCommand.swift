@@ -69,7 +69,7 @@ struct ExplainCommand: AsyncParsableCommand {
         return try records.events(of: DriverID(driver ?? ""), last: last ?? Self.lastDefault)
     }
 
-    /// See https://no-color.org.
+    /// Whether the output has colors (https://no-color.org).
     private static var isColored: Bool {
         let environment = ProcessInfo.processInfo.environment
         return isatty(STDOUT_FILENO) == 1 && (environment["NO_COLOR"] ?? "").isEmpty && environment["TERM"] != "dumb"

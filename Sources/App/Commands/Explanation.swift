@@ -1,5 +1,5 @@
-// What is derived from a recorded event, for both output formats. It decides nothing: the verdict is the stored
-// one.
+// Values derived from a recorded event, for both output formats. The verdict is the stored one; nothing is decided
+// again here.
 
 import JourneyModel
 import SQLiteStore
@@ -9,13 +9,13 @@ struct DeadlineChange: Hashable {
     enum Kind: String {
         case started
         case cleared
-        /// It ended the session.
+        /// The deadline passed and ended the session.
         case passed
-        /// Its session ended for another reason.
+        /// The session ended for another reason than this deadline.
         case ended
     }
 
-    /// The name of the setting it comes from.
+    /// The deadline's name: `grace period` or `hard timeout`.
     var deadline: String
     var kind: Kind
     var at: Moment
@@ -40,7 +40,7 @@ extension RecordedEvent {
         ].compactMap(\.self)
     }
 
-    /// Why the event moved nothing; nil when it moved the state, or never moves one.
+    /// Why the event left the state unchanged; nil when it changed the state, or when its kind never does.
     var why: String? {
         if isBelowFloor, verdict.reason == nil {
             return "earlier events were deleted (EVENT_RETENTION_DAYS), and the fold starts after it"
@@ -66,7 +66,7 @@ extension RecordedEvent {
         guard !verdict.implied.isEmpty else { return nil }
         let steps = verdict.implied.names.joined(separator: ", ")
         let evidence = previousState.flatMap { $0 == before.state ? nil : $0 }
-        // A verification proves the steps after the phone's state too.
+        // A verification also proves the steps that follow the state reported by the phone.
         let isAtMerchant = (previousState ?? before.state) == .atMerchant
         let reasons = [
             evidence.map { "the phone was in \($0.rawValue)" },

@@ -5,7 +5,7 @@ import JourneyModel
 import SQLiteStore
 
 struct ExplanationJSON {
-    /// Metadata can contain coordinates.
+    /// Whether metadata is shown. It can contain coordinates.
     var showsMetadata: Bool
 
     func text(of events: RecordedEvents, session: String?) -> String {

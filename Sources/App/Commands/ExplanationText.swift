@@ -5,7 +5,7 @@ import SQLiteStore
 
 struct ExplanationText {
     var isColored: Bool
-    /// Metadata can contain coordinates.
+    /// Whether metadata is shown. It can contain coordinates.
     var showsMetadata: Bool
 
     static let columnsMax = 100
@@ -32,7 +32,8 @@ struct ExplanationText {
         return lines
     }
 
-    /// Of the session that is explained, when the last event is the one that closed it.
+    /// Returns the summary of the explained session when the last event closed it, otherwise of the state after that
+    /// event.
     private func summary(after event: RecordedEvent, session: String?) -> String {
         guard let closed = event.closedSession, let session, closed.id.utf8.elementsEqual(session.utf8) else {
             return summary(event.after)
@@ -143,7 +144,7 @@ struct ExplanationText {
         showsMetadata ? text : "\(text.utf8.count) bytes, shown with --metadata"
     }
 
-    /// `+7200.004 s`
+    /// Returns text such as `+7200.004 s`.
     private static func seconds(_ milliseconds: Int64) -> String {
         let digits = String(milliseconds.magnitude % 1000)
         let fraction = String(repeating: "0", count: 3 - digits.count) + digits
@@ -161,7 +162,7 @@ struct ExplanationText {
         }
     }
 
-    /// Lines of at most `columnsMax`, broken at spaces if possible, without control characters.
+    /// Returns lines of at most `columnsMax` columns, broken at spaces if possible, without control characters.
     private func wrapped(_ text: String, indent: Int) -> [String] {
         let width = Self.columnsMax - indent
         var lines: [String] = []
@@ -181,7 +182,8 @@ struct ExplanationText {
         return (lines + [line]).map { String(repeating: " ", count: indent) + $0 }
     }
 
-    /// Client text made safe for a terminal: no control characters, and none that change the direction of writing.
+    /// Returns client text made safe for a terminal, without control characters and characters that change the writing
+    /// direction.
     private static func printable(_ text: String) -> String {
         var shown = String.UnicodeScalarView()
         for scalar in text.unicodeScalars {

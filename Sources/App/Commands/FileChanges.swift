@@ -8,7 +8,7 @@ import SQLiteStore
 import Sockets
 import StructuredLogging
 
-/// A driver's account, changed in the file of a stopped server.
+/// Changes to a driver's account, made in the database file of a stopped server.
 struct FileChanges: DriverChanges {
     private let accounts: OperatorAccounts
 
@@ -55,8 +55,8 @@ struct FileChanges: DriverChanges {
     }
 }
 
-/// Opens the database of these settings for a change, with or without a running server, and closes it. Errors are
-/// printed to standard error, and the command fails.
+/// Opens the database that the settings name, with or without a running server, runs `body`, and closes the database.
+/// Prints errors to standard error and fails the command.
 func changing<Outcome>(
     _ options: SettingsOptions, _ body: (SQLiteAccounts, SQLiteEventStore, Moment) async throws -> Outcome
 ) async throws -> Outcome {

@@ -1,5 +1,5 @@
-// One GET over a socket, and the status code of the response. Supports no more of HTTP than that (RFC 9112,
-// sections 3 and 4).
+// One GET over a socket, and the status code of the response. Supports only this part of HTTP (RFC 9112, sections 3 and
+// 4).
 
 import Foundation
 import Sockets
@@ -8,8 +8,8 @@ struct HealthRequest: Sendable {
     let address: SocketAddress
     let path: String
 
-    /// The server with these settings, on this machine, at the first of its addresses: wildcard addresses are
-    /// replaced by loopback, since one cannot connect to them.
+    /// Addresses the server with these settings on this machine, at the first of its addresses. A wildcard address is
+    /// replaced by loopback, because a client cannot connect to a wildcard address.
     init(http: Configuration.HTTP, path: String = "/healthz") {
         self.path = path
         switch http.hosts.first {
@@ -20,7 +20,7 @@ struct HealthRequest: Sendable {
         }
     }
 
-    /// Nil for anything but `http://host[:port][/path]`.
+    /// Returns nil unless `url` has the form `http://host[:port][/path]`.
     init?(url: String) {
         guard let components = URLComponents(string: url), components.scheme?.lowercased() == "http",
             let host = components.host, !host.isEmpty, components.user == nil, components.fragment == nil
@@ -32,7 +32,8 @@ struct HealthRequest: Sendable {
         path = target + (components.percentEncodedQuery.map { "?" + $0 } ?? "")
     }
 
-    /// The status code of the response; nil when it is not an HTTP/1.1 response. The deadline covers everything.
+    /// Returns the status code of the response; nil when it is not an HTTP/1.1 response. The deadline covers
+    /// connecting, sending and receiving.
     func ask(within deadline: Deadline) async throws -> Int? {
         let loops = try EventLoopGroup(count: 1)
         let outcome: Result<[UInt8], TransportError>
@@ -45,7 +46,7 @@ struct HealthRequest: Sendable {
         return Self.statusCode(of: try outcome.get())
     }
 
-    /// As much of the response as its status line needs; less when the server closes before.
+    /// Returns enough bytes of the response to contain its status line; fewer when the server closes earlier.
     private func exchange(on loop: EventLoop, until deadline: Deadline) async throws(TransportError) -> [UInt8] {
         let connection = try await Connection.connect(to: address, on: loop, until: deadline)
         defer { connection.close() }
@@ -67,7 +68,7 @@ struct HealthRequest: Sendable {
 
     private static let statusLineStart = Array("HTTP/1.1 ".utf8)
 
-    /// The three digits of `HTTP/1.1 200 OK`, which must be followed by a space.
+    /// Returns the three digits of a status line such as `HTTP/1.1 200 OK`; a space must follow them.
     static func statusCode(of answer: [UInt8]) -> Int? {
         guard answer.starts(with: statusLineStart), answer.count >= statusLineStart.count + 4 else { return nil }
         let digits = answer[statusLineStart.count...].prefix(3)

@@ -92,7 +92,7 @@ struct RestoreCommand: AsyncParsableCommand {
         }
     }
 
-    /// Two lines, one for the backup and one for the database.
+    /// Returns two lines, one for the backup and one for the database.
     static func text(_ plan: RestorePlan, file: String, path: String) -> String {
         let current =
             switch plan.current {
@@ -150,7 +150,7 @@ struct CheckCommand: AsyncParsableCommand {
     }
 }
 
-/// Runs `body` with progress on standard error; a refusal is printed there, and the command fails.
+/// Runs `body` with progress on standard error. Prints a refusal there too, and fails the command.
 private func carefully<Outcome>(
     _ unit: String, _ body: ((MaintenanceProgress) -> Void) throws(MaintenanceRefusal) -> Outcome
 ) throws -> Outcome {

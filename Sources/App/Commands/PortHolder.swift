@@ -1,12 +1,12 @@
-// Which process holds a port that the server needs, and what to do about it. From Linux's /proc, where a user sees
-// the open files of its own processes only, root of all.
+// Reports which process holds a port that the server needs, and what to do about it. The source is Linux's /proc, in
+// which a user sees only the open files of their own processes, and root those of all processes.
 
 import Foundation
 import HTTPServer
 import Sockets
 
 enum PortHolder {
-    /// Nil for any error but a port in use.
+    /// Returns a hint for a port in use; nil for any other error.
     static func hint(about error: CannotListen) -> String? {
         guard case .system(_, EADDRINUSE) = error.reason, case .ip(_, let port) = error.address else { return nil }
         let holders = names(ofListenersOn: port)
@@ -17,7 +17,7 @@ enum PortHolder {
         return "\(who); stop it, or choose another port: HTTP_PORT=\(port < 65535 ? port + 1 : port - 1)"
     }
 
-    /// `caddy (process 1234)`, for each visible process.
+    /// Returns text such as `caddy (process 1234)` for each visible process.
     static func names(ofListenersOn port: Int) -> [String] {
         let sockets = Set(
             ["/proc/net/tcp", "/proc/net/tcp6"].flatMap { file in
@@ -39,8 +39,8 @@ enum PortHolder {
         }
     }
 
-    /// Inodes of the listening sockets in a table in the format of /proc/net/tcp (proc(5)): the second column ends
-    /// in the port in hexadecimal, the fourth is the state, the tenth the inode.
+    /// Returns the inodes of the sockets that listen on `port`, from a table in the format of /proc/net/tcp (proc(5)):
+    /// the second column ends in the port in hexadecimal, the fourth is the state, the tenth the inode.
     static func inodes(in table: String, port: Int) -> [String] {
         table.split(separator: "\n").dropFirst().compactMap { line in
             let columns = line.split(separator: " ")

@@ -1,5 +1,5 @@
-// Shows the progress of a run on standard error: a bar that is redrawn at a terminal, otherwise a line for each
-// tenth.
+// Shows the progress of a run on standard error: at a terminal a bar that is redrawn, elsewhere one line per tenth of
+// the run.
 
 import Foundation
 import Simulation
@@ -16,7 +16,7 @@ final class ProgressOutput: Sendable {
 
     func show(_ progress: DeliveryProgress) {
         if isTerminal {
-            // Return to the first column, and clear the rest of a longer line.
+            // `\r` returns to the first column; `ESC[K` clears what remains of a longer previous line.
             writeToStandardError("\r\(ProgressDisplay.bar(progress, unit: unit))\u{1B}[K")
             return
         }

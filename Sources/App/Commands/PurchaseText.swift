@@ -1,4 +1,4 @@
-// A driver's purchases as text or JSON: what follows, why, and what Apple signed. Pure.
+// A driver's purchases as text or JSON: the entitlements, the reason for each, and what Apple signed. Pure.
 
 import JourneyModel
 import Purchases
@@ -8,7 +8,7 @@ struct PurchaseText {
     var driver: DriverID
     var records: [PurchaseRecord]
     var facts: PurchaseFacts
-    /// Nil: never asked.
+    /// Nil: the driver was never asked for consent.
     var consent: ConsumptionConsent?
     var now: Moment
 
@@ -32,7 +32,7 @@ struct PurchaseText {
         return "consumption information: consent \(word) \(RFC3339.text(of: consent.changedAt))"
     }
 
-    /// What became of a request for consumption information.
+    /// Returns the outcome of Apple's request for consumption information.
     private static func answer(_ notification: PurchaseRecord.Notification) -> String {
         guard let consumption = notification.consumption else { return "" }
         switch consumption.outcome {
@@ -43,7 +43,7 @@ struct PurchaseText {
         }
     }
 
-    /// One sentence: what of the facts decided.
+    /// Returns one sentence that names the facts that decided the entitlement's status.
     static func why(_ entitlement: Entitlement, _ facts: PurchaseFacts) -> String {
         let transaction = "transaction \(escaped(entitlement.transactionID))"
         let end = entitlement.accessEnds.map(RFC3339.text(of:)) ?? "an unknown time"

@@ -1,5 +1,5 @@
-// `dwell purchases`: what Apple signed about a driver's purchases, and what support may change. Works on the database
-// file, with or without a running server.
+// `dwell purchases`: shows what Apple signed about a driver's purchases, and makes the changes that support may make.
+// Works on the database file, with or without a running server.
 
 import ArgumentParser
 import Foundation

@@ -1,4 +1,4 @@
-// Shared by explain, audit and config history: reads a database file once.
+// Opens a database file for one read. Shared by `explain`, `audit` and `config history`.
 
 import ArgumentParser
 import SQLiteStore

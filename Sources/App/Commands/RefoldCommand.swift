@@ -45,7 +45,7 @@ struct RefoldCommand: AsyncParsableCommand {
     func run() async throws {
         let path = try settingsOptions.configuration().databasePath
         do {
-            // A server of the previous version may run on it, and would find its columns gone.
+            // A dry run does not migrate the database: a server of the previous version may still use the old columns.
             if dryRun, FileManager.default.fileExists(atPath: path) { try DatabaseOpening.requireCurrent(path: path) }
             let store = try Wiring.openStore(existing: path)
             let (counts, failures) = try await refold(store)

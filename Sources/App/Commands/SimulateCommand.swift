@@ -124,7 +124,7 @@ struct SimulateCommand: AsyncParsableCommand {
         }
     }
 
-    // MARK: What to play
+    // MARK: Scenarios
 
     private var options: SimulatedDrivers.Options {
         var scenarios: [Scenario] = []
@@ -136,9 +136,9 @@ struct SimulateCommand: AsyncParsableCommand {
             runID: DriverID.simulatedPrefix + digits)
     }
 
-    // MARK: Against whom
+    // MARK: Server and tokens
 
-    /// Nil when the options leave nothing to read from settings.
+    /// Returns the configuration; nil when the options contain everything that the settings would provide.
     private func configurationIfNeeded() throws -> Configuration? {
         if url != nil, token != nil, appleKey == nil { return nil }
         return try settingsOptions.configuration()
@@ -165,7 +165,7 @@ struct SimulateCommand: AsyncParsableCommand {
         }
     }
 
-    /// Nil without a key.
+    /// Returns a source of identity tokens; nil without `--apple-key`.
     private func identityToken(_ configuration: Configuration?) throws -> SimulatedDrivers.IdentityToken? {
         guard let appleKey else { return nil }
         guard let clientID = configuration?.apple.clientIDs.first else {
@@ -184,7 +184,7 @@ struct SimulateCommand: AsyncParsableCommand {
         }
     }
 
-    // MARK: What came of it
+    // MARK: Result
 
     private static func report(_ error: any Error, url: String) -> any Error {
         switch error {

@@ -35,7 +35,7 @@ struct TokenCommand: AsyncParsableCommand {
 
     @OptionGroup var settingsOptions: SettingsOptions
 
-    /// Ten years: longer than any key should be used.
+    /// Ten years, which is longer than any key should be in use.
     static let ttlSecondsMax: Int64 = 315_360_000
 
     func validate() throws {

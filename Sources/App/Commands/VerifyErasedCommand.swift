@@ -89,7 +89,7 @@ struct VerifyErasedCommand: AsyncParsableCommand {
         print("\(path): no remaining data found.")
     }
 
-    /// Prints when the driver was deleted; fails for a driver unknown to this database.
+    /// Prints when the driver was deleted; fails when the database has no record of the driver's deletion.
     private func tellDeletion(of driver: DriverID, _ path: String, _ tokens: TokenConfiguration) throws {
         guard let key = try tokens.existingKey() else {
             return writeToStandardError(
@@ -111,14 +111,14 @@ struct VerifyErasedCommand: AsyncParsableCommand {
     }
 
     private var identifiers: [(option: String, text: String)] {
-        // A number contains its digits however it is written.
+        // Only the digits are searched for, so a number is found with and without its `+`.
         let digits = phone.flatMap { PhoneNumber($0).map { String($0.e164.dropFirst()) } ?? $0 }
         return [("--driver", driver), ("--phone", digits), ("--email", email), ("--apple-subject", appleSubject)]
             .compactMap { option, text in text.map { (option, $0) } } + text.map { ("--text", $0) }
     }
 
     private func ofDeletion(_ path: String, _ tokens: TokenConfiguration) throws -> [String] {
-        // An unreadable key is reported where the deletion is looked up.
+        // `tellDeletion` reports an unreadable key.
         guard let driver, let key = try? tokens.existingKey() else { return [] }
         let records = try DriverRecords(path: path)
         defer { records.close() }

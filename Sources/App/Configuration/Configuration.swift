@@ -1,6 +1,6 @@
 // Every variable that the server reads (contract, sections 2 and 8): name, type, default, range, secret or not, and
-// purpose. The server validates against this table, `dwell check-config` prints it, and ENV.example is compared
-// with it. Knows neither the source of the values (ConfigurationReading) nor their users.
+// purpose. The server validates against this table, `dwell check-config` prints it, and ENV.example is compared with
+// it. Where the values come from is in ConfigurationReading.
 //
 // The eight variables of the session engine are declared in JourneyModel, next to the type that clients decode.
 
@@ -144,7 +144,7 @@ enum Variables {
         "HTTP_OUTPUT_BUFFER_BYTES", .http, default: 65_536, in: 4096...16_777_216,
         "Output buffer of one connection for responses to pipelined requests.")
 
-    /// At least one batch of the largest size with its copies.
+    /// The minimum holds one batch of the largest size with its copies.
     static let bufferedBytesMax = Variable<Int>.integer(
         "HTTP_BUFFERED_BYTES_MAX", .http, default: 268_435_456, in: 4_194_304...1_099_511_627_776,
         "Memory for bodies, incomplete requests and unsent responses of all connections; beyond: 503.")
@@ -290,7 +290,7 @@ enum Variables {
         "SESSION_REGISTRATION", .limits, default: .open,
         "open: an unknown session_id opens that session; required: it must be registered first.")
 
-    /// In the order of ENV.example.
+    /// All declarations, in the order of ENV.example.
     static let all: [any Declaration] =
         [
             environment, environmentFile, instanceName, logLevel, logFormat, logRefusalsPerClient, logRefusalsPerSecond,

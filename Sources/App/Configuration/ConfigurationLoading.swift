@@ -1,4 +1,4 @@
-// From a command line and an environment to a Configuration, or to all errors at once.
+// Makes a Configuration from the command line, the environment and the environment file, or reports all errors at once.
 
 import Engine
 import Foundation
@@ -10,7 +10,7 @@ import Secrets
 
 /// The input of a configuration.
 struct ConfigurationInput: Sendable {
-    /// Set by command-line options, by name of variable.
+    /// Values set by command-line options, by name of variable.
     var overrides: [String: String] = [:]
     var environment: [String: String] = ProcessInfo.processInfo.environment
 }
@@ -21,7 +21,7 @@ struct ConfigurationReport: Sendable {
     var configuration: Configuration?
     var variables: [ReadVariable]
     var problems: [ConfigurationProblem]
-    /// Names in the environment file that look mistyped; they do not prevent the start.
+    /// Names in the environment file that look mistyped. They do not prevent the start.
     var unknown: [UnknownVariable]
     var warnings: [String] { unknown.map { "\($0)" } }
     /// Whether an environment file was read.
@@ -33,7 +33,7 @@ struct ConfigurationReport: Sendable {
 }
 
 extension Configuration {
-    /// Reads the environment file again on every call, so it is used for SIGHUP too.
+    /// Returns the configuration and its problems. Every call reads the environment file again, as SIGHUP requires.
     static func report(from input: ConfigurationInput) -> ConfigurationReport {
         let (file, fileProblems) = environmentFile(input)
         var reading = ConfigurationReading(overrides: input.overrides, environment: input.environment, file: file)
@@ -104,14 +104,14 @@ extension Configuration {
             reason: reading.value(of: Variables.settingsChangeReason))
     }
 
-    /// The file that ENV_FILE names. The default one may be missing; an explicitly named one may not.
+    /// Reads the file that ENV_FILE names. The default file may be missing; an explicitly named file may not.
     private static func environmentFile(
         _ input: ConfigurationInput
     ) -> (EnvironmentFile?, problems: [ConfigurationProblem]) {
         let variable = Variables.environmentFile
         let named = input.overrides[variable.name] ?? input.environment[variable.name]
         let path = named ?? variable.defaultText
-        // An invalid path is reported when the variable itself is read.
+        // An invalid path is reported later, when ENV_FILE is read like every other variable.
         guard variable.accepts(path) else { return (nil, []) }
         do {
             let text = try readTextFile(path, bytesMax: EnvironmentFile.fileBytesMax)
@@ -137,7 +137,8 @@ extension Configuration {
 }
 
 extension Configuration.HTTP {
-    /// Host name and port, or the socket's path. Not ProcessInfo's host name, which queries the resolver.
+    /// The default of `INSTANCE_NAME`: host name and port, or the socket's path. ProcessInfo's host name is not used,
+    /// because it queries the resolver.
     fileprivate var instanceName: String {
         var name = [CChar](repeating: 0, count: 256)
         guard gethostname(&name, name.count - 1) == 0 else { return "localhost:\(port)" }

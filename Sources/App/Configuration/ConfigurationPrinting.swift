@@ -3,7 +3,7 @@
 import Foundation
 
 extension ConfigurationReport {
-    /// One row per variable, columns aligned.
+    /// Returns one row per variable, with aligned columns.
     func table() -> String {
         let rows =
             [["VARIABLE", "VALUE", "SOURCE", "ALLOWED"]]
@@ -17,7 +17,7 @@ extension ConfigurationReport {
         }.joined(separator: "\n")
     }
 
-    /// One object: `ok`, `settings`, `problems`, `warnings`.
+    /// Returns one object with `ok`, `settings`, `problems` and `warnings`.
     func json() throws -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]

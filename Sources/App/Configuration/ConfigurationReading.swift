@@ -1,6 +1,6 @@
 // Reads every declared variable once, in order of precedence: command line, environment, environment file, default.
-// swift-configuration's ConfigReader does the lookup and the precedence; ranges, NAME_FILE, the source of each
-// value and the error texts are added here. Does not know what a variable is for.
+// swift-configuration's ConfigReader does the lookup and the precedence. This file adds ranges, NAME_FILE, the source
+// of each value and the error texts.
 
 import Configuration
 import Foundation
@@ -13,7 +13,7 @@ enum ValueSource: Hashable, Sendable, CustomStringConvertible {
     case commandLine
     case environment
     case environmentFile(path: String, line: Int)
-    /// A secret's own file, named by the `_FILE` variable.
+    /// The file of one secret, named by its `_FILE` variable.
     case file(path: String, variable: String)
     case standard
 
@@ -31,10 +31,10 @@ enum ValueSource: Hashable, Sendable, CustomStringConvertible {
 /// One variable with its value and source.
 struct ReadVariable: Sendable {
     var declaration: any Declaration
-    /// Safe to print: nothing of a secret, control characters escaped.
+    /// The value as it may be printed: without any part of a secret, control characters escaped.
     var shown: String
     var source: ValueSource
-    /// The text as written, or the default's: to detect changes.
+    /// The text as written, or the text of the default. It is compared to detect changes.
     var text: Secret<String>
 }
 
@@ -58,7 +58,7 @@ struct ConfigurationReading {
     private(set) var variables: [ReadVariable] = []
     private(set) var problems: [ConfigurationProblem] = []
 
-    /// `overrides` uses the names of variables too.
+    /// The keys of `overrides` are names of variables.
     init(overrides: [String: String], environment: [String: String], file: EnvironmentFile?) {
         self.file = file
         let overrides = overrides.map { name, text in
@@ -76,7 +76,8 @@ struct ConfigurationReading {
         problems.append(ConfigurationProblem(variable: variable, detail: detail))
     }
 
-    /// The variable's value; its default when it is not set, and also when it is invalid, which is recorded.
+    /// Returns the variable's value, or its default when the variable is not set or invalid. Records an invalid value
+    /// as a problem.
     mutating func value<Value>(of variable: Variable<Value>) -> Value {
         guard let found = found(variable), !(found.text.isEmpty && variable.isOptional) else {
             let shown = variable.show(variable.defaultValue)
@@ -100,7 +101,8 @@ struct ConfigurationReading {
         return value
     }
 
-    /// The eight settings of the session engine. JourneyModel reads and validates them, also against each other.
+    /// Returns the eight settings of the session engine. JourneyModel reads and validates them, also against each
+    /// other.
     mutating func engineSettings() -> Settings {
         var found: [String: Found] = [:]
         for declaration in Settings.declarations {
@@ -123,7 +125,8 @@ struct ConfigurationReading {
         }
     }
 
-    /// The value as set by the variable itself or, for a secret, by the file that `NAME_FILE` names.
+    /// Returns the value that the variable itself sets or, for a secret, the content of the file that `NAME_FILE`
+    /// names.
     private mutating func found(_ variable: some Declaration) -> Found? {
         let own = text(of: variable.name, isSecret: variable.isSecret)
         guard variable.isSecret, let named = text(of: variable.fileVariableName, isSecret: false), !named.text.isEmpty
@@ -135,7 +138,7 @@ struct ConfigurationReading {
         do {
             let text = try readTextFile(named.text, bytesMax: Self.secretBytesMax)
             let source = ValueSource.file(path: escaped(named.text), variable: variable.fileVariableName)
-            // The final newline of an editor is not part of a secret.
+            // A final newline, which editors add, is not part of the secret.
             return Found(
                 text: text.hasSuffix("\r\n") || text.hasSuffix("\n") ? String(text.dropLast()) : text, source: source)
         } catch {
@@ -156,12 +159,12 @@ struct ConfigurationReading {
         }
     }
 
-    /// More than any key or URL has.
+    /// More bytes than any key or URL has.
     private static let secretBytesMax = 65_536
 }
 
-/// Records which provider had the value. ConfigReader asks them in order, stops at the first that has it, and
-/// reports which ones it asked, on the same call.
+/// Records which provider had the value. ConfigReader queries the providers in order, stops at the first one that has
+/// the value, and reports the queried providers before the lookup returns.
 private final class LastAnswer: AccessReporter {
     private let index = Mutex(0)
 
@@ -172,7 +175,8 @@ private final class LastAnswer: AccessReporter {
     var providerIndex: Int { index.withLock { $0 } }
 }
 
-/// One line, at most 200 characters: no value of a variable can break the table or reach the terminal.
+/// Returns the first 200 characters of the text as one line, with control characters escaped, so that no value can
+/// break the table or control the terminal.
 func escaped(_ text: String) -> String {
     let charactersMax = 200
     let shown = text.unicodeScalars.prefix(charactersMax).map { scalar in

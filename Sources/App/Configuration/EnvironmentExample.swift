@@ -16,7 +16,7 @@ enum EnvironmentExample {
     }
 
     private static func entry(_ variable: any Declaration) -> String {
-        // ENV_FILE names this file; in the file itself it has no effect.
+        // Commented out: ENV_FILE names the environment file, and has no effect inside that file.
         let mark = variable.name == Variables.environmentFile.name ? "# " : ""
         let range = variable.isOptional ? "Not set, or: \(variable.allowed)." : "Allowed: \(variable.allowed)."
         return "# \(variable.sentence)\n# \(range)\n\(mark)\(variable.name)=\(variable.defaultText)\n"

@@ -1,13 +1,12 @@
 // The environment file (`.env`): lines of NAME=value. Pure: parses text into names and values.
 //
-// The values go to swift-configuration's EnvironmentVariablesProvider; the text is parsed here and not by that
-// provider's `environmentFilePath`, for three reasons: it silently skips a line that it cannot read (`HTTP_PORT
-// 8080`), its names cannot be listed, so that a mistyped one could not be reported, and it treats quotes as part of
-// the value.
+// The values go to swift-configuration's EnvironmentVariablesProvider. The text is parsed here, because that provider's
+// own parser (`environmentFilePath`) silently skips a line that it cannot read (`HTTP_PORT 8080`), cannot list the
+// names, so that a mistyped name could not be reported, and treats quotes as part of the value.
 //
-// A line is `NAME=value`, `export NAME=value`, a comment that begins with `#`, or blank. A value may be in single
-// or double quotes, which are removed; nothing else in it is special: no escapes, no `$NAME`, no comment after it.
-// Of two lines with the same name the later wins.
+// A line is `NAME=value`, `export NAME=value`, a comment that begins with `#`, or blank. Single or double quotes around
+// a value are removed. Escapes, `$NAME` and `#` have no special meaning in a value. If two lines have the same name,
+// the later line applies.
 
 import Foundation
 
@@ -19,13 +18,14 @@ struct EnvironmentFile: Sendable {
 
     let path: String
     private(set) var entries: [String: Entry] = [:]
-    /// The numbers of the lines that are none of the above. Their content is not kept: it may be a secret.
+    /// The numbers of the lines that are not in the format above. The content of such a line is not kept, because it
+    /// may be a secret.
     private(set) var unreadableLines: [Int] = []
 
-    /// More than any environment file has; a path to something else must not exhaust memory.
+    /// More bytes than any environment file has. The limit protects memory when the path leads to another, large file.
     static let fileBytesMax = 1 << 20
 
-    /// `ignoredName` may be in the file and has no effect there.
+    /// Parses the text. A line that sets `ignoredName` is allowed and has no effect.
     init(path: String, text: String, without ignoredName: String) {
         self.path = path
         let lines = text.split(omittingEmptySubsequences: false) { $0.isNewline }
@@ -48,7 +48,7 @@ struct EnvironmentFile: Sendable {
         entries[name] = Entry(value: value, line: number)
     }
 
-    /// POSIX.1-2017, section 8.1, in either case.
+    /// Returns whether the text is a name by POSIX.1-2017, section 8.1, except that lowercase letters are allowed too.
     private static func isName(_ text: String) -> Bool {
         guard let first = text.unicodeScalars.first, first == "_" || (first.isASCII && first.properties.isAlphabetic)
         else { return false }

@@ -1,5 +1,5 @@
-// The validated values of the declarations in Configuration.swift: one immutable value with typed members, which
-// Wiring hands out in parts. Knows neither variables nor files.
+// The validated values of the declarations in Configuration.swift: one immutable value with typed members. Wiring
+// passes each module the members it needs.
 
 import Engine
 import Foundation
@@ -14,19 +14,19 @@ import StructuredLogging
 
 struct Configuration: Sendable {
     struct HTTP: Hashable, Sendable {
-        /// Addresses or names, all with the same port; empty: no TCP.
+        /// Addresses or host names to listen on, all with the same port. Empty: no TCP listener.
         var hosts: [String]
-        /// 0: any free one.
+        /// Port of the hosts. 0: any free port.
         var port: Int
-        /// Listened on in addition to the hosts.
+        /// A Unix socket to listen on in addition to the hosts.
         var unixSocketPath: String?
-        /// Nil: one per core.
+        /// Nil: one event loop per core.
         var eventLoops: Int?
         var connectionsMax: Int
         /// 0: no limit but `connectionsMax`.
         var connectionsPerAddressMax: Int
         var trustedProxies: TrustedProxies
-        /// Nil: no web pages of other origins.
+        /// Nil: web pages of other origins are not allowed.
         var crossOrigin: CrossOrigin?
         var timeouts: Timeouts
         var outputBufferBytes: Int
@@ -51,7 +51,7 @@ struct Configuration: Sendable {
         var format: LogFormat?
         var refusals: RefusalLineLimiter.Limits
 
-        /// A logger that writes to standard error.
+        /// Returns a logger that writes to standard error.
         func logger(label: String) -> Logger {
             let output = LogOutput.standardError
             return Logger(
@@ -62,7 +62,7 @@ struct Configuration: Sendable {
     }
 
     struct Redis: Hashable, Sendable {
-        /// Nil: the process decides alone.
+        /// Nil: each process counts rate limits in its own memory.
         var endpoint: RedisEndpoint?
         var timeoutMilliseconds: Int
     }
@@ -70,7 +70,7 @@ struct Configuration: Sendable {
     /// Monitoring of the server.
     struct Operation: Sendable {
         var metricsToken: Secret<String>?
-        /// Where /metrics has its own listener.
+        /// The address of the separate listener of /metrics; nil: none.
         var metricsAddress: (host: String, port: Int)?
     }
 
@@ -84,7 +84,7 @@ struct Configuration: Sendable {
     var databasePath: String
     /// Nil: events are kept forever.
     var eventRetentionDays: Int?
-    /// Nil: audit entries are kept forever, except for the high-volume ones.
+    /// Nil: audit entries are kept forever, except for the high-volume kinds.
     var auditRetentionDays: Int?
     var redis: Redis
     var tokens: TokenConfiguration
@@ -100,7 +100,7 @@ struct Configuration: Sendable {
     var operation: Operation
     /// The response of GET /native/config.
     var settings: Settings
-    /// Who changed them last, and why.
+    /// The author of the last change of the settings, and the reason.
     var settingsNote: SettingsChangeNote
 }
 
@@ -117,14 +117,14 @@ struct TokenConfiguration: Sendable {
     var scope: TokenScope
     var trustsExternal: Bool
     var timeToLiveSeconds: Int
-    /// For tokens of the v1 sign-in routes.
+    /// Lifetime of the tokens that the v1 sign-in routes issue.
     var v1TimeToLiveSeconds: Int
     var refreshTimeToLiveDays: Int
     var legacyTimeToLiveDays: Int
     /// `DATA_KEY`, 32 bytes.
     var dataKey: Secret<[UInt8]>?
 
-    /// Nil when the key is the server's own and not created yet.
+    /// Returns the key; nil when the server creates its own key and has not done so yet.
     func existingKey() throws(SigningKeyError) -> SigningKey? {
         switch key {
         case .configured(let key): key
@@ -132,7 +132,7 @@ struct TokenConfiguration: Sendable {
         }
     }
 
-    /// The key; creates the server's own on first use. For `serve` only.
+    /// Returns the key; creates the server's own key on first use. For `serve` only.
     func signingKey() throws(SigningKeyError) -> SigningKey {
         switch key {
         case .configured(let key): key
@@ -143,11 +143,11 @@ struct TokenConfiguration: Sendable {
 
 /// Which identity tokens are accepted, and how Apple is called.
 struct AppleConfiguration: Sendable {
-    /// The three variables that must be set together, with the key that the last of them names.
+    /// The values of the three variables that must be set together; the last of them names the key's file.
     struct CodeExchange: Sendable {
         var teamID: String
         var keyID: String
-        /// For ES256.
+        /// The P-256 key for ES256 signatures.
         var key: SigningKey
     }
 

@@ -37,7 +37,7 @@ extension Variables {
 
     static let operation: [any Declaration] = watching + [operatorToken, analyticsHost, analyticsKey]
 
-    /// Whether a reload takes over its new value, without a restart.
+    /// Returns whether a reload applies a new value of the variable without a restart.
     static func isReloaded(_ declaration: any Declaration) -> Bool {
         declaration is EngineVariable || [settingsChangedBy.name, settingsChangeReason.name].contains(declaration.name)
     }
@@ -47,7 +47,7 @@ struct AnalyticsConfiguration: Sendable {
     var host: OutgoingURL
     var key: Secret<String>
 
-    /// Both or neither must be set.
+    /// Returns nil unless both variables are set; records a problem when only one of them is.
     init?(_ reading: inout ConfigurationReading) {
         let host = reading.value(of: Variables.analyticsHost)
         let key = reading.value(of: Variables.analyticsKey)

@@ -1,5 +1,5 @@
-// The URLs that the server may call, and the key for sealed values: two kinds of text from the environment that
-// must have a certain form. Pure.
+// The URLs that the server may call, and the key that encrypts stored values: two environment texts with a required
+// form. Pure.
 
 import Foundation
 
@@ -11,7 +11,7 @@ struct OutgoingURL: Hashable, Sendable, ExpressibleByStringLiteral {
 
     var text: String { url.absoluteString }
 
-    /// Nil for a URL that is not allowed, and for text that is not a URL.
+    /// Returns nil for a URL that is not allowed and for text that is not a URL.
     init?(_ text: String) {
         guard text.utf8.count <= 2048, text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }),
             let components = URLComponents(string: text), let url = components.url,
@@ -26,7 +26,7 @@ struct OutgoingURL: Hashable, Sendable, ExpressibleByStringLiteral {
         self.url = url
     }
 
-    /// For the defaults in the table of variables; a test parses each of them like an operator's text.
+    /// Makes a default of the table of variables. A test parses every default like an operator's text.
     init(stringLiteral text: StaticString) {
         url = Self.init("\(text)")?.url ?? URL(filePath: "/")
     }
@@ -42,7 +42,7 @@ struct OutgoingURL: Hashable, Sendable, ExpressibleByStringLiteral {
 enum DataKey {
     static let byteCount = 32
 
-    /// 64 hexadecimal digits are never base64 of 32 bytes, and vice versa: each text has one reading.
+    /// Decodes 32 bytes from 64 hexadecimal digits or from base64. No text is valid in both forms.
     static func bytes(_ text: String) -> [UInt8]? {
         let bytes = text.utf8.count == 2 * byteCount ? hexadecimal(text) : base64(text)
         return bytes?.count == byteCount ? bytes : nil
@@ -54,7 +54,7 @@ enum DataKey {
         return stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
     }
 
-    /// RFC 4648, sections 4 and 5, with or without padding.
+    /// Decodes base64 or base64url (RFC 4648, sections 4 and 5), with or without padding.
     private static func base64(_ text: String) -> [UInt8]? {
         let plain = text.replacing("-", with: "+").replacing("_", with: "/").prefix { $0 != "=" }
         let padding = String(repeating: "=", count: (4 - plain.utf8.count % 4) % 4)

@@ -5,12 +5,12 @@ import Identity
 struct PurchaseAPIConfiguration: Sendable {
     var issuerID: String
     var keyID: String
-    /// For ES256.
+    /// The P-256 key for ES256 signatures.
     var key: SigningKey
     var url: OutgoingURL
     var sandboxURL: OutgoingURL
 
-    /// All three of its variables must be set, or none.
+    /// Returns nil unless all three variables are set; records a problem when only some of them are.
     init?(_ reading: inout ConfigurationReading) {
         let issuerID = reading.value(of: Variables.purchaseIssuerID)
         let keyID = reading.value(of: Variables.purchaseKeyID)

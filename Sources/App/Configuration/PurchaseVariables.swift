@@ -103,12 +103,12 @@ extension Variables {
 struct PurchaseConfiguration: Sendable {
     var apps: [AppStoreApp]
     var environments: Set<AppStoreEnvironment>
-    /// DER.
+    /// The root certificate in DER.
     var root: [UInt8]
-    /// Nil: Apple is not asked.
+    /// Nil: Apple's App Store Server API is not called.
     var api: PurchaseAPIConfiguration?
 
-    /// Nil when no app is named.
+    /// Returns nil when no app is configured.
     init?(_ reading: inout ConfigurationReading, environment: AppEnvironment) {
         let apps = reading.value(of: Variables.purchaseApps)
         environments = reading.value(of: Variables.purchaseEnvironments)

@@ -12,7 +12,8 @@ extension AppleConfiguration {
         codeExchange = Self.codeExchange(&reading, hasDataKey: hasDataKey)
     }
 
-    /// All three or none; the tokens obtained with them are stored encrypted, so DATA_KEY is required too.
+    /// Returns nil unless all three variables are set; records a problem when only some of them are. DATA_KEY is
+    /// required too, because the tokens obtained from Apple are stored encrypted.
     private static func codeExchange(_ reading: inout ConfigurationReading, hasDataKey: Bool) -> CodeExchange? {
         let teamID = reading.value(of: Variables.appleTeamID)
         let keyID = reading.value(of: Variables.appleKeyID)
@@ -38,7 +39,8 @@ extension AppleConfiguration {
 }
 
 extension ConfigurationReading {
-    /// The P-256 key in the file that `variable` names; nil, with a problem noted, when there is none.
+    /// Returns the P-256 key in the file that `variable` names. If the file has no such key, records a problem and
+    /// returns nil.
     mutating func privateKey(_ variable: Variable<String?>, _ path: String) -> SigningKey? {
         do {
             let pem = Secret(try readTextFile(path, bytesMax: 65_536))

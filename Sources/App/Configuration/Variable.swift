@@ -1,24 +1,24 @@
-// The declaration of one environment variable: its name, the allowed values, its default, and how its text becomes
-// a value. Pure: takes a text, returns a value or nil. Does not know where texts come from.
+// The declaration of one environment variable: its name, the allowed values, its default, and how its text becomes a
+// value. Pure: takes a text, returns a value or nil.
 
-/// The part of a declaration that does not depend on the type of its value: enough for the table of check-config,
-/// for ENV.example and for tests generated from the declarations.
+/// The part of a declaration that does not depend on the type of its value. The table of `check-config`, ENV.example
+/// and the tests generated from the declarations need only this part.
 protocol Declaration: Sendable {
     var name: String { get }
     var section: VariableSection { get }
-    /// As written in ENV.example; empty when the variable is not set by default.
+    /// The default as written in ENV.example; empty when the variable is not set by default.
     var defaultText: String { get }
     var allowed: Allowed { get }
     var sentence: String { get }
-    /// A secret is never printed, and `NAME_FILE` may name a file that contains it.
+    /// Whether the value is a secret: it is never printed, and `NAME_FILE` may name a file that contains it.
     var isSecret: Bool { get }
-    /// Whether the text is a valid value.
+    /// Returns whether the text is a valid value.
     func accepts(_ text: String) -> Bool
 }
 
 extension Declaration {
     var fileVariableName: String { name + "_FILE" }
-    /// An empty text counts as not set if the variable is optional; otherwise it is invalid.
+    /// Whether the variable may be unset. An empty text then counts as unset; for other variables it is invalid.
     var isOptional: Bool { defaultText.isEmpty }
 }
 
@@ -40,7 +40,7 @@ enum VariableSection: String, CaseIterable, Sendable {
 enum Allowed: Sendable {
     case integers(ClosedRange<Int>)
     case words([String])
-    /// Described by the sentence.
+    /// Any text that fits the description.
     case text(String)
 }
 
@@ -54,7 +54,7 @@ extension Allowed: CustomStringConvertible {
     }
 }
 
-/// A declared variable whose texts become values of that type; an optional type for one that may be unset.
+/// A declared variable with values of type `Value`, which is an optional type if the variable may be unset.
 struct Variable<Value: Sendable>: Declaration {
     let name: String
     let section: VariableSection
@@ -63,7 +63,7 @@ struct Variable<Value: Sendable>: Declaration {
     let allowed: Allowed
     let isSecret: Bool
     let sentence: String
-    /// Nil for an invalid text.
+    /// Converts a text to a value; returns nil for an invalid text.
     let parse: @Sendable (String) -> Value?
     /// The value as shown to the operator; for a secret, the part that may be shown.
     let show: @Sendable (Value) -> String

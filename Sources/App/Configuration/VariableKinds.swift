@@ -59,7 +59,8 @@ extension Variable<String?> {
 }
 
 extension Variable {
-    /// `parse` returns the stored value, nil for an invalid text; `show` returns the part that may be shown.
+    /// Returns a secret variable. `parse` returns the stored value, nil for an invalid text; `show` returns the part of
+    /// the value that may be shown.
     static func secret<Kept: Sendable>(
         _ name: String, _ section: VariableSection, allowed: String, _ sentence: String,
         parse: @escaping @Sendable (String) -> Kept?, show: @escaping @Sendable (Kept) -> String = { _ in "set" }
@@ -88,7 +89,7 @@ func wholeNumber(_ text: String, in range: ClosedRange<Int>) -> Int? {
 }
 
 extension Variable {
-    /// A variable that may be unset; `unset` describes that case.
+    /// Returns a variable that may be unset; `unset` describes that case.
     static func words<Word: CaseIterable & RawRepresentable<String> & Sendable>(
         _ name: String, _ section: VariableSection, unset: String, _ sentence: String
     ) -> Self where Value == Word? {

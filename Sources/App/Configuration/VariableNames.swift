@@ -1,20 +1,20 @@
 // Distinguishes mistyped names in an environment file from names that belong to other programs. Pure.
 
 enum VariableNames {
-    /// The end of the warning about an undeclared name, empty when there is no suggestion; nil when the name is
-    /// known or does not look like ours. It looks like ours when its first word is one of ours, or when it is
-    /// within two letters of one of ours.
+    /// Returns the end of the warning about an undeclared name, empty without a suggestion; nil when the name is
+    /// declared or does not resemble a declared name. A name resembles a declared name when both have the same first
+    /// word or differ by at most two letters.
     static func hint(for name: String) -> String? {
         finding(for: name).map { $0.nearest.map { "; did you mean \($0)?" } ?? "" }
     }
 
-    /// A name that looks like ours but is not declared.
+    /// An undeclared name that resembles a declared name.
     struct Finding: Hashable, Sendable {
-        /// The known name that was probably meant.
+        /// The declared name that was probably meant.
         var nearest: String?
     }
 
-    /// nil when the name is known or does not look like ours.
+    /// Returns nil when the name is declared or does not resemble a declared name.
     static func finding(for name: String) -> Finding? {
         let known = Variables.all.flatMap { $0.isSecret ? [$0.name, $0.fileVariableName] : [$0.name] }
         guard !known.contains(name), name.utf8.count <= nameBytesMax else { return nil }
@@ -32,7 +32,7 @@ enum VariableNames {
 
     private static let nameBytesMax = 128
 
-    /// Levenshtein distance: the number of characters to insert, delete or change.
+    /// Returns the Levenshtein distance: the number of characters to insert, delete or change.
     static func distance(_ one: String, _ other: String) -> Int {
         let other = Array(other.utf8)
         var row = Array(0...other.count)
@@ -49,7 +49,7 @@ enum VariableNames {
     }
 }
 
-/// A name in the environment file that looks like a mistyped one of ours.
+/// A name in the environment file that looks like a mistyped name of a variable.
 struct UnknownVariable: Hashable, Sendable, CustomStringConvertible {
     var name: String
     var nearest: String?

@@ -1,5 +1,5 @@
-// Limits the log lines about rejected requests: per second for one client, and per second in total. Requests that
-// cost nothing to send cannot fill the log; omitted lines are counted. Pure: the second is passed in.
+// Limits the log lines about rejected requests: per second for one client, and per second in total. Otherwise requests,
+// which cost nothing to send, could fill the log. Omitted lines are counted. Pure: the current second is passed in.
 
 struct RefusalLineLimiter: Sendable {
     struct Limits: Hashable, Sendable {
@@ -9,7 +9,7 @@ struct RefusalLineLimiter: Sendable {
         var total: Int
     }
 
-    /// Each kind has its own `Limits.total`, so that one cannot hide the others.
+    /// Each kind has its own `Limits.total`, so that lines of one kind cannot displace those of another.
     enum Kind: Int, CaseIterable {
         /// 4xx for an unauthenticated client.
         case anonymous
@@ -22,8 +22,8 @@ struct RefusalLineLimiter: Sendable {
     /// The lines omitted in one second.
     struct Omitted: Hashable, Sendable {
         var count: Int
-        /// The client with the most omitted lines, among those with at least one written line; nil when the total
-        /// was used up before.
+        /// The client with the most omitted lines among the clients with a written line; nil when none of them has
+        /// omitted lines.
         var busiestClient: String?
         var busiestCount: Int
     }
@@ -34,13 +34,13 @@ struct RefusalLineLimiter: Sendable {
     }
 
     private struct Window {
-        /// A client is added with its first line, so there are never more than `Limits.total`.
+        /// The clients with a written line, so at most `Limits.total` of them.
         var clients: [String: Client] = [:]
         var lines = 0
     }
 
     let limits: Limits
-    /// The second that the windows count, in whole seconds.
+    /// The second for which the windows hold counts, in whole seconds.
     private var second: Int64 = .min
     private var windows = [Window](repeating: Window(), count: Kind.allCases.count)
     private var omitted = 0
@@ -49,7 +49,7 @@ struct RefusalLineLimiter: Sendable {
         self.limits = limits
     }
 
-    /// Whether to write the line; if so, it is counted as written. Call `end(before:)` first.
+    /// Returns whether to write the line, and counts it as written or omitted. Call `end(before:)` first.
     mutating func admits(_ client: String, _ kind: Kind, at second: Int64) -> Bool {
         if second > self.second { self.second = second }
         let place = kind.rawValue
@@ -68,13 +68,13 @@ struct RefusalLineLimiter: Sendable {
         return true
     }
 
-    /// nil when no line is left for a new client.
+    /// Returns empty counts for a new client; nil when the kind has no line left in this second.
     private func newcomer(_ place: Int) -> Client? {
         windows[place].lines < limits.total ? Client() : nil
     }
 
-    /// Ends the counted second if it lies before `second`, and returns the lines omitted in it; nil when there were
-    /// none.
+    /// Ends the counted second if it lies before `second`. Returns the lines omitted in the ended second; nil when
+    /// there were none.
     mutating func end(before second: Int64) -> Omitted? {
         guard second > self.second else { return nil }
         let busiest = windows.flatMap(\.clients).max { ($0.value.omitted, $1.key) < ($1.value.omitted, $0.key) }

@@ -1,6 +1,6 @@
-// The access log: one line per completed request. Successful requests are at debug level, rejected ones at info,
-// server errors are warnings. A rejected request can be found by the request id that its client received. The log gets
-// no path and no query, so it cannot leak them. Lines about rejections are limited: see RefusalLineLimiter.
+// The access log: one line per completed request. Successful requests are at debug level, rejected ones at info, server
+// errors are warnings. A rejected request can be found by the request id that its client received. Path and query are
+// never logged, so the log cannot leak them. Lines about rejections are limited: see RefusalLineLimiter.
 
 import HTTP1
 import HTTPServer
@@ -10,17 +10,17 @@ import StructuredLogging
 import Synchronization
 
 final class RequestLog: RequestObserver {
-    /// The message of every line here.
+    /// The message of every line of the access log.
     static let message = "request"
 
     private let logger: Logger
-    /// The logger's level. Read once: reading it for every request costs more than the rest.
+    /// The logger's level, read once: reading it for every request would cost more than the rest of this type's work.
     private let leastLevel: Logger.Level
     private let limiter: Mutex<RefusalLineLimiter>
     private let driverName: @Sendable (String) -> String
     private let clock: @Sendable () -> Int64
 
-    /// `driverName`: the replacement of a driver's id in the log. `clock`: milliseconds since 1970.
+    /// `driverName`: returns the name that replaces a driver's id in the log. `clock`: milliseconds since 1970.
     init(
         logger: Logger, limits: RefusalLineLimiter.Limits, driverName: @escaping @Sendable (String) -> String,
         clock: @escaping @Sendable () -> Int64 = millisecondsSince1970
@@ -34,12 +34,12 @@ final class RequestLog: RequestObserver {
 
     func answered(_ request: CompletedRequest) {
         let level = Self.level(of: request.status)
-        // Builds nothing for a line that is not written.
+        // Checked first, so that nothing is built for a line that is not written.
         guard level >= leastLevel, request.status.code < 400 || admits(request) else { return }
         logger.log(level: level, "\(Self.message)", metadata: metadata(of: request))
     }
 
-    /// Checks every second for omitted lines, in case no rejection follows.
+    /// Reports omitted lines every second, because there may be no later rejection whose line reports them.
     func run() async {
         while (try? await Task.sleep(for: .seconds(1))) != nil { reportOmitted() }
     }
@@ -50,7 +50,7 @@ final class RequestLog: RequestObserver {
         report(limiter.withLock { $0.end(before: second) })
     }
 
-    /// The same for the current second; to be called after the last response.
+    /// Logs one line with the number of lines omitted in the current second. Call it after the last response.
     func reportLastOmitted() {
         report(limiter.withLock { $0.end(before: .max) })
     }
@@ -76,15 +76,16 @@ final class RequestLog: RequestObserver {
         logger.warning("rejected requests omitted from the log", metadata: metadata)
     }
 
-    /// A driver by its log name, so that a flood from its address does not hide it; others by address, IPv6 by its
-    /// /64.
+    /// Returns the key by which lines are limited, and the kind of rejection. The key for a 4xx of a signed-in driver
+    /// is the driver's log name, so that a flood from the same address does not displace the driver's lines. Every
+    /// other key is the client's address, for IPv6 its /64.
     private func client(of request: CompletedRequest) -> (String, RefusalLineLimiter.Kind) {
         if request.status.code >= 500 { return (AddressGroup.name(of: request.remoteAddress), .failure) }
         if let principal = request.principal { return (driverName(principal), .signedIn) }
         return (AddressGroup.name(of: request.remoteAddress), .anonymous)
     }
 
-    /// The known methods; any other is text chosen by a client.
+    /// The methods that are logged by name; any other method is text chosen by a client.
     private static let methods: Set<Method> = [.get, .head, .post, .put, .patch, .delete, .options]
 
     private func metadata(of request: CompletedRequest) -> Logger.Metadata {

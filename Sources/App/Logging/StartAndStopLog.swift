@@ -1,4 +1,5 @@
-// The first and the last line of a server's log: what started, on which addresses; why it ended, and how.
+// The first and the last line of a server's log. The first one says what started and on which addresses, the last one
+// why and how it ended.
 
 import Engine
 import Foundation
@@ -27,8 +28,8 @@ struct StartAndStopLog: Sendable {
             ])
     }
 
-    /// The last line. `signal`: the one that requested the shutdown. `cutConnections`: those still open when
-    /// `SHUTDOWN_TIMEOUT_SECONDS` had passed; nil when the server never listened.
+    /// Logs the last line. `signal`: the signal that requested the shutdown. `cutConnections`: the number of
+    /// connections still open when `SHUTDOWN_TIMEOUT_SECONDS` had passed; nil when the server never listened.
     func ended(by signal: Int32?, cutConnections: Int?) {
         let uptime = max(0, millisecondsSince1970() - startedAtMilliseconds)
         var metadata: Logger.Metadata = [

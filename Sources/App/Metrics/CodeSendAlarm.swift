@@ -1,5 +1,5 @@
-// Logs a line when a limit on one-time codes is nearly used up: someone may be requesting codes, which cost money,
-// and lock new users out. The numbers are in /metrics (dwell_code_sends_used_ratio).
+// Logs a line when a limit on one-time codes is nearly used up. An attacker may be requesting codes: each one costs
+// money, and new users get none once the limit is used up. The numbers are in /metrics (dwell_code_sends_used_ratio).
 
 import Identity
 import JourneyModel

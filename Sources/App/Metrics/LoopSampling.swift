@@ -24,8 +24,8 @@ enum LoopSampling {
     }
 }
 
-/// How long a loop takes to start a new piece of work: enqueued at one sample, reported at the next. While it has
-/// not started, how long it has been waiting.
+/// The time that a loop takes to start a new call: each sample enqueues a call, and the next sample reports how long
+/// the call waited, or has been waiting so far if it has not started.
 private final class LoopDelay: Sendable {
     private struct State {
         var putInLineAt: Deadline?

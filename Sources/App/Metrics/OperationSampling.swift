@@ -23,7 +23,7 @@ struct OperationSampling: Sendable {
         sampling.add { outbox.set(delivery.codesWaiting, oldest: delivery.oldestWaitingSince, at: clock()) }
     }
 
-    /// Streams of drivers and of operators.
+    /// Adds the numbers of open streams of drivers and of operators.
     func add(_ streams: JourneyStreams, operators: @escaping @Sendable () -> Int) {
         let drivers = factory.gauge(.streams, [("kind", "driver")])
         let watching = factory.gauge(.streams, [("kind", "operator")])
@@ -33,7 +33,7 @@ struct OperationSampling: Sendable {
         }
     }
 
-    /// The version in force, as a label: one series, replaced after a reload.
+    /// Adds the settings version in force as the label of a single series, which is replaced after a reload.
     func add(_ settings: CurrentSettings) {
         let info = SettingsInfoGauge(factory: factory)
         sampling.add { info.set(settings.read().version) }
@@ -73,7 +73,7 @@ private final class SettingsInfoGauge: Sendable {
     }
 }
 
-/// The servers on the same database.
+/// Samples the servers on the same database.
 struct InstanceSampling: Sendable {
     private let instance: InstanceService
     private let alive: any MeterHandler

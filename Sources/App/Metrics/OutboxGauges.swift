@@ -9,7 +9,7 @@ extension MetricFamily {
         "dwell_outbox_age_seconds", "Age of the oldest pending delivery in the queue; 0: none pending.")
 }
 
-/// How much one delivery queue has waiting, and for how long.
+/// The number of entries that wait in one delivery queue, and the age of the oldest.
 struct OutboxGauges: Sendable {
     private let waiting: any MeterHandler
     private let age: any MeterHandler
@@ -19,7 +19,7 @@ struct OutboxGauges: Sendable {
         age = factory.gauge(.outboxAgeSeconds, [("queue", queue)])
     }
 
-    /// `oldest`: since when the oldest has waited; nil: the queue is empty.
+    /// Sets both gauges. `oldest`: the time since which the oldest entry has waited; nil when the queue is empty.
     func set(_ count: Int, oldest: Moment?, at now: Moment) {
         waiting.set(Int64(count))
         age.set(Double(max(0, oldest.map { now.milliseconds(since: $0) } ?? 0)) / 1000)

@@ -38,7 +38,7 @@ final class ProcessMetrics: Sendable {
     private let cpu: any FloatingPointCounterHandler
     private let cpuTold = Mutex(0.0)
 
-    /// `startedAtMilliseconds`: since 1970.
+    /// `startedAtMilliseconds`: start of the process, in milliseconds since 1970.
     init(_ factory: any MetricsFactory, version: String, startedAtMilliseconds: Int64) {
         resident = factory.gauge(.residentBytes)
         virtual = factory.gauge(.virtualBytes)
@@ -77,7 +77,7 @@ final class ProcessMetrics: Sendable {
         return Double(time.tv_sec) + Double(time.tv_nsec) / 1_000_000_000
     }
 
-    /// The first two numbers of /proc/self/statm (proc(5)).
+    /// Returns the first two numbers of /proc/self/statm (proc(5)).
     private static func memoryPages() -> (virtual: Int64, resident: Int64)? {
         let descriptor = open("/proc/self/statm", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }
@@ -89,13 +89,13 @@ final class ProcessMetrics: Sendable {
         return numbers.count == 2 ? (numbers[0], numbers[1]) : nil
     }
 
-    /// Without the descriptor opened for counting.
+    /// Returns the number of open descriptors, without the one that is opened for counting.
     private static func openDescriptors() -> Int? {
         guard let folder = opendir("/proc/self/fd") else { return nil }
         defer { closedir(folder) }
         var count = 0
         while readdir(folder) != nil { count += 1 }
-        // "." and "..", and the folder's own descriptor.
+        // Subtract ".", ".." and the descriptor of the folder itself.
         return max(0, count - 3)
     }
 }

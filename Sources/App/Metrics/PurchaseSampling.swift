@@ -1,4 +1,5 @@
-// Entitlements by status, counted in the background, as metrics. Absent before the first count.
+// Metrics of entitlements by status, which are counted in the background. The metrics are absent before the first
+// count.
 
 import CoreMetrics
 import MetricInstruments
@@ -12,7 +13,7 @@ extension MetricFamily {
 }
 
 enum PurchaseSampling {
-    /// Production and the sandbox separately.
+    /// Returns a sampler that counts production and the sandbox separately.
     static func sampler(_ purchases: PurchaseCounts, _ factory: any MetricsFactory) -> @Sendable () -> Void {
         {
             guard let totals = purchases.totals else { return }

@@ -18,7 +18,7 @@ struct StoreSampling: Sendable {
     private let revocations: OutboxGauges
     private let codeLimits: CodeSendLimits
     private let codeSends: [CodeSendUse.Limit: any MeterHandler]
-    /// Nil without forwarding: nothing waits then, whatever was forwarded before.
+    /// Nil without forwarding: then no event waits for delivery, even if an earlier configuration forwarded events.
     private let analytics: (waiting: OutboxGauges, lost: SampledCounter)?
 
     init(
@@ -47,7 +47,7 @@ struct StoreSampling: Sendable {
             })
     }
 
-    /// If the database cannot be read, the metrics do not change.
+    /// Queries the database and sets the metrics. If the database cannot be read, the metrics do not change.
     func sample(at now: Moment) async {
         if let count = try? await store.dueDriverCount(at: now) { due.set(Int64(count)) }
         if let age = try? await oldestEventMilliseconds(at: now) { oldest.set(Double(age) / 1000) }

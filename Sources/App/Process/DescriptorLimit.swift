@@ -1,5 +1,5 @@
-// The number of descriptors that the process may open: each connection takes one. Systems start programs with a low
-// soft limit (1024, because of select(2)) and let them raise it.
+// The number of descriptors that the process may open. Each connection takes one. Systems start programs with a low
+// soft limit (1024, because of select(2)), which a program may raise.
 
 import Logging
 import StructuredLogging
@@ -11,10 +11,11 @@ import StructuredLogging
 #endif
 
 enum DescriptorLimit {
-    /// For everything except connections: the database, Redis, listeners, the standard streams.
+    /// Descriptors for everything except connections: the database, Redis, listeners, the standard streams.
     private static let besideConnections: rlim_t = 256
 
-    /// Raises the soft limit as far as that many connections need and the hard limit allows; warns if that is less.
+    /// Raises the soft limit to what `connectionsMax` connections need; if the hard limit is lower, raises it to the
+    /// hard limit and logs a warning.
     static func raise(forConnections connectionsMax: Int, _ logger: Logger) {
         #if canImport(Glibc)
             let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)

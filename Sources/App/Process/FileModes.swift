@@ -7,8 +7,8 @@
 #endif
 
 enum FileModes {
-    /// From here on files and sockets are accessible to their owner only, whatever umask the process was started
-    /// with. Existing files keep their mode. Called before any thread is started and any file is created.
+    /// Makes files and sockets created from now on accessible to their owner only, whatever umask the process
+    /// inherited. Existing files keep their mode. Call it before any thread is started and any file is created.
     static func keepToOwner() {
         _ = umask(0o077)
     }

@@ -13,7 +13,8 @@ enum InheritedSockets {
         descriptors(ProcessInfo.processInfo.environment, processID: ProcessInfo.processInfo.processIdentifier)
     }
 
-    /// Empty unless LISTEN_PID names this process: other processes inherit the variables too.
+    /// Returns the passed descriptors. Returns none unless LISTEN_PID names this process, because child processes
+    /// inherit the variables too.
     static func descriptors(_ environment: [String: String], processID: Int32) -> [Int32] {
         guard let pid = environment["LISTEN_PID"].flatMap({ Int32($0) }), pid == processID,
             let count = environment["LISTEN_FDS"].flatMap({ Int32($0) }), (1...countMax).contains(count)

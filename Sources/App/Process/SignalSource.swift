@@ -1,5 +1,5 @@
-// SIGHUP, SIGINT and SIGTERM from process start on. They are caught before anything else (CSignals), and handled on
-// a dedicated thread, so that none is lost during the start and none ends it half-way.
+// SIGHUP, SIGINT and SIGTERM from process start on. They are caught before anything else (CSignals) and handled on a
+// dedicated thread, so that no signal is lost during the start or ends the process halfway through it.
 
 import CSignals
 import Foundation
@@ -15,7 +15,7 @@ final class SignalSource: Sendable {
     }
 
     private struct State: Sendable {
-        /// Several count as one until it is handled.
+        /// Whether a reload was requested. Several SIGHUP before the reload count as one.
         var isReloadDue = false
         var endSignal: Int32?
         var isEndDue = false
@@ -26,10 +26,10 @@ final class SignalSource: Sendable {
     private let wakes: AsyncStream<Void>
     private let wake: AsyncStream<Void>.Continuation
 
-    /// Call it in the first line of `main`: before it, signals have their default action.
+    /// Holds signals until `start`. Call it in the first line of `main`: before it, signals have their default action.
     static func hold() { dwell_hold_signals() }
 
-    /// For a command that is not a server.
+    /// Restores the default actions, for a command that is not a server.
     static func release() { dwell_release_signals() }
 
     init() {
@@ -45,10 +45,10 @@ final class SignalSource: Sendable {
         thread.start()
     }
 
-    /// The logger for a second signal.
+    /// Sets the logger that reports a second SIGTERM or SIGINT.
     func log(to logger: Logger) { state.withLock { $0.logger = logger } }
 
-    /// A second SIGTERM or SIGINT ends the process at once, whatever it is doing.
+    /// Handles one signal. A second SIGTERM or SIGINT ends the process at once, whatever the process is doing.
     func take(_ number: Int32) {
         let (isSecond, logger) = state.withLock { state in
             if number == SIGHUP {
@@ -69,7 +69,7 @@ final class SignalSource: Sendable {
     /// The signal that requested the shutdown; nil while there is none.
     var endSignal: Int32? { state.withLock { $0.endSignal } }
 
-    /// The requests, in order; ends with the task.
+    /// Calls `body` for each request, in order. Returns when the task is cancelled.
     func forEachRequest(_ body: @Sendable (Request) async -> Void) async {
         wake.yield()
         for await _ in wakes {

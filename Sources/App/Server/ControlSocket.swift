@@ -1,5 +1,5 @@
-// The Unix socket on which a running server accepts the operator's commands: beside the database file, as
-// `dwell.sqlite3.sock`, so that a command finds the server of its own database and no other.
+// The Unix socket on which a running server accepts the operator's commands. It is beside the database file, as
+// `dwell.sqlite3.sock`, so that a command reaches only the server of its own database.
 
 import Foundation
 import HTTPServer
@@ -9,12 +9,13 @@ import ServiceLifecycle
 import Sockets
 
 enum ControlSocket {
-    /// Symbolic links are resolved, so that all spellings of a path lead to one socket.
+    /// Returns the socket's path. Symbolic links are resolved, so that all spellings of the database's path lead to one
+    /// socket.
     static func path(ofDatabase path: String) -> String {
         URL(fileURLWithPath: path).resolvingSymlinksInPath().path + ".sock"
     }
 
-    /// Identifies a file however it is named: device and inode. Nil for a missing file.
+    /// Returns device and inode, which identify the file independently of its path; nil for a missing file.
     static func identity(ofDatabase path: String) -> String? {
         let resolved = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
         guard let attributes = try? FileManager.default.attributesOfItem(atPath: resolved),
@@ -25,10 +26,11 @@ enum ControlSocket {
     }
 }
 
-/// Serves the control socket for as long as the group runs. A server without it works: commands then change the
-/// database file themselves.
+/// Serves the control socket for as long as the group runs. A server without a control socket works too: commands then
+/// change the database file themselves.
 struct ControlService: Service {
-    /// Another server on the same file has the socket until it ends, for example during a deploy.
+    /// Pause before the next attempt to listen. Another server on the same file may hold the socket until that server
+    /// ends, for example during a deploy.
     static let retryPause = Duration.seconds(5)
 
     let makeServer: @Sendable () -> Server
@@ -40,7 +42,7 @@ struct ControlService: Service {
         await server?.drain(withinSeconds: 1)
     }
 
-    /// Nil when the group shuts down before.
+    /// Returns the listening server; nil when the group shuts down before it could listen.
     private func start() async -> Server? {
         var isFirst = true
         while !Task.isCancelled {

@@ -1,5 +1,5 @@
-// Several servers on one database: each writes its row with a heartbeat and compares its settings with the others'.
-// It does not decide which one is right.
+// Several servers on one database: each writes its row with a heartbeat and compares its settings with the others'. No
+// server decides which settings are right.
 
 import API
 import Engine
@@ -20,7 +20,7 @@ extension MetricFamily {
 }
 
 struct InstanceService: Sendable {
-    /// Longer than the 10 s without a write after which a large WAL is truncated.
+    /// Pause between heartbeats. Longer than the 10 s without a write after which a large WAL is truncated.
     static let pause = Duration.seconds(30)
 
     let store: SQLiteEventStore
@@ -37,7 +37,7 @@ struct InstanceService: Sendable {
     private final class Told: Sendable {
         private let lines = Mutex<Set<String>>([])
 
-        /// Returns those of `now` that are new.
+        /// Replaces the stored differences by `now`, and returns the new ones among them.
         func replace(with now: Set<String>) -> Set<String> {
             lines.withLock { lines in
                 defer { lines = now }
@@ -89,7 +89,8 @@ struct InstanceService: Sendable {
             startedAt: startedAt, heartbeatAt: clock())
     }
 
-    /// The other servers with different settings, by name of setting.
+    /// Returns the other live servers, each with the names of the settings that differ from this server's, and with
+    /// `the version` if that differs.
     func differences(_ instances: [Instance]) -> [(instance: Instance, names: [String])] {
         let own = own
         return instances.filter { $0.name != name && $0.isAlive(at: own.heartbeatAt) }.map { other in
@@ -100,14 +101,14 @@ struct InstanceService: Sendable {
         }
     }
 
-    /// For /ops; empty when the database cannot be read.
+    /// Returns the servers for /ops; none when the database cannot be read.
     func states() async -> [InstanceState] {
         guard let instances = try? await store.instances() else { return [] }
         let now = clock()
         var different: [String: [String]] = [:]
         for (instance, names) in differences(instances) { different[instance.name] = names }
         return instances.map { instance in
-            // Its row may be older than its last reload.
+            // This server's row may be older than its last reload, so its current state is used.
             let instance = instance.name == name ? own : instance
             return InstanceState(
                 instance: instance, isAlive: instance.isAlive(at: now), isThisOne: instance.name == name,
@@ -129,9 +130,9 @@ struct InstanceService: Sendable {
         }
     }
 
-    // MARK: What is compared
+    // MARK: Compared settings
 
-    /// Settings that may differ between servers.
+    /// Settings that may differ between servers on one database.
     private static let own: Set<String> = [
         Variables.instanceName.name, Variables.environmentFile.name, Variables.logLevel.name,
         Variables.logFormat.name, Variables.logRefusalsPerClient.name, Variables.logRefusalsPerSecond.name,

@@ -13,7 +13,8 @@ struct LocalExchange: Sendable {
 
     let address: SocketAddress
 
-    /// The whole response: the server closes after it (RFC 9112, section 9.6). `fields`: each line with its CRLF.
+    /// Sends the request and returns the whole response, after which the server closes (RFC 9112, section 9.6).
+    /// `fields`: field lines, each with its CRLF.
     func send(
         _ method: String, _ path: String, fields: String, body: [UInt8] = [], within deadline: Deadline
     ) async throws -> Answer {

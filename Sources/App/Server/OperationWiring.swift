@@ -1,5 +1,5 @@
-// The parts by which the server is monitored: metrics with their readers, and readiness. Without METRICS_TOKEN and
-// METRICS_PORT metrics cannot be read, and /metrics does not exist.
+// The parts by which the server is monitored: metrics with their readers, and readiness. If neither METRICS_TOKEN nor
+// METRICS_PORT is set, /metrics does not exist.
 
 import API
 import CoreMetrics
@@ -62,7 +62,7 @@ struct OperationWiring: Sendable {
             await audit.sample()
             await others.sample()
             await kept.sample(at: Moment(millisecondsSinceEpoch: millisecondsSince1970()))
-            // Reads files, so it does not run on the event loop that responds.
+            // In a detached task, because the sampling reads files and must not block the event loop that responds.
             return await Task.detached {
                 sampling.sample()
                 return metrics.text()
@@ -70,12 +70,12 @@ struct OperationWiring: Sendable {
         }
     }
 
-    /// What the public listener serves in addition to the API.
+    /// The routes that the public listener serves in addition to the API.
     var publicRoutes: [Route] {
         address == nil && hasToken ? [routes.ready, routes.metrics] : [routes.ready]
     }
 
-    /// The listener of METRICS_PORT; nil without it.
+    /// Returns the server that listens on METRICS_PORT; nil when it is not set.
     func ownServer(
         _ http: Configuration.HTTP, refusals: @escaping RefusalRenderer, observer: any RequestObserver, logger: Logger,
         loops: EventLoopGroup
@@ -88,22 +88,22 @@ struct OperationWiring: Sendable {
             observer: observer, logger: logger, loops: loops)
     }
 
-    /// Samples how many one-time codes wait.
+    /// Adds the number of waiting one-time codes to the sampled metrics.
     func watch(_ delivery: WebhookCodeDelivery) {
         sampling.add(delivery) { Moment(millisecondsSinceEpoch: millisecondsSince1970()) }
     }
 
-    /// Samples how many streams are open.
+    /// Adds the numbers of open streams to the sampled metrics.
     func watch(_ streams: JourneyStreams, operators: @escaping @Sendable () -> Int) {
         sampling.add(streams, operators: operators)
     }
 
-    /// Samples how many entitlements there are.
+    /// Adds the numbers of entitlements to the sampled metrics.
     func watch(_ purchases: PurchaseCounts) {
         sampling.sampling.add(PurchaseSampling.sampler(purchases, metrics))
     }
 
-    /// Samples the metrics of this server too.
+    /// Adds the metrics of this server to the sampled metrics.
     func watch(_ server: Server) {
         sampling.sampling.add(server.sampler(metrics))
     }

@@ -1,4 +1,4 @@
-// The delivery queues for the operator page, from the database and from the deliveries' memory.
+// Reads the state of the delivery queues for the operator page, from the database and from memory.
 
 import Engine
 import Outbound
@@ -12,7 +12,7 @@ struct OutboxReading: Sendable {
     let codes: WebhookCodeDelivery?
     let revocationFailure: DeliveryFailure
 
-    /// If the database cannot be read, its queues are left out.
+    /// Returns the status of each queue. If the database cannot be read, the queues in it are left out.
     func status() async -> [OutboxStatus] {
         var queues: [OutboxStatus] = []
         if let analyticsFailure, let place = try? await store.place(of: AnalyticsForwarding.consumer) {

@@ -22,14 +22,15 @@ struct PurchaseWiring {
     /// The loops that run as long as the server.
     let loops: [any Service]
 
-    /// Nil when purchases are not accepted.
+    /// Returns nil when purchases are not accepted.
     init?(
         _ configuration: Configuration, accounts: SQLiteAccounts, clock: @escaping @Sendable () -> Moment,
         logger: Logger, metrics: any MetricsFactory
     ) async {
         guard let purchases = configuration.purchases else { return nil }
         let store = SQLitePurchases(accounts: accounts)
-        // A separate one, so that a slow App Store takes no slots from sign-ins.
+        // A separate HTTP client with its own request slots, so that calls to a slow App Store do not use up the slots
+        // of sign-ins.
         let http = OutgoingHTTP()
         let api = await purchases.server(http, clock)
         let chain = CertificateChain(roots: [purchases.root])

@@ -19,7 +19,8 @@ struct RunningServer: Sendable {
     let address: SocketAddress
     private let token: Secret<String>
 
-    /// Needs the same settings as the server. Never creates a signing key: if there is none, no server has started here.
+    /// Needs the same settings as the server. Never creates a signing key: without a key, no server has ever started
+    /// with these settings.
     init(_ configuration: Configuration) async throws {
         address = HealthRequest(http: configuration.http).address
         if let token = configuration.operatorToken {

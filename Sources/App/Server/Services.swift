@@ -7,7 +7,8 @@ import ServiceLifecycle
 /// Listens until the group shuts down, then drains.
 struct ServerService: Service {
     let server: Server
-    /// Less than the shutdown time of the whole process: the store closes after it.
+    /// Seconds for the drain. Less than the shutdown time of the whole process, because the store closes after the
+    /// drain.
     let drainSeconds: Int
     /// Receives the number of connections that were cut.
     var outcome = DrainOutcome()
@@ -35,7 +36,7 @@ struct LoopService: Service {
 
     func run() async throws {
         await cancelWhenGracefulShutdown { await loop() }
-        // A service that returns before the shutdown ends the whole group.
+        // Wait here: a service that returns before the shutdown would end the whole group.
         try? await gracefulShutdown()
         await end()
     }

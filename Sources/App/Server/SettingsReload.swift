@@ -1,6 +1,6 @@
-// SIGHUP: the environment file is read again, and the eight settings of the session engine take effect for every
-// later request. What is fixed at the start (addresses, keys, limits) does not change; an invalid file changes
-// nothing. Everything that has no effect is reported: in the log, /metrics, /ops and `dwell config history`.
+// SIGHUP: the environment file is read again, and the eight settings of the session engine take effect for every later
+// request. Settings that are fixed at the start (addresses, keys, limits) do not change. An invalid file changes
+// nothing. Everything in the file that has no effect is reported in the log, /metrics, /ops and `dwell config history`.
 
 import Engine
 import JourneyModel
@@ -14,12 +14,12 @@ struct SettingsReload: Sendable {
     let status: SettingsStatus
     let clock: @Sendable () -> Moment
     let logger: Logger
-    /// Whether there was an environment file at the start. If it is missing later, it is being replaced, and must
-    /// not reset every setting to its default.
+    /// Whether there was an environment file at the start. A file that is missing later is taken for one that is being
+    /// replaced: the settings are not reset to their defaults.
     let hadFile: Bool
-    /// Called with settings that took effect and the note about them; must not block.
+    /// Called with the settings that took effect and the note about the change. It must not block.
     var record: @Sendable (VersionedSettings, SettingsChangeNote) -> Void = { _, _ in }
-    /// Called with a reload that did not apply everything in the file; must not block.
+    /// Called with the record of a reload that did not apply everything in the file. It must not block.
     var recordIncomplete: @Sendable (SettingsReloadRecord) -> Void = { _ in }
 
     func run() {
@@ -76,7 +76,7 @@ struct SettingsReload: Sendable {
         }
     }
 
-    /// One line per changed setting: `chargerIntentRadius_m 400 -> 500`.
+    /// Returns one line per changed setting, such as `chargerIntentRadius_m 400 -> 500`.
     static func changes(from before: Settings, to after: Settings) -> [String] {
         Settings.declarations.compactMap { declaration in
             let (old, new) = (declaration.text(in: before), declaration.text(in: after))
@@ -97,8 +97,8 @@ extension VersionedSettings {
     }
 }
 
-/// Writes the history that `dwell config history` shows. A failed write is logged: the settings are in force
-/// nevertheless, and are stored with every event.
+/// Writes the history that `dwell config history` shows. A failed write is only logged, because the settings are in
+/// force nevertheless and are stored with every event.
 struct SettingsHistoryService: Sendable {
     let store: SQLiteEventStore
     let instance: String

@@ -14,7 +14,7 @@ import StructuredLogging
 struct SignInWiring {
     let verifier: AccessTokenVerifier
     let services: SignInServices
-    /// What an operator's commands change.
+    /// The changes to accounts that an operator's commands make.
     let operatorAccounts: OperatorAccounts
     private let memory: SessionStatusCache
     private let erasures: UnfinishedErasures
@@ -90,7 +90,8 @@ private struct OutgoingWiring {
         case .none: delivery = nil
         case .log: delivery = LoggedCodeDelivery(logger: logger)
         case .webhook(let url, let secret):
-            // A separate one, so that codes waiting for a slow webhook take no slots from sign-ins with Apple.
+            // A separate HTTP client with its own request slots, so that calls to a slow webhook do not use up the
+            // slots of sign-ins with Apple.
             let http = OutgoingHTTP()
             loops.append(ClosingService { http.close() })
             let webhook = WebhookCodeDelivery(
@@ -115,18 +116,19 @@ private struct OutgoingWiring {
     }
 }
 
-/// For a server that sends no codes: its route rejects requests before this is reached.
+/// The delivery of a server that sends no codes. It is never called, because the route rejects such requests first.
 private struct NoDelivery: CodeDelivery {
     func deliver(_ code: OutgoingCode) {}
 }
 
 extension Configuration {
-    /// The part of the process's shutdown time that codes in progress may use.
+    /// The seconds of the process's shutdown time that codes in delivery may use.
     fileprivate var codeDrainSeconds: Int {
         min(WebhookCodeDelivery.drainSeconds, shutdownTimeoutSeconds / 3)
     }
 
-    /// The rest of it for requests in progress; one second is reserved for closing the store.
+    /// The rest of the shutdown time, in seconds, for requests in progress. One second is reserved for closing the
+    /// store.
     var serverDrainSeconds: Int {
         let codes = if case .webhook = codes.delivery { codeDrainSeconds } else { 0 }
         return max(1, shutdownTimeoutSeconds - codes - 1)

@@ -1,5 +1,5 @@
-// Connects every port with its implementation and orders the parts for start and stop. The one place that knows all
-// modules; it contains no decisions of its own.
+// Connects every protocol with its implementation, and orders the parts for start and stop. The only file that uses all
+// modules.
 
 import API
 import CoreMetrics
@@ -26,7 +26,7 @@ struct Wiring {
     private let loops: EventLoopGroup
     private let store: SQLiteEventStore
     private let admission: any Admission
-    /// The same admission if it is Redis's, which has connections to maintain.
+    /// `admission`, if it uses Redis and so has connections to maintain; otherwise nil.
     private let shared: RedisRateLimiter?
     private let settings: CurrentSettings
     private let settingsStatus: SettingsStatus
@@ -40,7 +40,7 @@ struct Wiring {
     private let outgoing = OutgoingHTTP()
     private let operationHistory: OperationHistory
     private let analyticsFailure = DeliveryFailure()
-    /// The listener of METRICS_PORT.
+    /// The server that listens on METRICS_PORT; nil when it is not set.
     private let operatorServer: Server?
     private let control: ControlService
 
@@ -123,8 +123,8 @@ struct Wiring {
             loops: loops)
     }
 
-    /// Serves until a signal ends it. The last service started ends first: the server drains while the store still
-    /// accepts events, and the store closes when nothing uses it any more.
+    /// Serves until a signal requests the shutdown. Services end in the reverse order of their start: the server drains
+    /// while the store still accepts events, and the store closes when no other part uses it any more.
     func run(_ input: ConfigurationInput, hadFile: Bool, signals: SignalSource) async throws {
         try await startAndStop.started(configuration, store: store, settings: settings.read())
         if let signal = signals.endSignal {
@@ -140,7 +140,7 @@ struct Wiring {
             record: { settings, note in
                 Task {
                     await history.record(settings, note: note)
-                    // The other servers see the new version at once.
+                    // Write the heartbeat now, so that the other servers see the new version at once.
                     await instance.look()
                 }
             },
@@ -177,10 +177,10 @@ struct Wiring {
                 clock: Self.now, logger: logger, failure: analyticsFailure)
             services.append(LoopService(loop: forwarding.run))
         }
-        // Started before the other, so that it can be read while that one drains.
+        // Started before the public server and so ended after it: /metrics can be read while the public server drains.
         if let operatorServer { services.append(ServerService(server: operatorServer, drainSeconds: 1)) }
         services.append(ServerService(server: server, drainSeconds: configuration.serverDrainSeconds, outcome: outcome))
-        // Last, so that it ends first: a draining server waits for its streams.
+        // Started last and so ended first, because a draining server waits until its streams have ended.
         services.append(LoopService(loop: streams.run, end: streams.close))
         try await handling.run(
             ServiceGroup(
@@ -215,7 +215,7 @@ struct Wiring {
 
     private static func guesses(_ admission: any Admission, _ accounts: SQLiteAccounts) -> OperatorGuesses {
         OperatorGuesses(admission: admission) { token, origin in
-            // If the store cannot write, that is reported elsewhere; the guess is rejected nevertheless.
+            // A failed write is reported elsewhere. The guess is rejected in either case.
             try? await accounts.recordRefusal(.operatorRefused, reason: token, from: origin)
         }
     }
@@ -244,7 +244,7 @@ struct Wiring {
         Moment(millisecondsSinceEpoch: millisecondsSince1970())
     }
 
-    /// Opens the database and creates its folder if missing.
+    /// Opens the database; creates its folder if missing.
     static func openStore(
         _ path: String, at now: Int64 = millisecondsSince1970(), digests: KeyedHashes? = nil,
         charging: (any RefoldCharging)? = nil,
@@ -260,13 +260,13 @@ struct Wiring {
         }
     }
 
-    /// Opens an existing database of Dwell, and migrates it; a missing one is an error.
+    /// Opens an existing database of Dwell and migrates it. Throws if the file is missing.
     static func openStore(existing path: String) throws -> SQLiteEventStore {
         guard FileManager.default.fileExists(atPath: path) else {
             throw UnusableDatabase(path: path, reason: "file not found")
         }
         do {
-            // An empty file too: only a server and `dwell migrate` make a schema.
+            // Throws for an empty file too: only a server and `dwell migrate` create a schema.
             _ = try DatabaseOpening.status(path: path)
         } catch {
             throw UnusableDatabase(path: path, error)
@@ -275,7 +275,7 @@ struct Wiring {
     }
 }
 
-/// SQLite's error texts do not name the file.
+/// A database that cannot be used. Its text names the file, which SQLite's error texts do not.
 struct UnusableDatabase: Error, CustomStringConvertible {
     var path: String
     var reason: String
@@ -284,7 +284,7 @@ struct UnusableDatabase: Error, CustomStringConvertible {
         (self.path, self.reason) = (path, reason)
     }
 
-    /// `error` as it is, when it names the database already.
+    /// Keeps `error` unchanged when it already names the database.
     init(path: String, _ error: any Error) {
         self = error as? Self ?? Self(path: path, reason: DatabaseOpening.reason(error))
     }
@@ -300,7 +300,7 @@ extension Configuration.HTTP {
         return hosts.map { .ip(host: $0, port: port) } + (unixSocketPath.map { [.unix(path: $0)] } ?? [])
     }
 
-    /// The public listener.
+    /// The configuration of the public server.
     fileprivate var server: ServerConfiguration {
         var configuration = server(on: addresses)
         configuration.loops = eventLoopCount
@@ -311,7 +311,8 @@ extension Configuration.HTTP {
         return configuration
     }
 
-    /// A listener with the timeouts and buffers of HTTP_*, which hold for every listener.
+    /// Returns a configuration with the timeouts and buffer sizes of the HTTP_* variables, which apply to every
+    /// listener.
     func server(on addresses: [SocketAddress]) -> ServerConfiguration {
         var configuration = ServerConfiguration(addresses: addresses)
         configuration.headTimeoutMilliseconds = timeouts.headerTimeoutSeconds * 1000
