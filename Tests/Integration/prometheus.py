@@ -198,6 +198,7 @@ def main():
         environment = {
             **UNLIMITED, "RATE_LIMIT_PRESESSION_EVENTS": str(PRESESSION_LIMIT), "RATE_LIMIT_AUTH": "0",
             "METRICS_PORT": str(metrics_port), "REDIS_URL": redis.url, "EVENT_RETENTION_DAYS": "30",
+            "PURCHASE_APPS": "com.example.dwell:1",
             # Nobody takes them, so they wait.
             "POSTHOG_HOST": f"http://127.0.0.1:{nobody}", "POSTHOG_KEY": "key", "OTP_DELIVERY": "webhook",
             "OTP_WEBHOOK_URL": f"http://127.0.0.1:{nobody}/codes", "OTP_WEBHOOK_SECRET": "signs-the-codes-of-this-test",
