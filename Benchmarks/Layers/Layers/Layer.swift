@@ -1,5 +1,6 @@
 // The layers that a posted event passes, each alone, with real input of a phone.
 
+import Engine
 import Foundation
 import HTTP1
 import HTTPServer
