@@ -253,6 +253,19 @@ struct PurchaseTests {
         await fixture.close()
     }
 
+    /// Kept without its signer it would be believed again, and give the next owner what a stolen key signed.
+    @Test func `a deletion keeps no fact of a revoked signer`() async throws {
+        let fixture = try await AccountFixture()
+        let purchases = SQLitePurchases(accounts: fixture.accounts)
+        let caller = Self.caller("ada")
+        _ = try await purchases.add(ShownPurchase(transaction: try Self.transaction()), of: caller, at: Self.start)
+        let signer = try #require(try await purchases.signers().first)
+        try await purchases.record(signer.id, isRevoked: true, at: Self.start)
+        _ = try await fixture.own.erase(caller, from: .at(Self.at(1)))
+        #expect(try await fixture.count("purchase_transaction") == 0)
+        await fixture.close()
+    }
+
     @Test func `an operator's move beats the account token, is audited for both, and ends with the driver`()
         async throws
     {

@@ -10,6 +10,13 @@ import Purchases
 extension PurchaseRows {
     static func erase(_ driver: Int64, _ db: Database) throws {
         for table in ["purchase_transaction", "purchase_renewal"] {
+            // Without its signer, a fact signed after that signer was revoked would be believed again.
+            try db.execute(
+                sql: """
+                    DELETE FROM \(table) WHERE purchase IN (SELECT id FROM purchase WHERE driver = ?)
+                    AND signer IN (SELECT id FROM purchase_signer WHERE NOT \(isBelieved))
+                    """,
+                arguments: [driver])
             let rows = try Row.fetchAll(
                 db,
                 sql: """
