@@ -22,15 +22,21 @@ package final class LoopTask: @unchecked Sendable {
 
     fileprivate func start(on loop: EventLoop) {
         task = Task(executorPreference: loop) {
-            while let work = self.next {
-                self.next = nil
-                await work()
-                // A cancelled task stays cancelled, so the next work needs another task.
-                guard !Task.isCancelled, loop.keep(self) else { break }
+            // A cancelled task stays cancelled, so the next work needs another task.
+            while await self.runNext(), !Task.isCancelled, loop.keep(self) {
                 await withUnsafeContinuation { self.waiter = $0 }
             }
             self.task = nil
         }
+    }
+
+    /// Returns false if there is no work. A function of its own, so that a waiting task keeps nothing of its last work
+    /// alive: a connection, and the content of a request.
+    private nonisolated(nonsending) func runNext() async -> Bool {
+        guard let work = next else { return false }
+        next = nil
+        await work()
+        return true
     }
 
     /// Resumes the waiting task with new work; nil ends the task. Only while the task waits.

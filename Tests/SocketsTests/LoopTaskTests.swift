@@ -55,6 +55,21 @@ extension SocketsSuite {
             }
         }
 
+        @Test func `a waiting task keeps nothing of its last work alive`() async throws {
+            try await withLoop { loop in
+                weak var content: Latch?
+                do {
+                    let latch = Latch()
+                    content = latch
+                    await loop.run { _ = loop.start { [latch] in latch.reach() } }
+                    await latch.wait()
+                }
+                // The task waits again after this round.
+                await loop.run {}
+                #expect(content == nil)
+            }
+        }
+
         @Test func `at most so many wait`() async throws {
             try await withLoop { loop in
                 let first = await runTogether(IdleTasks.countMax + 50, on: loop)
