@@ -19,9 +19,7 @@ enum EntitlementAnswers {
         writer.bool(consent.isGiven)
         writer.member("changed_at", RFC3339.text(of: consent.changedAt))
         writer.endObject()
-        return Response(
-            status: .ok, fields: Fields([("Content-Type", "application/json"), ("Cache-Control", "no-store")]),
-            body: .bytes(writer.bytes))
+        return .unkept(writer.bytes)
     }
 
     /// Returns the entitlements, or 304 if `known`, the values of If-None-Match, contain the current entity tag.
