@@ -15,7 +15,7 @@ struct AddressLimit: Sendable {
     /// `Cache-Control: no-store`.
     func limited(_ form: ProblemForm, _ handler: @escaping RequestHandler) -> RequestHandler {
         { request in
-            let decision = await admission.admit(Self.claim(of: request))
+            let decision = await admission.admit(.ofOneRequest(.auth, fromAddressOf: request))
             var response =
                 decision.verdict == .refused
                 ? ProblemAnswer.tooManyRequests(decision.quota).response(requestID: request.id, form)
@@ -28,8 +28,11 @@ struct AddressLimit: Sendable {
             return response
         }
     }
+}
 
-    private static func claim(of request: Request) -> AdmissionClaim {
-        .ofOneRequest(.auth, by: DriverID("address:" + AddressGroup.name(of: request.remoteAddress)))
+extension AdmissionClaim {
+    /// Returns the claim of one request in a window of its client address, which takes the place of a driver.
+    static func ofOneRequest(_ limitClass: RateLimitClass, fromAddressOf request: Request) -> AdmissionClaim {
+        .ofOneRequest(limitClass, by: DriverID("address:" + AddressGroup.name(of: request.remoteAddress)))
     }
 }

@@ -28,8 +28,7 @@ package struct OperatorGuesses: Sendable {
         _ judge: nonisolated(nonsending) () async throws(ProblemAnswer) -> Outcome
     ) async throws(ProblemAnswer) -> Outcome {
         guard BearerToken.read(from: request.fields) != nil else { return try await judge() }
-        let claim = AdmissionClaim.ofOneRequest(
-            .operatorGuesses, by: DriverID("address:" + AddressGroup.name(of: request.remoteAddress)))
+        let claim = AdmissionClaim.ofOneRequest(.operatorGuesses, fromAddressOf: request)
         let decision = await admission.admit(claim)
         guard decision.verdict != .refused else { throw .tooManyRequests(decision.quota) }
         do throws(ProblemAnswer) {

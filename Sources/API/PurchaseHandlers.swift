@@ -153,15 +153,12 @@ struct ForgeryLimit: Sendable {
     let admission: any Admission
 
     func check(_ request: Request) throws(ProblemAnswer) {
-        let quota = admission.quota(of: Self.claim(of: request).driver, in: .notifications)
+        let claim = AdmissionClaim.ofOneRequest(.notifications, fromAddressOf: request)
+        let quota = admission.quota(of: claim.driver, in: claim.limitClass)
         guard quota.limit == 0 || quota.remaining > 0 else { throw .tooManyRequests(quota) }
     }
 
     func charge(_ request: Request) {
-        admission.charge(Self.claim(of: request), times: 1)
-    }
-
-    private static func claim(of request: Request) -> AdmissionClaim {
-        .ofOneRequest(.notifications, by: DriverID("address:" + AddressGroup.name(of: request.remoteAddress)))
+        admission.charge(.ofOneRequest(.notifications, fromAddressOf: request), times: 1)
     }
 }
