@@ -1,4 +1,6 @@
-// Authorization of routes, decided in one place before any handler runs.
+// Authorization of routes, decided in one place before any handler runs. The checks made here are put into effect by the
+// middleware `Credentials`, when the head of a request is complete and before its content is read. So a body without a
+// valid credential uses no memory, and a client that waits for 100 (Continue) gets the refusal instead.
 
 import HTTP1
 import HTTPServer
@@ -39,63 +41,54 @@ struct Access: Sendable {
         }
     }
 
-    /// Returns a responder for any signed-in driver. It starts a task only for work, or if the token needs a look-up.
-    func driver(_ respond: @escaping CallerResponder, route: String, form: ProblemForm = .plain) -> Responder {
-        { request in
-            switch judge(request) {
-            case .known(let caller):
-                switch respond(request, caller) {
-                case .response(let response):
-                    return .response(noted(response, of: caller, route, request.id, request.receivedAt))
-                case .work(let work):
-                    // Not the whole request: a closure copies what it captures.
-                    return .work { [id = request.id, receivedAt = request.receivedAt] in
-                        noted(await work(), of: caller, route, id, receivedAt)
+    /// Returns the check for any signed-in driver. It starts a task only for work, or if the token needs a look-up.
+    ///
+    /// - Parameter contentRefusal: returns the problem for a driver whose content must not be read, nil for others.
+    func driver(
+        _ respond: @escaping CallerResponder, route: String, form: ProblemForm = .plain,
+        contentRefusal: @escaping @Sendable (DriverID) -> ProblemAnswer? = { _ in nil }
+    ) -> CredentialCheck {
+        CredentialCheck(
+            judge: driverJudge(route, form, contentRefusal),
+            responder: { request in
+                switch judge(request) {
+                case .known(let caller):
+                    switch respond(request, caller) {
+                    case .response(let response):
+                        return .response(noted(response, of: caller, route, request.id, request.receivedAt))
+                    case .work(let work):
+                        // Not the whole request: a closure copies what it captures.
+                        return .work { [id = request.id, receivedAt = request.receivedAt] in
+                            noted(await work(), of: caller, route, id, receivedAt)
+                        }
+                    }
+                case .refused(let answer):
+                    return .response(noted(answer.response(requestID: request.id, form), nil, route, request))
+                case .needsLookup(let lookUp):
+                    return .work {
+                        do throws(ProblemAnswer) {
+                            let caller = try await found(lookUp)
+                            let response = await respond(request, caller).response()
+                            return noted(response, of: caller, route, request.id, request.receivedAt)
+                        } catch {
+                            return noted(error.response(requestID: request.id, form), nil, route, request)
+                        }
                     }
                 }
-            case .refused(let answer):
-                return .response(noted(answer.response(requestID: request.id, form), nil, route, request))
-            case .needsLookup(let lookUp):
-                return .work {
-                    do throws(ProblemAnswer) {
-                        let caller = try await found(lookUp)
-                        let response = await respond(request, caller).response()
-                        return noted(response, of: caller, route, request.id, request.receivedAt)
-                    } catch {
-                        return noted(error.response(requestID: request.id, form), nil, route, request)
-                    }
-                }
-            }
-        }
-    }
-
-    /// Returns a responder for any signed-in driver, for a handler whose requests all need a task.
-    func driver(_ handler: @escaping CallerHandler, route: String, form: ProblemForm = .plain) -> Responder {
-        driver(
-            { request, caller in
-                .work {
-                    do throws(ProblemAnswer) {
-                        return try await handler(request, caller)
-                    } catch {
-                        return error.response(requestID: request.id, form)
-                    }
-                }
-            }, route: route, form: form)
+            })
     }
 
     /// Returns a judge that checks the driver's credential before the content is read. The memory of accepted content
     /// counts towards the driver's share.
-    ///
-    /// - Parameter refusal: returns the problem for a driver whose content must not be read, nil for other drivers.
-    func driverJudge(
-        route: String, form: ProblemForm = .plain, refusal: @escaping @Sendable (DriverID) -> ProblemAnswer?
+    private func driverJudge(
+        _ route: String, _ form: ProblemForm, _ contentRefusal: @escaping @Sendable (DriverID) -> ProblemAnswer?
     ) -> RequestJudge {
         { request in
             var driver: DriverID?
             do throws(ProblemAnswer) {
                 let caller = try await caller(of: request).driver
                 driver = caller
-                if let answer = refusal(caller) { throw answer }
+                if let answer = contentRefusal(caller) { throw answer }
                 return .welcome(client: caller.rawValue)
             } catch {
                 var response = error.response(requestID: request.id, form)
@@ -126,8 +119,17 @@ struct Access: Sendable {
         refused.note(status, driver, route: route, requestID: requestID, at: receivedAt)
     }
 
-    /// Returns a handler for operators, who present `OPS_TOKEN` or an access token of the role `ops`.
-    func operatorOnly(_ handler: @escaping OpenHandler) -> RequestHandler {
+    /// Returns the check for operators, who present `OPS_TOKEN` or an access token of the role `ops`.
+    func operatorOnly(_ handler: @escaping OpenHandler) -> CredentialCheck {
+        let check = operatorHandler { _ in Response(status: .ok) }
+        return CredentialCheck(
+            judge: { request in
+                let answer = await check(request)
+                return answer.status == .ok ? .welcome(client: nil) : .refused(answer)
+            }, handler: operatorHandler(handler))
+    }
+
+    private func operatorHandler(_ handler: @escaping OpenHandler) -> RequestHandler {
         anyone { request throws(ProblemAnswer) in
             try await guesses.judged(request, token: "ops_token") { () throws(ProblemAnswer) in
                 if hasOperatorToken(request) { return }
@@ -137,15 +139,6 @@ struct Access: Sendable {
                 }
             }
             return try await handler(request)
-        }
-    }
-
-    /// The judge that checks an operator's credential before the content is read.
-    var operatorJudge: RequestJudge {
-        let check = operatorOnly { _ in Response(status: .ok) }
-        return { request in
-            let answer = await check(request)
-            return answer.status == .ok ? .welcome(client: nil) : .refused(answer)
         }
     }
 

@@ -20,13 +20,17 @@ struct AddressLimit: Sendable {
                 decision.verdict == .refused
                 ? ProblemAnswer.tooManyRequests(decision.quota).response(requestID: request.id, form)
                 : await handler(request)
-            if let rateLimit = RateLimitFields.rateLimit([(.auth, decision.quota)]) {
-                let driver = response.fields.first("RateLimit")
-                response.fields.set("RateLimit", rateLimit + (driver.map { ", " + $0 } ?? ""))
+            if let rateLimit = RateLimitValues.rateLimit([(.auth, decision.quota)]) {
+                response.rateLimit = rateLimit + (response.rateLimit.map { ", " + $0 } ?? "")
             }
             if response.fields.first("Cache-Control") == nil { response.fields.append("Cache-Control", "no-store") }
             return response
         }
+    }
+
+    /// Returns the check with the limit applied before it.
+    func limited(_ form: ProblemForm, _ check: CredentialCheck) -> CredentialCheck {
+        CredentialCheck(judge: check.judge, handler: limited(form) { await check.responder($0).response() })
     }
 }
 

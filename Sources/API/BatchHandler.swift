@@ -57,7 +57,7 @@ struct BatchHandler: Sendable {
         var response = Response(
             status: .ok, fields: Fields([("Content-Type", "application/json")]),
             body: .bytes(BatchResult.encode(results)))
-        if let rateLimit = RateLimitFields.rateLimit(ingested) { response.fields.append("RateLimit", rateLimit) }
+        response.rateLimit = RateLimitValues.rateLimit(ingested)
         return response
     }
 

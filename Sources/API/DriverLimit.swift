@@ -10,21 +10,24 @@ import RateLimiting
 struct DriverLimit: Sendable {
     let admission: any Admission
 
-    /// Returns the handler with the limit applied: each request with a valid token counts, whatever its result, and its
-    /// response carries the quota. Every response of the route carries the policy (`API.surface`).
-    func limited(_ limitClass: RateLimitClass, _ handler: @escaping CallerHandler) -> CallerHandler {
-        { request, caller throws(ProblemAnswer) in
-            let decision = await admission.admit(.ofOneRequest(limitClass, by: caller.driver))
-            let quota = RateLimitFields.rateLimit([(limitClass, decision.quota)])
-            do throws(ProblemAnswer) {
-                guard decision.verdict != .refused else { throw .tooManyRequests(decision.quota) }
-                var response = try await handler(request, caller)
-                if let quota { response.fields.append("RateLimit", quota) }
+    /// Returns a responder that starts a task, checks the limit and calls the handler. Each request with a valid token
+    /// counts, whatever its result, and its response carries the quota. Every response of the route carries the policy
+    /// (`API.surface`).
+    func limited(
+        _ limitClass: RateLimitClass, form: ProblemForm = .plain, _ handler: @escaping CallerHandler
+    ) -> CallerResponder {
+        { request, caller in
+            .work {
+                let decision = await admission.admit(.ofOneRequest(limitClass, by: caller.driver))
+                var response: Response
+                do throws(ProblemAnswer) {
+                    guard decision.verdict != .refused else { throw .tooManyRequests(decision.quota) }
+                    response = try await handler(request, caller)
+                } catch {
+                    response = error.response(requestID: request.id, form)
+                }
+                response.rateLimit = RateLimitValues.rateLimit([(limitClass, decision.quota)])
                 return response
-            } catch {
-                var answer = error
-                if let quota { answer.fields.append("RateLimit", quota) }
-                throw answer
             }
         }
     }

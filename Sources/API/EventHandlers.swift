@@ -52,10 +52,8 @@ final class EventHandlers: Sendable {
     /// Adds the driver's quotas, which every response to a known driver carries (contract, section 4). If no event
     /// counted towards a limit, adds the quotas of both limits.
     func withQuotas(_ response: consuming Response, of caller: Caller) -> Response {
-        if response.fields.count(of: "RateLimit") == 0,
-            let rateLimit = RateLimitFields.rateLimit(ingest.quotas(of: caller.driver))
-        {
-            response.fields.append("RateLimit", rateLimit)
+        if response.rateLimit == nil {
+            response.rateLimit = RateLimitValues.rateLimit(ingest.quotas(of: caller.driver))
         }
         return response
     }
@@ -100,7 +98,7 @@ final class EventHandlers: Sendable {
         } catch {
             response = error.response(requestID: request.id)
         }
-        if let rateLimit = RateLimitFields.rateLimit(ingested) { response.fields.append("RateLimit", rateLimit) }
+        response.rateLimit = RateLimitValues.rateLimit(ingested)
         return response
     }
 

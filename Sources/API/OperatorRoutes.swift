@@ -39,17 +39,19 @@ package struct OperatorRoutes: Sendable {
     }
 
     package var metrics: Route {
-        Route(.get, "/metrics") { [self] request in
-            do throws(ProblemAnswer) {
-                try await admitReader(request)
-            } catch {
-                return error.response(requestID: request.id)
-            }
-            return Response(
-                status: .ok,
-                fields: Fields([("Content-Type", metricsMediaType), ("Cache-Control", "no-store")]),
-                body: .bytes(Array(await metricsText().utf8)))
-        }
+        Route(
+            .get, "/metrics",
+            credential: CredentialCheck(handler: { [self] request in
+                do throws(ProblemAnswer) {
+                    try await admitReader(request)
+                } catch {
+                    return error.response(requestID: request.id)
+                }
+                return Response(
+                    status: .ok,
+                    fields: Fields([("Content-Type", metricsMediaType), ("Cache-Control", "no-store")]),
+                    body: .bytes(Array(await metricsText().utf8)))
+            }))
     }
 
     private func admitReader(_ request: Request) async throws(ProblemAnswer) {

@@ -14,7 +14,7 @@ private let storeRetryAfterSeconds = 5
 
 extension ProblemAnswer {
     static func rateLimited(_ quota: Quota) -> ProblemAnswer {
-        let seconds = RateLimitFields.retryAfterSeconds(quota)
+        let seconds = RateLimitValues.retryAfterSeconds(quota)
         return ProblemAnswer(
             .rateLimited, "Too many events in \(quota.windowSeconds) seconds. Send again in \(seconds) s.",
             retryAfterSeconds: seconds)
@@ -22,14 +22,14 @@ extension ProblemAnswer {
 
     /// Returns the problem for too many requests from one address.
     static func tooManyRequests(_ quota: Quota) -> ProblemAnswer {
-        let seconds = RateLimitFields.retryAfterSeconds(quota)
+        let seconds = RateLimitValues.retryAfterSeconds(quota)
         return ProblemAnswer(
             .rateLimited, "Too many requests in \(quota.windowSeconds) seconds. Try again in \(seconds) s.",
             retryAfterSeconds: seconds)
     }
 
     static func tooManyRefusals(_ quota: Quota) -> ProblemAnswer {
-        let seconds = RateLimitFields.retryAfterSeconds(quota)
+        let seconds = RateLimitValues.retryAfterSeconds(quota)
         return ProblemAnswer(
             .rateLimited, "Too many rejected events in \(quota.windowSeconds) seconds. Send again in \(seconds) s.",
             retryAfterSeconds: seconds)

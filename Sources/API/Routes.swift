@@ -71,12 +71,12 @@ package struct API: Sendable {
     /// Every route with its credential and the limits that its requests count towards.
     package var surface: [Endpoint] {
         endpoints.map { endpoint in
-            var endpoint = endpoint.judged(by: access, refusals: refusalLimit)
+            var endpoint = endpoint
             // Responses to wrong operator tokens do not reveal how many attempts are left.
             if endpoint.credential != .operatorToken,
-                let policy = RateLimitFields.policy(limits, for: endpoint.limits)
+                let policy = RateLimitValues.policy(limits, for: endpoint.limits)
             {
-                endpoint.route.responseFields = Fields([("RateLimit-Policy", policy)])
+                endpoint.route.rateLimitPolicy = Fields([("RateLimit-Policy", policy)])
             }
             return endpoint
         }
@@ -179,7 +179,7 @@ package struct API: Sendable {
         _ template: String, _ respond: @escaping @Sendable (Request, Caller) -> Response
     ) -> Endpoint {
         Endpoint(
-            route: Route(.get, template, responder: access.driver({ .response(respond($0, $1)) }, route: template)),
+            route: Route(.get, template, credential: access.driver({ .response(respond($0, $1)) }, route: template)),
             credential: .accessToken, limits: [])
     }
 
@@ -200,7 +200,7 @@ package struct API: Sendable {
     ) -> Endpoint {
         let limited = access.driver(driverLimit.limited(limit, handler), route: template)
         return Endpoint(
-            route: Route(method, template, responder: limited), credential: .accessToken, limits: [limit])
+            route: Route(method, template, credential: limited), credential: .accessToken, limits: [limit])
     }
 
     /// Returns an operator's route. No operator's route changes anything: the search is a POST only so that its text
@@ -210,7 +210,7 @@ package struct API: Sendable {
     ) -> Endpoint {
         Endpoint(
             route: Route(
-                method, template, bodyBytesMax: AccountBody.bytesMax, handler: access.operatorOnly(handler)),
+                method, template, bodyBytesMax: AccountBody.bytesMax, credential: access.operatorOnly(handler)),
             credential: .operatorToken, limits: [.operatorGuesses])
     }
 
@@ -220,18 +220,20 @@ package struct API: Sendable {
         _ method: Method, _ template: String, limit: RateLimitClass, _ handler: @escaping CallerHandler,
         form: ProblemForm = .plain
     ) -> Endpoint {
-        let responder = access.driver(driverLimit.limited(limit, handler), route: template, form: form)
-        return limited(
-            method, template, { await responder($0).response() }, form, wants: .accessToken, driverClass: limit)
+        let check = access.driver(driverLimit.limited(limit, form: form, handler), route: template, form: form)
+        let route = Route(
+            method, template, bodyBytesMax: AccountBody.bytesMax, credential: addressLimit.limited(form, check))
+        return Endpoint(route: route, credential: .accessToken, limits: [.auth, limit])
     }
 
     /// Returns a sign-in route whose handler has the credential verified.
     private func signingIn(
         _ template: String, wants credential: Credential, _ handler: @escaping OpenHandler, form: ProblemForm = .plain
     ) -> Endpoint {
-        limited(
-            .post, template, access.anyone(handler, route: template, form: form), form, wants: credential,
-            driverClass: nil)
+        let handler = access.anyone(handler, route: template, form: form)
+        let route = Route(
+            .post, template, bodyBytesMax: AccountBody.bytesMax, handler: addressLimit.limited(form, handler))
+        return Endpoint(route: route, credential: credential, limits: [.auth])
     }
 
     /// Returns the route that Apple calls from a few addresses. Only notifications that Apple did not sign count
@@ -242,24 +244,16 @@ package struct API: Sendable {
         return Endpoint(route: route, credential: .storeNotification, limits: [.notifications])
     }
 
-    private func limited(
-        _ method: Method, _ template: String, _ handler: @escaping RequestHandler,
-        _ form: ProblemForm, wants credential: Credential, driverClass: RateLimitClass?
-    ) -> Endpoint {
-        Endpoint(
-            route: Route(
-                method, template, bodyBytesMax: AccountBody.bytesMax,
-                handler: addressLimit.limited(form, handler)),
-            credential: credential, limits: [.auth] + (driverClass.map { [$0] } ?? []))
-    }
-
-    /// Returns a route whose limits count events, not requests.
+    /// Returns a route whose limits count events, not requests. The content of a driver with too many refused events is
+    /// not read.
     private func event(
         _ template: String, _ respond: @escaping CallerResponder, bodyBytesMax: Int = RequestLimits.eventBytesMax
     ) -> Endpoint {
-        Endpoint(
-            route: Route(
-                .post, template, bodyBytesMax: bodyBytesMax, responder: access.driver(respond, route: template)),
-            credential: .accessToken, limits: RateLimitClass.ofEvents)
+        let check = access.driver(respond, route: template) { [refusalLimit] driver in
+            refusalLimit.exhausted(by: driver).map(ProblemAnswer.tooManyRefusals)
+        }
+        return Endpoint(
+            route: Route(.post, template, bodyBytesMax: bodyBytesMax, credential: check), credential: .accessToken,
+            limits: RateLimitClass.ofEvents)
     }
 }

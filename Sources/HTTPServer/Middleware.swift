@@ -1,17 +1,21 @@
 // The middleware that applies to every request on every route, as a list in execution order. Each element can be read,
 // tested and removed alone. To set a field on every response, add one line to the `respond` of one of them.
 //
+//   prepare    the server starts; called with each route, in list order
 //   begin      the head is complete and its route found; in list order
 //   respond    the response is complete but not encoded; in reverse order
 //   end        the response is encoded, a stream's last chunk included; in list order
-//
-// Whatever depends on the caller (credential, limits, quota) is not here but wraps the handlers: API/Routes.swift.
 
 internal import HTTP1
 
-/// A task done for every request. Implements one or more of the three protocols below. Called on the connection's loop,
-/// so it must not block.
+/// A task done for every request. Implements one or more of the four protocols below. Except for `prepare`, called on the
+/// connection's loop, so it must not block.
 protocol Middleware: Sendable {}
+
+protocol RouteMiddleware: Middleware {
+    /// Called once for each route, before the server listens, so that it adds nothing to a request.
+    func prepare(_ route: inout Route)
+}
 
 protocol RequestMiddleware: Middleware {
     /// Called before the content is read. Also called for a request that is refused before its head is complete, with
@@ -70,8 +74,19 @@ struct MiddlewareList: Sendable {
         if let crossOrigin = configuration.crossOrigin {
             middleware.append(CrossOriginRequests(crossOrigin: crossOrigin, methods: methods))
         }
-        middleware += [SizeLimits(), RouteFields(), Problems(render: refusals)] as [any Middleware]
+        middleware +=
+            [SizeLimits(), Credentials(), RateLimitFields(), Problems(render: refusals)] as [any Middleware]
         take()
+    }
+
+    /// Returns the routes as the router needs them.
+    func prepared(_ routes: [Route]) -> [Route] {
+        let prepares = middleware.compactMap { $0 as? any RouteMiddleware }
+        return routes.map { route in
+            var route = route
+            for middleware in prepares { middleware.prepare(&route) }
+            return route
+        }
     }
 
     private mutating func take() {
@@ -173,10 +188,27 @@ struct SizeLimits: RequestMiddleware {
     }
 }
 
-/// Adds the fields that a route sets on each of its responses, such as its rate limit policy.
-struct RouteFields: ResponseMiddleware {
+/// Puts the route's check of the credential into effect: when the head is complete, and again before the handler runs,
+/// because head and content may arrive together. Without this middleware a route that requires a credential refuses
+/// every request.
+struct Credentials: RouteMiddleware {
+    func prepare(_ route: inout Route) {
+        guard let credential = route.credential else { return }
+        route.judge = credential.judge
+        route.responder = credential.responder
+    }
+}
+
+/// Adds the caller's quotas after this request, and the route's policy.
+struct RateLimitFields: ResponseMiddleware {
     func respond(_ response: inout Response, to exchange: Exchange) {
-        if let fields = exchange.placed?.route.responseFields { response.fields.append(contentsOf: fields) }
+        guard let placed = exchange.placed else { return }
+        Self.add(to: &response, policy: placed.route.rateLimitPolicy)
+    }
+
+    static func add(to response: inout Response, policy: Fields) {
+        if let rateLimit = response.rateLimit { response.fields.append("RateLimit", rateLimit) }
+        response.fields.append(contentsOf: policy)
     }
 }
 

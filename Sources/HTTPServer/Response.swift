@@ -12,6 +12,8 @@ package struct Response: Sendable {
     package var status: Status
     package var fields: Fields
     package var body: Body
+    /// The value of the `RateLimit` field: the caller's quotas after this request; nil if none was used.
+    package var rateLimit: String?
     /// The owner of the request's credential, for the access log, never sent; nil if it was not determined.
     package var principal: String?
     /// The reason of a refusal if the response does not contain it, for the access log, never sent.

@@ -37,6 +37,29 @@ package enum Judgement: Sendable {
     case welcome(client: String?)
 }
 
+/// The check of the credential that a route requires, and the handler behind it. API makes it, because it knows what a
+/// credential is; the middleware `Credentials` puts it into effect.
+package struct CredentialCheck: Sendable {
+    /// Checks the credential before the content is read. If nil, the content is read first.
+    package var judge: RequestJudge?
+    /// Checks the credential of a complete request, then calls the handler with the caller.
+    package var responder: Responder
+
+    package init(judge: RequestJudge? = nil, responder: @escaping Responder) {
+        self.judge = judge
+        self.responder = responder
+    }
+
+    /// Creates a check that always needs a task.
+    package init(judge: RequestJudge? = nil, handler: @escaping RequestHandler) {
+        self.init(
+            judge: judge,
+            responder: { request in
+                .work { await handler(request) }
+            })
+    }
+}
+
 /// One method on one path, with its handler and the checks before the handler runs.
 package struct Route: Sendable {
     package var method: Method
@@ -48,8 +71,11 @@ package struct Route: Sendable {
     /// The judge of the content. If nil, content is accepted from every client.
     package var judge: RequestJudge?
     package var responder: Responder
-    /// The fields added to every response of the route, whether its handler, its judge or the server made it.
-    package var responseFields = Fields()
+    /// The check of the credential. If nil, the route requires none, or its handler finds it in the content.
+    package var credential: CredentialCheck?
+    /// The `RateLimit-Policy` field of every response of the route, whether its handler, its judge or the server made
+    /// it. Empty if the route has no limit.
+    package var rateLimitPolicy = Fields()
 
     package init(
         _ method: Method, _ template: String, bodyBytesMax: Int = 64 * 1024, judge: RequestJudge? = nil,
@@ -74,10 +100,28 @@ package struct Route: Sendable {
             })
     }
 
+    /// Creates a route that requires a credential. Its responder refuses every request until `Credentials` has put the
+    /// check into effect.
+    package init(
+        _ method: Method, _ template: String, bodyBytesMax: Int = 64 * 1024, credential: CredentialCheck
+    ) {
+        self.init(
+            method, template, bodyBytesMax: bodyBytesMax,
+            responder: { _ in .response(Response(status: .internalServerError)) })
+        self.credential = credential
+    }
+
+    /// The route with its check of the credential in effect. For tests without a connection.
+    package var prepared: Route {
+        var route = self
+        Credentials().prepare(&route)
+        return route
+    }
+
     /// Returns the response, after its work if there is any. For tests without a connection.
     package func response(to request: Request) async -> Response {
-        var response = await responder(request).response()
-        response.fields.append(contentsOf: responseFields)
+        var response = await prepared.responder(request).response()
+        RateLimitFields.add(to: &response, policy: rateLimitPolicy)
         return response
     }
 }

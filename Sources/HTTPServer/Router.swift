@@ -29,7 +29,7 @@ package struct Router: Sendable {
     private var templates: [(segments: [Segment], resource: Resource)] = []
     private var segmentsMax = 0
     /// The methods that the server accepts on any path, as the Allow field lists them.
-    private(set) var allowOfServer = ""
+    private var allowOfServer = ""
 
     /// Creates a router. Of several routes with the same method and template, the first is used. Templates with
     /// `{name}` are tried in the order in which they first appear.
@@ -105,7 +105,8 @@ package struct Router: Sendable {
         return parameters
     }
 
-    private static func allow(_ routes: [Route]) -> String {
+    /// Returns the methods of the routes, as the Allow field lists them.
+    static func allow(_ routes: [Route]) -> String {
         var methods: [String] = []
         for route in routes {
             if !methods.contains(route.method.rawValue) { methods.append(route.method.rawValue) }

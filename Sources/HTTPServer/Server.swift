@@ -58,11 +58,10 @@ package final class Server: Sendable {
     package func start() async throws -> [SocketAddress] {
         let loops = try givenLoops ?? EventLoopGroup(count: configuration.loops)
         state.withLock { $0.loops = loops }
-        let router = Router(routes)
+        let middleware = MiddlewareList(
+            configuration, methods: Router.allow(routes), observer: observer, metrics: metrics, refusals: refusals)
         let context = ServerContext(
-            configuration: configuration, router: router,
-            middleware: MiddlewareList(
-                configuration, methods: router.allowOfServer, observer: observer, metrics: metrics, refusals: refusals),
+            configuration: configuration, router: Router(middleware.prepared(routes)), middleware: middleware,
             logger: logger, bufferBudget: bufferBudget, clocks: loops.loops.map { _ in LoopClock() })
         do {
             for address in configuration.addresses {

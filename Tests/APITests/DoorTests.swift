@@ -132,7 +132,7 @@ struct EntityTagTests {
     }
 }
 
-struct RateLimitFieldsTests {
+struct RateLimitValuesTests {
     private func ingested(_ limitClass: RateLimitClass, limit: Int, remaining: Int, reset: Int64) -> Ingested {
         Ingested(
             outcome: .rateLimited, limitClass: limitClass,
@@ -140,21 +140,21 @@ struct RateLimitFieldsTests {
     }
 
     @Test func policyNamesEachLimitThatIsOn() {
-        #expect(RateLimitFields.policy(RateLimits()) == #""session";q=60;w=60, "presession";q=30;w=60"#)
-        #expect(RateLimitFields.policy(RateLimits(sessionEvents: 0)) == #""presession";q=30;w=60"#)
-        #expect(RateLimitFields.policy(RateLimits(sessionEvents: 0, preSessionEvents: 0)) == nil)
+        #expect(RateLimitValues.policy(RateLimits()) == #""session";q=60;w=60, "presession";q=30;w=60"#)
+        #expect(RateLimitValues.policy(RateLimits(sessionEvents: 0)) == #""presession";q=30;w=60"#)
+        #expect(RateLimitValues.policy(RateLimits(sessionEvents: 0, preSessionEvents: 0)) == nil)
     }
 
     @Test func standingRoundsSecondsUp() {
         #expect(
-            RateLimitFields.rateLimit([ingested(.sessionEvents, limit: 60, remaining: 3, reset: 1001)])
+            RateLimitValues.rateLimit([ingested(.sessionEvents, limit: 60, remaining: 3, reset: 1001)])
                 == #""session";r=3;t=2"#)
-        #expect(RateLimitFields.rateLimit([ingested(.sessionEvents, limit: 0, remaining: 0, reset: 0)]) == nil)
+        #expect(RateLimitValues.rateLimit([ingested(.sessionEvents, limit: 0, remaining: 0, reset: 0)]) == nil)
     }
 
     @Test(arguments: [(0, 1), (1, 1), (1000, 1), (1001, 2), (59_999, 60), (9_999_999, 3600)] as [(Int64, Int)])
     func retryAfterIsWholeSecondsWithinBounds(_ reset: Int64, _ seconds: Int) {
         let quota = Quota(limit: 60, windowSeconds: 60, remaining: 0, resetMilliseconds: reset)
-        #expect(RateLimitFields.retryAfterSeconds(quota) == seconds)
+        #expect(RateLimitValues.retryAfterSeconds(quota) == seconds)
     }
 }

@@ -38,7 +38,7 @@ import Testing
     func whatAsksTheDatabaseHasAWindow(row: SurfaceTests.Row) {
         guard row.endpoint.credential == .accessToken else { return }
         let request = SurfaceTests.request(row.endpoint, fields: [("Authorization", "Bearer good")])
-        if case .response = row.endpoint.route.responder(request) { return }
+        if case .response = row.endpoint.route.prepared.responder(request) { return }
         #expect(!Self.driverClasses.isDisjoint(with: row.endpoint.limits))
     }
 

@@ -39,7 +39,7 @@ import Testing
     /// Before a byte of a body is read.
     @Test(arguments: surface.filter { [.accessToken, .operatorToken].contains($0.endpoint.credential) })
     func theCredentialIsJudgedAtTheHead(row: Row) async throws {
-        let judge = try #require(row.endpoint.route.judge)
+        let judge = try #require(row.endpoint.route.prepared.judge)
         let isOperators = row.endpoint.credential == .operatorToken
         for fields in Self.badBearers {
             guard case .refused(let answer) = await judge(Self.request(row.endpoint, fields: fields)) else {
@@ -132,7 +132,7 @@ import Testing
     /// A task is started only for a token that memory does not know.
     @Test(arguments: surface.filter { $0.endpoint.credential == .accessToken && $0.endpoint.limits.isEmpty })
     func aKnownTokenIsAnsweredFromMemory(row: Row) async {
-        let respond = { row.endpoint.route.responder(Self.request(row.endpoint, fields: $0)) }
+        let respond = { row.endpoint.route.prepared.responder(Self.request(row.endpoint, fields: $0)) }
         guard case .response(let good) = respond([("Authorization", "Bearer good")]),
             case .response(let missing) = respond([]), case .work(let work) = respond([("Authorization", "Bearer bad")])
         else {
@@ -149,7 +149,7 @@ import Testing
     func aRejectedEventStartsNoTask(row: Row) throws {
         let endpoint = try #require(
             ScriptedAPI().surface.first { Row(endpoint: $0).testDescription == row.testDescription })
-        let respond = { endpoint.route.responder(Self.request(endpoint, fields: $0, body: $1)) }
+        let respond = { endpoint.route.prepared.responder(Self.request(endpoint, fields: $0, body: $1)) }
         let good = [("Authorization", "Bearer good")]
         guard case .response(let missing) = respond([], "{}"), case .response(let malformed) = respond(good, "{")
         else {
@@ -157,9 +157,9 @@ import Testing
             return
         }
         #expect(missing.status == .unauthorized)
-        #expect(missing.fields.first("RateLimit") == nil)
+        #expect(missing.rateLimit == nil)
         #expect(malformed.status == .badRequest)
-        #expect(malformed.fields.first("RateLimit") != nil)
+        #expect(malformed.rateLimit != nil)
         #expect(malformed.principal == "driver")
     }
 

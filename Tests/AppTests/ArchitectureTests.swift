@@ -159,6 +159,14 @@ import Testing
         }
     }
 
+    @Test func `the page lists the middleware in its order`() throws {
+        let listed = try Self.text("docs/architecture.md").matches(of: #/(?m)^\d+\. `(\w+)`: /#).map { String($0.1) }
+        let declared = try Self.text("Sources/HTTPServer/Middleware.swift")
+            .matches(of: #/(?m)^struct (\w+): \w+Middleware\b/#).map { String($0.1) }
+        #expect(listed.count == 9)
+        #expect(listed == declared)
+    }
+
     @Test func `every function of the road is in its file`() throws {
         let text = try Self.text("docs/architecture.md")
         let road = try #require(text.split(separator: "## The road of one event").last)

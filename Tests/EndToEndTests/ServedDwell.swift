@@ -88,19 +88,18 @@ final class ServedDwell: Sendable {
     /// The one thing that is not as it is in production: when a request came is read from the test's clock.
     private static func told(_ clock: ManualClock, _ route: Route) -> Route {
         var route = route
-        route.responder = { [responder = route.responder] request in
-            var request = request
-            request.receivedAtMilliseconds = clock.now.millisecondsSinceEpoch
-            return responder(request)
-        }
-        if let judge = route.judge {
-            route.judge = { request in
-                var request = request
-                request.receivedAtMilliseconds = clock.now.millisecondsSinceEpoch
-                return await judge(request)
-            }
+        route.responder = { [responder = route.responder] in responder(Self.told(clock, $0)) }
+        if let check = route.credential {
+            let judge = check.judge.map { judge -> RequestJudge in { await judge(Self.told(clock, $0)) } }
+            route.credential = CredentialCheck(judge: judge, responder: { check.responder(Self.told(clock, $0)) })
         }
         return route
+    }
+
+    private static func told(_ clock: ManualClock, _ request: Request) -> Request {
+        var request = request
+        request.receivedAtMilliseconds = clock.now.millisecondsSinceEpoch
+        return request
     }
 
     /// What the server's deadline service does when it wakes.

@@ -22,10 +22,31 @@ import Testing
             hasHead: hasHead)
     }
 
-    private func routed(_ field: String? = nil) -> Exchange.Destination {
+    private func routed(policy: String? = nil) -> Exchange.Destination {
         var route = Route(.post, "/a", bodyBytesMax: 10, responder: { _ in .response(Response(status: .ok)) })
-        if let field { route.responseFields = Fields([(field, "1")]) }
+        if let policy { route.rateLimitPolicy = Fields([("RateLimit-Policy", policy)]) }
         return .handler(RegisteredRoute(route, place: 0))
+    }
+
+    /// A route for everybody who sends `Authorization: me`.
+    private static let guarded = Route(
+        .post, "/a",
+        credential: CredentialCheck(
+            judge: { request in
+                request.fields.first("Authorization") == "me"
+                    ? .welcome(client: "me") : .refused(Response(status: .unauthorized))
+            },
+            responder: { request in
+                .response(Response(status: request.fields.first("Authorization") == "me" ? .ok : .unauthorized))
+            }))
+
+    /// The statuses of the route's responses: with the credential, without it.
+    private func statuses(_ route: Route) async -> [Status] {
+        var statuses: [Status] = []
+        for fields in [[("Authorization", "me")], []] {
+            statuses.append(await route.responder(exchange(routed(), .post, fields).request).response().status)
+        }
+        return statuses
     }
 
     private let outcome = ExchangeOutcome(
@@ -140,14 +161,43 @@ import Testing
         #expect(unrouted.bodyBytesMax == 64 << 10)
     }
 
-    @Test func `a route's fields are on each of its responses, and on no other`() {
-        var route = Route(.get, "/a", responder: { _ in .response(Response(status: .ok)) })
-        route.responseFields = Fields([("RateLimit-Policy", "q=1")])
+    @Test func `a credential is checked at the head and before the handler, and without the check nobody is served`()
+        async throws
+    {
+        var route = Self.guarded
+        #expect(route.judge == nil)
+        #expect(await statuses(route) == [.internalServerError, .internalServerError])
+        Credentials().prepare(&route)
+        #expect(await statuses(route) == [.ok, .unauthorized])
+        let judge = try #require(route.judge)
+        guard case .welcome("me") = await judge(exchange(routed(), .post, [("Authorization", "me")]).request),
+            case .refused(let response) = await judge(exchange(routed(), .post).request)
+        else {
+            Issue.record("judged wrongly at the head")
+            return
+        }
+        #expect(response.status == .unauthorized)
+        var open = Route(.get, "/a", responder: { _ in .response(Response(status: .ok)) })
+        Credentials().prepare(&open)
+        #expect(open.judge == nil)
+        #expect(await statuses(open) == [.ok, .ok])
+    }
+
+    @Test func `a route's policy is on each of its responses, the caller's quotas where they are known`() {
         var response = Response(status: .contentTooLarge)
-        RouteFields().respond(&response, to: exchange(.handler(RegisteredRoute(route, place: 0))))
+        RateLimitFields().respond(&response, to: exchange(routed(policy: "q=1")))
         #expect(response.fields.values("RateLimit-Policy") == ["q=1"])
+        #expect(response.fields.values("RateLimit").isEmpty)
+        var counted = Response(status: .ok)
+        counted.rateLimit = "r=0;t=5"
+        RateLimitFields().respond(&counted, to: exchange(routed(policy: "q=1")))
+        #expect(counted.fields.values("RateLimit") == ["r=0;t=5"])
+        #expect(counted.fields.values("RateLimit-Policy") == ["q=1"])
+        var unlimited = Response(status: .ok)
+        RateLimitFields().respond(&unlimited, to: exchange(routed()))
+        #expect(unlimited.fields.isEmpty)
         var unrouted = Response(status: .notFound)
-        RouteFields().respond(&unrouted, to: exchange())
+        RateLimitFields().respond(&unrouted, to: exchange())
         #expect(unrouted.fields.isEmpty)
     }
 
@@ -180,13 +230,16 @@ import Testing
 
     // MARK: - The list
 
-    private func list(_ crossOrigin: CrossOrigin?) -> MiddlewareList {
+    private func list(
+        _ crossOrigin: CrossOrigin?, proxies: TrustedProxies = TrustedProxies(),
+        metrics: any MetricsFactory = NOOPMetricsHandler.instance
+    ) -> MiddlewareList {
         var configuration = ServerConfiguration(addresses: [])
         configuration.crossOrigin = crossOrigin
+        configuration.trustedProxies = proxies
         return MiddlewareList(
-            configuration, methods: "GET", observer: Observations(),
-            metrics: RequestMetrics([], NOOPMetricsHandler.instance),
-            refusals: { Response(status: $0.status, fields: $0.fields) })
+            configuration, methods: "GET", observer: Observations(), metrics: RequestMetrics([Self.guarded], metrics),
+            refusals: { Response(status: $0.status, fields: $0.fields, body: .bytes(Array($0.detail.utf8))) })
     }
 
     @Test func `the list has every concern in its order`() {
@@ -194,7 +247,7 @@ import Testing
         #expect(
             all == [
                 "RequestIDs", "ClientAddresses", "AccessLog", "RequestCounts", "CrossOriginRequests", "SizeLimits",
-                "RouteFields", "Problems",
+                "Credentials", "RateLimitFields", "Problems",
             ])
         #expect(list(nil).middleware.map { "\(type(of: $0))" } == all.filter { $0 != "CrossOriginRequests" })
     }
@@ -210,20 +263,34 @@ import Testing
     }
 
     /// Each is independent of the others: what one does is missing without it, and nothing else.
-    @Test(arguments: 0..<8) func `each can be left out by itself`(leftOut: Int) {
-        var list = list(CrossOrigin([Self.page]))
+    @Test(arguments: 0..<9) func `each can be left out by itself`(leftOut: Int) async throws {
+        let prometheus = PrometheusMetrics()
+        var list = list(
+            CrossOrigin([Self.page]), proxies: try #require(TrustedProxies(["10.0.0.0/8"])), metrics: prometheus)
+        try #require(list.middleware.count == 9)
         list.middleware.remove(at: leftOut)
         var exchange = exchange(
-            routed("RateLimit-Policy"), .get, [("X-Request-Id", "mine"), ("Origin", Self.page)])
+            routed(policy: "q=1"), .post,
+            [("X-Request-Id", "mine"), ("Origin", Self.page), ("X-Forwarded-For", "192.0.2.7")])
         list.begin(&exchange)
         #expect((exchange.request.id == "mine") == (leftOut != 0))
+        #expect((exchange.request.remoteAddress == "192.0.2.7") == (leftOut != 1))
         #expect((exchange.bodyBytesMax == 10) == (leftOut != 5))
+        #expect(await statuses(list.prepared([Self.guarded])[0]).contains(.ok) == (leftOut != 6))
         var response = Response(status: .ok)
+        exchange.refusalDetail = "too long"
         list.respond(&response, to: exchange)
         #expect((response.fields.first("Access-Control-Allow-Origin") == Self.page) == (leftOut != 4))
-        #expect((response.fields.first("RateLimit-Policy") != nil) == (leftOut != 6))
+        #expect((response.fields.first("RateLimit-Policy") != nil) == (leftOut != 7))
+        guard case .bytes(let body) = response.body else {
+            Issue.record("no content")
+            return
+        }
+        #expect((String(decoding: body, as: UTF8.self) == "too long") == (leftOut != 8))
         list.end(exchange, outcome)
         let observer = list.middleware.compactMap { ($0 as? AccessLog)?.observer as? Observations }.first
         #expect(observer?.all.count == (leftOut == 2 ? nil : 1))
+        let count = #"dwell_http_requests_total{route="/a",method="POST",status="404"} 1"#
+        #expect(prometheus.text().contains(count) == (leftOut != 3))
     }
 }

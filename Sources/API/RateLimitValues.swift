@@ -1,11 +1,11 @@
-// The RateLimit and RateLimit-Policy fields (IETF draft-ietf-httpapi-ratelimit-headers): structured-field
+// The values of the RateLimit and RateLimit-Policy fields (IETF draft-ietf-httpapi-ratelimit-headers): structured-field
 // lists with one member per limit. A limit that is off has no member.
 
 import Engine
 import HTTP1
 import RateLimiting
 
-enum RateLimitFields {
+enum RateLimitValues {
     /// Returns the policies of a route, which are the same on all of its responses:
     /// `"session";q=60;w=60, "presession";q=30;w=60`.
     static func policy(_ limits: RateLimits, for classes: [RateLimitClass] = RateLimitClass.ofEvents) -> String? {
