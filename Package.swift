@@ -258,8 +258,8 @@ let package = Package(
         .testTarget(
             name: "SQLiteStoreTests",
             dependencies: [
-                "SQLiteStore", "Engine", "Identity", "JourneyModel", "Purchases", "RateLimiting", "Secrets",
-                "TestSupport",
+                "SQLiteStore", "CSQLiteVFS", "Engine", "Identity", "JourneyModel", "Purchases", "RateLimiting",
+                "Secrets", "TestSupport",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),

@@ -6,6 +6,8 @@ import GRDBSQLite
 import Synchronization
 import Testing
 
+@testable import SQLiteStore
+
 /// What happens to one database's files.
 final class FaultScript: Sendable {
     enum Fault: Sendable, CaseIterable {
@@ -65,6 +67,8 @@ enum FaultyFileSystem {
     }
 
     private static let isRegistered: Bool = {
+        // sqlite3_vfs_find is a first use of SQLite, after which it takes no options for the process.
+        _ = DatabaseOpening.isConfigured
         guard let original = sqlite3_vfs_find(nil) else { return false }
         let copy = UnsafeMutablePointer<sqlite3_vfs>.allocate(capacity: 1)
         copy.initialize(to: original.pointee)

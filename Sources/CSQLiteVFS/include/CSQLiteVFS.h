@@ -1,5 +1,5 @@
 // Coalesces SQLite's writes to its WAL, two calls for each page, into one call for many pages; paces the writes of
-// a checkpoint to the database file; and turns off SQLite's memory statistics.
+// a checkpoint to the database file; skips needless scans of the page cache; and turns off SQLite's memory statistics.
 #ifndef DWELL_CJOINEDWRITES_H
 #define DWELL_CJOINEDWRITES_H
 
@@ -27,5 +27,12 @@ int dwell_step_writes(
 // Stops SQLite from counting its memory, which it does under a lock that all connections share. Must be called before
 // the process first uses SQLite; afterwards it returns SQLITE_MISUSE and changes nothing.
 int dwell_stop_memory_statistics(void);
+
+// Stops SQLite from visiting every cached page at the end of a transaction that split a B-tree node. Must be called
+// before the process first uses SQLite; afterwards it returns SQLITE_MISUSE and changes nothing.
+int dwell_skip_empty_truncations(void);
+
+// Returns how many truncations of the page caches of this process were not skipped.
+unsigned long long dwell_page_cache_truncations(void);
 
 #endif

@@ -71,6 +71,7 @@ enum RecordsFile {
     /// not change.
     static func connect(_ path: String) throws -> DatabaseQueue {
         guard FileManager.default.fileExists(atPath: path) else { throw RecordsUnreadable.missing }
+        _ = DatabaseOpening.isConfigured
         var configuration = Configuration()
         configuration.readonly = true
         configuration.label = "dwell.records"

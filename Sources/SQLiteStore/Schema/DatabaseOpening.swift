@@ -97,13 +97,13 @@ package enum DatabaseOpening {
         try queue.read(MigrationRun().requireCurrent)
     }
 
-    /// Whether SQLite's memory statistics are off. Nothing here uses them, and a group of 30 events allocates memory
-    /// about 1,500 times in SQLite. In a process that has already used SQLite they stay on, which is slower but
-    /// correct.
-    private static let stopsMemoryStatistics = dwell_stop_memory_statistics() == SQLITE_OK
+    /// Whether both of SQLite's options for the whole process are set. Nothing here uses its memory statistics, and a
+    /// group of 30 events allocates memory about 1,500 times in SQLite. `page_cache.c` says what the other one is for.
+    /// In a process that has already used SQLite, both keep their defaults, which is slower but correct.
+    static let isConfigured = dwell_stop_memory_statistics() == SQLITE_OK && dwell_skip_empty_truncations() == SQLITE_OK
 
     private static func connect(path: String) throws -> DatabasePool {
-        _ = stopsMemoryStatistics
+        _ = isConfigured
         var configuration = Configuration()
         configuration.label = "dwell.sqlite"
         configuration.busyMode = .timeout(busyTimeoutSeconds)

@@ -1,0 +1,116 @@
+// A layer over SQLite's page cache, https://www.sqlite.org/c3ref/pcache_methods2.html, that skips truncations which
+// remove nothing.
+//
+// At the end of every transaction SQLite truncates the cache to the size of the database (pager.c,
+// pager_end_transaction). Its cache visits only the hash buckets between that size and the highest page number it has
+// had. But when a B-tree node is split, btree.c (balance_nonroot) gives a page the number of the lock-byte page for a
+// moment, that of the page at 1 GiB. From then on the cache visits all its pages at the end of the transaction: with
+// 48 MiB of pages about 7 % of the processor time of an event.
+//
+// This layer keeps the highest page number itself and ignores the lock-byte page, which never stays in the cache:
+// balance_nonroot gives the page its final number at once. A truncation beyond the highest number is skipped.
+
+#include "CSQLiteVFS.h"
+
+#include <sqlite3.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+static sqlite3_pcache_methods2 below;
+static atomic_ullong truncations;
+
+struct cache {
+    sqlite3_pcache *below;
+    // No page in the cache has a higher number.
+    unsigned highest;
+    unsigned lock_byte_page;
+};
+
+static struct cache *cache_of(sqlite3_pcache *cache) { return (struct cache *)cache; }
+
+static void note_page(struct cache *cache, unsigned page) {
+    if (page > cache->highest && page != cache->lock_byte_page) cache->highest = page;
+}
+
+static int cache_init(void *argument) {
+    (void)argument;
+    return below.xInit(below.pArg);
+}
+
+static void cache_shutdown(void *argument) {
+    (void)argument;
+    if (below.xShutdown != NULL) below.xShutdown(below.pArg);
+}
+
+static sqlite3_pcache *cache_create(int page_bytes, int extra_bytes, int is_purgeable) {
+    struct cache *cache = malloc(sizeof *cache);
+    if (cache == NULL) return NULL;
+    cache->below = below.xCreate(page_bytes, extra_bytes, is_purgeable);
+    if (cache->below == NULL) {
+        free(cache);
+        return NULL;
+    }
+    cache->highest = 0;
+    // The lock byte is at 1 GiB: https://www.sqlite.org/fileformat2.html#the_lock_byte_page
+    cache->lock_byte_page = 0x40000000u / (unsigned)page_bytes + 1;
+    return (sqlite3_pcache *)cache;
+}
+
+static void cache_set_size(sqlite3_pcache *cache, int pages) { below.xCachesize(cache_of(cache)->below, pages); }
+
+static int cache_page_count(sqlite3_pcache *cache) { return below.xPagecount(cache_of(cache)->below); }
+
+static sqlite3_pcache_page *cache_fetch(sqlite3_pcache *handle, unsigned page, int create) {
+    struct cache *cache = cache_of(handle);
+    if (create != 0) note_page(cache, page);
+    return below.xFetch(cache->below, page, create);
+}
+
+static void cache_unpin(sqlite3_pcache *cache, sqlite3_pcache_page *page, int is_discarded) {
+    below.xUnpin(cache_of(cache)->below, page, is_discarded);
+}
+
+static void cache_rekey(sqlite3_pcache *handle, sqlite3_pcache_page *page, unsigned old_number, unsigned new_number) {
+    struct cache *cache = cache_of(handle);
+    note_page(cache, new_number);
+    below.xRekey(cache->below, page, old_number, new_number);
+}
+
+static void cache_truncate(sqlite3_pcache *handle, unsigned limit) {
+    struct cache *cache = cache_of(handle);
+    if (limit > cache->highest) return;
+    atomic_fetch_add_explicit(&truncations, 1, memory_order_relaxed);
+    below.xTruncate(cache->below, limit);
+    cache->highest = limit > 0 ? limit - 1 : 0;
+}
+
+static void cache_destroy(sqlite3_pcache *handle) {
+    below.xDestroy(cache_of(handle)->below);
+    free(handle);
+}
+
+static void cache_shrink(sqlite3_pcache *cache) { below.xShrink(cache_of(cache)->below); }
+
+int dwell_skip_empty_truncations(void) {
+    int code = sqlite3_config(SQLITE_CONFIG_GETPCACHE2, &below);
+    if (code != SQLITE_OK) return code;
+    sqlite3_pcache_methods2 methods = {
+        .iVersion = below.iVersion,
+        .xInit = cache_init,
+        .xShutdown = cache_shutdown,
+        .xCreate = cache_create,
+        .xCachesize = cache_set_size,
+        .xPagecount = cache_page_count,
+        .xFetch = cache_fetch,
+        .xUnpin = cache_unpin,
+        .xRekey = cache_rekey,
+        .xTruncate = cache_truncate,
+        .xDestroy = cache_destroy,
+        .xShrink = cache_shrink,
+    };
+    return sqlite3_config(SQLITE_CONFIG_PCACHE2, &methods);
+}
+
+unsigned long long dwell_page_cache_truncations(void) {
+    return atomic_load_explicit(&truncations, memory_order_relaxed);
+}
