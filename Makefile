@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test test-unit test-integration test-one build debug lint format fuzz bench bench-layers bench-fields bench-journeys profile clean
+.PHONY: help run test test-unit test-integration test-one build debug lint format fuzz bench bench-pairs bench-layers bench-fields bench-journeys profile clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ fuzz: ## run each fuzz target for SECONDS (60)
 
 bench: ## compare Dwell with its peers and the machine: LOADS=headline|all|config,events,... SECONDS=5 ROUNDS=3; writes docs/benchmarks.md
 	@scripts/bench --loads '$(or $(LOADS),headline)' --seconds $(or $(SECONDS),5) --rounds $(or $(ROUNDS),3) $(BENCH)
+
+bench-pairs: ## compare two binaries that run at the same time: NEW=.build/release/dwell OLD=path PAIRS='--load config --rounds 9'
+	@python3 Benchmarks/pairs.py $(or $(NEW),.build/release/dwell) $(OLD) $(PAIRS)
 
 bench-layers: ## measure time, allocations and system calls of each layer; LAYERS=parse,fold,...
 	@scripts/bench-layers $(LAYERS)
