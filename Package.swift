@@ -35,6 +35,8 @@ let package = Package(
     targets: [
         // Converts days to dates and back, for times in JSON, HTTP fields and log lines.
         .target(name: "GregorianCalendar", swiftSettings: settings),
+        // A cache bounded in size and age, for tokens, sign-in sessions, certificates and rate limit windows.
+        .target(name: "Caching", swiftSettings: settings),
 
         // The domain: no I/O, no clock. Foundation only.
         .target(name: "JourneyModel", dependencies: ["GregorianCalendar"], swiftSettings: settings),
@@ -81,7 +83,7 @@ let package = Package(
         .target(
             name: "RateLimiting",
             dependencies: [
-                "JourneyModel", "MetricInstruments", "Sockets", "CHiredis",
+                "Caching", "JourneyModel", "MetricInstruments", "Sockets", "CHiredis",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -101,7 +103,7 @@ let package = Package(
         .target(
             name: "Identity",
             dependencies: [
-                "JourneyModel", "Secrets",
+                "Caching", "JourneyModel", "Secrets",
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
@@ -113,7 +115,7 @@ let package = Package(
         .target(
             name: "Purchases",
             dependencies: [
-                "Identity", "JourneyModel",
+                "Caching", "Identity", "JourneyModel",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
@@ -202,6 +204,7 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(name: "JourneyModelTests", dependencies: ["JourneyModel", "TestSupport"], swiftSettings: settings),
+        .testTarget(name: "CachingTests", dependencies: ["Caching"], swiftSettings: settings),
         .testTarget(name: "FuzzCorpusTests", dependencies: ["FuzzTargets"], swiftSettings: settings),
         .testTarget(
             name: "JourneyClientTests", dependencies: ["JourneyClient", "JourneyModel", "TestSupport"],

@@ -3,6 +3,7 @@
 // feed of revocations reports a change. Revocations by this process are applied before their response is sent, those by
 // other processes at the next poll. Bounded; does not know why a session ended.
 
+import Caching
 package import JourneyModel
 import Synchronization
 
@@ -71,7 +72,7 @@ package final class SessionStatusCache: SignInSessions {
     /// Applies the revocations of other processes within `pollMilliseconds` plus the time of a read.
     package init(store: any SessionStatusStore, rememberedMax: Int = 65_536, pollMilliseconds: Int = 200) {
         self.store = store
-        state = Mutex(State(known: TwoGenerationCache(countMax: rememberedMax)))
+        state = Mutex(State(known: TwoGenerationCache(generationCountMax: rememberedMax / 2)))
         self.pollMilliseconds = pollMilliseconds
     }
 

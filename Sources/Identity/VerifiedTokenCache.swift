@@ -1,6 +1,7 @@
 // A cache of verified tokens, which maps a token's digest to its claims. Bounded by TwoGenerationCache: tokens in use
 // are kept, others are dropped. Has no clock; the caller checks the expiry.
 
+import Caching
 import Crypto
 import Synchronization
 
@@ -66,7 +67,7 @@ final class VerifiedTokenCache: Sendable {
 
     /// Holds the most recently used tokens, between half of `countMax` and `countMax` of them.
     init(countMax: Int) {
-        tokens = Mutex(TwoGenerationCache(countMax: countMax))
+        tokens = Mutex(TwoGenerationCache(generationCountMax: countMax / 2))
     }
 
     func find(_ digest: TokenDigest) -> RememberedToken? {

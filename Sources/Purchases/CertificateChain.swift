@@ -3,6 +3,7 @@
 // checked here: the number and order of the certificates, the bytes of the root, Apple's two marker extensions, and
 // the type of the leaf's key.
 
+internal import Caching
 package import Crypto
 import Foundation
 import Identity
@@ -43,7 +44,7 @@ package final class CertificateChain: Sendable {
     private let roots: [[UInt8]]
     /// Leaf certificates revoked by Apple, in DER. Few, because only the certificates of stored facts are checked.
     private let revoked = Mutex<Set<[UInt8]>>([])
-    private let cache = Mutex(TwoGenerationCache<ChainKey, TrustedLeaf>(countMax: cachedChainsMax))
+    private let cache = Mutex(TwoGenerationCache<ChainKey, TrustedLeaf>(generationCountMax: cachedChainsMax / 2))
 
     /// `roots` in DER. Only tests use a root other than Apple's.
     package init(roots: [[UInt8]] = [AppleRootCertificate.g3]) {

@@ -1,6 +1,7 @@
 // A JWS of the App Store with its header and payload parsed: the `signedPayload` of a notification, a
 // `signedTransactionInfo` or a `signedRenewalInfo`. Parsed only; `AppStoreVerifier` verifies it.
 
+internal import Caching
 package import Crypto
 import Foundation
 package import Identity
@@ -91,7 +92,7 @@ package final class AcceptedHeaders: Sendable {
     /// headers.
     private static let countMax = 32
 
-    private let cache = Mutex(TwoGenerationCache<String, Header>(countMax: countMax))
+    private let cache = Mutex(TwoGenerationCache<String, Header>(generationCountMax: countMax / 2))
 
     package init() {}
 

@@ -11,7 +11,7 @@ package import JourneyModel
 package final class LocalRateLimiter: Admission {
     /// The bounds of the memory, for all shards together.
     package struct Capacity: Sendable {
-        /// The maximum number of windows in one generation (SlidingWindowGenerations.swift). One database writer serves
+        /// The maximum number of windows in one generation (TwoGenerationCache.swift). One database writer serves
         /// far fewer than 20 000 drivers at once. In the worst case both generations are full, with 2 * 20 000 * 60
         /// charges of 16 bytes.
         package var windowsMax = 20_000

@@ -1,6 +1,7 @@
 // The windows and the keys of stored events for a part of the drivers of a `LocalRateLimiter`, behind one lock.
 // Implements the decisions of contract, section 4. Callers pass in the time.
 
+import Caching
 import JourneyModel
 import Synchronization
 
@@ -30,8 +31,8 @@ final class SlidingWindowShard: Sendable {
     }
 
     private struct State: Sendable {
-        var windows: SlidingWindowGenerations<WindowID, SlidingWindowLog>
-        var knownKeys: SlidingWindowGenerations<KnownKey, Bool>
+        var windows: TwoGenerationCache<WindowID, SlidingWindowLog>
+        var knownKeys: TwoGenerationCache<KnownKey, Bool>
         /// The latest time passed in. Threads read the clock before they hold the lock, so times may arrive out of
         /// order; the maximum of both never goes back.
         var latest = Int64.min
@@ -44,8 +45,9 @@ final class SlidingWindowShard: Sendable {
         self.limits = limits
         state = Mutex(
             State(
-                windows: SlidingWindowGenerations(countMax: windowsMax, ageMilliseconds: limits.windowMilliseconds),
-                knownKeys: SlidingWindowGenerations(countMax: knownKeysMax, ageMilliseconds: knownKeyAgeMilliseconds)))
+                windows: TwoGenerationCache(generationCountMax: windowsMax, ageMilliseconds: limits.windowMilliseconds),
+                knownKeys: TwoGenerationCache(
+                    generationCountMax: knownKeysMax, ageMilliseconds: knownKeyAgeMilliseconds)))
     }
 
     func decide(_ claim: HashedClaim, at time: Int64) -> AdmissionDecision {
@@ -79,8 +81,8 @@ final class SlidingWindowShard: Sendable {
     func recordStored(_ claim: HashedClaim, at time: Int64) {
         state.withLock { state in
             state.latest = max(state.latest, time)
-            state.knownKeys.age(at: state.latest)
-            state.knownKeys.put(true, for: KnownKey(claim))
+            state.knownKeys.expire(at: state.latest)
+            state.knownKeys.insert(true, for: KnownKey(claim))
         }
     }
 
@@ -189,8 +191,8 @@ final class SlidingWindowShard: Sendable {
         state.withLock { state in
             let now = max(state.latest, time)
             state.latest = now
-            state.windows.age(at: now) { $0.latestTime ?? now > now }
-            state.knownKeys.age(at: now)
+            state.windows.expire(at: now) { $0.latestTime ?? now > now }
+            state.knownKeys.expire(at: now)
             let isStored = state.knownKeys.peek(KnownKey(claim)) != nil
             return state.windows.withValue(
                 WindowID(driver: claim.driver, limitClass: claim.limitClass), initial: SlidingWindowLog(),

@@ -19,7 +19,7 @@ LEVELS = "trace|debug|info|notice|warning|error|critical"
 
 def sources():
     for module in sorted(path for path in (REPOSITORY / "Sources").iterdir() if path.name not in (
-            "JourneyClient", "JourneyModel", "Simulation") and path.is_dir() and not path.name.startswith("C")):
+            "JourneyClient", "JourneyModel", "Simulation") and path.is_dir() and not re.match("C[A-Z]", path.name)):
         for file in sorted(module.rglob("*.swift")):
             yield module.name, file, file.read_text()
 

@@ -1,0 +1,103 @@
+// Evicts values without a list of last uses, by two generations: a used value moves to the young generation. When the
+// young generation is full or old enough, it becomes the old one, and the values of the previous old generation, which
+// were not used meanwhile, are dropped.
+
+/// A dictionary that keeps the most recently used values: at most `2 * generationCountMax`, and at least the last
+/// `generationCountMax`. Every call takes constant time on average.
+///
+/// Unused values can also expire. A cache with `ageMilliseconds` needs the time of each use, through `expire(at:)`.
+///
+/// Public and inlinable, so that importing modules specialize it for their keys and values: the compiler does not do
+/// that across modules for `package` declarations, whose calls took three times as long.
+public struct TwoGenerationCache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+    @usableFromInline var young: [Key: Value] = [:]
+    @usableFromInline var old: [Key: Value] = [:]
+    /// The time of the first `expire(at:)` after the last rotation; nil before it.
+    @usableFromInline var youngSince: Int64?
+    @usableFromInline let generationCountMax: Int
+    @usableFromInline let ageMilliseconds: Int64
+
+    /// - Parameter ageMilliseconds: how long an unused value is kept at least, unless the bound on the count is
+    ///   reached.
+    @inlinable
+    public init(generationCountMax: Int, ageMilliseconds: Int64 = .max) {
+        self.generationCountMax = max(1, generationCountMax)
+        self.ageMilliseconds = ageMilliseconds
+    }
+
+    @inlinable public var count: Int { young.count + old.count }
+
+    /// Returns nil on a cache miss. A hit counts as a use.
+    @inlinable
+    public mutating func find(_ key: Key) -> Value? {
+        if let value = young[key] { return value }
+        guard let value = old.removeValue(forKey: key) else { return nil }
+        insert(value, for: key)
+        return value
+    }
+
+    /// Returns the value without counting as a use.
+    @inlinable
+    public func peek(_ key: Key) -> Value? { young[key] ?? old[key] }
+
+    @inlinable
+    public mutating func insert(_ value: Value, for key: Key) {
+        if young.count >= generationCountMax { rotate() }
+        young[key] = value
+    }
+
+    /// Passes the value, or `initial` if there is none, to the closure. Afterwards the value is in the young
+    /// generation, or is removed if `isKept` returns false.
+    @inlinable
+    public mutating func withValue<Answer>(
+        _ key: Key, initial: Value, isKept: (Value) -> Bool, _ body: (inout Value) -> Answer
+    ) -> Answer {
+        if let index = young.index(forKey: key) {
+            let answer = body(&young.values[index])
+            if !isKept(young.values[index]) { young.remove(at: index) }
+            return answer
+        }
+        var value = old.removeValue(forKey: key) ?? initial
+        let answer = body(&value)
+        if isKept(value) { insert(value, for: key) }
+        return answer
+    }
+
+    @inlinable
+    public mutating func remove(_ key: Key) {
+        young[key] = nil
+        old[key] = nil
+    }
+
+    @inlinable
+    public mutating func removeAll() {
+        young = [:]
+        old = [:]
+    }
+
+    /// Drops values that were not used for some time between `ageMilliseconds` and twice that. Callers pass the time of
+    /// every use, before the use. Values for which `isExempt` returns true are not dropped because of their age.
+    @inlinable
+    public mutating func expire(at now: Int64, isExempt: (Value) -> Bool = { _ in false }) {
+        guard let since = youngSince else {
+            youngSince = now
+            return
+        }
+        guard now - since >= ageMilliseconds else { return }
+        // After `2 * ageMilliseconds` without a rotation, the young values too are older than `ageMilliseconds`.
+        let exempt = old.filter { isExempt($0.value) }
+        if now - since >= 2 * ageMilliseconds { young = young.filter { isExempt($0.value) } }
+        rotate()
+        youngSince = now
+        old.merge(exempt) { newer, _ in newer }
+    }
+
+    /// Makes the young generation the old one, and drops the previous old one.
+    @inlinable
+    public mutating func rotate() {
+        old = young
+        // Reserves space for as many values as before, because a growing table rehashes its content repeatedly.
+        young = Dictionary(minimumCapacity: min(old.count, generationCountMax))
+        youngSince = nil
+    }
+}
