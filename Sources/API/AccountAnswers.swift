@@ -133,7 +133,7 @@ enum AccountAnswers {
         writer.beginObject()
         write(&writer)
         writer.endObject()
-        return .unkept(writer.bytes, status)
+        return .noStore(writer.bytes, status)
     }
 }
 

@@ -54,12 +54,12 @@ struct AccountHandlers: Sendable {
             // HEAD is a safe method, so it exports nothing (RFC 9110, sections 9.2.1 and 9.3.2), writes no audit entry
             // and takes no slot. Its response has no length, which is known only when an export is complete.
             if request.method == .head {
-                return exported(Response.unkept([]), body: .stream { _ in })
+                return exported(Response.noStore([]), body: .stream { _ in })
             }
             do throws(AccountFailure) {
                 let first = try await accounts.export(of: caller, from: request.origin)
                 limit.charge(caller.driver, .reads, times: first.json.count / Self.exportBytesPerRead)
-                let response = Response.unkept(first.json)
+                let response = Response.noStore(first.json)
                 guard first.rest != nil else { return exported(response, body: response.body) }
                 return exported(response, body: .stream { try await write(first, to: $0, caller.driver, request) })
             } catch { throw failures.problem(error, request) }

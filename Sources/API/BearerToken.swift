@@ -17,7 +17,7 @@ package enum BearerToken {
         let length = scheme.utf8CodeUnitCount
         guard value.count > length else { return nil }
         let isBearer = scheme.withUTF8Buffer { letters in
-            for place in 0..<length where value[place] | 0x20 != letters[place] { return false }
+            for index in 0..<length where value[index] | 0x20 != letters[index] { return false }
             return true
         }
         return isBearer ? UnsafeRawBufferPointer(rebasing: value[length...]) : nil

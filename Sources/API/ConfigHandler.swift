@@ -65,15 +65,15 @@ package enum EntityTag {
 
     /// Returns whether the list contains the tag. In each list member, anything after a space is ignored.
     private static func names(_ list: UnsafeBufferPointer<UInt8>, _ etag: UnsafeBufferPointer<UInt8>) -> Bool {
-        var place = 0
-        while place < list.count {
-            while place < list.count, isSpace(list[place]) { place += 1 }
-            let start = place
-            while place < list.count, !isSpace(list[place]), list[place] != UInt8(ascii: ",") { place += 1 }
-            let tag = UnsafeBufferPointer(rebasing: list[start..<place])
+        var index = 0
+        while index < list.count {
+            while index < list.count, isSpace(list[index]) { index += 1 }
+            let start = index
+            while index < list.count, !isSpace(list[index]), list[index] != UInt8(ascii: ",") { index += 1 }
+            let tag = UnsafeBufferPointer(rebasing: list[start..<index])
             if isSame(tag, etag) { return true }
-            while place < list.count, list[place] != UInt8(ascii: ",") { place += 1 }
-            place += 1
+            while index < list.count, list[index] != UInt8(ascii: ",") { index += 1 }
+            index += 1
         }
         return false
     }

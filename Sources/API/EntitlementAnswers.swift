@@ -19,7 +19,7 @@ enum EntitlementAnswers {
         writer.bool(consent.isGiven)
         writer.member("changed_at", RFC3339.text(of: consent.changedAt))
         writer.endObject()
-        return .unkept(writer.bytes)
+        return .noStore(writer.bytes)
     }
 
     /// Returns the entitlements, or 304 if `known`, the values of If-None-Match, contain the current entity tag.

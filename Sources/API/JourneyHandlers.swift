@@ -32,7 +32,7 @@ struct JourneyHandlers: Sendable {
             let journey = try await logger.reading(for: request) { () async throws(StoreFailure) in
                 try await journeys.journey(of: caller.driver)
             }
-            return .unkept(
+            return .noStore(
                 JourneyAnswers.session(journey, settingsVersion: settings.read().version, at: request.receivedAt))
         }
     }
@@ -47,7 +47,7 @@ struct JourneyHandlers: Sendable {
             }
             guard let page else { throw cursorIsUnknown }
             limit.charge(caller.driver, .reads, times: page.sessions.count / Self.sessionsPerRead)
-            return .unkept(JourneyAnswers.sessions(page, at: request.receivedAt))
+            return .noStore(JourneyAnswers.sessions(page, at: request.receivedAt))
         }
     }
 
@@ -62,7 +62,7 @@ struct JourneyHandlers: Sendable {
             switch outcome {
             case .found(let timeline):
                 limit.charge(caller.driver, .reads, times: timeline.events.count / Self.eventsPerRead)
-                return .unkept(JourneyAnswers.timeline(timeline, at: request.receivedAt))
+                return .noStore(JourneyAnswers.timeline(timeline, at: request.receivedAt))
             case .sessionNotFound: throw .sessionNotFound
             case .cursorNotFound: throw cursorIsUnknown
             }

@@ -6,7 +6,7 @@ import Purchases
 
 enum OperatorAnswers {
     static func picture(
-        _ picture: DashboardSnapshot.Picture, requests: RequestStatistics.Sum, settings: VersionedSettings,
+        _ picture: DashboardSnapshot.Counts, requests: RequestStatistics.Sum, settings: VersionedSettings,
         admission: String, freeBytes: Int64?, outbox: [OutboxStatus], purchases: PurchaseTotals?, version: String,
         server: ServerSettings?,
         instances: [InstanceState]
@@ -125,7 +125,7 @@ extension JSONWriter {
     }
 
     /// Writes the last sixty minutes, oldest first, including minutes without events.
-    fileprivate mutating func minutes(_ picture: DashboardSnapshot.Picture) {
+    fileprivate mutating func minutes(_ picture: DashboardSnapshot.Counts) {
         let last = picture.asOf.millisecondsSinceEpoch / 60_000
         var counts: [Int64: [Verdict.Transition: Int]] = [:]
         for tally in picture.tallies {

@@ -95,7 +95,7 @@ struct OperatorHandlers: Sendable {
 
     /// `GET /ops/picture`
     var one: OpenHandler {
-        { request throws(ProblemAnswer) in .unkept(try await encodedPicture(request)) }
+        { request throws(ProblemAnswer) in .noStore(try await encodedPicture(request)) }
     }
 
     /// `GET /ops/stream`: the picture every two seconds, until the client disconnects, its token becomes invalid,
@@ -107,7 +107,7 @@ struct OperatorHandlers: Sendable {
             ])
             if request.method == .head { return Response(status: .ok, fields: fields, body: .stream { _ in }) }
             let first = try await encodedPicture(request)
-            guard let place = streams.take() else {
+            guard let slot = streams.take() else {
                 throw ProblemAnswer(
                     .serviceUnavailable, "There are \(Self.streamsMax) operator streams open already. Try again later.",
                     retryAfterSeconds: StreamHandler.retryAfterSeconds)
@@ -115,7 +115,7 @@ struct OperatorHandlers: Sendable {
             return Response(
                 status: .ok, fields: fields,
                 body: .stream { writer in
-                    defer { place.giveBack() }
+                    defer { slot.release() }
                     try await writer.write(message(first))
                     while true {
                         try await Task.sleep(for: .milliseconds(Self.pauseMilliseconds))
@@ -134,7 +134,7 @@ struct OperatorHandlers: Sendable {
                 let versions = try await operation.reader.settingsVersions(limit: Self.versionsMax)
                 return (versions, try await operation.reader.settingsHistory(limit: Self.versionsMax))
             }
-            return .unkept(OperatorAnswers.settings(versions, history, inForce: current))
+            return .noStore(OperatorAnswers.settings(versions, history, inForce: current))
         }
     }
 
@@ -142,7 +142,7 @@ struct OperatorHandlers: Sendable {
     var inForce: OpenHandler {
         { request throws(ProblemAnswer) in
             guard let current = operation.settings() else { throw ProblemAnswer(.notFound, "No settings available.") }
-            return .unkept(current.json(version: operation.version, settingsVersion: settings.read().version))
+            return .noStore(current.json(version: operation.version, settingsVersion: settings.read().version))
         }
     }
 
@@ -154,7 +154,7 @@ struct OperatorHandlers: Sendable {
                     of: request.parameters["session_id"] ?? "", limit: Self.eventsMax)
             }
             guard let found else { throw .sessionNotFound }
-            return .unkept(JourneyAnswers.timeline(found.timeline, of: found.driver, at: request.receivedAt))
+            return .noStore(JourneyAnswers.timeline(found.timeline, of: found.driver, at: request.receivedAt))
         }
     }
 
@@ -202,7 +202,7 @@ private final class OpenStreams: Sendable {
 
         init(streams: OpenStreams) { self.streams = streams }
 
-        func giveBack() {
+        func release() {
             let wasTaken = isTaken.withLock { isTaken in
                 defer { isTaken = false }
                 return isTaken
@@ -210,6 +210,6 @@ private final class OpenStreams: Sendable {
             if wasTaken { streams.count.withLock { $0 -= 1 } }
         }
 
-        deinit { giveBack() }
+        deinit { release() }
     }
 }

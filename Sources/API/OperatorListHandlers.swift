@@ -26,7 +26,7 @@ struct OperatorListHandlers: Sendable {
             let steps = try await logger.reading(for: request) { () async throws(StoreFailure) in
                 try await operation.history.steps(range, at: now)
             }
-            return .unkept(HistoryAnswers.history(steps, range, at: now))
+            return .noStore(HistoryAnswers.history(steps, range, at: now))
         }
     }
 
@@ -41,7 +41,7 @@ struct OperatorListHandlers: Sendable {
             let page = try await logger.reading(for: request) { () async throws(StoreFailure) in
                 try await operation.lists.drivers(in: state, before: cursor, limit: limit)
             }
-            return .unkept(OperatorListAnswers.drivers(page))
+            return .noStore(OperatorListAnswers.drivers(page))
         }
     }
 
@@ -55,7 +55,7 @@ struct OperatorListHandlers: Sendable {
             }
             guard let found else { throw ProblemAnswer(.notFound, "Driver not found.") }
             let refused = operation.refused.list(of: id, status: nil, limit: OperatorQuery.limitDefault)
-            return .unkept(OperatorListAnswers.driver(found, refused, at: request.receivedAt))
+            return .noStore(OperatorListAnswers.driver(found, refused, at: request.receivedAt))
         }
     }
 
@@ -74,7 +74,7 @@ struct OperatorListHandlers: Sendable {
             let page = try await logger.reading(for: request) { [filter] () async throws(StoreFailure) in
                 try await operation.lists.sessions(filter, before: cursor, limit: limit, at: request.receivedAt)
             }
-            return .unkept(OperatorListAnswers.sessions(page, at: request.receivedAt))
+            return .noStore(OperatorListAnswers.sessions(page, at: request.receivedAt))
         }
     }
 
@@ -94,7 +94,7 @@ struct OperatorListHandlers: Sendable {
             let page = try await logger.reading(for: request) { [filter] () async throws(StoreFailure) in
                 try await operation.lists.events(filter, before: cursor, limit: limit)
             }
-            return .unkept(OperatorListAnswers.events(page))
+            return .noStore(OperatorListAnswers.events(page))
         }
     }
 
@@ -106,7 +106,7 @@ struct OperatorListHandlers: Sendable {
             let status = query.number("status", in: 400...599)
             let limit = query.limit()
             try query.finish()
-            return .unkept(
+            return .noStore(
                 OperatorListAnswers.refusals(operation.refused.list(of: driver, status: status, limit: limit)))
         }
     }
@@ -121,7 +121,7 @@ struct OperatorListHandlers: Sendable {
             let found = try await logger.reading(for: request) { () async throws(StoreFailure) in
                 try await operation.lists.search(text, limit: Self.searchMax)
             }
-            return .unkept(OperatorListAnswers.search(found, at: request.receivedAt))
+            return .noStore(OperatorListAnswers.search(found, at: request.receivedAt))
         }
     }
 }

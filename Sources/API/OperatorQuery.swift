@@ -75,7 +75,7 @@ struct OperatorQuery {
 
     mutating func cursor() -> Int64? {
         guard let value = parameters["cursor"] else { return nil }
-        if case .event(let place) = PageCursor(value) { return place }
+        if case .event(let id) = PageCursor(value) { return id }
         errors.append(PageQuery.cursorIsUnknown)
         return nil
     }

@@ -1,6 +1,6 @@
 // Whether the server should receive requests: the database accepts a write, and no drain has begun. However many
 // clients ask, there is at most one test write per second. If the disk hangs, a client waits at most
-// `patienceMilliseconds`.
+// `timeoutMilliseconds`.
 
 internal import Synchronization
 
@@ -8,7 +8,7 @@ package final class Readiness: Sendable {
     package enum Database: String, Sendable {
         case takesWrites = "ok"
         case refusesWrites = "refuses_writes"
-        /// The test write has not finished within `patienceMilliseconds`.
+        /// The test write has not finished within `timeoutMilliseconds`.
         case silent = "no_answer"
     }
 
@@ -28,7 +28,7 @@ package final class Readiness: Sendable {
     }
 
     static let keptMilliseconds: Int64 = 1000
-    static let patienceMilliseconds: Int64 = 1500
+    static let timeoutMilliseconds: Int64 = 1500
 
     private struct State {
         var isDraining = false
@@ -84,7 +84,7 @@ package final class Readiness: Sendable {
         let now = clock()
         return state.withLock { state in
             if let last = state.last, now - last.at < Self.keptMilliseconds { return .known(last.database) }
-            if let since = state.askingSince, now - since >= Self.patienceMilliseconds { return .known(.silent) }
+            if let since = state.askingSince, now - since >= Self.timeoutMilliseconds { return .known(.silent) }
             state.waiting.append(continuation)
             guard state.askingSince == nil else { return .joins }
             state.askingSince = now
@@ -93,23 +93,23 @@ package final class Readiness: Sendable {
     }
 
     private func ask() {
-        let patience = Task {
-            try? await Task.sleep(for: .milliseconds(Self.patienceMilliseconds))
-            if !Task.isCancelled { tell(.silent) }
+        let timeout = Task {
+            try? await Task.sleep(for: .milliseconds(Self.timeoutMilliseconds))
+            if !Task.isCancelled { resumeWaiting(.silent) }
         }
         Task {
             let database: Database = await takesWrite() ? .takesWrites : .refusesWrites
-            patience.cancel()
+            timeout.cancel()
             let now = clock()
             state.withLock { state in
                 state.last = (database, now)
                 state.askingSince = nil
             }
-            tell(database)
+            resumeWaiting(database)
         }
     }
 
-    private func tell(_ database: Database) {
+    private func resumeWaiting(_ database: Database) {
         let waiting = state.withLock { state in
             defer { state.waiting = [] }
             return state.waiting

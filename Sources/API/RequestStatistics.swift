@@ -32,11 +32,11 @@ package final class RequestStatistics: RequestObserver {
         // A stream is left out: it lasts as long as the client listens.
         let range = request.isStream ? nil : Self.range(microseconds: request.durationNanoseconds / 1000)
         buckets.withLock { buckets in
-            let place = Int(((span % Int64(Self.bucketCount)) + Int64(Self.bucketCount)) % Int64(Self.bucketCount))
-            if buckets[place].span != span { buckets[place] = Bucket(span: span) }
+            let index = Int(((span % Int64(Self.bucketCount)) + Int64(Self.bucketCount)) % Int64(Self.bucketCount))
+            if buckets[index].span != span { buckets[index] = Bucket(span: span) }
             let status = request.status.code - 100
-            if buckets[place].statuses.indices.contains(status) { buckets[place].statuses[status] &+= 1 }
-            if let range { buckets[place].durations[range] += 1 }
+            if buckets[index].statuses.indices.contains(status) { buckets[index].statuses[status] &+= 1 }
+            if let range { buckets[index].durations[range] += 1 }
         }
     }
 

@@ -31,7 +31,7 @@ extension Logger {
 
 extension Response {
     /// Returns a JSON document that no cache may store (RFC 9111, section 5.2.2.5).
-    static func unkept(_ json: [UInt8], _ status: Status = .ok) -> Response {
+    static func noStore(_ json: [UInt8], _ status: Status = .ok) -> Response {
         Response(
             status: status, fields: Fields([("Content-Type", "application/json"), ("Cache-Control", "no-store")]),
             body: .bytes(json))

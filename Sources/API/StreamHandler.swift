@@ -92,38 +92,38 @@ struct StreamHandler: Sendable {
                 stream.wake()
             }
             try await writer.write(Array("retry: \(Self.reconnectMilliseconds)\n\n".utf8))
-            var told = try await write(first, after: Told(id: id), to: writer)
+            var last = try await write(first, after: LastMessage(id: id), to: writer)
             var entitlements = try await writeEntitlements(of: driver, after: nil, request, to: writer)
             for await _ in stream.wakes {
                 if due.take() {
                     guard await tokens.callerStill(of: request, at: clock()) != nil else { return }
                     try await writer.write(Array(":\n\n".utf8))
                 }
-                told = try await write(journeys.changes(of: driver, after: told.id), after: told, to: writer)
+                last = try await write(journeys.changes(of: driver, after: last.id), after: last, to: writer)
                 entitlements = try await writeEntitlements(of: driver, after: entitlements, request, to: writer)
             }
         }
     }
 
     /// The last message of a stream.
-    private struct Told {
+    private struct LastMessage {
         var id: Int64?
         /// The state in the last message; nil before the first message of this connection.
         var journey: Journey?
     }
 
     private func write(
-        _ changes: JourneyChanges, after told: Told, to writer: any ResponseBodyWriter
-    ) async throws -> Told {
+        _ changes: JourneyChanges, after last: LastMessage, to writer: any ResponseBodyWriter
+    ) async throws -> LastMessage {
         switch changes {
         case .all(let changes):
             for change in changes { try await writer.write(message(change, isSnapshot: false)) }
-            return changes.last.map { Told(id: $0.id, journey: $0.journey) } ?? told
+            return changes.last.map { LastMessage(id: $0.id, journey: $0.journey) } ?? last
         case .newest(let change):
             // After a refold, every read until the next change returns the newest state, which is written only once.
-            if change.id == told.id && change.journey == told.journey { return told }
+            if change.id == last.id && change.journey == last.journey { return last }
             try await writer.write(message(change, isSnapshot: true))
-            return Told(id: change.id, journey: change.journey)
+            return LastMessage(id: change.id, journey: change.journey)
         }
     }
 

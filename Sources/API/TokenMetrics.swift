@@ -25,8 +25,8 @@ struct TokenMetrics: Sendable {
     private let findings: CounterTable
 
     init(_ factory: any MetricsFactory) {
-        findings = CounterTable(.tokens, count: Finding.allCases.count, factory: factory) { place in
-            [("result", Finding(rawValue: place)?.label ?? "other")]
+        findings = CounterTable(.tokens, count: Finding.allCases.count, factory: factory) { index in
+            [("result", Finding(rawValue: index)?.label ?? "other")]
         }
     }
 

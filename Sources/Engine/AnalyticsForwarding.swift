@@ -78,13 +78,13 @@ package struct AnalyticsForwarding: Sendable {
     /// Makes one request to the service, if any event waits. Returns how long to pause, in milliseconds.
     func round(_ pace: inout Pace) async -> Int64 {
         do throws(StoreFailure) {
-            let place = try await feed.place(of: Self.consumer)
-            let events = try await feed.storedEvents(after: place.last, limit: pace.batchSize)
+            let position = try await feed.position(of: Self.consumer)
+            let events = try await feed.storedEvents(after: position.last, limit: pace.batchSize)
             guard let last = events.last else { return Self.idleMilliseconds }
             // Event numbers are consecutive: missing ones were deleted before they were read.
-            let deletedCount = last.id - place.last - Int64(events.count)
+            let deletedCount = last.id - position.last - Int64(events.count)
             return try await forward(
-                events, to: last.id, deletedCount: deletedCount, waiting: place.waitingCount, &pace)
+                events, to: last.id, deletedCount: deletedCount, waiting: position.waitingCount, &pace)
         } catch {
             return pause(&pace, reason: "\(error)", waiting: nil, atLeastSeconds: nil)
         }

@@ -86,7 +86,7 @@ package struct OperatorTimeline: Hashable, Sendable {
 
 /// The counts of the last hour. They are updated only when a caller requests them.
 package actor DashboardSnapshot {
-    package struct Picture: Sendable {
+    package struct Counts: Sendable {
         package var asOf: Moment
         package var drivers: [JourneyState: Int]
         /// The counts of the last hour, including the current minute.
@@ -111,31 +111,31 @@ package actor DashboardSnapshot {
     private var last: Int64?
     private var counts: [Key: Int] = [:]
     private var isWhole = true
-    private var picture: Picture?
+    private var cached: Counts?
 
     package init(reader: any OperatorReader, drivers: DriverCounts) {
         self.reader = reader
         self.drivers = drivers
     }
 
-    package func current(at now: Moment) async throws(StoreFailure) -> Picture {
-        if let picture, now < picture.asOf.advanced(byMilliseconds: Self.refreshMilliseconds), now >= picture.asOf {
-            return picture
+    package func current(at now: Moment) async throws(StoreFailure) -> Counts {
+        if let cached, now < cached.asOf.advanced(byMilliseconds: Self.refreshMilliseconds), now >= cached.asOf {
+            return cached
         }
         let first = Self.minute(now) - Self.minutes + 1
         // After more than an hour without a request, continuing would count all events since then: start over.
-        if let picture, Self.minute(picture.asOf) < first { (last, counts, isWhole) = (nil, [:], true) }
+        if let cached, Self.minute(cached.asOf) < first { (last, counts, isWhole) = (nil, [:], true) }
         let before = last
         let new = try await reader.tallies(after: before, since: Moment(millisecondsSinceEpoch: first * 60_000))
         // During the await, another call may have counted the same events: the actor is reentrant.
         if last == before { add(new, from: first) }
-        let made = Picture(
+        let made = Counts(
             asOf: now, drivers: try await drivers.current(),
             tallies: counts.map { key, count in
                 EventTally(
                     minute: key.minute, name: key.name, verdict: key.verdict, state: key.state, count: count)
             }, isWhole: isWhole, storageBytes: try await reader.storageBytes())
-        picture = made
+        cached = made
         return made
     }
 

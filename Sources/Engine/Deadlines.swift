@@ -115,7 +115,7 @@ package struct ExpiryScheduler: Sendable {
         while !Task.isCancelled {
             let pause: Int64
             do throws(StoreFailure) {
-                let failures = try await storeWhatIsDue()
+                let failures = try await storeDueExpiries()
                 if let failure = failures.first { throw failure }
                 pause = try await pauseMilliseconds()
             } catch {
@@ -133,7 +133,7 @@ package struct ExpiryScheduler: Sendable {
 
     /// Stores every expiry that is due now, in parts. Returns the failures; every expiry without a failure is stored.
     @discardableResult
-    package func storeWhatIsDue() async throws(StoreFailure) -> [StoreFailure] {
+    package func storeDueExpiries() async throws(StoreFailure) -> [StoreFailure] {
         let now = clock()
         guard let earliest = try await store.earliestDeadline(), earliest < now else {
             overdue.set(0.0)

@@ -3,17 +3,17 @@
 
 package import JourneyModel
 
-/// The port by which a consumer reads events and stores its place.
+/// The port by which a consumer reads events and stores its position.
 package protocol EventFeed: Sendable {
     /// Returns at most `limit` events after event `id`, lowest number first, with their current verdicts.
     func storedEvents(after id: Int64, limit: Int) async throws(StoreFailure) -> [FeedEvent]
 
-    /// Returns the place of the consumer of that name. A consumer without a stored place is at the beginning.
-    func place(of consumer: String) async throws(StoreFailure) -> FeedPosition
+    /// Returns the position of the consumer of that name. A consumer without a stored position is at the beginning.
+    func position(of consumer: String) async throws(StoreFailure) -> FeedPosition
 
     /// Stores that the consumer has processed every event up to `id`, and that `lostCount` of these events were never
-    /// delivered. A place never goes back: an `id` before the stored place changes nothing. Returns once the place is
-    /// on disk.
+    /// delivered. A position never goes back: an `id` before the stored position changes nothing. Returns once the position
+    /// is on disk.
     func move(_ consumer: String, to id: Int64, losing lostCount: Int64, at now: Moment) async throws(StoreFailure)
 }
 

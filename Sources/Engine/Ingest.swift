@@ -42,7 +42,7 @@ package struct Ingest: Sendable {
             outcome = await lookUp(submission, of: driver)
         } else {
             outcome = await store.append(request(submission, of: driver, receivedAt: receivedAt))
-            if settle(claim, decision.verdict, after: outcome) { quota = quota.withBack(1) }
+            if settle(claim, decision.verdict, after: outcome) { quota = quota.refunding(1) }
             quota = current(quota, of: claim, after: outcome)
         }
         outcome = outcome.advanced(to: receivedAt)
@@ -102,7 +102,7 @@ package struct Ingest: Sendable {
                 }
                 next = outcomes.next()
             }
-            var quota = decision.quota.withBack(given[claim.limitClass] ?? 0)
+            var quota = decision.quota.refunding(given[claim.limitClass] ?? 0)
             if decision.verdict != .refused { quota = current(quota, of: claim, after: outcome) }
             ingested.append(Ingested(outcome: outcome, limitClass: claim.limitClass, quota: quota))
         }

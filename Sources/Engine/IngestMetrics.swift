@@ -41,15 +41,15 @@ struct IngestMetrics: Sendable {
         // Two listed names share one canonical name, and therefore one series.
         let names = EventName.listed.map(\.canonical) + ["diagnostic"]
         let outcomes = Outcome.allCases
-        events = CounterTable(.events, count: names.count * outcomes.count, factory: factory) { place in
-            [("event", names[place / outcomes.count]), ("verdict", outcomes[place % outcomes.count].label)]
+        events = CounterTable(.events, count: names.count * outcomes.count, factory: factory) { index in
+            [("event", names[index / outcomes.count]), ("verdict", outcomes[index % outcomes.count].label)]
         }
         admissions = CounterTable(
             .admissions, count: Self.classes.count * Self.verdicts.count, factory: factory
-        ) { place in
+        ) { index in
             [
-                ("class", Self.classes[place / Self.verdicts.count].rawValue),
-                ("decision", Self.verdicts[place % Self.verdicts.count]),
+                ("class", Self.classes[index / Self.verdicts.count].rawValue),
+                ("decision", Self.verdicts[index % Self.verdicts.count]),
             ]
         }
     }

@@ -39,7 +39,7 @@ package final class JourneyStreams: Sendable {
         var since: Moment
         /// The driver's journey may be in a refold, whose end must wake the stream.
         var awaitsRefold = true
-        var bell: AsyncStream<Void>.Continuation
+        var continuation: AsyncStream<Void>.Continuation
     }
 
     private struct State: Sendable {
@@ -70,7 +70,7 @@ package final class JourneyStreams: Sendable {
     /// Takes a slot until the returned stream is released. Callers read the journey after this call, so that no change
     /// is missed.
     package func open(_ driver: DriverID, at now: Moment) throws(Refusal) -> JourneyStream {
-        let (wakes, bell) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
+        let (wakes, continuation) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         let opened = state.withLock { state -> Result<(id: Int, replaced: Open?), Refusal> in
             if state.isClosed { return .failure(.closed) }
             var replaced: Open?
@@ -86,13 +86,14 @@ package final class JourneyStreams: Sendable {
             guard state.streams.count < Self.streamsMax else { return .failure(.full) }
             let id = state.nextID
             state.nextID += 1
-            state.streams[id] = Open(driver: driver, since: now, bell: bell)
+            state.streams[id] = Open(driver: driver, since: now, continuation: continuation)
             state.ofDriver[driver, default: []].append(id)
             return .success((id, replaced))
         }
         let (id, replaced) = try opened.get()
-        replaced?.bell.finish()
-        return JourneyStream(wakes: wakes, bell: bell) { [self] in _ = state.withLock { $0.remove(id) } }
+        replaced?.continuation.finish()
+        return JourneyStream(wakes: wakes, continuation: continuation) { [self] in _ = state.withLock { $0.remove(id) }
+        }
     }
 
     /// Whether all streams were ended and new streams are refused.
@@ -103,10 +104,10 @@ package final class JourneyStreams: Sendable {
             state.isClosed = true
             return Array(state.streams.values)
         }
-        for stream in streams { stream.bell.finish() }
+        for stream in streams { stream.continuation.finish() }
     }
 
-    // MARK: News
+    // MARK: Changes
 
     /// Wakes streams after commits, until the task is cancelled.
     package func run() async {
@@ -117,7 +118,7 @@ package final class JourneyStreams: Sendable {
                 last = nil
             } else {
                 do throws(StoreFailure) {
-                    last = try await wakeWhoHasNews(after: last)
+                    last = try await wakeChanged(after: last)
                     try await wakeRefolded()
                     failures = 0
                 } catch {
@@ -133,22 +134,22 @@ package final class JourneyStreams: Sendable {
     }
 
     /// Reads the event table once. Returns where the next read begins.
-    package func wakeWhoHasNews(after last: Int64?) async throws(StoreFailure) -> Int64 {
-        let news = try await journeys.news(after: last)
+    package func wakeChanged(after last: Int64?) async throws(StoreFailure) -> Int64 {
+        let changes = try await journeys.committedChanges(after: last)
         var drivers = state.withLock { Set($0.ofDriver.keys) }
-        if case .these(let changed) = news.drivers { drivers.formIntersection(changed) }
-        guard !drivers.isEmpty else { return news.newest }
+        if case .these(let changed) = changes.drivers { drivers.formIntersection(changed) }
+        guard !drivers.isEmpty else { return changes.newest }
         // A new event may be a late one whose refold is not complete. If the refold is complete by now, the streams see
         // its result when they read.
         let refolding = try await journeys.driversAwaitingRefold(among: drivers)
-        let bells = state.withLock { state in
+        let continuations = state.withLock { state in
             state.streams.filter { drivers.contains($0.value.driver) }.map { id, stream in
                 if refolding.contains(stream.driver) { state.streams[id]?.awaitsRefold = true }
-                return stream.bell
+                return stream.continuation
             }
         }
-        for bell in bells { bell.yield() }
-        return news.newest
+        for continuation in continuations { continuation.yield() }
+        return changes.newest
     }
 
     /// Wakes the streams of drivers whose refold was completed since the last call, by any process. The event table
@@ -158,13 +159,13 @@ package final class JourneyStreams: Sendable {
         let drivers = state.withLock { Set($0.streams.values.lazy.filter(\.awaitsRefold).map(\.driver)) }
         guard !drivers.isEmpty else { return }
         let refolded = drivers.subtracting(try await journeys.driversAwaitingRefold(among: drivers))
-        let bells = state.withLock { state in
+        let continuations = state.withLock { state in
             state.streams.filter { $0.value.awaitsRefold && refolded.contains($0.value.driver) }.map { id, stream in
                 state.streams[id]?.awaitsRefold = false
-                return stream.bell
+                return stream.continuation
             }
         }
-        for bell in bells { bell.yield() }
+        for continuation in continuations { continuation.yield() }
     }
 
     /// Wakes the driver's streams to read again, because something other than the driver's journey changed.
@@ -173,8 +174,8 @@ package final class JourneyStreams: Sendable {
     }
 
     private func wake(where isMeant: (Open) -> Bool) {
-        let bells = state.withLock { state in state.streams.values.filter(isMeant).map(\.bell) }
-        for bell in bells { bell.yield() }
+        let continuations = state.withLock { state in state.streams.values.filter(isMeant).map(\.continuation) }
+        for continuation in continuations { continuation.yield() }
     }
 }
 
@@ -183,21 +184,21 @@ package final class JourneyStream: Sendable {
     /// Has one element when there may be changes, however many there were since the last element. Finishes when the
     /// stream must end. For one reader.
     package let wakes: AsyncStream<Void>
-    private let bell: AsyncStream<Void>.Continuation
-    private let giveBack: @Sendable () -> Void
+    private let continuation: AsyncStream<Void>.Continuation
+    private let release: @Sendable () -> Void
 
     fileprivate init(
-        wakes: AsyncStream<Void>, bell: AsyncStream<Void>.Continuation, giveBack: @escaping @Sendable () -> Void
+        wakes: AsyncStream<Void>, continuation: AsyncStream<Void>.Continuation, release: @escaping @Sendable () -> Void
     ) {
         self.wakes = wakes
-        self.bell = bell
-        self.giveBack = giveBack
+        self.continuation = continuation
+        self.release = release
     }
 
-    deinit { giveBack() }
+    deinit { release() }
 
     /// Wakes only this stream.
     package func wake() {
-        bell.yield()
+        continuation.yield()
     }
 }

@@ -24,7 +24,7 @@ package protocol JourneyReader: Sendable {
 
     /// Returns the drivers whose events were committed after event `id`, by any process. If `id` is nil, returns the
     /// number of the newest event and `.any`.
-    func news(after id: Int64?) async throws(StoreFailure) -> CommittedChanges
+    func committedChanges(after id: Int64?) async throws(StoreFailure) -> CommittedChanges
 
     /// Returns those of `drivers` whose journey must be refolded (Refold.swift): it was folded by the rules of another
     /// release, or a late event changes more events than one transaction may.

@@ -6,7 +6,7 @@ package import JourneyModel
 package protocol OperatorListReader: Sendable {
     /// Returns drivers in `state`, or in any state if `state` is nil; sorted by `firstSeenAt`, latest first.
     func drivers(
-        in state: JourneyState?, before place: Int64?, limit: Int
+        in state: JourneyState?, before cursor: Int64?, limit: Int
     ) async throws(StoreFailure) -> ListPage<DriverSummary>
 
     /// Returns one driver with the newest sessions and events; nil when the driver is unknown.
@@ -18,12 +18,12 @@ package protocol OperatorListReader: Sendable {
     ///
     /// - Parameter now: the time before which deadlines count as passed.
     func sessions(
-        _ filter: SessionFilter, before place: Int64?, limit: Int, at now: Moment
+        _ filter: SessionFilter, before cursor: Int64?, limit: Int, at now: Moment
     ) async throws(StoreFailure) -> ListPage<OperatorSession>
 
     /// Returns events, last stored first.
     func events(
-        _ filter: EventFilter, before place: Int64?, limit: Int
+        _ filter: EventFilter, before cursor: Int64?, limit: Int
     ) async throws(StoreFailure) -> ListPage<EventCase>
 
     /// Searches by driver id, session id and charger id, or a prefix of these, and by complete phone number.

@@ -23,7 +23,7 @@ package struct WALTruncation: Sendable {
     static let bytesMin: Int64 = 8 * 1024 * 1024
     static let pause = Duration.seconds(5)
     /// The number of checks between two warnings: one hour.
-    static let looksPerWarning = 720
+    static let checksPerWarning = 720
 
     private let log: any TruncatableWAL
     private let bytesMax: Int64
@@ -38,25 +38,25 @@ package struct WALTruncation: Sendable {
 
     /// Runs until the task is cancelled.
     package func run() async {
-        var looksUntilWarning = 0
+        var checksUntilWarning = 0
         while !Task.isCancelled {
             do { try await Task.sleep(for: Self.pause) } catch { return }
-            await look(&looksUntilWarning)
+            await check(&checksUntilWarning)
         }
     }
 
-    func look(_ looksUntilWarning: inout Int) async {
+    func check(_ checksUntilWarning: inout Int) async {
         if log.logBytes() ?? 0 > Self.bytesMin { await log.truncateLog(quietFor: Self.quiet) }
         guard let bytes = log.logBytes(), bytes > bytesMax else {
-            looksUntilWarning = 0
+            checksUntilWarning = 0
             return
         }
-        if looksUntilWarning == 0 {
+        if checksUntilWarning == 0 {
             logger.warning(
                 "WAL is growing: a reader (a backup or a shell) holds an old snapshot",
                 metadata: ["bytes": .number(bytes)])
-            looksUntilWarning = Self.looksPerWarning
+            checksUntilWarning = Self.checksPerWarning
         }
-        looksUntilWarning -= 1
+        checksUntilWarning -= 1
     }
 }

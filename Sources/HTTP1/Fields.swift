@@ -46,20 +46,20 @@ package struct Fields: Sendable {
 
     /// Returns the first value of the name; nil if there is none.
     package func first(_ name: String) -> String? {
-        firstPlace(name).map { text(lines[$0].value) }
+        firstIndex(name).map { text(lines[$0].value) }
     }
 
     /// Returns the bytes of the first value of the name, not copied; nil if there is none.
     package func value(_ name: String) -> ArraySlice<UInt8>? {
-        firstPlace(name).map { bytes[lines[$0].value] }
+        firstIndex(name).map { bytes[lines[$0].value] }
     }
 
     /// Returns the bytes of the only value of the name, not copied; nil if there is none or more than one.
     package func only(_ name: String) -> ArraySlice<UInt8>? {
         var only: Int?
         var count = 0
-        forEachPlace(name) { place in
-            only = place
+        forEachIndex(name) { index in
+            only = index
             count += 1
             return count == 1
         }
@@ -70,7 +70,7 @@ package struct Fields: Sendable {
     /// Returns the number of fields of the name. If a field is repeated, it is often undefined which value applies.
     package func count(of name: String) -> Int {
         var count = 0
-        forEachPlace(name) { _ in
+        forEachIndex(name) { _ in
             count += 1
             return true
         }
@@ -80,8 +80,8 @@ package struct Fields: Sendable {
     /// Returns all values of the name, in order.
     package func values(_ name: String) -> [String] {
         var values: [String] = []
-        forEachPlace(name) { place in
-            values.append(text(lines[place].value))
+        forEachIndex(name) { index in
+            values.append(text(lines[index].value))
             return true
         }
         return values
@@ -113,7 +113,7 @@ package struct Fields: Sendable {
     }
 
     package mutating func remove(_ name: String) {
-        guard firstPlace(name) != nil else { return }
+        guard firstIndex(name) != nil else { return }
         var kept = Fields()
         for line in lines where !isNamed(line, name) {
             bytes.withUnsafeBufferPointer { bytes in
@@ -129,7 +129,7 @@ package struct Fields: Sendable {
     /// Appends a received field line whose name and value are already checked.
     mutating func append(_ line: FieldLine, of received: [UInt8]) {
         received.withUnsafeBufferPointer { received in
-            if let whole = Fields.asKept(line, of: received) {
+            if let whole = Fields.copyableLine(line, of: received) {
                 appendWhole(whole, nameLength: line.name.count)
             } else {
                 appendChecked(
@@ -141,7 +141,7 @@ package struct Fields: Sendable {
 
     /// Returns the line with its CRLF if it was received in the stored form, as most lines are, so that it can be
     /// copied in one piece; otherwise nil.
-    private static func asKept(
+    private static func copyableLine(
         _ line: FieldLine, of received: UnsafeBufferPointer<UInt8>
     ) -> UnsafeBufferPointer<UInt8>? {
         let end = line.value.upperBound
@@ -205,10 +205,10 @@ package struct Fields: Sendable {
         String(decoding: bytes[range], as: UTF8.self)
     }
 
-    private func firstPlace(_ name: String) -> Int? {
+    private func firstIndex(_ name: String) -> Int? {
         var first: Int?
-        forEachPlace(name) { place in
-            first = place
+        forEachIndex(name) { index in
+            first = index
             return false
         }
         return first
@@ -216,10 +216,10 @@ package struct Fields: Sendable {
 
     /// Calls the closure with the index of each field of the name, until the closure returns false.
     @inline(__always)
-    private func forEachPlace(_ name: String, _ body: (Int) -> Bool) {
+    private func forEachIndex(_ name: String, _ body: (Int) -> Bool) {
         let length = name.utf8.count
-        for place in lines.indices where lines[place].name.count == length && isNamed(lines[place], name) {
-            if !body(place) { return }
+        for index in lines.indices where lines[index].name.count == length && isNamed(lines[index], name) {
+            if !body(index) { return }
         }
     }
 

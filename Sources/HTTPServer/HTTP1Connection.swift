@@ -197,7 +197,7 @@ final class HTTP1Connection: @unchecked Sendable {
     private func taskEnds() {
         task = nil
         if case .over = activity {
-            state.holdNothing()
+            state.releaseBuffers()
             return whenOver()
         }
         activity = .serving
@@ -231,7 +231,7 @@ final class HTTP1Connection: @unchecked Sendable {
         // The stream has ended: its closure returned, or the connection closed.
         guard isStreaming(number), state.encodeChunk(bytes) else { throw .closed }
         do throws(TransportError) {
-            if try write() { try await connection.takeTurns() } else { try await chunkIsTaken() }
+            if try write() { try await connection.yieldIfBusy() } else { try await chunkIsTaken() }
         } catch {
             // The writer gets the error from the throw, and closing the connection cancels the task.
             connection.close()
@@ -301,7 +301,7 @@ final class HTTP1Connection: @unchecked Sendable {
             if case .working = activity {
                 _ = try state.write()
             } else if try write() {
-                state.giveBackOutput()
+                state.shrinkOutput()
             }
         } catch {
             connection.close()
@@ -319,7 +319,7 @@ final class HTTP1Connection: @unchecked Sendable {
             state.dropOutput()
             task.cancel()
         } else {
-            state.holdNothing()
+            state.releaseBuffers()
             whenOver()
         }
     }

@@ -60,7 +60,7 @@ extension HTTP1ConnectionState {
     }
 
     /// Returns everything to the budget, when the connection is closed and no task runs for it.
-    mutating func holdNothing() {
+    mutating func releaseBuffers() {
         dropOutput()
         exchange = nil
         _ = hold(0)
@@ -91,14 +91,14 @@ extension HTTP1ConnectionState {
 
     /// Leaves the output to the end of this round of the loop. Returns false if the output has to be written now,
     /// because it is large or the peer has not taken earlier output.
-    mutating func leavesOutputToRound() -> Bool {
+    mutating func deferWriteToTickEnd() -> Bool {
         output.isEmpty || output.count <= HTTP1ConnectionState.uncountedBytes && connection.flushAtTickEnd()
     }
 
     /// Writes the output, or leaves it to the end of this round. Returns false if the peer has not taken all that was
     /// written.
     mutating func flush() throws(TransportError) -> Bool {
-        if leavesOutputToRound() { return true }
+        if deferWriteToTickEnd() { return true }
         return try write()
     }
 
@@ -113,7 +113,7 @@ extension HTTP1ConnectionState {
     }
 
     /// Frees a large output buffer if it is empty: a waiting connection keeps only a small one.
-    mutating func giveBackOutput() {
+    mutating func shrinkOutput() {
         if output.isEmpty, output.capacity > HTTP1ConnectionState.idleOutputBytesMax { output = [] }
     }
 }

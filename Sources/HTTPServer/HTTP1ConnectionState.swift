@@ -99,7 +99,7 @@ struct HTTP1ConnectionState: ~Copyable {
                 if let deadline = deadlineOfWait() { return .wait(deadline) }
             case .work(let work):
                 // The responses to earlier requests of the same batch do not wait for this work.
-                if !leavesOutputToRound() { _ = try write() }
+                if !deferWriteToTickEnd() { _ = try write() }
                 return .work(work)
             case .pause: return try write() ? .nextRound : .stalled
             case .end(let ending): return .end(ending)
@@ -251,7 +251,7 @@ struct HTTP1ConnectionState: ~Copyable {
     /// Returns the deadline for more bytes, after releasing memory that is not needed until then. If the remaining
     /// memory does not fit into the budget, responds with 503 and returns nil.
     private mutating func deadlineOfWait() -> Deadline? {
-        giveBackOutput()
+        shrinkOutput()
         guard holdRequest() else {
             shed()
             return nil
@@ -289,9 +289,9 @@ struct HTTP1ConnectionState: ~Copyable {
             contentStart = start
             let received = min(bytesRead - start.bytesRead, 1 << 40)
             let earned = received * 1000 / max(1, context.configuration.bodyBytesPerSecondMin)
-            let patience = min(
+            let waitMilliseconds = min(
                 context.configuration.bodyTimeoutMilliseconds + earned, context.configuration.bodyTimeMaxMilliseconds)
-            return start.at.advanced(byMilliseconds: patience)
+            return start.at.advanced(byMilliseconds: waitMilliseconds)
         case .idle, .response, .closed:
             if connection.isDraining, drainDeadline == nil {
                 drainDeadline = .inMilliseconds(context.configuration.drainIdleMilliseconds)

@@ -152,7 +152,7 @@ struct RequestCounts: CompletionMiddleware {
 
     func end(_ exchange: Exchange, _ outcome: ExchangeOutcome) {
         metrics.answered(
-            exchange.placed?.place, exchange.method, outcome.status, nanoseconds: outcome.durationNanoseconds,
+            exchange.placed?.index, exchange.method, outcome.status, nanoseconds: outcome.durationNanoseconds,
             bytesIn: outcome.bytesIn, bytesOut: outcome.bytesOut)
     }
 }

@@ -31,7 +31,7 @@ struct RequestMetrics: Sendable {
     ]
     /// For each status, at the index status minus 100, its index in `knownStatuses`. For other statuses it is
     /// `knownStatuses.count`.
-    private let statusPlaces: [Int] = (100..<600).map { status in
+    private let statusIndexes: [Int] = (100..<600).map { status in
         knownStatuses.firstIndex(of: status) ?? knownStatuses.count
     }
     private static let statusesMax = knownStatuses.count + 1
@@ -41,8 +41,8 @@ struct RequestMetrics: Sendable {
         let templates = routes.map(\.template) + ["none"]
         counts = CounterTable(
             .requests, count: templates.count * Self.methodsMax * Self.statusesMax, factory: factory
-        ) { place in
-            let (rest, status) = place.quotientAndRemainder(dividingBy: Self.statusesMax)
+        ) { index in
+            let (rest, status) = index.quotientAndRemainder(dividingBy: Self.statusesMax)
             let (route, method) = rest.quotientAndRemainder(dividingBy: Self.methodsMax)
             return [
                 ("route", templates[route]),
@@ -62,17 +62,17 @@ struct RequestMetrics: Sendable {
     ) {
         let route = route ?? durations.count - 1
         guard (0..<durations.count).contains(route) else { return }
-        counts.count((route * Self.methodsMax + place(of: method)) * Self.statusesMax + place(of: status))
+        counts.count((route * Self.methodsMax + index(of: method)) * Self.statusesMax + index(of: status))
         durations.record(nanoseconds: Int64(clamping: nanoseconds), at: route)
         self.bytesIn.increment(by: Int64(bytesIn))
         self.bytesOut.increment(by: Int64(bytesOut))
     }
 
-    private func place(of method: Method?) -> Int {
+    private func index(of method: Method?) -> Int {
         method.flatMap { Self.knownMethods.firstIndex(of: $0) } ?? Self.knownMethods.count
     }
 
-    private func place(of status: Status) -> Int {
-        (100..<600).contains(status.code) ? statusPlaces[status.code - 100] : Self.knownStatuses.count
+    private func index(of status: Status) -> Int {
+        (100..<600).contains(status.code) ? statusIndexes[status.code - 100] : Self.knownStatuses.count
     }
 }

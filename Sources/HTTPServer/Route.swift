@@ -130,11 +130,11 @@ package struct Route: Sendable {
 package final class RegisteredRoute: Sendable {
     package let route: Route
     /// Its index among the server's routes and in their metrics.
-    let place: Int
+    let index: Int
 
-    init(_ route: Route, place: Int) {
+    init(_ route: Route, index: Int) {
         self.route = route
-        self.place = place
+        self.index = index
     }
 }
 

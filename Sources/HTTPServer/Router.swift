@@ -36,9 +36,9 @@ package struct Router: Sendable {
     package init(_ routes: [Route]) {
         var order: [String] = []
         var resources: [String: Resource] = [:]
-        for (place, route) in routes.enumerated() {
+        for (index, route) in routes.enumerated() {
             if resources[route.template] == nil { order.append(route.template) }
-            resources[route.template, default: Resource()].routes.append(RegisteredRoute(route, place: place))
+            resources[route.template, default: Resource()].routes.append(RegisteredRoute(route, index: index))
         }
         for template in order {
             guard var resource = resources[template] else { continue }

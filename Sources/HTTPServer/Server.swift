@@ -23,7 +23,7 @@ package final class Server: Sendable {
     private let givenLoops: EventLoopGroup?
     private let metrics: RequestMetrics
     private let bufferBudget: BufferBudget
-    private let census: ConnectionLimiter
+    private let limiter: ConnectionLimiter
 
     private struct State {
         var loops: EventLoopGroup?
@@ -46,7 +46,7 @@ package final class Server: Sendable {
         givenLoops = loops
         self.metrics = RequestMetrics(routes, metrics)
         bufferBudget = BufferBudget(bytesMax: configuration.bufferedBytesMax)
-        census = ConnectionLimiter(
+        limiter = ConnectionLimiter(
             ConnectionLimits(
                 connectionsMax: configuration.connectionsMax,
                 connectionsPerAddressMax: configuration.connectionsPerAddressMax))
@@ -65,7 +65,7 @@ package final class Server: Sendable {
             logger: logger, bufferBudget: bufferBudget, clocks: loops.loops.map { _ in LoopClock() })
         do {
             for address in configuration.addresses {
-                let group = try await listen(on: address, loops: loops, census: census, context: context)
+                let group = try await listen(on: address, loops: loops, limiter: limiter, context: context)
                 state.withLock { $0.listening.append(group) }
                 logger.info("listening", metadata: ["address": "\(group.address)"])
             }
@@ -77,11 +77,11 @@ package final class Server: Sendable {
     }
 
     private func listen(
-        on address: SocketAddress, loops: EventLoopGroup, census: ConnectionLimiter, context: ServerContext
+        on address: SocketAddress, loops: EventLoopGroup, limiter: ConnectionLimiter, context: ServerContext
     ) async throws(CannotListen) -> ListenerGroup {
         do throws(TransportError) {
             return try await ListenerGroup.listen(
-                on: address, loops: loops, census: census, backlog: configuration.backlog
+                on: address, loops: loops, limiter: limiter, backlog: configuration.backlog
             ) { connection, rejection, whenOver in context.serve(connection, rejection, whenOver: whenOver) }
         } catch {
             throw CannotListen(address: address, reason: error)
@@ -110,10 +110,10 @@ package final class Server: Sendable {
 
     /// The current connections and bytes, and the connections since the start, for `/metrics`.
     package var counts: ServerCounts {
-        let connections = census.connections
+        let connections = limiter.connections
         return ServerCounts(
             connectionsOpen: connections.open, connectionsServed: connections.served,
-            connectionsTurnedAway: connections.turnedAway, bytesHeld: bufferBudget.bytesHeld,
+            connectionsRejected: connections.rejected, bytesHeld: bufferBudget.bytesHeld,
             bytesHeldMax: bufferBudget.bytesMax)
     }
 }
@@ -123,7 +123,7 @@ package struct ServerCounts: Hashable, Sendable {
     /// The connections served since the start.
     package var connectionsServed: Int
     /// The connections rejected since the start because of a limit.
-    package var connectionsTurnedAway: Int
+    package var connectionsRejected: Int
     package var bytesHeld: Int
     package var bytesHeldMax: Int
 }

@@ -26,7 +26,7 @@ extension Server {
             let counts = self.counts
             connections.set(Int64(counts.connectionsOpen))
             served.sample(counts.connectionsServed)
-            rejected.sample(counts.connectionsTurnedAway)
+            rejected.sample(counts.connectionsRejected)
             bytes.set(Int64(counts.bytesHeld))
             bytesMax.set(Int64(counts.bytesHeldMax))
         }

@@ -40,13 +40,13 @@ final class ExportSlots: Sendable {
 
 /// A driver's slot. Released on deinit, because a client may stop reading without notice.
 final class ExportSlot: Sendable {
-    private let giveBack: @Sendable () -> Void
+    private let release: @Sendable () -> Void
 
-    fileprivate init(giveBack: @escaping @Sendable () -> Void) {
-        self.giveBack = giveBack
+    fileprivate init(release: @escaping @Sendable () -> Void) {
+        self.release = release
     }
 
-    deinit { giveBack() }
+    deinit { release() }
 
     /// Returns the same piece, with a `rest` that holds the slot until the last piece was read.
     func holding(while piece: ExportPiece) -> ExportPiece {

@@ -128,16 +128,16 @@ package struct GuessCounts: Hashable, Sendable {
     /// For this number's codes within a day, counting only guesses from the address that requested the code.
     package var ownOfNumber: Int
     /// For this number within a day, from addresses that had not requested a code.
-    package var strangers: Int
-    package var strangersOfNetwork: Int
+    package var others: Int
+    package var othersInNetwork: Int
     /// For any number within an hour, from this network, by addresses that had not requested a code.
     package var network: Int
 
-    package init(own: Int?, ownOfNumber: Int, strangers: Int, strangersOfNetwork: Int, network: Int) {
+    package init(own: Int?, ownOfNumber: Int, others: Int, othersInNetwork: Int, network: Int) {
         self.own = own
         self.ownOfNumber = ownOfNumber
-        self.strangers = strangers
-        self.strangersOfNetwork = strangersOfNetwork
+        self.others = others
+        self.othersInNetwork = othersInNetwork
         self.network = network
     }
 }
@@ -154,15 +154,15 @@ package struct GuessCounts: Hashable, Sendable {
 package enum GuessRule {
     package static let ownMax = 5
     package static let ownOfNumberMax = 25
-    package static let strangersMax = 30
-    package static let strangersOfNetworkMax = 5
+    package static let othersMax = 30
+    package static let othersInNetworkMax = 5
     package static let networkMax = 100
     package static let dayMilliseconds: Int64 = 86_400_000
     package static let hourMilliseconds: Int64 = 3_600_000
 
     package static func allows(_ counts: GuessCounts) -> Bool {
         if let own = counts.own { return own < (counts.ownOfNumber < ownOfNumberMax ? ownMax : 1) }
-        return counts.strangers < strangersMax && counts.strangersOfNetwork < strangersOfNetworkMax
+        return counts.others < othersMax && counts.othersInNetwork < othersInNetworkMax
             && counts.network < networkMax
     }
 }
@@ -222,11 +222,11 @@ package struct CodeSendLimits: Hashable, Sendable {
     /// The part of `total` available to numbers without an account; 0 means no limit.
     package var newcomers: Int { total > 0 ? max(total - total * knownPercent / 100, 1) : 0 }
 
-    /// Returns the seconds until one more code may be sent; nil if it may be sent now. `places` has one element for
-    /// each limit that applies to all numbers, with or without an account. An element is the time of the send that used
-    /// up the limit (the `limit`-th last within the window), or nil while there were fewer sends.
-    package static func retryAfterSeconds(_ places: [Moment?], at now: Moment) -> Int64? {
-        let milliseconds = places.compactMap { $0 }
+    /// Returns the seconds until one more code may be sent; nil if it may be sent now. `limitingSendTimes` has one
+    /// element for each limit that applies to all numbers, with or without an account. An element is the time of the
+    /// send that used up the limit (the `limit`-th last within the window), or nil while there were fewer sends.
+    package static func retryAfterSeconds(_ limitingSendTimes: [Moment?], at now: Moment) -> Int64? {
+        let milliseconds = limitingSendTimes.compactMap { $0 }
             .map { windowMilliseconds - now.milliseconds(since: $0) }.max()
         guard let milliseconds else { return nil }
         return min(max(1, (milliseconds + 999) / 1000), windowMilliseconds / 1000)

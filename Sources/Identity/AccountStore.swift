@@ -105,7 +105,7 @@ package struct CodeSendUse: Hashable, Sendable {
     }
 
     /// Whether at most a fifth of the limit is left, which raises an alarm.
-    package var isNearlyAll: Bool { max > 0 && count * 5 >= max * 4 }
+    package var isNearLimit: Bool { max > 0 && count * 5 >= max * 4 }
 }
 
 package protocol SignInSessionStore: Sendable {

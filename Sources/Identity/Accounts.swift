@@ -52,8 +52,8 @@ package struct Accounts: AccountService, AppleNotificationService {
     }
 
     package func export(of caller: Caller, from origin: RequestOrigin) async throws(AccountFailure) -> ExportPiece {
-        let place = try exports.take(caller.driver)
-        return place.holding(while: try await store.export(of: caller, from: origin))
+        let slot = try exports.take(caller.driver)
+        return slot.holding(while: try await store.export(of: caller, from: origin))
     }
 
     package func take(_ notice: AppleServerNotification, from origin: RequestOrigin) async throws(AccountFailure) {

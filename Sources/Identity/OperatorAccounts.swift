@@ -13,10 +13,10 @@ package protocol OperatorAccountStore: ErasureCompletion {
     /// Returns the deletions in the list that this database lacks.
     func missing(_ erasures: [RecordedErasure]) async throws(AccountFailure) -> MissingErasures
     /// Rejects from now on the tokens of these deleted drivers, who have no stored data.
-    func bury(_ erasures: [RecordedErasure], at now: Moment) async throws(AccountFailure)
-    /// Waits, at most for `patience`, until deleted bytes are gone from the WAL. Returns false if a reader still needs
+    func addTombstones(_ erasures: [RecordedErasure], at now: Moment) async throws(AccountFailure)
+    /// Waits, at most for `timeout`, until deleted bytes are gone from the WAL. Returns false if a reader still needs
     /// the old state; a running server removes the bytes when that reader ends.
-    func finishRemoval(within patience: Duration) async -> Bool
+    func finishRemoval(within timeout: Duration) async -> Bool
 }
 
 package struct OperatorAccounts: Sendable {
@@ -71,7 +71,7 @@ package struct OperatorAccounts: Sendable {
             await forget(driver)
         }
         if !missing.drivers.isEmpty || !missing.withoutDriver.isEmpty {
-            try await store.bury(missing.withoutDriver, at: now)
+            try await store.addTombstones(missing.withoutDriver, at: now)
             await revoked()
         }
         _ = try await store.completeErasures(of: nil)

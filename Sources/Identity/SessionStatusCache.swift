@@ -127,14 +127,14 @@ package final class SessionStatusCache: SignInSessions {
     package func catchUp() async {
         let last = state.withLock { $0.lastRevocation }
         do throws(AccountFailure) {
-            let news = try await store.revocations(after: last)
+            let revocations = try await store.revocations(after: last)
             state.withLock { state in
-                state.lastRevocation = max(state.lastRevocation ?? news.last, news.last)
+                state.lastRevocation = max(state.lastRevocation ?? revocations.last, revocations.last)
                 // Entries read before the first read of the feed may be older than its first number.
-                if news.concernsAll || last == nil { return forgetAll(&state) }
-                guard !news.sids.isEmpty else { return }
+                if revocations.concernsAll || last == nil { return forgetAll(&state) }
+                guard !revocations.sids.isEmpty else { return }
                 epoch.wrappingAdd(1, ordering: .releasing)
-                for sid in news.sids { state.known.remove(.session(sid)) }
+                for sid in revocations.sids { state.known.remove(.session(sid)) }
             }
         } catch {
             state.withLock { forgetAll(&$0) }

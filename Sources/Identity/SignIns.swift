@@ -93,8 +93,8 @@ package struct SignIns: SignInService {
         case .issued(let uses):
             delivery.deliver(
                 OutgoingCode(phone: Secret(number.e164), code: code, issuedAt: origin.at, expiresAt: expiresAt))
-            uses.filter(\.isNearlyAll).forEach(alarm)
-        case .heldBack(let uses): uses.filter(\.isNearlyAll).forEach(alarm)
+            uses.filter(\.isNearLimit).forEach(alarm)
+        case .heldBack(let uses): uses.filter(\.isNearLimit).forEach(alarm)
         case .limited(let seconds): throw .limited(retryAfterSeconds: seconds)
         }
     }

@@ -60,20 +60,20 @@ public struct ClockMemory: Hashable, Sendable {
             sawRightClock = true
             return (0, .rightClock)
         }
-        if isOfThisAttempt { return (believe(skew), .sentAt) }
+        if isOfThisAttempt { return (adopt(skew), .sentAt) }
         // A `timestamp` equal to `occurred_at` does not show when the event was sent; a later `timestamp` was set at
         // sending.
-        if !knowsAClock, sentAfterMilliseconds > ClockCorrection.reuseMilliseconds {
-            return (believe(skew), .firstEvents)
+        if !hasKnownClock, sentAfterMilliseconds > ClockCorrection.reuseMilliseconds {
+            return (adopt(skew), .firstEvents)
         }
-        if let agreed = agreed(skew, receivedAt: receivedAt) { return (believe(agreed), .recentEventsAgree) }
+        if let agreed = agreed(skew, receivedAt: receivedAt) { return (adopt(agreed), .recentEventsAgree) }
         remember(skew, receivedAt: receivedAt)
         return (lastClock(before: skew), .loneTimestamp)
     }
 
-    private var knowsAClock: Bool { sawRightClock || lastCorrectionMilliseconds != nil }
+    private var hasKnownClock: Bool { sawRightClock || lastCorrectionMilliseconds != nil }
 
-    private mutating func believe(_ correction: Int64) -> Int64 {
+    private mutating func adopt(_ correction: Int64) -> Int64 {
         lastCorrectionMilliseconds = correction
         loneSkews.removeAll { Self.distance($0.skewMilliseconds, correction) <= ClockCorrection.reuseMilliseconds }
         return correction
@@ -91,7 +91,7 @@ public struct ClockMemory: Hashable, Sendable {
             let difference = Self.distance(skew, lone.skewMilliseconds)
             let apart = Self.distance(receivedAt.millisecondsSinceEpoch, lone.receivedAt.millisecondsSinceEpoch)
             let isApart = difference <= ClockCorrection.reuseMilliseconds && apart > ClockCorrection.reuseMilliseconds
-            let isThird = difference <= Self.sameSkewMilliseconds && lone.count > 1 && !knowsAClock
+            let isThird = difference <= Self.sameSkewMilliseconds && lone.count > 1 && !hasKnownClock
             if isApart || isThird { return min(skew, lone.skewMilliseconds) }
         }
         return nil

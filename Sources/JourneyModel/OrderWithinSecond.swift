@@ -30,8 +30,8 @@ public enum OrderWithinSecond {
         var left = events.indices.prefix(searchedMax).map { Candidate(index: $0, event: events[$0]) }
         var order: [Int] = []
         order.reserveCapacity(events.count)
-        while let place = next(of: left, in: journey) {
-            let taken = left.remove(at: place)
+        while let index = next(of: left, in: journey) {
+            let taken = left.remove(at: index)
             _ = journey.apply(taken.event)
             order.append(taken.index)
         }
@@ -42,16 +42,16 @@ public enum OrderWithinSecond {
         guard var best = left.indices.first else { return nil }
         guard left.count > 1 else { return best }
         var fit = Fit(left[best], among: left, in: journey)
-        for place in left.indices.dropFirst() {
-            let other = Fit(left[place], among: left, in: journey)
-            if other.precedes(fit, isEarlierById: left[place].event.precedesByRank(left[best].event)) {
-                (best, fit) = (place, other)
+        for index in left.indices.dropFirst() {
+            let other = Fit(left[index], among: left, in: journey)
+            if other.precedes(fit, isEarlierById: left[index].event.precedesByRank(left[best].event)) {
+                (best, fit) = (index, other)
             }
         }
         // Of several events that the fold treats alike, the first by id is taken, which makes the order deterministic.
         let chosen = left[best].event
-        for place in left.indices where left[place].event.isSame(asFact: chosen) {
-            if left[place].event.precedesByRank(left[best].event) { best = place }
+        for index in left.indices where left[index].event.isSame(asFact: chosen) {
+            if left[index].event.precedesByRank(left[best].event) { best = index }
         }
         return best
     }
@@ -129,15 +129,15 @@ private struct StateSet: OptionSet {
 private struct Fit {
     private enum Kind: Int {
         case legal
-        case legalByImplication
-        case staysWhereItIs
+        case legalWithImpliedSteps
+        case noEffect
         case rejected
     }
 
     private let kind: Kind
     private let impliedCount: Int
     /// How many other events are out of reach afterwards: even with implied steps, and without (`illegal`).
-    private let outOfReach: Int
+    private let unreachable: Int
     private let illegal: Int
     /// 0 for an event that does not end the journey, otherwise its lifecycle rank.
     private let endRank: UInt8
@@ -152,7 +152,7 @@ private struct Fit {
                 event.name == .chargerTargeted && event.chargerID != nil
                 && [.idle, .nearCharger, .sessionEnded].contains(journey.state)
             let isHere = event.previousState.map { $0 == journey.state } ?? takesEffect
-            self.init(isHere ? .legal : .staysWhereItIs)
+            self.init(isHere ? .legal : .noEffect)
         case .to(let destination, let further):
             let implied = course.implied.union(further)
             // If the evidence is the journey's state, no event is missing, and steps that the table implies do not
@@ -160,17 +160,17 @@ private struct Fit {
             let isExact = event.evidence.map { $0 == journey.state } ?? implied.isEmpty
             let start = StateSet(destination)
             self.init(
-                isExact ? .legal : .legalByImplication, impliedCount: isExact ? 0 : implied.count,
-                outOfReach: Self.count(notFrom: start, after: candidate, left, implying: true),
+                isExact ? .legal : .legalWithImpliedSteps, impliedCount: isExact ? 0 : implied.count,
+                unreachable: Self.count(notFrom: start, after: candidate, left, implying: true),
                 illegal: Self.count(notFrom: start, after: candidate, left, implying: false),
                 endRank: destination == .sessionEnded ? event.name.lifecycleRank : 0)
         }
     }
 
-    private init(_ kind: Kind, impliedCount: Int = 0, outOfReach: Int = 0, illegal: Int = 0, endRank: UInt8 = 0) {
+    private init(_ kind: Kind, impliedCount: Int = 0, unreachable: Int = 0, illegal: Int = 0, endRank: UInt8 = 0) {
         self.kind = kind
         self.impliedCount = impliedCount
-        self.outOfReach = outOfReach
+        self.unreachable = unreachable
         self.illegal = illegal
         self.endRank = endRank
     }
@@ -190,7 +190,7 @@ private struct Fit {
         return left.count { $0.index != candidate.index && !$0.sources.isEmpty && $0.sources.isDisjoint(with: reached) }
     }
 
-    private var moves: Bool { kind == .legal || kind == .legalByImplication }
+    private var moves: Bool { kind == .legal || kind == .legalWithImpliedSteps }
 
     /// Returns whether this event goes before the other. `isEarlierById` is the comparison by rank and ids. On a tie
     /// the first to arrive stays first.
@@ -198,7 +198,7 @@ private struct Fit {
         guard moves, other.moves else {
             return kind != other.kind ? kind.rawValue < other.kind.rawValue : isEarlierById
         }
-        if outOfReach != other.outOfReach { return outOfReach < other.outOfReach }
+        if unreachable != other.unreachable { return unreachable < other.unreachable }
         if kind != other.kind { return kind == .legal }
         if impliedCount != other.impliedCount { return impliedCount < other.impliedCount }
         if illegal != other.illegal { return illegal < other.illegal }

@@ -5,7 +5,7 @@ package import CoreMetrics
 internal import Synchronization
 
 package final class CounterTable: Sendable {
-    private final class Made: Sendable {
+    private final class CounterBox: Sendable {
         let counter: any CounterHandler
 
         init(_ counter: any CounterHandler) {
@@ -14,17 +14,17 @@ package final class CounterTable: Sendable {
     }
 
     private final class Cell: Sendable {
-        private let made = AtomicLazyReference<Made>()
+        private let made = AtomicLazyReference<CounterBox>()
         /// The value of `made`, once it is set. Counting through this unmanaged reference avoids retain and release,
         /// which would be two more atomic operations on memory that all loops write to.
-        private let shortcut = Atomic<Unmanaged<Made>?>(nil)
+        private let shortcut = Atomic<Unmanaged<CounterBox>?>(nil)
 
         func count(_ amount: Int64, _ make: () -> any CounterHandler) {
             if let counted = shortcut.load(ordering: .acquiring) {
                 // Safe: `made` owns the object, is set once, and lives as long as this cell.
                 return counted._withUnsafeGuaranteedRef { $0.counter.increment(by: amount) }
             }
-            let made = made.load() ?? made.storeIfNil(Made(make()))
+            let made = made.load() ?? made.storeIfNil(CounterBox(make()))
             shortcut.store(Unmanaged.passUnretained(made), ordering: .releasing)
             made.counter.increment(by: amount)
         }
@@ -50,13 +50,13 @@ package final class CounterTable: Sendable {
         cells = kept.map { Unmanaged.passUnretained($0) }
     }
 
-    /// Adds `amount` to the counter at the index `place`. An index out of range is ignored.
-    package func count(_ place: Int, by amount: Int64 = 1) {
-        guard cells.indices.contains(place) else { return }
-        cells[place]._withUnsafeGuaranteedRef { $0.count(amount) { make(place) } }
+    /// Adds `amount` to the counter at `index`. An index out of range is ignored.
+    package func count(_ index: Int, by amount: Int64 = 1) {
+        guard cells.indices.contains(index) else { return }
+        cells[index]._withUnsafeGuaranteedRef { $0.count(amount) { make(index) } }
     }
 
-    @inline(never) private func make(_ place: Int) -> any CounterHandler {
-        factory.counter(family, dimensions(place))
+    @inline(never) private func make(_ index: Int) -> any CounterHandler {
+        factory.counter(family, dimensions(index))
     }
 }

@@ -23,16 +23,16 @@ package final class MetricSampling: Sendable {
 /// Mirrors a count kept elsewhere since the start: adds its growth to a counter.
 package final class SampledCounter: Sendable {
     private let counter: any CounterHandler
-    private let told = Mutex<Int64>(0)
+    private let reportedCount = Mutex<Int64>(0)
 
     package init(_ family: MetricFamily, _ dimensions: [(String, String)] = [], factory: any MetricsFactory) {
         counter = factory.counter(family, dimensions)
     }
 
     package func sample(_ count: Int) {
-        let growth = told.withLock { told in
-            defer { told = max(told, Int64(count)) }
-            return max(0, Int64(count) - told)
+        let growth = reportedCount.withLock { reportedCount in
+            defer { reportedCount = max(reportedCount, Int64(count)) }
+            return max(0, Int64(count) - reportedCount)
         }
         counter.increment(by: growth)
     }

@@ -3,7 +3,7 @@
 package import CoreMetrics
 
 package final class TimerTable: Sendable {
-    private final class Made: Sendable {
+    private final class TimerBox: Sendable {
         let timer: any TimerHandler
 
         init(_ timer: any TimerHandler) {
@@ -11,21 +11,21 @@ package final class TimerTable: Sendable {
         }
     }
 
-    private let kept: [Made]
+    private let kept: [TimerBox]
     /// Unmanaged references to the timers, for recording without retain and release. Safe: `kept` owns the timers as
     /// long as this table exists.
-    private let timers: [Unmanaged<Made>]
+    private let timers: [Unmanaged<TimerBox>]
 
     package init(_ timers: [any TimerHandler]) {
-        kept = timers.map { Made($0) }
+        kept = timers.map { TimerBox($0) }
         self.timers = kept.map { Unmanaged.passUnretained($0) }
     }
 
     package var count: Int { timers.count }
 
-    /// Records a duration in the timer at the index `place`. An index out of range is ignored.
-    package func record(nanoseconds: Int64, at place: Int) {
-        guard timers.indices.contains(place) else { return }
-        timers[place]._withUnsafeGuaranteedRef { $0.timer.recordNanoseconds(nanoseconds) }
+    /// Records a duration in the timer at `index`. An index out of range is ignored.
+    package func record(nanoseconds: Int64, at index: Int) {
+        guard timers.indices.contains(index) else { return }
+        timers[index]._withUnsafeGuaranteedRef { $0.timer.recordNanoseconds(nanoseconds) }
     }
 }

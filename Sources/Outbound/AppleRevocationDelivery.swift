@@ -36,7 +36,7 @@ package struct AppleRevocationDelivery: Sendable {
     package func run() async {
         var nextLog = clock()
         while !Task.isCancelled {
-            if let failure = await deliverWhatIsDue() {
+            if let failure = await deliverDue() {
                 let now = clock()
                 self.failure.record(failure, at: now)
                 if now >= nextLog {
@@ -50,7 +50,7 @@ package struct AppleRevocationDelivery: Sendable {
 
     /// Sends the due revocations one after the other, the earliest due first. Returns a word about the last failure;
     /// nil when there was none.
-    func deliverWhatIsDue() async -> String? {
+    func deliverDue() async -> String? {
         var failure: String?
         do throws(AccountFailure) {
             while !Task.isCancelled, let revocation = try await queue.nextDue(at: clock()) {

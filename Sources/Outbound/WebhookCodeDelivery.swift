@@ -95,12 +95,12 @@ package final class WebhookCodeDelivery: CodeDelivery {
             state.withLock { $0.isDraining = true }
             feed.finish()
         }
-        let patience = Task { [drainSeconds] in
+        let timeout = Task { [drainSeconds] in
             try await Task.sleep(for: .seconds(drainSeconds))
             work.cancel()
         }
         await work.value
-        patience.cancel()
+        timeout.cancel()
         let left = state.withLock { $0.count }
         if left > 0 { logger.error("one-time codes left undelivered at shutdown", metadata: ["codes": .number(left)]) }
     }
@@ -130,7 +130,7 @@ package final class WebhookCodeDelivery: CodeDelivery {
                 failure.record("refused: \(status)", at: now)
                 return logger.error("one-time code webhook rejected a request", metadata: ["status": .number(status)])
             case .tryAgain(let reason):
-                tell(reason, at: now)
+                recordFailure(reason, at: now)
             }
             if isLast { return }
             await wait(milliseconds: pause)
@@ -138,7 +138,7 @@ package final class WebhookCodeDelivery: CodeDelivery {
         }
     }
 
-    private func tell(_ reason: String, at now: Moment) {
+    private func recordFailure(_ reason: String, at now: Moment) {
         failure.record(reason, at: now)
         let isDue = state.withLock { state in
             if let last = state.lastLog, last <= now,

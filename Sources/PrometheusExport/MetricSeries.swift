@@ -65,9 +65,9 @@ final class HistogramSeries: TimerHandler, RecorderHandler {
     var sum: Int64 { buckets.sum(at: bounds.count + 1) }
 
     func record(_ value: Int64) {
-        var place = 0
-        while place < bounds.count, value > bounds[place] { place += 1 }
-        buckets.add(1, at: place)
+        var index = 0
+        while index < bounds.count, value > bounds[index] { index += 1 }
+        buckets.add(1, at: index)
         buckets.add(value, at: bounds.count + 1)
     }
 

@@ -25,7 +25,7 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
         var bounds: [Int64]
         /// The series in order of creation, with labels as rendered: `route="/healthz",method="GET"`.
         var series: [(labels: String, series: Series)] = []
-        var places: [String: Int] = [:]
+        var indexes: [String: Int] = [:]
     }
 
     private let families = Mutex<[String: Family]>([:])
@@ -118,14 +118,14 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
     package func destroyMeter(_ handler: any MeterHandler) {
         families.withLock { families in
             for (name, family) in families {
-                let place = family.series.firstIndex { _, series in
+                let index = family.series.firstIndex { _, series in
                     guard case .gauge(let gauge) = series else { return false }
                     return gauge === handler
                 }
-                guard let place else { continue }
+                guard let index else { continue }
                 var family = family
-                family.series.remove(at: place)
-                family.places = Dictionary(uniqueKeysWithValues: family.series.enumerated().map { ($1.labels, $0) })
+                family.series.remove(at: index)
+                family.indexes = Dictionary(uniqueKeysWithValues: family.series.enumerated().map { ($1.labels, $0) })
                 families[name] = family
                 return
             }
@@ -146,10 +146,10 @@ package final class PrometheusMetrics: DescribedMetricsFactory {
         let labels = PrometheusText.labels(dimensions)
         return families.withLock { families in
             var family = families[name] ?? Family(help: name, bounds: [])
-            if let place = family.places[labels] { return family.series[place].series }
+            if let index = family.indexes[labels] { return family.series[index].series }
             guard family.series.count < Self.seriesMax else { return nil }
             let series = make(family.bounds)
-            family.places[labels] = family.series.count
+            family.indexes[labels] = family.series.count
             family.series.append((labels, series))
             families[name] = family
             return series

@@ -49,10 +49,10 @@ enum PrometheusText {
         let prefix = labels.isEmpty ? "" : labels + ","
         let braces = labels.isEmpty ? "" : "{\(labels)}"
         var count: Int64 = 0
-        for (place, inBucket) in histogram.counts.enumerated() {
+        for (index, inBucket) in histogram.counts.enumerated() {
             count += inBucket
             let bound =
-                place < histogram.bounds.count ? number(Double(histogram.bounds[place]) / perUnit) : "+Inf"
+                index < histogram.bounds.count ? number(Double(histogram.bounds[index]) / perUnit) : "+Inf"
             text += "\(name)_bucket{\(prefix)le=\"\(bound)\"} \(count)\n"
         }
         text += "\(name)_sum\(braces) \(number(Double(histogram.sum) / perUnit))\n"

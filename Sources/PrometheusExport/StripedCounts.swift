@@ -22,7 +22,7 @@ final class StripedCounts: @unchecked Sendable {
     init(count: Int) {
         stripeCount = (max(1, count) + Self.lineCounts - 1) / Self.lineCounts * Self.lineCounts
         counts = .allocate(capacity: stripeCount * Self.stripes)
-        for place in 0..<stripeCount * Self.stripes { (counts + place).initialize(to: Atomic(0)) }
+        for index in 0..<stripeCount * Self.stripes { (counts + index).initialize(to: Atomic(0)) }
     }
 
     deinit {
@@ -30,20 +30,20 @@ final class StripedCounts: @unchecked Sendable {
         counts.deallocate()
     }
 
-    /// Adds to the count at the index `place`, which must be below the `count` passed to `init`.
-    func add(_ amount: Int64, at place: Int) {
-        assert(place < stripeCount)
+    /// Adds to the count at `index`, which must be below the `count` passed to `init`.
+    func add(_ amount: Int64, at index: Int) {
+        assert(index < stripeCount)
         // pthread_self is an address in the thread's stack, and stacks have at least a page, so the page number differs
         // per thread.
         let stripe = Int(bitPattern: UInt(bitPattern: Int(pthread_self())) >> 12) & (Self.stripes - 1)
-        counts[stripe * stripeCount + place].wrappingAdd(amount, ordering: .relaxed)
+        counts[stripe * stripeCount + index].wrappingAdd(amount, ordering: .relaxed)
     }
 
-    func sum(at place: Int) -> Int64 {
-        (0..<Self.stripes).reduce(0) { $0 &+ counts[$1 * stripeCount + place].load(ordering: .relaxed) }
+    func sum(at index: Int) -> Int64 {
+        (0..<Self.stripes).reduce(0) { $0 &+ counts[$1 * stripeCount + index].load(ordering: .relaxed) }
     }
 
     func reset() {
-        for place in 0..<stripeCount * Self.stripes { counts[place].store(0, ordering: .relaxed) }
+        for index in 0..<stripeCount * Self.stripes { counts[index].store(0, ordering: .relaxed) }
     }
 }

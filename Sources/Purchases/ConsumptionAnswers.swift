@@ -39,13 +39,13 @@ package struct ConsumptionAnswers: Sendable {
     /// Runs until the task is cancelled.
     package func run() async {
         while !Task.isCancelled {
-            await answerWhatIsDue()
+            await answerDue()
             do { try await Task.sleep(for: .milliseconds(Self.pauseMilliseconds)) } catch { return }
         }
     }
 
     /// Answers the requests that are due, one after the other, earliest first.
-    func answerWhatIsDue() async {
+    func answerDue() async {
         do throws(AccountFailure) {
             while !Task.isCancelled, let request = try await queue.nextConsumptionRequest(dueAt: clock()) {
                 try await handle(request)

@@ -112,7 +112,7 @@ package final class LocalRateLimiter: Admission {
     package func reconcile(
         _ claim: AdmissionClaim, with decision: AdmissionDecision, askedAt: Int64
     ) -> ReconciledCount {
-        if limits.isOff(claim.limitClass) { return ReconciledCount(decision: decision, chargeStands: false) }
+        if limits.isOff(claim.limitClass) { return ReconciledCount(decision: decision, keepsCharge: false) }
         let claim = HashedClaim(claim)
         return shard(of: claim).reconcile(claim, with: decision, askedAt: askedAt, at: clock())
     }
@@ -129,10 +129,10 @@ package final class LocalRateLimiter: Admission {
 package struct ReconciledCount: Hashable, Sendable {
     package var decision: AdmissionDecision
     /// False when the other limiter charged the claim and must refund it.
-    package var chargeStands: Bool
+    package var keepsCharge: Bool
 
-    package init(decision: AdmissionDecision, chargeStands: Bool) {
+    package init(decision: AdmissionDecision, keepsCharge: Bool) {
         self.decision = decision
-        self.chargeStands = chargeStands
+        self.keepsCharge = keepsCharge
     }
 }

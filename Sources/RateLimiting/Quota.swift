@@ -15,7 +15,7 @@ package struct Quota: Hashable, Sendable {
     }
 
     /// Returns the quota after `count` charges were refunded. For a limit that is off, returns it unchanged.
-    package func withBack(_ count: Int) -> Quota {
+    package func refunding(_ count: Int) -> Quota {
         var quota = self
         quota.remaining = min(remaining + count, limit)
         if quota.remaining == limit { quota.resetMilliseconds = 0 }

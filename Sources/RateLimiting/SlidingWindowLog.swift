@@ -8,7 +8,7 @@
 package struct SlidingWindowLog: Sendable {
     /// Up to this number, charges are searched linearly by their hashes; more charges get a hash table, of 7 KB and
     /// more. A driver with 60 events a minute never needs the table.
-    private static let lookedThroughMax = 128
+    private static let linearSearchMax = 128
 
     private struct Charge {
         var time: Int64
@@ -19,7 +19,7 @@ package struct SlidingWindowLog: Sendable {
     private var charges: [Charge] = []
     private var first = 0
     /// The times of the charges by key, to find a key without a linear search. Nil until there are more than
-    /// `lookedThroughMax` charges.
+    /// `linearSearchMax` charges.
     private var times: [TextHash: Int64]?
 
     package init() {}
@@ -28,7 +28,7 @@ package struct SlidingWindowLog: Sendable {
     package var count: Int { charges.count - first }
 
     package func contains(_ key: TextHash) -> Bool {
-        if let times { times[key] != nil } else { place(of: key) != nil }
+        if let times { times[key] != nil } else { index(of: key) != nil }
     }
 
     /// The time of the oldest charge; nil when there is none.
@@ -37,9 +37,9 @@ package struct SlidingWindowLog: Sendable {
     /// The time of the latest charge; in the future for a charge beyond the limit. Nil when there is no charge.
     package var latestTime: Int64? { first < charges.count ? charges[charges.count - 1].time : nil }
 
-    /// Returns the time of the charge at index `place`; nil beyond the last charge. The oldest charge has index 0.
-    package func time(at place: Int) -> Int64? {
-        first + place < charges.count ? charges[first + place].time : nil
+    /// Returns the time of the charge at `index`; nil beyond the last charge. The oldest charge has index 0.
+    package func time(at index: Int) -> Int64? {
+        first + index < charges.count ? charges[first + index].time : nil
     }
 
     /// Removes every charge made at `time` or before. Amortised O(1) per charge.
@@ -56,11 +56,11 @@ package struct SlidingWindowLog: Sendable {
     @discardableResult
     package mutating func insert(_ key: TextHash, at time: Int64) -> Bool {
         guard !contains(key) else { return false }
-        var place = charges.count
-        while place > first, charges[place - 1].time > time { place -= 1 }
-        charges.insert(Charge(time: time, key: key), at: place)
+        var index = charges.count
+        while index > first, charges[index - 1].time > time { index -= 1 }
+        charges.insert(Charge(time: time, key: key), at: index)
         times?[key] = time
-        if times == nil, count > Self.lookedThroughMax {
+        if times == nil, count > Self.linearSearchMax {
             times = Dictionary(charges[first...].map { ($0.key, $0.time) }, uniquingKeysWith: { one, _ in one })
         }
         return true
@@ -74,8 +74,8 @@ package struct SlidingWindowLog: Sendable {
             guard let time = times?.removeValue(forKey: key) else { return false }
             start = firstPlace(at: time)
         }
-        guard let place = place(of: key, from: start) else { return false }
-        charges.remove(at: place)
+        guard let index = index(of: key, from: start) else { return false }
+        charges.remove(at: index)
         return true
     }
 
@@ -92,11 +92,11 @@ package struct SlidingWindowLog: Sendable {
         return overflow ? 0 : charges.count - firstPlace(at: next)
     }
 
-    private func place(of key: TextHash, from start: Int? = nil) -> Int? {
-        var place = start ?? first
-        while place < charges.count {
-            if charges[place].key == key { return place }
-            place += 1
+    private func index(of key: TextHash, from start: Int? = nil) -> Int? {
+        var index = start ?? first
+        while index < charges.count {
+            if charges[index].key == key { return index }
+            index += 1
         }
         return nil
     }

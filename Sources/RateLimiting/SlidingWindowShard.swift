@@ -121,15 +121,15 @@ final class SlidingWindowShard: Sendable {
         withWindow(of: claim, at: time) { window, isStored, now in
             switch decision.verdict {
             case .known:
-                return ReconciledCount(decision: decision, chargeStands: false)
+                return ReconciledCount(decision: decision, keepsCharge: false)
             case .refused:
                 let isKnown = isStored || window.contains(claim.idempotencyKey)
                 return ReconciledCount(
                     decision: AdmissionDecision(verdict: isKnown ? .known : .refused, quota: decision.quota),
-                    chargeStands: false)
+                    keepsCharge: false)
             case .admitted where isStored:
-                let quota = tighter(decision.quota.withBack(1), claim, window, at: now)
-                return ReconciledCount(decision: AdmissionDecision(verdict: .known, quota: quota), chargeStands: false)
+                let quota = tighter(decision.quota.refunding(1), claim, window, at: now)
+                return ReconciledCount(decision: AdmissionDecision(verdict: .known, quota: quota), keepsCharge: false)
             case .admitted:
                 return charge(claim, decision.quota, in: &window, askedAt: askedAt, at: now)
             }
@@ -144,29 +144,29 @@ final class SlidingWindowShard: Sendable {
         let limit = limits.limit(of: claim.limitClass)
         if window.contains(claim.idempotencyKey) {
             let quota = tighter(theirs, claim, window, at: now)
-            return ReconciledCount(decision: AdmissionDecision(verdict: .known, quota: quota), chargeStands: true)
+            return ReconciledCount(decision: AdmissionDecision(verdict: .known, quota: quota), keepsCharge: true)
         }
-        if surelyCounted(window, at: now) >= limit {
+        if minimumCount(window, at: now) >= limit {
             let quota = quota(claim, window, at: now)
-            return ReconciledCount(decision: AdmissionDecision(verdict: .refused, quota: quota), chargeStands: false)
+            return ReconciledCount(decision: AdmissionDecision(verdict: .refused, quota: quota), keepsCharge: false)
         }
         if window.count >= limit { window.removeOldest() }
         window.insert(claim.idempotencyKey, at: min(askedAt, now))
         let quota = tighter(theirs, claim, window, at: now)
-        return ReconciledCount(decision: AdmissionDecision(verdict: .admitted, quota: quota), chargeStands: true)
+        return ReconciledCount(decision: AdmissionDecision(verdict: .admitted, quota: quota), keepsCharge: true)
     }
 
     /// Returns the number of charges that every correct count of the window includes. The clocks of two machines run up
     /// to 500 ppm apart while NTP slews them (adjtimex(2)), and both round to milliseconds. The tolerance, a hundredth
     /// of the window and 2 ms, is far more.
-    private func surelyCounted(_ window: SlidingWindowLog, at now: Int64) -> Int {
+    private func minimumCount(_ window: SlidingWindowLog, at now: Int64) -> Int {
         let length = limits.windowMilliseconds
         return window.count(after: now - length + length / 100 + 2)
     }
 
     /// Returns the other limiter's quota, or the quota of this window if the other limiter has evidently lost charges.
     private func tighter(_ quota: Quota, _ claim: HashedClaim, _ window: SlidingWindowLog, at now: Int64) -> Quota {
-        let remaining = limits.limit(of: claim.limitClass) - surelyCounted(window, at: now)
+        let remaining = limits.limit(of: claim.limitClass) - minimumCount(window, at: now)
         return remaining < quota.remaining ? self.quota(claim, window, at: now) : quota
     }
 
@@ -175,11 +175,11 @@ final class SlidingWindowShard: Sendable {
     }
 
     private func quota(
-        of limitClass: RateLimitClass, count: Int, oldestAt time: (_ place: Int) -> Int64?, at now: Int64
+        of limitClass: RateLimitClass, count: Int, oldestAt time: (_ index: Int) -> Int64?, at now: Int64
     ) -> Quota {
         // With more charges than the limit, a new charge fits once the charge at this index has expired.
-        let place = max(count - limits.limit(of: limitClass), 0)
-        return limits.quota(of: limitClass, count: count, oldestTime: time(place), at: now)
+        let index = max(count - limits.limit(of: limitClass), 0)
+        return limits.quota(of: limitClass, count: count, oldestTime: time(index), at: now)
     }
 
     private static func isKept(_ window: SlidingWindowLog) -> Bool { window.count > 0 }

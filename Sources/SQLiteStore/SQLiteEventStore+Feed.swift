@@ -14,7 +14,7 @@ extension SQLiteEventStore: EventFeed {
         }
     }
 
-    package func place(of consumer: String) async throws(StoreFailure) -> FeedPosition {
+    package func position(of consumer: String) async throws(StoreFailure) -> FeedPosition {
         try await read { db in
             let newest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM event") ?? 0
             let row = try Row.fetchOne(

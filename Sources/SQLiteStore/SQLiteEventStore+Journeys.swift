@@ -60,8 +60,8 @@ extension SQLiteEventStore: JourneyReader {
         }
     }
 
-    package func news(after id: Int64?) async throws(StoreFailure) -> CommittedChanges {
-        try await read { db in try StoredChanges.news(after: id, db) }
+    package func committedChanges(after id: Int64?) async throws(StoreFailure) -> CommittedChanges {
+        try await read { db in try StoredChanges.committedChanges(after: id, db) }
     }
 
     package func driversAwaitingRefold(among drivers: Set<DriverID>) async throws(StoreFailure) -> Set<DriverID> {

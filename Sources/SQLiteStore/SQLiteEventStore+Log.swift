@@ -12,17 +12,17 @@ extension SQLiteEventStore: TruncatableWAL {
         await writer.truncateLog(quietFor: quiet)
     }
 
-    /// Waits, at most for `patience`, until data removed with `purgesWAL` is gone from the WAL. Returns false if a
+    /// Waits, at most for `timeout`, until data removed with `purgesWAL` is gone from the WAL. Returns false if a
     /// reader still prevents that; the WAL is then truncated by the next server that writes to the database or opens
     /// it.
-    package func finishRemoval(within patience: Duration) async -> Bool {
-        let deadline = ContinuousClock.now + patience
+    package func finishRemoval(within timeout: Duration) async -> Bool {
+        let deadline = ContinuousClock.now + timeout
         while await !writer.finishRemoval() {
             guard ContinuousClock.now < deadline else { return false }
             try? await Task.sleep(for: .milliseconds(100))
         }
         // The next transaction clears the mark that records the pending truncation.
-        try? await change(sparesDrivers: true) { _ in }
+        try? await change(keepsDriverCache: true) { _ in }
         return true
     }
 

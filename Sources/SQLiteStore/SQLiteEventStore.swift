@@ -76,14 +76,14 @@ package final class SQLiteEventStore: EventStore {
     }
 
     /// Runs one transaction of ordinary SQL. `purgesWAL`: the data that it removes is gone from the WAL too when this
-    /// function returns, or soon after if a reader prevents that. `sparesDrivers`: it does not change the rows of
+    /// function returns, or soon after if a reader prevents that. `keepsDriverCache`: it does not change the rows of
     /// drivers.
     func change<Outcome: Sendable>(
-        purgesWAL: Bool = false, sparesDrivers: Bool = false,
+        purgesWAL: Bool = false, keepsDriverCache: Bool = false,
         _ change: @escaping @Sendable (Database) throws -> Outcome
     ) async throws(StoreFailure) -> Outcome {
         try await self.change(
-            effects: { _ in ChangeEffects(purgesWAL: purgesWAL, sparesDrivers: sparesDrivers) }, change)
+            effects: { _ in ChangeEffects(purgesWAL: purgesWAL, keepsDriverCache: keepsDriverCache) }, change)
     }
 
     /// Runs one transaction of ordinary SQL whose effects depend on the outcome. `isPaced`: it waits until refolds may
@@ -93,7 +93,7 @@ package final class SQLiteEventStore: EventStore {
         _ change: @escaping @Sendable (Database) throws -> Outcome
     ) async throws(StoreFailure) -> Outcome {
         let result: Result<Outcome, StoreFailure> = await withCheckedContinuation { continuation in
-            writer.add(.change(PendingChange(isPaced: isPaced, effects: effects, change, telling: continuation)))
+            writer.add(.change(PendingChange(isPaced: isPaced, effects: effects, change, resuming: continuation)))
         }
         return try result.get()
     }

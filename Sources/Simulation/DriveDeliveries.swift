@@ -14,8 +14,9 @@ extension DriveScript {
             return random.happens(inPercent: 50) ? shuffled(all, &random) : all.map(alone)
         case .rebuiltBody: return all.flatMap { rebuilt($0, &random) }
         case .forceQuit:
-            let told = toldBeforeQuit ?? all.count
-            return all.prefix(told).map(alone) + (told < all.count ? [batch(all.suffix(all.count - told))] : [])
+            let reported = reportedBeforeQuit ?? all.count
+            return all.prefix(reported).map(alone)
+                + (reported < all.count ? [batch(all.suffix(all.count - reported))] : [])
         }
     }
 

@@ -16,7 +16,7 @@ struct DriveScript {
     private var clockErrorMilliseconds: Int64 = 0
     /// The number of events that the phone reported before the app was killed; nil for scenarios other than
     /// `forceQuit`.
-    private(set) var toldBeforeQuit: Int?
+    private(set) var reportedBeforeQuit: Int?
 
     var hardMilliseconds: Int64 { Int64(settings.hardTimeoutSeconds) * 1000 }
     var graceMilliseconds: Int64 { Int64(settings.gracePeriodSeconds) * 1000 }
@@ -123,7 +123,7 @@ struct DriveScript {
     private mutating func quit() {
         let isOnTheWay = random.happens(inPercent: 75)
         if isOnTheWay { depart() }
-        toldBeforeQuit = events.count
+        reportedBeforeQuit = events.count
         let deadline = isOnTheWay ? min(now + graceMilliseconds, activatedAt + hardMilliseconds) : nil
         switch Int.random(in: 0..<3, using: &random) {
         case 0: return

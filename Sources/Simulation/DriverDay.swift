@@ -16,9 +16,9 @@ package struct DriverDay: Hashable, Sendable {
         drives = scenarios.filter(\.isDrive).map { scenario in
             // Each scenario has its own seed. Leaving out a scenario only changes which session a later drive
             // resets.
-            let place = UInt64(Scenario.allCases.firstIndex(of: scenario) ?? 0)
+            let index = UInt64(Scenario.allCases.firstIndex(of: scenario) ?? 0)
             let drive = DriveScript.drive(
-                scenario, seed: seed &* 0x1_0000 &+ place, settings: settings, previousSession: previousSession)
+                scenario, seed: seed &* 0x1_0000 &+ index, settings: settings, previousSession: previousSession)
             previousSession = drive.sessionID
             return drive
         }

@@ -8,7 +8,7 @@ struct DriverPlay {
     private let day: DriverDay
     private let driver: String
     private let requests: DriverRequests
-    private let courier: Courier
+    private let sender: RequestSender
     /// The events of the day, one array per drive.
     private var messages: [[EventMessage]]
     private var expected: ExpectedJourney
@@ -16,13 +16,13 @@ struct DriverPlay {
 
     init(
         _ day: DriverDay, driver: String, runID: String, token: String, start: Journey, settings: Settings,
-        courier: Courier
+        sender: RequestSender
     ) {
         self.day = day
         self.driver = driver
-        self.courier = courier
+        self.sender = sender
         requests = DriverRequests(token: token)
-        messages = day.scheduled(endingAt: courier.clock.now).map { drive, startsAt in
+        messages = day.scheduled(endingAt: sender.clock.now).map { drive, startsAt in
             drive.events.map { EventMessage($0, driveStartsAt: startsAt, runID: runID, settings: settings) }
         }
         expected = ExpectedJourney(start: start)
@@ -32,7 +32,7 @@ struct DriverPlay {
     mutating func run() async throws {
         for (index, drive) in day.drives.enumerated() {
             for delivery in drive.deliveries { try await deliver(delivery, of: index) }
-            courier.tally.change { $0.drives[drive.scenario, default: 0] += 1 }
+            sender.tally.change { $0.drives[drive.scenario, default: 0] += 1 }
         }
         for index in day.drives.indices {
             for message in messages[index] { try await deliverAlone(message, of: index, "final delivery") }
@@ -43,7 +43,7 @@ struct DriverPlay {
     // MARK: Deliveries
 
     private mutating func deliver(_ delivery: Delivery, of drive: Int) async throws {
-        for event in delivery.events { self.messages[drive][event].stamp(at: courier.clock.now) }
+        for event in delivery.events { self.messages[drive][event].stamp(at: sender.clock.now) }
         let messages = delivery.events.map { self.messages[drive][$0] }
         switch delivery.form {
         case .alone:
@@ -54,7 +54,7 @@ struct DriverPlay {
         case .together: try await deliverTogether(messages, of: drive)
         case .rebuilt:
             for message in messages {
-                try await deliverAlone(message.rebuilt(at: courier.clock.now), of: drive, "with a rebuilt body")
+                try await deliverAlone(message.rebuilt(at: sender.clock.now), of: drive, "with a rebuilt body")
             }
         case .changed:
             for message in messages { try await deliverChanged(message.changed(), of: drive) }
@@ -64,18 +64,18 @@ struct DriverPlay {
     private mutating func deliverAlone(
         _ message: EventMessage, of drive: Int, _ how: String, _ clockErrorMilliseconds: Int64 = 0
     ) async throws {
-        let carried = try await carry(message, clockErrorMilliseconds)
-        let answer = Answer(statusCode: carried.response.status, json: carried.response.json)
+        let outcome = try await send(message, clockErrorMilliseconds)
+        let answer = Answer(statusCode: outcome.response.status, json: outcome.response.json)
         if answer.isSessionUnknown, try await register(message) {
             return try await deliverAlone(message, of: drive, how, clockErrorMilliseconds)
         }
-        try compare(answer, carried, with: message, of: drive, how)
+        try compare(answer, outcome, with: message, of: drive, how)
     }
 
     /// Sends different content under a key that is stored (contract, section 3, "A repeat is a repeat").
     private func deliverChanged(_ message: EventMessage, of drive: Int) async throws {
-        let carried = try await carry(message, 0)
-        let answer = Answer(statusCode: carried.response.status, json: carried.response.json)
+        let outcome = try await send(message, 0)
+        let answer = Answer(statusCode: outcome.response.status, json: outcome.response.json)
         let code = ProblemCode.idempotencyKeyReused
         guard answer.statusCode == code.status, answer.code == code.rawValue else {
             let found = "\(answer.statusCode)\(answer.code.map { " \($0)" } ?? "")"
@@ -85,8 +85,8 @@ struct DriverPlay {
         }
     }
 
-    private func carry(_ message: EventMessage, _ clockErrorMilliseconds: Int64) async throws -> Carried {
-        try await courier.carry(events: 1) { sentAt in
+    private func send(_ message: EventMessage, _ clockErrorMilliseconds: Int64) async throws -> SendOutcome {
+        try await sender.send(events: 1) { sentAt in
             requests.event(message, sentAt: sentAt.advanced(byMilliseconds: clockErrorMilliseconds))
         }
     }
@@ -94,24 +94,24 @@ struct DriverPlay {
     /// Sends a batch. Events that were rate-limited, not stored (503) or rejected for an unregistered session are sent
     /// again alone.
     private mutating func deliverBatch(_ messages: [EventMessage], of drive: Int) async throws {
-        let carried = try await courier.carry(events: messages.count) { requests.batch(messages, sentAt: $0) }
-        guard carried.response.status == 200,
-            let answers = Answer.all(inBatch: carried.response.json, count: messages.count)
+        let outcome = try await sender.send(events: messages.count) { requests.batch(messages, sentAt: $0) }
+        guard outcome.response.status == 200,
+            let answers = Answer.all(inBatch: outcome.response.json, count: messages.count)
         else {
             throw SimulationFailure(
-                "a batch of \(messages.count) got \(carried.response.status), without a result for each event")
+                "a batch of \(messages.count) got \(outcome.response.status), without a result for each event")
         }
         var left: [EventMessage] = []
         for (message, answer) in zip(messages, answers) {
             if answer.statusCode == 429 || answer.statusCode == 503 || answer.isSessionUnknown {
                 left.append(message)
             } else {
-                try compare(answer, carried, with: message, of: drive, "sent in a batch of \(messages.count)")
+                try compare(answer, outcome, with: message, of: drive, "sent in a batch of \(messages.count)")
             }
         }
-        if !left.isEmpty, let seconds = carried.response.retryAfterSeconds {
-            courier.tally.change { $0.limited += 1 }
-            try await courier.sleep(.seconds(seconds))
+        if !left.isEmpty, let seconds = outcome.response.retryAfterSeconds {
+            sender.tally.change { $0.limited += 1 }
+            try await sender.sleep(.seconds(seconds))
         }
         for message in left { try await deliverAlone(message, of: drive, "deferred from a batch") }
     }
@@ -122,12 +122,12 @@ struct DriverPlay {
         guard let message = messages.first else { return }
         let wasNew = !expected.contains(message.id)
         // Captures only what the copies need: `self` changes when their responses are compared.
-        let (courier, requests) = (courier, requests)
-        let all = try await withThrowingTaskGroup(of: Carried.self) { tasks in
+        let (sender, requests) = (sender, requests)
+        let all = try await withThrowingTaskGroup(of: SendOutcome.self) { tasks in
             for _ in messages {
-                tasks.addTask { try await courier.carry(events: 1) { requests.event(message, sentAt: $0) } }
+                tasks.addTask { try await sender.send(events: 1) { requests.event(message, sentAt: $0) } }
             }
-            return try await tasks.reduce(into: [Carried]()) { $0.append($1) }
+            return try await tasks.reduce(into: [SendOutcome]()) { $0.append($1) }
         }
         let how = "\(messages.count) concurrent copies"
         let answers = all.map { Answer(statusCode: $0.response.status, json: $0.response.json) }
@@ -139,9 +139,9 @@ struct DriverPlay {
         if firsts > (wasNew ? 1 : 0) || (firsts == 0 && wasNew && !mayBeLost && answers.allSatisfy(\.isOK)) {
             throw divergence(message, of: drive, how, ["\(firsts) of them got a response as the first one"])
         }
-        for (answer, carried) in zip(answers, all) {
+        for (answer, outcome) in zip(answers, all) {
             let statuses: [EventAnswer.Status] = wasNew ? [.ok, .alreadyProcessed] : [.alreadyProcessed]
-            try compare(answer, carried, with: message, of: drive, how, statuses: statuses)
+            try compare(answer, outcome, with: message, of: drive, how, statuses: statuses)
         }
     }
 
@@ -151,9 +151,9 @@ struct DriverPlay {
     /// session, or the session was registered already.
     private mutating func register(_ message: EventMessage) async throws -> Bool {
         guard let sessionID = message.placed.sessionID, registered.insert(sessionID).inserted else { return false }
-        let carried = try await courier.carry(events: 0) { _ in requests.register(sessionID) }
-        guard (200...201).contains(carried.response.status) else {
-            throw SimulationFailure("registering a session got \(carried.response.status)")
+        let outcome = try await sender.send(events: 0) { _ in requests.register(sessionID) }
+        guard (200...201).contains(outcome.response.status) else {
+            throw SimulationFailure("registering a session got \(outcome.response.status)")
         }
         return true
     }
@@ -165,12 +165,12 @@ struct DriverPlay {
         var compared: Set<String> = []
         for message in messages[drive] {
             guard let sessionID = message.placed.sessionID, compared.insert(sessionID).inserted else { continue }
-            let carried = try await courier.carry(events: 0) { _ in
+            let outcome = try await sender.send(events: 0) { _ in
                 requests.get("/native/sessions/\(sessionID)?limit=1")
             }
-            let (status, json) = (carried.response.status, carried.response.json)
+            let (status, json) = (outcome.response.status, outcome.response.json)
             guard status == 200 else { throw SimulationFailure("GET of a session got \(status)") }
-            let session = expected.session(sessionID, at: carried.span.upperBound)
+            let session = expected.session(sessionID, at: outcome.span.upperBound)
             let differences = [
                 Comparison.difference("state", [session?.state.rawValue], json?["state"]?.text),
                 Comparison.difference("ended_by", [session?.endedBy?.rawValue], json?["ended_by"]?.text),
@@ -182,19 +182,19 @@ struct DriverPlay {
     }
 
     private mutating func compare(
-        _ answer: Answer, _ carried: Carried, with message: EventMessage, of drive: Int, _ how: String,
+        _ answer: Answer, _ outcome: SendOutcome, with message: EventMessage, of drive: Int, _ how: String,
         statuses: [EventAnswer.Status]? = nil
     ) throws {
         let isRepeat = expected.contains(message.id)
-        let firstStatuses: [EventAnswer.Status] = carried.mayBeRepeat ? [.ok, .alreadyProcessed] : [.ok]
+        let firstStatuses: [EventAnswer.Status] = outcome.mayBeRepeat ? [.ok, .alreadyProcessed] : [.ok]
         expected.add(message.placed)
-        guard let answerExpected = expected.answer(about: message.id, within: carried.span) else { return }
+        guard let answerExpected = expected.answer(about: message.id, within: outcome.span) else { return }
         let comparison = Comparison(
             expected: answerExpected, eventID: message.id,
             statuses: statuses ?? (isRepeat ? [.alreadyProcessed] : firstStatuses))
         let differences = comparison.differences(from: answer)
         guard differences.isEmpty else { throw divergence(message, of: drive, how, differences) }
-        courier.tally.delivered(isRepeat: isRepeat)
+        sender.tally.delivered(isRepeat: isRepeat)
     }
 
     private func divergence(

@@ -39,8 +39,8 @@ package struct Latencies: Hashable, Sendable {
     }
 
     private static func upperBound(of bucket: Int) -> Int {
-        let (doubling, place) = (bucket / bucketsPerDoubling, bucket % bucketsPerDoubling)
+        let (doubling, index) = (bucket / bucketsPerDoubling, bucket % bucketsPerDoubling)
         let base = 1 << doubling
-        return base + max(((place + 1) * base) / bucketsPerDoubling, 1) - 1
+        return base + max(((index + 1) * base) / bucketsPerDoubling, 1) - 1
     }
 }

@@ -35,7 +35,8 @@ extension DriveScript {
     private mutating func loseEvents(from state: JourneyState) {
         var phone = state
         var lossesLeft = Int.random(in: 1...2, using: &random)
-        func tell(_ name: EventName, _ session: String?, to destination: JourneyState, _ seconds: ClosedRange<Int64>) {
+        func report(_ name: EventName, _ session: String?, to destination: JourneyState, _ seconds: ClosedRange<Int64>)
+        {
             pass(seconds: seconds)
             defer { phone = destination }
             let isProvenLater = destination != .sessionEnded && name != .chargerTargeted
@@ -45,34 +46,34 @@ extension DriveScript {
                 say(name, session, from: phone)
             }
         }
-        tell(.enteredChargerIntentZone, nil, to: .nearCharger, 10...60)
+        report(.enteredChargerIntentZone, nil, to: .nearCharger, 10...60)
         if random.happens(inPercent: 40) {
-            tell(.exitedChargerIntentZone, nil, to: .idle, 10...60)
-            tell(.enteredChargerIntentZone, nil, to: .nearCharger, 0...0)
+            report(.exitedChargerIntentZone, nil, to: .idle, 10...60)
+            report(.enteredChargerIntentZone, nil, to: .nearCharger, 0...0)
         }
-        tell(.anchorDwellComplete, nil, to: .anchored, 120...300)
+        report(.anchorDwellComplete, nil, to: .anchored, 120...300)
         if random.happens(inPercent: 30) {
-            tell(.exitedChargerIntentZone, nil, to: .idle, 5...60)
-            tell(.enteredChargerIntentZone, nil, to: .nearCharger, 5...60)
-            tell(.anchorDwellComplete, nil, to: .anchored, 120...300)
+            report(.exitedChargerIntentZone, nil, to: .idle, 5...60)
+            report(.enteredChargerIntentZone, nil, to: .nearCharger, 5...60)
+            report(.anchorDwellComplete, nil, to: .anchored, 120...300)
         }
         if random.happens(inPercent: 20) {
-            tell(.webRequestedEnd, nil, to: .sessionEnded, 1...5)
-            tell(.enteredChargerIntentZone, nil, to: .nearCharger, 5...60)
-            tell(.anchorDwellComplete, nil, to: .anchored, 120...300)
+            report(.webRequestedEnd, nil, to: .sessionEnded, 1...5)
+            report(.enteredChargerIntentZone, nil, to: .nearCharger, 5...60)
+            report(.anchorDwellComplete, nil, to: .anchored, 120...300)
         }
         if random.happens(inPercent: 30) {
-            tell(.exclusiveActivatedByWeb, "\(prefix)-left", to: .sessionActive, 5...30)
-            tell(.chargerTargeted, nil, to: .anchored, 5...30)
+            report(.exclusiveActivatedByWeb, "\(prefix)-left", to: .sessionActive, 5...30)
+            report(.chargerTargeted, nil, to: .anchored, 5...30)
         }
-        tell(.exclusiveActivatedByWeb, sessionID, to: .sessionActive, 5...30)
+        report(.exclusiveActivatedByWeb, sessionID, to: .sessionActive, 5...30)
         activatedAt = now
         // These events happen within a second, so that the drive fits into the smallest settings.
         if random.happens(inPercent: 80) {
-            tell(.departedCharger, sessionID, to: .inTransit, 0...0)
-            if random.happens(inPercent: 60) { tell(.enteredMerchantZone, sessionID, to: .atMerchant, 0...1) }
+            report(.departedCharger, sessionID, to: .inTransit, 0...0)
+            if random.happens(inPercent: 60) { report(.enteredMerchantZone, sessionID, to: .atMerchant, 0...1) }
         }
-        tell(.visitVerifiedByWeb, sessionID, to: .sessionEnded, 0...0)
+        report(.visitVerifiedByWeb, sessionID, to: .sessionEnded, 0...0)
     }
 
     private mutating func verifyAnywhere(from start: JourneyState) {
@@ -83,7 +84,7 @@ extension DriveScript {
         add(
             .visitVerifiedByWeb, afterPerMille: 500...900, of: min(graceMilliseconds, hardMilliseconds),
             session: sessionID)
-        tellState(hasDeparted ? .inTransit : .sessionActive)
+        reportState(hasDeparted ? .inTransit : .sessionActive)
     }
 
     /// Adds a drive whose arrival and verification happen shortly before a deadline: the time left is shorter than the
@@ -95,10 +96,10 @@ extension DriveScript {
         say(.departedCharger, sessionID, from: .sessionActive)
         for index in events.indices { events[index].timestamp = .ofAnAttempt(secondsBefore: 0) }
         add(.enteredMerchantZone, afterPerMille: 900...990, of: graceMilliseconds, session: sessionID)
-        tellState(.inTransit, secondsBefore: Int64.random(in: 310...330, using: &random))
+        reportState(.inTransit, secondsBefore: Int64.random(in: 310...330, using: &random))
         let left = max(activatedAt + hardMilliseconds - now, 1)
         add(.visitVerifiedByWeb, afterPerMille: 900...990, of: left, session: sessionID)
-        tellState(.atMerchant, secondsBefore: Int64.random(in: 450...470, using: &random))
+        reportState(.atMerchant, secondsBefore: Int64.random(in: 450...470, using: &random))
     }
 
     private mutating func endEarly(from start: JourneyState) {
@@ -176,11 +177,11 @@ extension DriveScript {
     ) {
         pass(seconds: seconds)
         add(name, session: session)
-        tellState(state)
+        reportState(state)
     }
 
     /// Sets the reported previous state of the last event, and makes the event one of a shipped client.
-    private mutating func tellState(_ state: JourneyState, secondsBefore: Int64? = nil) {
+    private mutating func reportState(_ state: JourneyState, secondsBefore: Int64? = nil) {
         guard let last = events.indices.last else { return }
         events[last].previousState = state
         events[last].isWholeSecond = true

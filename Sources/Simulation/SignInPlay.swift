@@ -8,7 +8,7 @@ import JourneyModel
 struct SignInPlay {
     let options: SimulatedDrivers.Options
     let identityToken: SimulatedDrivers.IdentityToken
-    let courier: Courier
+    let sender: RequestSender
 
     private static let singleTokenRoute = "/api/auth/apple"
     private static let pairRoute = "/auth/apple"
@@ -25,7 +25,7 @@ struct SignInPlay {
         try expect(
             refreshTokens[0] != nil && refreshTokens[0] == refreshTokens[1], Self.pairRoute, "another refresh token")
         try await delete("/auth/me", token: pairs[1]["access_token"]?.text, body: Array(#"{"confirm":true}"#.utf8))
-        courier.tally.change { $0.drives[.retriedSignIn, default: 0] += 1 }
+        sender.tally.change { $0.drives[.retriedSignIn, default: 0] += 1 }
     }
 
     /// Sends the same body twice, then another identity token with the nonce that is already used. Returns the first
@@ -48,7 +48,7 @@ struct SignInPlay {
     }
 
     private func post(_ path: String, _ body: [UInt8]) async throws -> HTTPExchange.Response {
-        try await courier.carry(events: 0, takesRefusals: true) { _ in
+        try await sender.send(events: 0, takesRefusals: true) { _ in
             HTTPExchange.Request(
                 method: "POST", path: path, fields: [HTTPExchange.Field("Content-Type", "application/json")],
                 body: body)
@@ -56,7 +56,7 @@ struct SignInPlay {
     }
 
     private func delete(_ path: String, token: String?, body: [UInt8]) async throws {
-        let response = try await courier.carry(events: 0) { _ in
+        let response = try await sender.send(events: 0) { _ in
             var fields = [HTTPExchange.Field("Authorization", "Bearer \(token ?? "")")]
             if !body.isEmpty { fields.append(HTTPExchange.Field("Content-Type", "application/json")) }
             return HTTPExchange.Request(method: "DELETE", path: path, fields: fields, body: body)

@@ -70,10 +70,10 @@ package struct SimulatedDrivers: Sendable {
             DriverDay(seed: options.seed &+ UInt64(index), scenarios: options.scenarios, settings: settings.settings)
         }
         let tally = Tally(total: days.reduce(0) { $0 + $1.deliveredCount })
-        let courier = Courier(
+        let sender = RequestSender(
             transport: transport, pace: Pace(eventsPerSecond: options.eventsPerSecond), clock: settings.clock,
             tally: tally, sleep: sleep)
-        let start = try await startingJourney(days: days, courier)
+        let start = try await startingJourney(days: days, sender)
         let watching = Task {
             while !Task.isCancelled {
                 progress(tally.progress)
@@ -82,21 +82,22 @@ package struct SimulatedDrivers: Sendable {
         }
         defer { watching.cancel() }
         if options.scenarios.contains(.retriedSignIn), let identityToken {
-            let play = SignInPlay(options: options, identityToken: identityToken, courier: courier)
+            let play = SignInPlay(options: options, identityToken: identityToken, sender: sender)
             try await play.run()
         }
-        try await playAll(days, start: start, settings: settings.settings, courier)
+        try await playAll(days, start: start, settings: settings.settings, sender)
         watching.cancel()
         await watching.value
         progress(tally.progress)
         return tally.summary
     }
 
-    private func playAll(_ days: [DriverDay], start: Journey, settings: Settings, _ courier: Courier) async throws {
+    private func playAll(_ days: [DriverDay], start: Journey, settings: Settings, _ sender: RequestSender) async throws
+    {
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             for (index, day) in days.enumerated() {
                 if index >= Self.concurrentDriversMax { try await tasks.next() }
-                tasks.addTask { try await play(day, index, start: start, settings: settings, courier) }
+                tasks.addTask { try await play(day, index, start: start, settings: settings, sender) }
             }
             // The first task that throws cancels the other tasks.
             try await tasks.waitForAll()
@@ -104,12 +105,12 @@ package struct SimulatedDrivers: Sendable {
     }
 
     private func play(
-        _ day: DriverDay, _ index: Int, start: Journey, settings: Settings, _ courier: Courier
+        _ day: DriverDay, _ index: Int, start: Journey, settings: Settings, _ sender: RequestSender
     ) async throws {
         let driver = driverID(index)
         var play = DriverPlay(
             day, driver: driver.rawValue, runID: "\(options.runID)-\(index)", token: try await token(of: driver),
-            start: start, settings: settings, courier: courier)
+            start: start, settings: settings, sender: sender)
         try await play.run()
     }
 
@@ -144,18 +145,18 @@ package struct SimulatedDrivers: Sendable {
 
     /// Returns the journey before the first event: IDLE for new drivers. Throws if an existing driver has a journey in
     /// progress, or had a session in the period of the drives.
-    private func startingJourney(days: [DriverDay], _ courier: Courier) async throws -> Journey {
+    private func startingJourney(days: [DriverDay], _ sender: RequestSender) async throws -> Journey {
         guard case .one(let token) = tokens else { return Journey() }
         let requests = DriverRequests(token: token)
-        let session = try await courier.carry(events: 0) { _ in requests.get("/native/session") }.response.json
-        let page = try await courier.carry(events: 0) { _ in requests.get("/native/sessions?limit=1") }.response.json
+        let session = try await sender.send(events: 0) { _ in requests.get("/native/session") }.response.json
+        let page = try await sender.send(events: 0) { _ in requests.get("/native/sessions?limit=1") }.response.json
         guard let state = session?["state"]?.text.flatMap(JourneyState.init(rawValue:)) else {
             throw SimulationFailure("GET /native/session does not return the driver's state")
         }
         guard state == .idle || state == .sessionEnded else {
             throw SimulationFailure("the driver of the token has a journey in progress: \(state.rawValue)")
         }
-        let begin = courier.clock.now.advanced(byMilliseconds: -(days.first?.durationMilliseconds ?? 0))
+        let begin = sender.clock.now.advanced(byMilliseconds: -(days.first?.durationMilliseconds ?? 0))
         let opened = page?["sessions"]?.elements?.first?["opened_at"]?.text.flatMap(RFC3339.moment(from:))
         if let opened, opened >= begin {
             throw SimulationFailure(

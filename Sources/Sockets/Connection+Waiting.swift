@@ -23,9 +23,9 @@ extension Connection {
         until deadline: Deadline = .never, endsOnDrain: Bool = false, _ body: (UnsafeRawBufferPointer) -> Answer
     ) async throws(TransportError) -> Answer {
         if !loop.isCurrent {
-            return try await readFromElsewhere(until: deadline, endsOnDrain: endsOnDrain).withUnsafeBytes(body)
+            return try await readOffLoop(until: deadline, endsOnDrain: endsOnDrain).withUnsafeBytes(body)
         }
-        try await takeTurns()
+        try await yieldIfBusy()
         while true {
             var answer: Answer?
             if let count = try receive({ answer = body($0) }) {
@@ -44,7 +44,7 @@ extension Connection {
         try await read(until: deadline, endsOnDrain: endsOnDrain) { Array($0) }
     }
 
-    @concurrent private func readFromElsewhere(
+    @concurrent private func readOffLoop(
         until deadline: Deadline, endsOnDrain: Bool
     ) async throws(TransportError) -> [UInt8] {
         try await withTaskExecutorPreference(loop) { () async throws(TransportError) in
@@ -62,10 +62,10 @@ extension Connection {
         _ bytes: [UInt8], until deadline: Deadline = .never, stallTimeoutMilliseconds: Int? = nil
     ) async throws(TransportError) {
         if !loop.isCurrent {
-            return try await writeFromElsewhere(
+            return try await writeOffLoop(
                 bytes, until: deadline, stallTimeoutMilliseconds: stallTimeoutMilliseconds)
         }
-        try await takeTurns()
+        try await yieldIfBusy()
         var sent = 0
         while true {
             sent = try send(bytes, from: sent)
@@ -75,7 +75,7 @@ extension Connection {
         }
     }
 
-    @concurrent private func writeFromElsewhere(
+    @concurrent private func writeOffLoop(
         _ bytes: [UInt8], until deadline: Deadline, stallTimeoutMilliseconds: Int?
     ) async throws(TransportError) {
         try await withTaskExecutorPreference(loop) { () async throws(TransportError) in
@@ -107,13 +107,13 @@ extension Connection {
 
     /// Counts a call that did not wait, and after `callsWithoutWaitMax` of them lets other connections run. Otherwise a
     /// peer that is always ready could occupy the loop and keep a cancelled task running. On the loop.
-    package nonisolated(nonsending) func takeTurns() async throws(TransportError) {
+    package nonisolated(nonsending) func yieldIfBusy() async throws(TransportError) {
         callsWithoutWait += 1
-        if callsWithoutWait > Self.callsWithoutWaitMax { try await giveTurn() }
+        if callsWithoutWait > Self.callsWithoutWaitMax { try await yieldToOthers() }
     }
 
     /// Lets the loop's other connections run; throws when the task was cancelled. On the loop.
-    package nonisolated(nonsending) func giveTurn() async throws(TransportError) {
+    package nonisolated(nonsending) func yieldToOthers() async throws(TransportError) {
         callsWithoutWait = 0
         if Task.isCancelled { throw .cancelled }
         await loop.yield()

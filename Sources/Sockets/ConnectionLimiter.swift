@@ -20,14 +20,14 @@ package struct ConnectionCounts: Hashable, Sendable {
     package var open = 0
     /// Connections served since the start.
     package var served = 0
-    package var turnedAway = 0
+    package var rejected = 0
 }
 
 /// Counts connections over all loops, and over all listeners that share this limiter.
 package final class ConnectionLimiter: Sendable {
     enum Admission: Equatable {
         case served
-        case turnedAway(RejectedConnection)
+        case rejected(RejectedConnection)
         /// The connection is closed without a response, because too many others are being rejected. It does not count
         /// as open.
         case closedUnanswered
@@ -35,7 +35,7 @@ package final class ConnectionLimiter: Sendable {
 
     private struct Counts {
         var served = 0
-        var turnedAway = 0
+        var rejected = 0
         var byAddress: [[UInt8]: Int] = [:]
         var ever = ConnectionCounts()
     }
@@ -43,7 +43,7 @@ package final class ConnectionLimiter: Sendable {
     private let counts = Mutex(Counts())
     /// Connections that are rejected at the same time with a response, which needs a descriptor. Above this number,
     /// connections are closed without a response.
-    private static let turnedAwayMax = 64
+    private static let rejectedMax = 64
 
     package init(_ limits: ConnectionLimits) {
         self.limits = limits
@@ -52,7 +52,7 @@ package final class ConnectionLimiter: Sendable {
     package var connections: ConnectionCounts {
         counts.withLock { counts in
             var connections = counts.ever
-            connections.open = counts.served + counts.turnedAway
+            connections.open = counts.served + counts.rejected
             return connections
         }
     }
@@ -66,10 +66,10 @@ package final class ConnectionLimiter: Sendable {
                 if let address { counts.byAddress[address, default: 0] += 1 }
                 return .served
             }
-            counts.ever.turnedAway += 1
-            if counts.turnedAway >= ConnectionLimiter.turnedAwayMax { return .closedUnanswered }
-            counts.turnedAway += 1
-            return .turnedAway(reason)
+            counts.ever.rejected += 1
+            if counts.rejected >= ConnectionLimiter.rejectedMax { return .closedUnanswered }
+            counts.rejected += 1
+            return .rejected(reason)
         }
     }
 
@@ -80,7 +80,7 @@ package final class ConnectionLimiter: Sendable {
         counts.withLock { counts in
             switch admission {
             case .closedUnanswered: break
-            case .turnedAway: counts.turnedAway -= 1
+            case .rejected: counts.rejected -= 1
             case .served:
                 counts.served -= 1
                 guard let address, let count = counts.byAddress[address] else { return }

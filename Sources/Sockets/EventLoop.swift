@@ -73,7 +73,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
             var timeout: Int32? = 0
             var ready = 0
             while let milliseconds = timeout {
-                ready = poller.wait(milliseconds, givesWay: ready >= Self.crowd)
+                ready = poller.wait(milliseconds, yieldsFirst: ready >= Self.crowd)
                 // The loop is not retained during the wait, so it ends when nothing else references it.
                 timeout = self?.runRound(ready)
             }
@@ -180,7 +180,7 @@ package final class EventLoop: TaskExecutor, @unchecked Sendable {
             end(isIdle: runnable.isEmpty && yielded.isEmpty)
             return nil
         }
-        if !runnable.isEmpty || !yielded.isEmpty || !inbox.fallAsleep() { return 0 }
+        if !runnable.isEmpty || !yielded.isEmpty || !inbox.prepareToSleep() { return 0 }
         return timers.earliest == .never ? -1 : Int32(clamping: timers.earliest.remainingMilliseconds)
     }
 

@@ -17,8 +17,8 @@ final class Listener: @unchecked Sendable {
     private var token: UInt64?
     private var timer: LoopTimer?
     /// When to stop waiting for a free descriptor; nil while there are free descriptors.
-    private var patienceEnds: Deadline?
-    private let patienceMilliseconds: Int
+    private var waitDeadline: Deadline?
+    private let backlogWaitMilliseconds: Int
     private let isShared: Bool
 
     /// Connections accepted in one round of the loop. The rest is accepted in later rounds, so that other connections
@@ -30,15 +30,15 @@ final class Listener: @unchecked Sendable {
     /// time.
     static let pauseMilliseconds = 100
 
-    /// Takes ownership of the listening descriptor. `patienceMilliseconds`: how long clients stay in the backlog while
-    /// there is no free descriptor, since other connections may close. After that time one client is accepted and
+    /// Takes ownership of the listening descriptor. `backlogWaitMilliseconds`: how long clients stay in the backlog
+    /// while there is no free descriptor, since other connections may close. After that time one client is accepted and
     /// closed per pause, so that not all of them wait for their own timeouts, which are longer than 10 s. `isShared`:
     /// another process keeps the socket open when this process closes it.
     init(
-        _ descriptor: Int32, on loop: EventLoop, patienceMilliseconds: Int = 10_000, isShared: Bool = false,
+        _ descriptor: Int32, on loop: EventLoop, backlogWaitMilliseconds: Int = 10_000, isShared: Bool = false,
         accepted: @escaping @Sendable (Int32, Endpoint) -> Void
     ) {
-        self.patienceMilliseconds = patienceMilliseconds
+        self.backlogWaitMilliseconds = backlogWaitMilliseconds
         self.isShared = isShared
         self.descriptor = descriptor
         self.loop = loop
@@ -99,16 +99,16 @@ final class Listener: @unchecked Sendable {
     private func acceptOne() -> Attempt {
         let (endpoint, answer) = acceptNow()
         if answer >= 0 {
-            patienceEnds = nil
+            waitDeadline = nil
             accepted(Int32(clamping: answer), endpoint)
             return .took
         }
         switch Int32(clamping: -answer) {
         case EAGAIN: return .nothing
         case EMFILE, ENFILE:
-            let ends = patienceEnds ?? .inMilliseconds(patienceMilliseconds)
-            patienceEnds = ends
-            if ends.hasPassed { turnOneAwayWithSpare() }
+            let ends = waitDeadline ?? .inMilliseconds(backlogWaitMilliseconds)
+            waitDeadline = ends
+            if ends.hasPassed { rejectOneWithSpare() }
             return .exhausted
         case ENOBUFS, ENOMEM: return .exhausted
         // Other errors concern only the connection being accepted: accept the next one (accept(2)).
@@ -124,7 +124,7 @@ final class Listener: @unchecked Sendable {
 
     /// Accepts one client with the spare descriptor and closes its connection. The client sees the failure at once; in
     /// the backlog it would wait for its timeout.
-    private func turnOneAwayWithSpare() {
+    private func rejectOneWithSpare() {
         if spare < 0 { return }
         _ = loop.syscalls.close(spare)
         let (_, answer) = acceptNow()

@@ -19,7 +19,7 @@ package final class ListenerGroup: Sendable {
     private let loops: EventLoopGroup
     private let serve: ConnectionServing
     /// Counts the connections; other groups may share it.
-    private let census: ConnectionLimiter
+    private let limiter: ConnectionLimiter
     /// Open connections of this group, including those being rejected.
     private let openCount = Atomic<Int>(0)
     /// Whether another process opened the socket and keeps it open.
@@ -28,30 +28,30 @@ package final class ListenerGroup: Sendable {
     private let registries: [ConnectionRegistry]
     private let listeners = Mutex<[(Listener, EventLoop)]>([])
     private let acceptingEnded = Atomic<Bool>(false)
-    private let everyoneLeft = Latch()
+    private let allClosed = Latch()
 
     /// Time that a rejected client has to read its response.
-    private static let turnAwayMilliseconds = 2_000
+    private static let rejectionTimeoutMilliseconds = 2_000
 
     private init(
-        _ address: SocketAddress, isInherited: Bool, _ loops: EventLoopGroup, _ census: ConnectionLimiter,
+        _ address: SocketAddress, isInherited: Bool, _ loops: EventLoopGroup, _ limiter: ConnectionLimiter,
         _ serve: @escaping ConnectionServing
     ) {
         self.address = address
         self.isInherited = isInherited
         self.loops = loops
         self.serve = serve
-        self.census = census
+        self.limiter = limiter
         registries = loops.loops.map { ConnectionRegistry($0) }
     }
 
     // MARK: - Listening
 
-    /// Binds, listens, and serves until `drain`. `census`: counts the connections; groups with common limits share it.
+    /// Binds, listens, and serves until `drain`. `limiter`: counts the connections; groups with common limits share it.
     /// `backlog`: connections that the kernel queues per listener, at most the kernel's own maximum. Throws when the
     /// address is in use (`.system` with EADDRINUSE), not an address of this machine, or not permitted.
     package static func listen(
-        on address: SocketAddress, loops: EventLoopGroup, census: ConnectionLimiter, backlog: Int = 4096,
+        on address: SocketAddress, loops: EventLoopGroup, limiter: ConnectionLimiter, backlog: Int = 4096,
         serve: @escaping ConnectionServing
     ) async throws(TransportError) -> ListenerGroup {
         let syscalls = loops.loops[0].syscalls
@@ -65,7 +65,7 @@ package final class ListenerGroup: Sendable {
             binding = try Binding.bind(endpoint, address, loops: loops.loops.count, backlog: backlog, syscalls)
         }
         let group = ListenerGroup(
-            binding.address(askedFor: address), isInherited: isInherited, loops, census, serve)
+            binding.address(askedFor: address), isInherited: isInherited, loops, limiter, serve)
         try await group.start(binding.descriptors)
         return group
     }
@@ -76,7 +76,7 @@ package final class ListenerGroup: Sendable {
         backlog: Int = 4096, serve: @escaping ConnectionServing
     ) async throws(TransportError) -> ListenerGroup {
         try await listen(
-            on: address, loops: loops, census: ConnectionLimiter(limits), backlog: backlog, serve: serve)
+            on: address, loops: loops, limiter: ConnectionLimiter(limits), backlog: backlog, serve: serve)
     }
 
     private func start(_ descriptors: [Int32]) async throws(TransportError) {
@@ -111,7 +111,7 @@ package final class ListenerGroup: Sendable {
 
     /// Admits an accepted connection and takes ownership of its descriptor. On the listener's loop.
     private func accepted(_ descriptor: Int32, _ endpoint: Endpoint, on loop: EventLoop) {
-        let admission = census.enter(endpoint)
+        let admission = limiter.enter(endpoint)
         if admission == .closedUnanswered {
             _ = loop.syscalls.close(descriptor)
             return
@@ -131,14 +131,14 @@ package final class ListenerGroup: Sendable {
         }
         let registry = registries[connection.loop.index]
         registry.insert(connection)
-        guard case .turnedAway(let reason) = admission else {
+        guard case .rejected(let reason) = admission else {
             return serve(connection, nil) { [self] in
                 registry.remove(connection)
                 leave(endpoint, admission)
             }
         }
         let timer = LoopTimer { connection.close() }
-        connection.loop.start(timer, .inMilliseconds(ListenerGroup.turnAwayMilliseconds))
+        connection.loop.start(timer, .inMilliseconds(ListenerGroup.rejectionTimeoutMilliseconds))
         serve(connection, reason) { [self] in
             connection.loop.remove(timer)
             registry.remove(connection)
@@ -149,9 +149,9 @@ package final class ListenerGroup: Sendable {
     private var isEmpty: Bool { openCount.load(ordering: .sequentiallyConsistent) == 0 }
 
     private func leave(_ endpoint: Endpoint, _ admission: ConnectionLimiter.Admission) {
-        census.leave(endpoint, admission)
+        limiter.leave(endpoint, admission)
         let left = openCount.subtract(1, ordering: .sequentiallyConsistent).newValue
-        if left == 0 && acceptingEnded.load(ordering: .sequentiallyConsistent) { everyoneLeft.reach() }
+        if left == 0 && acceptingEnded.load(ordering: .sequentiallyConsistent) { allClosed.reach() }
     }
 
     // MARK: - The end
@@ -167,12 +167,12 @@ package final class ListenerGroup: Sendable {
         for registry in registries { await registry.loop.run { registry.beginDrain() } }
         await stopListening()
         acceptingEnded.store(true, ordering: .sequentiallyConsistent)
-        if isEmpty { everyoneLeft.reach() }
+        if isEmpty { allClosed.reach() }
         let limit = Task {
             try? await loops.loops[0].sleep(until: deadline)
-            everyoneLeft.reach()
+            allClosed.reach()
         }
-        await everyoneLeft.wait()
+        await allClosed.wait()
         limit.cancel()
         let left = openCount.load(ordering: .sequentiallyConsistent)
         for registry in registries { await registry.loop.run { registry.closeAll() } }

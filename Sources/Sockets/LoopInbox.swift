@@ -16,7 +16,7 @@ final class LoopInbox: Sendable {
         var isEmpty: Bool { jobs.isEmpty && calls.isEmpty }
     }
 
-    enum Taker {
+    enum PutResult {
         /// The loop will run the added work.
         case loop
         /// The loop has ended, so the caller must run the contents of the inbox.
@@ -30,17 +30,17 @@ final class LoopInbox: Sendable {
         self.poller = poller
     }
 
-    func put(_ job: UnownedJob) -> Taker {
+    func put(_ job: UnownedJob) -> PutResult {
         put { $0.jobs.append(job) }
     }
 
-    func put(_ call: @escaping @Sendable () -> Void) -> Taker {
+    func put(_ call: @escaping @Sendable () -> Void) -> PutResult {
         put { $0.calls.append(call) }
     }
 
     /// Adds work and wakes a sleeping loop. The lock ensures that the poller is not closed meanwhile, and that the wake
     /// ends the current wait.
-    private func put(_ change: (inout Contents) -> Void) -> Taker {
+    private func put(_ change: (inout Contents) -> Void) -> PutResult {
         contents.withLock { contents in
             let wasEmpty = contents.isEmpty
             change(&contents)
@@ -65,7 +65,7 @@ final class LoopInbox: Sendable {
 
     /// Marks the loop as sleeping: from now on added work wakes it. Returns false, without marking it, when there is
     /// already work.
-    func fallAsleep() -> Bool {
+    func prepareToSleep() -> Bool {
         contents.withLock { contents in
             contents.sleeps = contents.isEmpty
             return contents.sleeps

@@ -74,9 +74,9 @@ struct Poller: @unchecked Sendable {
     }
 
     /// Waits until a descriptor is ready, `wake` is called, or `milliseconds` have passed (-1: no limit). Returns the
-    /// number of events for `takeReady`. `givesWay`: yields the processor first.
-    func wait(_ milliseconds: Int32, givesWay: Bool) -> Int {
-        if givesWay, milliseconds != 0 { sched_yield() }
+    /// number of events for `takeReady`. `yieldsFirst`: yields the processor first.
+    func wait(_ milliseconds: Int32, yieldsFirst: Bool) -> Int {
+        if yieldsFirst, milliseconds != 0 { sched_yield() }
         return max(0, Int(epoll_wait(descriptor, events, Int32(Poller.eventsMax), milliseconds)))
     }
 

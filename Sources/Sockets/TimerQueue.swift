@@ -6,7 +6,7 @@
 
 /// One timer. Safe to share: everything is touched only on its loop.
 final class LoopTimer: @unchecked Sendable {
-    fileprivate var place = -1
+    fileprivate var index = -1
     /// The heap's key; never later than `deadline`, so that the timer reaches the top in time.
     fileprivate var key = UInt64.max
     fileprivate(set) var deadline = Deadline.never
@@ -30,15 +30,15 @@ struct TimerQueue {
 
     mutating func start(_ timer: LoopTimer, _ deadline: Deadline) {
         timer.deadline = deadline
-        if timer.place < 0 {
+        if timer.index < 0 {
             if deadline == .never { return }
             timer.key = deadline.nanoseconds
-            timer.place = heap.count
+            timer.index = heap.count
             heap.append(timer)
-            siftUp(timer.place)
+            siftUp(timer.index)
         } else if deadline.nanoseconds < timer.key {
             timer.key = deadline.nanoseconds
-            siftUp(timer.place)
+            siftUp(timer.index)
         }
     }
 
@@ -50,15 +50,15 @@ struct TimerQueue {
     /// Removes the timer from the heap at once, for an owner that is about to be released.
     mutating func remove(_ timer: LoopTimer) {
         timer.deadline = .never
-        let place = timer.place
-        if place < 0 { return }
-        timer.place = -1
+        let index = timer.index
+        if index < 0 { return }
+        timer.index = -1
         let last = heap.removeLast()
         if last === timer { return }
-        heap[place] = last
-        last.place = place
-        siftUp(place)
-        siftDown(last.place)
+        heap[index] = last
+        last.index = index
+        siftUp(index)
+        siftDown(last.index)
     }
 
     /// Removes and returns the next due timer; nil when there is none.
@@ -78,31 +78,31 @@ struct TimerQueue {
     }
 
     private mutating func siftUp(_ start: Int) {
-        var place = start
-        while place > 0 {
-            let parent = (place - 1) / 2
-            if heap[parent].key <= heap[place].key { return }
-            exchange(place, parent)
-            place = parent
+        var index = start
+        while index > 0 {
+            let parent = (index - 1) / 2
+            if heap[parent].key <= heap[index].key { return }
+            exchange(index, parent)
+            index = parent
         }
     }
 
     private mutating func siftDown(_ start: Int) {
-        var place = start
+        var index = start
         while true {
-            let left = 2 * place + 1
+            let left = 2 * index + 1
             if left >= heap.count { return }
             let right = left + 1
             let child = right < heap.count && heap[right].key < heap[left].key ? right : left
-            if heap[place].key <= heap[child].key { return }
-            exchange(place, child)
-            place = child
+            if heap[index].key <= heap[child].key { return }
+            exchange(index, child)
+            index = child
         }
     }
 
     private mutating func exchange(_ one: Int, _ other: Int) {
         heap.swapAt(one, other)
-        heap[one].place = one
-        heap[other].place = other
+        heap[one].index = one
+        heap[other].index = other
     }
 }

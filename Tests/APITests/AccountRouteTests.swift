@@ -219,7 +219,7 @@ import Testing
     @Test func devicesAreNewOrNot() async {
         let body = #"{"platform":"ios","environment":"production","app_version":"1.2"}"#
         #expect(await api.send("PUT", "/native/devices/a:b_c-d.e", body).status == .created)
-        api.signIn.tell(deviceIsNew: false)
+        api.signIn.stub(deviceIsNew: false)
         let again = await api.send("PUT", "/native/devices/t", #"{"platform":"ios","environment":"sandbox"}"#)
         #expect(again.status == .ok && again.text.contains(#""app_version":null"#))
         #expect(await api.send("DELETE", "/native/devices/t", "", type: nil).status == .noContent)

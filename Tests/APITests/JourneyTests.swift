@@ -96,7 +96,7 @@ struct JourneyRouteTests {
 
     @Test func `the session shows state, target, deadlines and what is left of them`() async throws {
         let api = ScriptedAPI()
-        api.journeys.tell(
+        api.journeys.stub(
             Journey(
                 state: .inTransit, sessionID: "s1", targetChargerID: "c1",
                 graceDeadline: .sample.advanced(byMilliseconds: 899_001),
@@ -114,7 +114,7 @@ struct JourneyRouteTests {
 
     @Test func `a deadline that has passed ends the session in the answer, stored or not`() async throws {
         let api = ScriptedAPI()
-        api.journeys.tell(
+        api.journeys.stub(
             Journey(state: .sessionActive, sessionID: "s1", hardDeadline: .sample.advanced(byMilliseconds: -1)))
         let text = await api.askSignedIn("/native/session").text
         #expect(
@@ -136,9 +136,9 @@ struct JourneyRouteTests {
             "session_id":"s1","state":"AT_MERCHANT","charger_id":"c","merchant_id":"m",\
             "opened_at":"2026-11-16T20:00:00.000Z","registered_at":"2026-11-16T20:00:00.000Z"
             """
-        api.journeys.tell(SessionPage(sessions: [session], hasMore: false))
+        api.journeys.stub(SessionPage(sessions: [session], hasMore: false))
         #expect(await api.askSignedIn("/native/sessions").text == "{\"sessions\":[{\(members)}]}")
-        api.journeys.tell(SessionPage(sessions: [session], hasMore: true))
+        api.journeys.stub(SessionPage(sessions: [session], hasMore: true))
         #expect(
             await api.askSignedIn("/native/sessions?limit=1").text
                 == "{\"sessions\":[{\(members)}],\"next_cursor\":\"c3Mx\"}")
@@ -152,7 +152,7 @@ struct JourneyRouteTests {
                 sessionID: "s\(number)", openedAt: .sample, registeredAt: nil, chargerID: nil, merchantID: nil,
                 journey: nil)
         }
-        api.journeys.tell(SessionPage(sessions: sessions, hasMore: false))
+        api.journeys.stub(SessionPage(sessions: sessions, hasMore: false))
         _ = await api.askSignedIn("/native/sessions?limit=100")
         let response = await api.askSignedIn("/native/session")
         #expect(response.fields.first("RateLimit")?.hasPrefix("\"reads\";r=594;") == true)
@@ -160,7 +160,7 @@ struct JourneyRouteTests {
 
     @Test func `a cursor is handed on, and one that names nothing is 400`() async throws {
         let api = ScriptedAPI()
-        api.journeys.tell(nil as SessionPage?)
+        api.journeys.stub(nil as SessionPage?)
         let response = await api.askSignedIn("/native/sessions?cursor=c3Mx")
         #expect(response.status == .badRequest)
         #expect(response.text.contains(#""pointer":"/cursor""#))
@@ -179,7 +179,7 @@ struct JourneyRouteTests {
             occurredAtText: "2026-11-16T21:00:00+01:00", receivedAt: .sample.advanced(bySeconds: 1),
             settingsVersion: "v0", verdict: .rejected(.noSuchTransition), state: .idle)
         let session = SessionSummary(sessionID: "s1", openedAt: .sample)
-        api.journeys.tell(.found(SessionTimeline(session: session, events: [event], hasMore: true)))
+        api.journeys.stub(.found(SessionTimeline(session: session, events: [event], hasMore: true)))
         let response = await api.askSignedIn("/native/sessions/s1?limit=1")
         #expect(
             response.text == """

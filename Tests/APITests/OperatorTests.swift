@@ -73,7 +73,7 @@ import Testing
     }
 
     @Test func thePictureSaysWhatTheStoreCounts() async {
-        api.operators.tell(
+        api.operators.stub(
             drivers: [.anchored: 3],
             tallies: [
                 EventTally(
@@ -212,7 +212,7 @@ final class ScriptedOperatorReader: OperatorReader, OperatorListReader, HistoryS
 
     private let state = Mutex(State())
 
-    func tell(drivers: [JourneyState: Int], tallies: [EventTally]) {
+    func stub(drivers: [JourneyState: Int], tallies: [EventTally]) {
         state.withLock { ($0.drivers, $0.tallies) = (drivers, tallies) }
     }
 
@@ -258,7 +258,7 @@ final class ScriptedOperatorReader: OperatorReader, OperatorListReader, HistoryS
         firstSeenAt: .sample)
 
     func drivers(
-        in state: JourneyState?, before place: Int64?, limit: Int
+        in state: JourneyState?, before cursor: Int64?, limit: Int
     ) async throws(StoreFailure) -> ListPage<DriverSummary> { ListPage([Self.driver], next: 7) }
 
     func driver(_ driver: DriverID, sessions: Int, events: Int) async throws(StoreFailure) -> DriverDetail? {
@@ -266,11 +266,11 @@ final class ScriptedOperatorReader: OperatorReader, OperatorListReader, HistoryS
     }
 
     func sessions(
-        _ filter: SessionFilter, before place: Int64?, limit: Int, at now: Moment
+        _ filter: SessionFilter, before cursor: Int64?, limit: Int, at now: Moment
     ) async throws(StoreFailure) -> ListPage<OperatorSession> { ListPage([], next: nil) }
 
     func events(
-        _ filter: EventFilter, before place: Int64?, limit: Int
+        _ filter: EventFilter, before cursor: Int64?, limit: Int
     ) async throws(StoreFailure) -> ListPage<EventCase> { ListPage([], next: nil) }
 
     func search(_ text: String, limit: Int) async throws(StoreFailure) -> SearchResult {

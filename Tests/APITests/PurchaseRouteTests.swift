@@ -32,7 +32,7 @@ import Testing
 
     @Test func `a stored purchase is answered with the entitlements`() async {
         let api = ScriptedAPI()
-        api.purchases.tell([Self.monthly])
+        api.purchases.stub([Self.monthly])
         let answer = await api.send(
             "POST", "/native/purchases", #"{"signed_transaction":"good","signed_renewal_info":"r"}"#)
         #expect(answer.status == .ok)
@@ -42,7 +42,7 @@ import Testing
 
     @Test func `the entity tag is strong, and depends on nothing but the entitlements`() async throws {
         let api = ScriptedAPI()
-        api.purchases.tell([Self.monthly])
+        api.purchases.stub([Self.monthly])
         let first = await api.askSignedIn("/native/entitlements")
         let etag = try #require(first.fields.first("ETag"))
         #expect(first.status == .ok && first.text == Self.json)
@@ -56,7 +56,7 @@ import Testing
         #expect(second.status == .notModified && second.text.isEmpty && second.fields.first("ETag") == etag)
         var ended = Self.monthly
         ended.status = .expired
-        api.purchases.tell([ended])
+        api.purchases.stub([ended])
         let third = await again()
         #expect(third.status == .ok && third.fields.first("ETag") != etag)
     }
@@ -115,7 +115,7 @@ import Testing
 
     @Test func `a repeated notification is 200 too`() async {
         let api = ScriptedAPI()
-        api.purchases.tell(NotificationOutcome.repeated)
+        api.purchases.stub(NotificationOutcome.repeated)
         #expect(await api.send("POST", "/apple/store-notifications", #"{"signedPayload":"good"}"#).status == .ok)
     }
 

@@ -181,9 +181,9 @@ final class ScriptedJourneys: JourneyReader {
     var asked: [String] { state.withLock { $0.asked } }
 
     func fail(with failure: StoreFailure?) { state.withLock { $0.failure = failure } }
-    func tell(_ journey: Journey) { state.withLock { $0.journey = journey } }
-    func tell(_ page: SessionPage?) { state.withLock { $0.page = page } }
-    func tell(_ timeline: TimelineOutcome) { state.withLock { $0.timeline = timeline } }
+    func stub(_ journey: Journey) { state.withLock { $0.journey = journey } }
+    func stub(_ page: SessionPage?) { state.withLock { $0.page = page } }
+    func stub(_ timeline: TimelineOutcome) { state.withLock { $0.timeline = timeline } }
     func add(_ change: JourneyChange) { state.withLock { $0.changes.append(change) } }
 
     /// The changes before it are forgotten.
@@ -219,7 +219,7 @@ final class ScriptedJourneys: JourneyReader {
         }
     }
 
-    func news(after id: Int64?) async throws(StoreFailure) -> CommittedChanges {
+    func committedChanges(after id: Int64?) async throws(StoreFailure) -> CommittedChanges {
         CommittedChanges(newest: state.withLock { $0.changes.last?.id ?? 0 }, drivers: .any)
     }
 

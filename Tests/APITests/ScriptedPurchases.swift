@@ -21,8 +21,8 @@ final class ScriptedPurchases: PurchaseService {
     var asked: [String] { state.withLock { $0.asked } }
 
     func fail(with failure: PurchaseFailure?) { state.withLock { $0.failure = failure } }
-    func tell(_ entitlements: [Entitlement]) { state.withLock { $0.entitlements = entitlements } }
-    func tell(_ outcome: NotificationOutcome) { state.withLock { $0.outcome = outcome } }
+    func stub(_ entitlements: [Entitlement]) { state.withLock { $0.entitlements = entitlements } }
+    func stub(_ outcome: NotificationOutcome) { state.withLock { $0.outcome = outcome } }
 
     func add(
         signedTransaction: String, signedRenewal: String?, of caller: Caller, at now: Moment

@@ -37,7 +37,7 @@ final class ScriptedSignIn: SignInService, SignInSessionService, AccountService,
     var asked: [String] { state.withLock { $0.asked } }
 
     func fail(with failure: AccountFailure?) { state.withLock { $0.failure = failure } }
-    func tell(deviceIsNew: Bool) { state.withLock { $0.deviceIsNew = deviceIsNew } }
+    func stub(deviceIsNew: Bool) { state.withLock { $0.deviceIsNew = deviceIsNew } }
 
     private func answer<Value: Sendable>(_ question: String, _ value: Value) throws(AccountFailure) -> Value {
         try state.withLock { state -> Result<Value, AccountFailure> in

@@ -256,7 +256,7 @@ func variable(_ name: String, in report: ConfigurationReport) throws -> ReadVari
     @Test func anEmptySecretIsNotSet() throws {
         let configuration = try #require(
             report(["JWT_SECRET": "", "JWT_SECRET_FILE": "", "REDIS_URL": ""]).configuration)
-        guard case .madeByServer = configuration.tokens.key else {
+        guard case .generated = configuration.tokens.key else {
             Issue.record("a key was configured")
             return
         }

@@ -18,7 +18,7 @@ import Testing
     func wholeDay(seed: UInt64, clockErrorMilliseconds: Int64) async throws {
         try await Bench.with(seed, clockErrorMilliseconds) { bench in
             try await bench.drive(through: 0..<Drive.seconds)
-            try await bench.tell(.visitVerified(sessionID: Bench.session))
+            try await bench.handle(.visitVerified(sessionID: Bench.session))
             #expect(bench.agreements > 500, "seed \(seed): compared only \(bench.agreements) times")
             #expect(bench.phone.transitions.map(\.to) == Bench.wholeWay, "seed \(seed)")
             try await bench.expectSameTransitions()
@@ -33,7 +33,7 @@ import Testing
             bench.pass(seconds: 120)
             try await bench.restart(at: 820)
             try await bench.drive(through: 820..<Drive.seconds)
-            try await bench.tell(.visitVerified(sessionID: Bench.session))
+            try await bench.handle(.visitVerified(sessionID: Bench.session))
             #expect(bench.phone.transitions.map(\.to) == Bench.wholeWay, "seed \(seed)")
             try await bench.expectSameTransitions()
         }
@@ -45,7 +45,7 @@ import Testing
             try await bench.drive(through: 0..<700)
             let deadline = try #require(bench.phone.engine.journey.graceDeadline)
             bench.pass(seconds: 1800)
-            try await bench.server.storeWhatIsDue()
+            try await bench.server.storeDueExpiries()
             #expect(try await bench.serverState() == "SESSION_ENDED")
             try await bench.restart(at: 2500)
             try await bench.flush(until: 600)
@@ -126,7 +126,7 @@ final class Bench {
         }
     }
 
-    func tell(_ input: EngineInput) async throws {
+    func handle(_ input: EngineInput) async throws {
         try phone.take(input, at: phoneNow)
         try await send(over: .up, at: Drive.seconds)
     }

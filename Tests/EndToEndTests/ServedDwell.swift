@@ -103,8 +103,8 @@ final class ServedDwell: Sendable {
     }
 
     /// What the server's deadline service does when it wakes.
-    func storeWhatIsDue() async throws {
-        try await deadlines.storeWhatIsDue()
+    func storeDueExpiries() async throws {
+        try await deadlines.storeDueExpiries()
     }
 
     func token(of driver: DriverID) async throws -> String {

@@ -26,7 +26,7 @@ import Testing
         for _ in 0..<3 { #expect(await forwarding.round(&pace) == 0) }
         #expect(await forwarding.round(&pace) == AnalyticsForwarding.idleMilliseconds)
         #expect(service.taken == Array(1...450))
-        #expect(feed.place == FeedPosition(last: 450, newest: 450, lostCount: 0))
+        #expect(feed.position == FeedPosition(last: 450, newest: 450, lostCount: 0))
     }
 
     @Test func simulatedDriversArePassedOverAndNotLost() async {
@@ -37,7 +37,7 @@ import Testing
         var pace = AnalyticsForwarding.Pace()
         for _ in 0..<3 { #expect(await forwarding.round(&pace) == 0) }
         #expect(service.taken == [1, 2, 6])
-        #expect(feed.place == FeedPosition(last: 456, newest: 456, lostCount: 0))
+        #expect(feed.position == FeedPosition(last: 456, newest: 456, lostCount: 0))
     }
 
     @Test func anOutageCostsNothingButTheWait() async {
@@ -50,7 +50,7 @@ import Testing
             let shortest = min(1000 << Int64(failures), 60_000)
             #expect(pause >= shortest && pause <= shortest + shortest / 2)
         }
-        #expect(feed.place.last == 0)
+        #expect(feed.position.last == 0)
         service.answer { _ in .taken }
         #expect(await forwarding.round(&pace) == 0)
         #expect(service.taken == [1, 2, 3])
@@ -69,9 +69,9 @@ import Testing
         feed.add(count: 450)
         service.answer { events in events.contains { $0.id == 300 } ? .refused(reason: "400") : .taken }
         var pace = AnalyticsForwarding.Pace()
-        for _ in 0..<60 where feed.place.waitingCount > 0 { #expect(await forwarding.round(&pace) == 0) }
+        for _ in 0..<60 where feed.position.waitingCount > 0 { #expect(await forwarding.round(&pace) == 0) }
         #expect(service.taken == Array(1...450).filter { $0 != 300 })
-        #expect(feed.place == FeedPosition(last: 450, newest: 450, lostCount: 1))
+        #expect(feed.position == FeedPosition(last: 450, newest: 450, lostCount: 1))
         #expect(pace.batchSize > 1)
     }
 
@@ -81,7 +81,7 @@ import Testing
         var pace = AnalyticsForwarding.Pace()
         #expect(await forwarding.round(&pace) == 0)
         #expect(service.taken == Array(21...50))
-        #expect(feed.place == FeedPosition(last: 50, newest: 50, lostCount: 20))
+        #expect(feed.position == FeedPosition(last: 50, newest: 50, lostCount: 20))
     }
 
     @Test func aStoreThatFailsIsAskedAgain() async {
@@ -98,13 +98,13 @@ import Testing
 private final class ScriptedFeed: EventFeed {
     private struct State {
         var events: [FeedEvent] = []
-        var place = FeedPosition(last: 0, newest: 0, lostCount: 0)
+        var position = FeedPosition(last: 0, newest: 0, lostCount: 0)
         var failure: StoreFailure?
     }
 
     private let state = Mutex(State())
 
-    var place: FeedPosition { state.withLock { $0.place } }
+    var position: FeedPosition { state.withLock { $0.position } }
 
     func fail(with failure: StoreFailure?) { state.withLock { $0.failure = failure } }
 
@@ -112,7 +112,7 @@ private final class ScriptedFeed: EventFeed {
 
     func add(count: Int64, of driver: String = "d") {
         state.withLock { state in
-            for id in state.place.newest + 1...state.place.newest + count {
+            for id in state.position.newest + 1...state.position.newest + count {
                 state.events.append(
                     FeedEvent(
                         id: id, driver: DriverID(driver), eventID: "e\(id)", name: .chargerTargeted, sessionID: nil,
@@ -120,7 +120,7 @@ private final class ScriptedFeed: EventFeed {
                         receivedAt: Moment(millisecondsSinceEpoch: id), metadata: nil, settingsVersion: "v",
                         verdict: .none, state: .idle))
             }
-            state.place.newest += count
+            state.position.newest += count
         }
     }
 
@@ -128,13 +128,13 @@ private final class ScriptedFeed: EventFeed {
         try answer { Array($0.events.filter { $0.id > id }.prefix(limit)) }
     }
 
-    func place(of consumer: String) async throws(StoreFailure) -> FeedPosition { try answer(\.place) }
+    func position(of consumer: String) async throws(StoreFailure) -> FeedPosition { try answer(\.position) }
 
     func move(_ consumer: String, to id: Int64, losing lostCount: Int64, at now: Moment) async throws(StoreFailure) {
         try answer { _ in }
         state.withLock { state in
-            state.place.last = id
-            state.place.lostCount += lostCount
+            state.position.last = id
+            state.position.lostCount += lostCount
         }
     }
 

@@ -60,10 +60,10 @@ struct ExpirySchedulerTests {
 
     @Test func `nothing is asked of the writer while nothing is due`() async throws {
         let store = ScriptedDeadlines(due: [clock.now])
-        try await keeping(store).storeWhatIsDue()
+        try await keeping(store).storeDueExpiries()
         #expect(store.state.withLock { $0.asked.isEmpty }, "this millisecond is not over")
         clock.advance(byMilliseconds: 1)
-        try await keeping(store).storeWhatIsDue()
+        try await keeping(store).storeDueExpiries()
         let asked = try #require(store.state.withLock { $0.asked.first })
         #expect(asked.now == clock.now && asked.settings.version == "v7" && asked.after == nil)
     }
@@ -72,7 +72,7 @@ struct ExpirySchedulerTests {
         let count = ExpiryScheduler.driversMax * 3 + 5
         let store = ScriptedDeadlines(due: (0..<count).map { clock.now.advanced(byMilliseconds: Int64($0)) })
         clock.advance(bySeconds: 60)
-        try await keeping(store).storeWhatIsDue()
+        try await keeping(store).storeDueExpiries()
         #expect(store.state.withLock { $0.due.isEmpty })
         let places = store.state.withLock { $0.asked.map(\.after?.deadline) }
         let part = Int64(ExpiryScheduler.driversMax)
@@ -84,7 +84,7 @@ struct ExpirySchedulerTests {
         let store = ScriptedDeadlines(due: [clock.now])
         store.state.withLock { $0.unreadable = [.unavailable("state")] }
         clock.advance(bySeconds: 1)
-        #expect(try await keeping(store).storeWhatIsDue() == [.unavailable("state")])
+        #expect(try await keeping(store).storeDueExpiries() == [.unavailable("state")])
     }
 
     @Test(.timeLimit(.minutes(1))) func `the loop outlives failures and ends when it is cancelled`() async throws {

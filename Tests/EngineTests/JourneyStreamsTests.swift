@@ -25,7 +25,7 @@ private final class ScriptedChanges: JourneyReader {
         return awaitingRefold.withLock { $0.intersection(drivers) }
     }
 
-    func news(after id: Int64?) async throws(StoreFailure) -> CommittedChanges {
+    func committedChanges(after id: Int64?) async throws(StoreFailure) -> CommittedChanges {
         answers.withLock { $0.isEmpty ? CommittedChanges(newest: id ?? 0, drivers: .these([])) : $0.removeFirst() }
     }
 
@@ -112,15 +112,15 @@ struct JourneyStreamsTests {
             CommittedChanges(newest: 9, drivers: .these([one])), CommittedChanges(newest: 10, drivers: .these([other])),
         ])
         let (mine, theirs) = (try streams.open(one, at: clock.now), try streams.open(other, at: clock.now))
-        #expect(try await streams.wakeWhoHasNews(after: nil) == 7, "whoever came before it may have missed some")
+        #expect(try await streams.wakeChanged(after: nil) == 7, "whoever came before it may have missed some")
         var myWakes = mine.wakes.makeAsyncIterator()
         var theirWakes = theirs.wakes.makeAsyncIterator()
         #expect(await myWakes.next() != nil)
         #expect(await theirWakes.next() != nil)
 
-        #expect(try await streams.wakeWhoHasNews(after: 7) == 8)
-        #expect(try await streams.wakeWhoHasNews(after: 8) == 9)
-        #expect(try await streams.wakeWhoHasNews(after: 9) == 10)
+        #expect(try await streams.wakeChanged(after: 7) == 8)
+        #expect(try await streams.wakeChanged(after: 8) == 9)
+        #expect(try await streams.wakeChanged(after: 9) == 10)
         streams.close()
         #expect(await myWakes.next() != nil, "two commits, one element")
         #expect(await myWakes.next() == nil)
@@ -139,7 +139,7 @@ struct JourneyStreamsTests {
         #expect(await wakes.next() != nil)
 
         journeys.awaitingRefold.withLock { $0 = [one] }
-        #expect(try await streams.wakeWhoHasNews(after: 7) == 8)
+        #expect(try await streams.wakeChanged(after: 7) == 8)
         try await streams.wakeRefolded()
         #expect(await wakes.next() != nil)
         journeys.awaitingRefold.withLock { $0 = [] }

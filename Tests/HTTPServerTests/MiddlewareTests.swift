@@ -25,7 +25,7 @@ import Testing
     private func routed(policy: String? = nil) -> Exchange.Destination {
         var route = Route(.post, "/a", bodyBytesMax: 10, responder: { _ in .response(Response(status: .ok)) })
         if let policy { route.rateLimitPolicy = Fields([("RateLimit-Policy", policy)]) }
-        return .handler(RegisteredRoute(route, place: 0))
+        return .handler(RegisteredRoute(route, index: 0))
     }
 
     /// A route for everybody who sends `Authorization: me`.

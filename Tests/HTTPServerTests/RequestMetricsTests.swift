@@ -18,10 +18,10 @@ import Testing
         let metrics = RequestMetrics(routes, prometheus)
         for number in 0..<10_000 {
             for path in ["/b/\(number)", "/nothing/\(number)"] {
-                var place: Int?
-                if case .route(let route, _) = router.match(.get, path) { place = route.place }
+                var index: Int?
+                if case .route(let route, _) = router.match(.get, path) { index = route.index }
                 metrics.answered(
-                    place, number % 3 == 0 ? Method("M\(number)") : .get, Status(place == nil ? 404 : 200),
+                    index, number % 3 == 0 ? Method("M\(number)") : .get, Status(index == nil ? 404 : 200),
                     nanoseconds: 1000, bytesIn: 10, bytesOut: 20)
             }
         }

@@ -64,21 +64,21 @@ struct AccountRulesTests {
 
     @Test func `who may guess: the address that asked apart from everybody else`() {
         func allows(
-            own: Int? = nil, ownOfNumber: Int = 0, strangers: Int = 0, strangersOfNetwork: Int = 0, network: Int = 0
+            own: Int? = nil, ownOfNumber: Int = 0, others: Int = 0, othersInNetwork: Int = 0, network: Int = 0
         ) -> Bool {
             GuessRule.allows(
                 GuessCounts(
-                    own: own, ownOfNumber: ownOfNumber, strangers: strangers, strangersOfNetwork: strangersOfNetwork,
+                    own: own, ownOfNumber: ownOfNumber, others: others, othersInNetwork: othersInNetwork,
                     network: network))
         }
         #expect(allows(own: 4) && !allows(own: 5))
-        // Whatever strangers guess.
-        #expect(allows(own: 4, strangers: 1000, strangersOfNetwork: 1000, network: 1000))
+        // Whatever others guess.
+        #expect(allows(own: 4, others: 1000, othersInNetwork: 1000, network: 1000))
         // A new code is good for a guess, however many were wrong before.
         #expect(allows(own: 4, ownOfNumber: 24) && !allows(own: 1, ownOfNumber: 25))
         #expect(allows(own: 0, ownOfNumber: 1000))
-        #expect(allows() && allows(strangers: 29) && !allows(strangers: 30))
-        #expect(allows(strangersOfNetwork: 4) && !allows(strangersOfNetwork: 5))
+        #expect(allows() && allows(others: 29) && !allows(others: 30))
+        #expect(allows(othersInNetwork: 4) && !allows(othersInNetwork: 5))
         #expect(allows(network: 99) && !allows(network: 100))
     }
 

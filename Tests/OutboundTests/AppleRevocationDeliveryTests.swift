@@ -77,7 +77,7 @@ private final class MemoryQueue: AppleRevocationQueue {
         try queue.add(3, token: "later", due: clock.now.advanced(bySeconds: 1))
         try await LoopbackServer.with(.always(.answer(200))) { server, url, http in
             let delivery = try await delivery(http, url)
-            for _ in 0..<3 { #expect(await delivery.deliverWhatIsDue() == nil) }
+            for _ in 0..<3 { #expect(await delivery.deliverDue() == nil) }
             #expect(server.requests.map { $0.form["token"] } == ["first", "second"])
             #expect(queue.left == [3])
         }
@@ -90,15 +90,15 @@ private final class MemoryQueue: AppleRevocationQueue {
             server, url, http in
             let delivery = try await delivery(http, url)
             for (index, seconds) in [2, 4, 8, 16].enumerated() {
-                #expect(await delivery.deliverWhatIsDue() == "status_503")
+                #expect(await delivery.deliverDue() == "status_503")
                 #expect(queue.attemptCount(1) == index + 1)
                 clock.advance(byMilliseconds: Int64(seconds) * 1000 - 1)
-                #expect(await delivery.deliverWhatIsDue() == nil)
+                #expect(await delivery.deliverDue() == nil)
                 #expect(queue.attemptCount(1) == index + 1)
                 clock.advance(byMilliseconds: 1)
             }
             isBack.withLock { $0 = true }
-            #expect(await delivery.deliverWhatIsDue() == nil)
+            #expect(await delivery.deliverDue() == nil)
             #expect(queue.left == [])
             #expect(server.requests.count == 5)
         }
@@ -116,7 +116,7 @@ private final class MemoryQueue: AppleRevocationQueue {
         try queue.add(1, due: clock.now.advanced(bySeconds: -1))
         try queue.add(2, token: "token", due: clock.now)
         try await LoopbackServer.with(.always(.answer(200))) { server, url, http in
-            let failure = try await delivery(http, url).deliverWhatIsDue()
+            let failure = try await delivery(http, url).deliverDue()
             #expect(failure == "sealed_with_another_DATA_KEY")
             #expect(server.requests.map { $0.form["token"] } == ["token"])
             #expect(queue.left == [1])
@@ -126,7 +126,7 @@ private final class MemoryQueue: AppleRevocationQueue {
     @Test func aTokenThatAppleDoesNotKnowIsDone() async throws {
         try queue.add(1, token: "token", due: clock.now)
         try await LoopbackServer.with(.always(.answer(400, #"{"error":"invalid_grant"}"#))) { _, url, http in
-            let failure = try await delivery(http, url).deliverWhatIsDue()
+            let failure = try await delivery(http, url).deliverDue()
             #expect(failure == nil)
             #expect(queue.left == [])
         }
@@ -137,9 +137,9 @@ private final class MemoryQueue: AppleRevocationQueue {
         try await LoopbackServer.with(.always(.answer(200))) { server, url, http in
             let delivery = try await delivery(http, url)
             queue.goAway(true)
-            #expect(await delivery.deliverWhatIsDue() != nil)
+            #expect(await delivery.deliverDue() != nil)
             queue.goAway(false)
-            #expect(await delivery.deliverWhatIsDue() == nil)
+            #expect(await delivery.deliverDue() == nil)
             #expect(server.requests.count == 1)
             #expect(queue.left == [])
         }

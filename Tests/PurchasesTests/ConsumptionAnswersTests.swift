@@ -73,8 +73,8 @@ import Testing
     @Test("With consent: sent once, and finished")
     func answered() async {
         let scene = Scene()
-        await scene.answers().answerWhatIsDue()
-        await scene.answers().answerWhatIsDue()
+        await scene.answers().answerDue()
+        await scene.answers().answerDue()
         #expect(scene.result.sent.map(\.transactionID) == ["7"])
         #expect(scene.result.outcome == .answered && scene.result.reports == [.finished(.answered)])
     }
@@ -83,17 +83,17 @@ import Testing
     func withoutConsent() async {
         let scene = Scene()
         scene.change { $0.hasConsent = false }
-        await scene.answers().answerWhatIsDue()
+        await scene.answers().answerDue()
         #expect(scene.result.sent == [] && scene.result.outcome == .noConsent)
 
         let withdrawn = Scene()
         withdrawn.change { $0.failure = Self.away }
-        await withdrawn.answers().answerWhatIsDue()
+        await withdrawn.answers().answerDue()
         withdrawn.change { state in
             (state.failure, state.hasConsent) = (nil, false)
             state.now = state.next
         }
-        await withdrawn.answers().answerWhatIsDue()
+        await withdrawn.answers().answerDue()
         #expect(withdrawn.result.sent.count == 1 && withdrawn.result.outcome == .noConsent)
     }
 
@@ -103,7 +103,7 @@ import Testing
         scene.change { $0.failure = Self.away }
         var pauses: [Int64] = []
         while scene.result.outcome == nil {
-            await scene.answers().answerWhatIsDue()
+            await scene.answers().answerDue()
             let state = scene.result
             pauses.append(state.next.milliseconds(since: state.now) / 1000)
             scene.change { $0.now = $0.next }
@@ -119,16 +119,16 @@ import Testing
     func others() async {
         let old = Scene()
         old.change { $0.requestedAt = start.advanced(bySeconds: -12 * 3600) }
-        await old.answers().answerWhatIsDue()
+        await old.answers().answerDue()
         #expect(old.result.sent == [] && old.result.outcome == .tooLate)
 
         let rejected = Scene()
         rejected.change { $0.failure = .notFound }
-        await rejected.answers().answerWhatIsDue()
+        await rejected.answers().answerDue()
         #expect(rejected.result.sent.count == 1 && rejected.result.outcome == .rejected)
 
         let unconfigured = Scene()
-        await unconfigured.answers(isConfigured: false).answerWhatIsDue()
+        await unconfigured.answers(isConfigured: false).answerDue()
         #expect(unconfigured.result.outcome == nil)
         #expect(unconfigured.result.reports == [.failed(reason: "not_configured")])
     }

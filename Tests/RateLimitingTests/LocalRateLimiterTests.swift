@@ -243,7 +243,7 @@ struct CountingAlongTests {
     @Test func whatTheOtherOneChargedIsChargedHere() {
         let admission = admission(RateLimits(sessionEvents: 2))
         let first = admission.reconcile(claim("a"), with: elsewhere(.admitted, remaining: 1), askedAt: 0)
-        #expect(first == ReconciledCount(decision: elsewhere(.admitted, remaining: 1), chargeStands: true))
+        #expect(first == ReconciledCount(decision: elsewhere(.admitted, remaining: 1), keepsCharge: true))
         _ = admission.reconcile(claim("b"), with: elsewhere(.admitted, remaining: 0), askedAt: 0)
         #expect(admission.decide(claim("c")).verdict == .refused)
         #expect(admission.decide(claim("a")).verdict == .known)
@@ -268,7 +268,7 @@ struct CountingAlongTests {
         let third = admission.reconcile(claim("c"), with: elsewhere(.admitted, remaining: 1), askedAt: 5000)
         #expect(third.decision.verdict == .refused)
         #expect(third.decision.quota == Quota(limit: 2, windowSeconds: 60, remaining: 0, resetMilliseconds: 55_000))
-        #expect(!third.chargeStands)
+        #expect(!third.keepsCharge)
     }
 
     @Test func forgottenChargesShowInTheFigures() {
@@ -288,7 +288,7 @@ struct CountingAlongTests {
         clock.now = 59_500
         let next = admission.reconcile(claim("b"), with: elsewhere(.admitted, remaining: 0), askedAt: 59_500)
         #expect(next.decision.verdict == .admitted)
-        #expect(next.chargeStands)
+        #expect(next.keepsCharge)
         #expect(admission.decide(claim("c")).verdict == .refused)
         #expect(admission.decide(claim("a")).verdict == .refused, "never more keys than the limit")
     }
@@ -298,7 +298,7 @@ struct CountingAlongTests {
         let admission = admission(RateLimits(sessionEvents: 2))
         _ = admission.decide(claim("a"))
         let again = admission.reconcile(claim("a"), with: elsewhere(.admitted, remaining: 1), askedAt: 0)
-        #expect(again == ReconciledCount(decision: elsewhere(.known, remaining: 1), chargeStands: true))
+        #expect(again == ReconciledCount(decision: elsewhere(.known, remaining: 1), keepsCharge: true))
     }
 
     @Test func keyStoredHereBeforeIsKnownAndTheChargeThereIsTakenBack() {
@@ -306,7 +306,7 @@ struct CountingAlongTests {
         admission.recordStored(claim("a"))
         let again = admission.reconcile(claim("a"), with: elsewhere(.admitted, remaining: 1), askedAt: 0)
         #expect(again.decision == elsewhere(.known, remaining: 2, resetMilliseconds: 0))
-        #expect(!again.chargeStands)
+        #expect(!again.keepsCharge)
         #expect(
             admission.reconcile(claim("a"), with: elsewhere(.refused, remaining: 0), askedAt: 0).decision.verdict
                 == .known)

@@ -72,12 +72,12 @@ struct DeadlineTests {
         try await begin(store)
         #expect(try await store.earliestDeadline() == Self.grace)
         clock.advance(byMilliseconds: Self.grace.milliseconds(since: clock.now))
-        try await keeping(store).storeWhatIsDue()
+        try await keeping(store).storeDueExpiries()
         #expect(try await expiries(store) == [], "a client event of this very millisecond would still come before")
 
         clock.advance(byMilliseconds: 1)
-        try await keeping(store).storeWhatIsDue()
-        try await keeping(store).storeWhatIsDue()
+        try await keeping(store).storeDueExpiries()
+        try await keeping(store).storeDueExpiries()
         #expect(try await expiries(store) == [Expiry(name: .gracePeriodExpired, at: Self.grace)])
         #expect(try await store.journey(of: driver).state == .sessionEnded)
         #expect(try await store.earliestDeadline() == nil)
@@ -88,7 +88,7 @@ struct DeadlineTests {
         let store = try open()
         try await begin(store, count: 6)
         clock.advance(bySeconds: 3691)
-        try await keeping(store, settings: Settings(gracePeriodSeconds: 60, hardTimeoutSeconds: 120)).storeWhatIsDue()
+        try await keeping(store, settings: Settings(gracePeriodSeconds: 60, hardTimeoutSeconds: 120)).storeDueExpiries()
         #expect(try await expiries(store) == [Expiry(name: .hardTimeoutExpired, at: Self.hard)])
         await store.close()
     }
@@ -98,7 +98,7 @@ struct DeadlineTests {
         let drivers = (0..<(ExpiryScheduler.driversMax * 2 + 3)).map { DriverID("driver-\($0)") }
         for driver in drivers { try await begin(store, driver) }
         clock.advance(bySeconds: 1021)
-        #expect(try await keeping(store).storeWhatIsDue() == [])
+        #expect(try await keeping(store).storeDueExpiries() == [])
         for driver in drivers {
             #expect(try await expiries(store, driver) == [Expiry(name: .gracePeriodExpired, at: Self.grace)])
         }
@@ -112,7 +112,7 @@ struct DeadlineTests {
             try db.execute(sql: "UPDATE driver SET state = 99 WHERE driver_id = 'b'")
         }
         clock.advance(bySeconds: 1021)
-        #expect(try await keeping(store).storeWhatIsDue().count == 1)
+        #expect(try await keeping(store).storeDueExpiries().count == 1)
         for name in ["a", "c"] {
             #expect(try await expiries(store, DriverID(name)) == [Expiry(name: .gracePeriodExpired, at: Self.grace)])
         }
@@ -127,7 +127,7 @@ struct DeadlineTests {
         await before.close()
         clock.advance(bySeconds: 86_400)
         let after = try open()
-        try await keeping(after).storeWhatIsDue()
+        try await keeping(after).storeDueExpiries()
         #expect(try await expiries(after) == [Expiry(name: .gracePeriodExpired, at: Self.grace)])
         await after.close()
     }
@@ -137,11 +137,11 @@ struct DeadlineTests {
         try await begin(store)
         try folder.copyDatabase("db", to: "before")
         clock.advance(bySeconds: 1021)
-        try await keeping(store).storeWhatIsDue()
+        try await keeping(store).storeDueExpiries()
         try folder.copyDatabase("db", to: "after")
         for name in ["before", "after"] {
             let recovered = try open(name)
-            try await keeping(recovered).storeWhatIsDue()
+            try await keeping(recovered).storeDueExpiries()
             #expect(try await expiries(recovered) == [Expiry(name: .gracePeriodExpired, at: Self.grace)], "\(name)")
             await recovered.close()
         }
@@ -154,7 +154,7 @@ struct DeadlineTests {
         for (index, driver) in drivers.enumerated() { try await begin(stores[index % 2], driver) }
         clock.advance(bySeconds: 1021)
         try await withThrowingTaskGroup(of: Void.self) { group in
-            for store in stores { group.addTask { try await keeping(store).storeWhatIsDue() } }
+            for store in stores { group.addTask { try await keeping(store).storeDueExpiries() } }
             try await group.waitForAll()
         }
         for driver in drivers {
@@ -170,7 +170,7 @@ struct DeadlineTests {
         let store = try open()
         try await begin(store)
         clock.advance(bySeconds: 1200)
-        try await keeping(store).storeWhatIsDue()
+        try await keeping(store).storeDueExpiries()
 
         let merchant = journey(of: driver)[5]
         let late = try await store.appended(.sample(merchant, of: driver, receivedAt: clock.now))
@@ -182,7 +182,7 @@ struct DeadlineTests {
 
         #expect(try await store.earliestDeadline() == Self.hard, "the hard deadline runs again")
         clock.advance(bySeconds: 3600)
-        try await keeping(store).storeWhatIsDue()
+        try await keeping(store).storeDueExpiries()
         #expect(try await expiries(store) == [stale, Expiry(name: .hardTimeoutExpired, at: Self.hard)])
         await store.close()
     }
@@ -191,7 +191,7 @@ struct DeadlineTests {
         let store = try open()
         try await begin(store)
         clock.advance(bySeconds: 1200)
-        try await keeping(store).storeWhatIsDue()
+        try await keeping(store).storeDueExpiries()
         // It had departed ten seconds earlier already: the stored departure is rejected now.
         let departed = EventSubmission.sample(
             .departedCharger, key: "earlier", session: "session-of-driver", at: .sample.advanced(bySeconds: 110))
@@ -217,7 +217,7 @@ struct DeadlineTests {
         guard case .stored(let event) = outcome else { throw Unexpected(description: "\(outcome)") }
         #expect(event.verdict == Verdict(.applied, implied: .reset))
         #expect(try await expiries(store) == [Expiry(name: .gracePeriodExpired, at: Self.grace)])
-        try await keeping(store).storeWhatIsDue()
+        try await keeping(store).storeDueExpiries()
         #expect(try await store.eventCount() == 7)
         await store.close()
     }

@@ -137,7 +137,7 @@ struct DriverRowWritingTests {
         behind waiting: Int, _ store: SQLiteEventStore, _ change: @escaping @Sendable (Database) throws -> Outcome
     ) async throws -> Outcome {
         await line(waiting, store)
-        return try await store.change(sparesDrivers: true, change)
+        return try await store.change(keepsDriverCache: true, change)
     }
 
     private func expired(

@@ -158,7 +158,7 @@ struct ErasureProgressTests {
         let file = folder.file("copy")
         let scan = ErasureScan(path: file)
         let now = start.advanced(bySeconds: 10_001)
-        #expect(try scan.find(traces).map(\.place).contains("event.idempotency_key"))
+        #expect(try scan.find(traces).map(\.location).contains("event.idempotency_key"))
         let line = try #require(try await fixture.audit().last { $0.hasPrefix("erased done ") })
         let receipt = String(line.dropFirst("erased done ".count))
         #expect(try scan.leftovers(ofReceipt: receipt)?.first?.hasPrefix("the deletion is not complete") == true)

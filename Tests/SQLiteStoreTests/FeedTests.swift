@@ -37,14 +37,14 @@ import Testing
     @Test func aPlaceIsKeptAndNeverGoesBack() async throws {
         let store = try open()
         _ = try await store.appended(.sample(.sample(.chargerTargeted, key: "k"), of: driver))
-        #expect(try await store.place(of: "a") == FeedPosition(last: 0, newest: 1, lostCount: 0))
+        #expect(try await store.position(of: "a") == FeedPosition(last: 0, newest: 1, lostCount: 0))
         try await store.move("a", to: 7, losing: 2, at: .sample)
         try await store.move("a", to: 9, losing: 1, at: .sample)
         try await store.move("a", to: 8, losing: 5, at: .sample)
         await store.close()
         let again = try open()
-        #expect(try await again.place(of: "a") == FeedPosition(last: 9, newest: 1, lostCount: 3))
-        #expect(try await again.place(of: "b").last == 0)
+        #expect(try await again.position(of: "a") == FeedPosition(last: 9, newest: 1, lostCount: 3))
+        #expect(try await again.position(of: "b").last == 0)
         await again.close()
     }
 }

@@ -40,9 +40,9 @@ struct JourneyFixtureTests {
                     driver: DriverID(event.driver), submission: submission, receivedAt: fixture.now,
                     settings: inForce.read()))
             if event.expect["code"]?.text == "session_not_found" { #expect(outcome == .sessionNotFound) }
-            if keepingTime { try await keeping.storeWhatIsDue() }
+            if keepingTime { try await keeping.storeDueExpiries() }
         }
-        try await keeping.storeWhatIsDue()
+        try await keeping.storeDueExpiries()
         try await check(store, fixture, "delivered \(order)")
         await store.close()
     }

@@ -75,12 +75,12 @@ private final class RetentionRound {
             var differences = try await deliver(turn)
             let now = Moment.sample.advanced(
                 bySeconds: Int.random(in: 0...DeliveredJourney.spanSeconds, using: &random))
-            try await storeWhatIsDue(at: now)
+            try await storeDueExpiries(at: now)
             try await deleteSome(before: Self.receivedAt(turn: Int.random(in: 0...turn + 1, using: &random)))
             if turn % 3 == 2 { differences += try await differencesNow() }
             guard differences.isEmpty else { return differences }
         }
-        try await storeWhatIsDue(at: .sample.advanced(bySeconds: 10 * DeliveredJourney.spanSeconds))
+        try await storeDueExpiries(at: .sample.advanced(bySeconds: 10 * DeliveredJourney.spanSeconds))
         let differences = try await differencesNow(atEnd: true)
         await store.close()
         return differences
@@ -110,11 +110,11 @@ private final class RetentionRound {
         return []
     }
 
-    private func storeWhatIsDue(at now: Moment) async throws {
+    private func storeDueExpiries(at now: Moment) async throws {
         let settings = VersionedSettings(settings: Settings(), version: Settings().version)
         let keeping = ExpiryScheduler(
             store: store, settings: CurrentSettings(settings), clock: { now }, logger: Logger(label: "test"))
-        if let failure = try await keeping.storeWhatIsDue().first { throw failure }
+        if let failure = try await keeping.storeDueExpiries().first { throw failure }
     }
 
     private func deleteSome(before cut: Moment) async throws {

@@ -148,7 +148,7 @@ struct RetentionTests {
         #expect(try await keeping(forwarded: 3).round().events == 5)
         // Who has not begun has lost nothing.
         try await drive("b")
-        #expect(try await store.place(of: "new") == FeedPosition(last: 8, newest: 16, lostCount: 0))
+        #expect(try await store.position(of: "new") == FeedPosition(last: 8, newest: 16, lostCount: 0))
         await store.close()
     }
 

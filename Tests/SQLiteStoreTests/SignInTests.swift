@@ -271,7 +271,7 @@ struct SignInTests {
         #expect(await guess(fixture, right))
         let audit = try await fixture.audit()
         // 30 guesses of others and 5 of the owner were checked, and no other.
-        #expect(audit.filter { $0 == "sign_in_otp refused wrong" }.count == GuessRule.strangersMax + GuessRule.ownMax)
+        #expect(audit.filter { $0 == "sign_in_otp refused wrong" }.count == GuessRule.othersMax + GuessRule.ownMax)
         await fixture.close()
     }
 
@@ -394,7 +394,7 @@ struct SignInTests {
         #expect(try await fixture.audit().filter { $0 == "otp_send refused held_back" }.count == 5)
         let uses = try await fixture.store.codeSendUses(CodeSendLimits(total: 10), at: later)
         #expect(uses.map(\.count) == [10, 7, 1])
-        #expect(uses.map(\.isNearlyAll) == [true, true, false])
+        #expect(uses.map(\.isNearLimit) == [true, true, false])
         await fixture.close()
     }
 

@@ -51,7 +51,7 @@ struct SimulatedDriverRowsTests {
         try await fill(server, ["simulated-2"])
         #expect(try await server.eventCount() == 24)
         // 14 events went between the consumer's place and the next event: none of them is lost.
-        #expect(try await server.place(of: "analytics").lostCount == -14)
+        #expect(try await server.position(of: "analytics").lostCount == -14)
         await server.close()
         let check = try DatabaseCheck(path: path)
         #expect(try check.run { _ in }.problems == [])

@@ -118,7 +118,7 @@ struct DeliveryRound: Sendable {
                     }
                 }
             }
-            try await database.storeWhatIsDue(at: turn.now)
+            try await database.storeDueExpiries(at: turn.now)
             unanswered = turn.restart == .crash ? batches.last ?? [] : []
             switch turn.restart {
             case .none: break
@@ -161,7 +161,7 @@ struct DeliveryRound: Sendable {
                 differences.append("\(journey): stands at \(found) instead of \(journey.expected.last)")
             }
         }
-        try await database.storeWhatIsDue(at: .sample.advanced(bySeconds: 10 * DeliveredJourney.spanSeconds))
+        try await database.storeDueExpiries(at: .sample.advanced(bySeconds: 10 * DeliveredJourney.spanSeconds))
         if let deadline = try await database.store.earliestDeadline() {
             differences.append("a deadline still runs: \(deadline)")
         }
@@ -226,11 +226,11 @@ private final class RestartedDatabase {
         folder.removeDatabase("\(path - 1)")
     }
 
-    func storeWhatIsDue(at now: Moment) async throws {
+    func storeDueExpiries(at now: Moment) async throws {
         let settings = VersionedSettings(settings: Settings(), version: Settings().version)
         let keeping = ExpiryScheduler(
             store: store, settings: CurrentSettings(settings), clock: { now }, logger: Logger(label: "test"))
-        let failures = try await keeping.storeWhatIsDue()
+        let failures = try await keeping.storeDueExpiries()
         if let failure = failures.first { throw failure }
     }
 }

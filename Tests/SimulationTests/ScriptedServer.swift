@@ -49,7 +49,7 @@ final class ScriptedServer: Transport {
         self.showsEnding = showsEnding
     }
 
-    /// Bodies of all requests that carried events, in order of arrival.
+    /// Bodies of all requests that delivered events, in order of arrival.
     var bodies: [[UInt8]] { state.withLock(\.bodies) }
 
     func send(_ request: HTTPExchange.Request) async -> HTTPExchange.Outcome {

@@ -117,7 +117,7 @@ extension SocketsSuite {
                 try await Resolver.resolve(Self.anyPort, until: .inSeconds(5)).first)
             let descriptor = try Socket.listen(on: loopback, backlog: 8, sharesPort: false, script.syscalls)
             let port = try Socket.localEndpoint(descriptor, script.syscalls).port
-            let listener = Listener(descriptor, on: loops.loops[0], patienceMilliseconds: 0) { descriptor, _ in
+            let listener = Listener(descriptor, on: loops.loops[0], backlogWaitMilliseconds: 0) { descriptor, _ in
                 _ = script.syscalls.close(descriptor)
                 Issue.record("it was accepted")
             }
@@ -140,11 +140,12 @@ extension SocketsSuite {
             await loops.shutdown()
         }
 
-        @Test func `groups that share a census share its limits, and drain each for itself`() async throws {
+        @Test func `groups that share a limiter share its limits, and drain each for itself`() async throws {
             let loops = try EventLoopGroup(count: 2)
-            let census = ConnectionLimiter(ConnectionLimits(connectionsMax: 2))
-            let one = try await ListenerGroup.listen(on: Self.anyPort, loops: loops, census: census, handler: Echo())
-            let other = try await ListenerGroup.listen(on: Self.anyPort, loops: loops, census: census, handler: Echo())
+            let limiter = ConnectionLimiter(ConnectionLimits(connectionsMax: 2))
+            let one = try await ListenerGroup.listen(on: Self.anyPort, loops: loops, limiter: limiter, handler: Echo())
+            let other = try await ListenerGroup.listen(
+                on: Self.anyPort, loops: loops, limiter: limiter, handler: Echo())
             let first = try await exchange(one.address, loops)
             let second = try await exchange(other.address, loops)
             await #expect(throws: (any Error).self) { try await exchange(other.address, loops) }

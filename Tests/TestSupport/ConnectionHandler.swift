@@ -16,10 +16,10 @@ extension ConnectionHandler {
 
 extension ListenerGroup {
     package static func listen(
-        on address: SocketAddress, loops: EventLoopGroup, census: ConnectionLimiter, backlog: Int = 4096,
+        on address: SocketAddress, loops: EventLoopGroup, limiter: ConnectionLimiter, backlog: Int = 4096,
         handler: any ConnectionHandler
     ) async throws(TransportError) -> ListenerGroup {
-        try await listen(on: address, loops: loops, census: census, backlog: backlog) {
+        try await listen(on: address, loops: loops, limiter: limiter, backlog: backlog) {
             connection, rejection, whenOver in
             let task = Task(executorPreference: connection.loop) {
                 if let rejection {
@@ -39,6 +39,6 @@ extension ListenerGroup {
         backlog: Int = 4096, handler: any ConnectionHandler
     ) async throws(TransportError) -> ListenerGroup {
         try await listen(
-            on: address, loops: loops, census: ConnectionLimiter(limits), backlog: backlog, handler: handler)
+            on: address, loops: loops, limiter: ConnectionLimiter(limits), backlog: backlog, handler: handler)
     }
 }

@@ -71,7 +71,7 @@ extension TokenConfiguration {
             throw ExitCode.badConfiguration
         }
         if let existing { return existing }
-        if case .madeByServer(let file) = key {
+        if case .generated(let file) = key {
             writeToStandardError(
                 """
                 There is no signing key: \(URL(fileURLWithPath: file.path).path) does not exist. The server creates it \

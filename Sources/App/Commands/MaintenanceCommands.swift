@@ -32,7 +32,7 @@ struct BackupCommand: AsyncParsableCommand {
 
     func run() async throws {
         let path = try settingsOptions.configuration().databasePath
-        try carefully("pages") { progress throws(MaintenanceRefusal) in
+        try runMaintenance("pages") { progress throws(MaintenanceRefusal) in
             try DatabaseBackup.make(of: path, to: file, replacing: force, progress)
         }
         print("\(file): a copy of \(path), verified")
@@ -79,7 +79,7 @@ struct RestoreCommand: AsyncParsableCommand {
         print(Self.text(plan, file: file, path: path))
         if let loss = plan.loss { try confirm("\(loss) Restore anyway?", yes: yes) }
         let stamp = timestamp(millisecondsSince1970()).filter { $0 != ":" && $0 != "-" }
-        let old = try carefully("pages") { progress throws(MaintenanceRefusal) in
+        let old = try runMaintenance("pages") { progress throws(MaintenanceRefusal) in
             try DatabaseBackup.restore(file, to: path, stamp: stamp, progress)
         }
         print("\(path): restored from \(file)" + (old.map { "; the previous database is now \($0)" } ?? ""))
@@ -128,7 +128,7 @@ struct CheckCommand: AsyncParsableCommand {
 
     func run() async throws {
         let path = try settingsOptions.configuration().databasePath
-        let report = try carefully("events") { progress throws(MaintenanceRefusal) in
+        let report = try runMaintenance("events") { progress throws(MaintenanceRefusal) in
             let check = try DatabaseCheck(path: path)
             defer { check.close() }
             return try check.run(progress)
@@ -151,7 +151,7 @@ struct CheckCommand: AsyncParsableCommand {
 }
 
 /// Runs `body` with progress on standard error. Prints a refusal there too, and fails the command.
-private func carefully<Outcome>(
+private func runMaintenance<Outcome>(
     _ unit: String, _ body: ((MaintenanceProgress) -> Void) throws(MaintenanceRefusal) -> Outcome
 ) throws -> Outcome {
     let output = ProgressOutput(unit: unit)

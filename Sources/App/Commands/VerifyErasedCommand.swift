@@ -85,12 +85,12 @@ struct VerifyErasedCommand: AsyncParsableCommand {
             print(found.joined(separator: "\n"))
             throw ExitCode.failure
         }
-        if let driver { try tellDeletion(of: DriverID(driver), path, configuration.tokens) }
+        if let driver { try checkDeletion(of: DriverID(driver), path, configuration.tokens) }
         print("\(path): no remaining data found.")
     }
 
     /// Prints when the driver was deleted; fails when the database has no record of the driver's deletion.
-    private func tellDeletion(of driver: DriverID, _ path: String, _ tokens: TokenConfiguration) throws {
+    private func checkDeletion(of driver: DriverID, _ path: String, _ tokens: TokenConfiguration) throws {
         guard let key = try tokens.existingKey() else {
             return writeToStandardError(
                 "\(path): cannot look up the deletion of --driver without the server's signing key.\n")
@@ -118,7 +118,7 @@ struct VerifyErasedCommand: AsyncParsableCommand {
     }
 
     private func ofDeletion(_ path: String, _ tokens: TokenConfiguration) throws -> [String] {
-        // `tellDeletion` reports an unreadable key.
+        // `checkDeletion` reports an unreadable key.
         guard let driver, let key = try? tokens.existingKey() else { return [] }
         let records = try DriverRecords(path: path)
         defer { records.close() }
@@ -139,7 +139,7 @@ struct VerifyErasedCommand: AsyncParsableCommand {
         guard !identifiers.isEmpty else { return [] }
         let texts = identifiers.map(\.text)
         return try (scan.find(texts) + ErasureScan.find(texts, in: file)).map { finding in
-            "\(identifiers[finding.identifier].option) is in \(finding.place)"
+            "\(identifiers[finding.identifier].option) is in \(finding.location)"
         }
     }
 

@@ -130,7 +130,7 @@ extension Configuration {
     private static func unknownVariables(in file: EnvironmentFile) -> [UnknownVariable] {
         file.entries.sorted { $0.value.line < $1.value.line }.compactMap { name, entry in
             VariableNames.finding(for: name).map {
-                UnknownVariable(name: name, nearest: $0.nearest, place: "\(file.path):\(entry.line)")
+                UnknownVariable(name: name, nearest: $0.nearest, location: "\(file.path):\(entry.line)")
             }
         }
     }
@@ -190,7 +190,7 @@ extension TokenConfiguration {
     ) -> Key {
         let secretName = Variables.jwtSecret.name
         let fileName = Variables.jwtPrivateKeyFile.name
-        let standard = Key.madeByServer(LocalKeyFile(besideDatabase: databasePath))
+        let standard = Key.generated(LocalKeyFile(besideDatabase: databasePath))
         switch (secret, privateKeyFile) {
         case (.some, .some):
             reading.note(secretName, " and \(fileName) are both set; allowed is one of them")
@@ -206,8 +206,8 @@ extension TokenConfiguration {
                 reading.note(fileName, "=\(escaped(path)) is not allowed: \(error.reason)")
             }
         case (nil, nil):
-            let isTold = reading.problems.contains { $0.variable.hasPrefix(secretName) || $0.variable == fileName }
-            if environment == .production, !isTold {
+            let isReported = reading.problems.contains { $0.variable.hasPrefix(secretName) || $0.variable == fileName }
+            if environment == .production, !isReported {
                 reading.note(secretName, " is not set; with APP_ENV=production it must be, or \(fileName)")
             }
         }

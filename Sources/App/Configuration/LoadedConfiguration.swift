@@ -110,7 +110,7 @@ struct TokenConfiguration: Sendable {
         /// `JWT_SECRET` or `JWT_PRIVATE_KEY_FILE`.
         case configured(SigningKey)
         /// The key that the server creates itself, next to its database.
-        case madeByServer(LocalKeyFile)
+        case generated(LocalKeyFile)
     }
 
     var key: Key
@@ -128,7 +128,7 @@ struct TokenConfiguration: Sendable {
     func existingKey() throws(SigningKeyError) -> SigningKey? {
         switch key {
         case .configured(let key): key
-        case .madeByServer(let file): try file.load()
+        case .generated(let file): try file.load()
         }
     }
 
@@ -136,7 +136,7 @@ struct TokenConfiguration: Sendable {
     func signingKey() throws(SigningKeyError) -> SigningKey {
         switch key {
         case .configured(let key): key
-        case .madeByServer(let file): try file.loadOrCreate()
+        case .generated(let file): try file.loadOrCreate()
         }
     }
 }

@@ -52,8 +52,8 @@ struct AnalyticsConfiguration: Sendable {
         let host = reading.value(of: Variables.analyticsHost)
         let key = reading.value(of: Variables.analyticsKey)
         let names = [Variables.analyticsHost.name, Variables.analyticsKey.name]
-        let isTold = reading.problems.contains { names.contains($0.variable) || $0.variable == names[1] + "_FILE" }
-        if (host == nil) != (key == nil), !isTold {
+        let isReported = reading.problems.contains { names.contains($0.variable) || $0.variable == names[1] + "_FILE" }
+        if (host == nil) != (key == nil), !isReported {
             reading.note(
                 host == nil ? names[0] : names[1],
                 " is not set; allowed are both of \(names.joined(separator: " and ")), or neither")

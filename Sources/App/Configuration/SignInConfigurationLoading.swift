@@ -21,9 +21,9 @@ extension AppleConfiguration {
         let names = [Variables.appleTeamID.name, Variables.appleKeyID.name, Variables.applePrivateKeyFile.name]
         let missing = zip(names, [teamID, keyID, path]).filter { $0.1 == nil }.map(\.0)
         guard missing.count < names.count else { return nil }
-        let isTold = reading.problems.contains { names.contains($0.variable) }
+        let isReported = reading.problems.contains { names.contains($0.variable) }
         guard let teamID, let keyID, let path else {
-            if !isTold {
+            if !isReported {
                 reading.note(missing[0], " is not set; allowed are all of \(names.joined(separator: ", ")), or none")
             }
             return nil

@@ -54,9 +54,9 @@ struct UnknownVariable: Hashable, Sendable, CustomStringConvertible {
     var name: String
     var nearest: String?
     /// File and line.
-    var place: String
+    var location: String
 
     var description: String {
-        "\(place): \(name) is not a variable of this version" + (nearest.map { "; did you mean \($0)?" } ?? "")
+        "\(location): \(name) is not a variable of this version" + (nearest.map { "; did you mean \($0)?" } ?? "")
     }
 }

@@ -52,25 +52,25 @@ struct RefusalLineLimiter: Sendable {
     /// Returns whether to write the line, and counts it as written or omitted. Call `end(before:)` first.
     mutating func admits(_ client: String, _ kind: Kind, at second: Int64) -> Bool {
         if second > self.second { self.second = second }
-        let place = kind.rawValue
-        guard var entry = windows[place].clients[client] ?? newcomer(place) else {
+        let index = kind.rawValue
+        guard var entry = windows[index].clients[client] ?? newClient(index) else {
             omitted += 1
             return false
         }
-        defer { windows[place].clients[client] = entry }
-        guard entry.lines < limits.perClient, windows[place].lines < limits.total else {
+        defer { windows[index].clients[client] = entry }
+        guard entry.lines < limits.perClient, windows[index].lines < limits.total else {
             omitted += 1
             entry.omitted += 1
             return false
         }
         entry.lines += 1
-        windows[place].lines += 1
+        windows[index].lines += 1
         return true
     }
 
     /// Returns empty counts for a new client; nil when the kind has no line left in this second.
-    private func newcomer(_ place: Int) -> Client? {
-        windows[place].lines < limits.total ? Client() : nil
+    private func newClient(_ index: Int) -> Client? {
+        windows[index].lines < limits.total ? Client() : nil
     }
 
     /// Ends the counted second if it lies before `second`. Returns the lines omitted in the ended second; nil when
@@ -80,7 +80,7 @@ struct RefusalLineLimiter: Sendable {
         let busiest = windows.flatMap(\.clients).max { ($0.value.omitted, $1.key) < ($1.value.omitted, $0.key) }
         let named = busiest.flatMap { $0.value.omitted > 0 ? $0 : nil }
         let report = Omitted(count: omitted, busiestClient: named?.key, busiestCount: named?.value.omitted ?? 0)
-        for place in windows.indices { windows[place] = Window() }
+        for index in windows.indices { windows[index] = Window() }
         omitted = 0
         return report.count > 0 ? report : nil
     }

@@ -18,8 +18,8 @@ enum HistoryTotals {
         let bounds = MetricFamily.requestSeconds.bounds
         for series in metrics.values(of: .requestSeconds) {
             guard series.label("route")?.hasSuffix("/stream") == false else { continue }
-            for (place, count) in series.buckets.enumerated() where count > 0 {
-                let bound = place < bounds.count ? String(bounds[place] / 1000) : "inf"
+            for (index, count) in series.buckets.enumerated() where count > 0 {
+                let bound = index < bounds.count ? String(bounds[index] / 1000) : "inf"
                 totals["duration.\(bound)", default: 0] += Int(count)
             }
         }

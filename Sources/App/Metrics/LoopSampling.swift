@@ -19,7 +19,7 @@ enum LoopSampling {
             (loop, LoopDelay(), factory.gauge(.loopDelaySeconds, [("loop", String(loop.index))]))
         }
         return {
-            for (loop, delay, gauge) in delays { gauge.set(delay.look(at: loop)) }
+            for (loop, delay, gauge) in delays { gauge.set(delay.sample(at: loop)) }
         }
     }
 }
@@ -28,24 +28,24 @@ enum LoopSampling {
 /// the call waited, or has been waiting so far if it has not started.
 private final class LoopDelay: Sendable {
     private struct State {
-        var putInLineAt: Deadline?
+        var enqueuedAt: Deadline?
         var seconds = 0.0
     }
     private let state = Mutex(State())
 
-    func look(at loop: EventLoop) -> Double {
+    func sample(at loop: EventLoop) -> Double {
         let now = Deadline.now
         let (seconds, isToPut) = state.withLock { state in
-            if let since = state.putInLineAt { return (Self.seconds(since, now), false) }
-            state.putInLineAt = now
+            if let since = state.enqueuedAt { return (Self.seconds(since, now), false) }
+            state.enqueuedAt = now
             return (state.seconds, true)
         }
         if isToPut {
             loop.execute { [self] in
                 let then = Deadline.now
                 state.withLock { state in
-                    state.seconds = state.putInLineAt.map { Self.seconds($0, then) } ?? 0
-                    state.putInLineAt = nil
+                    state.seconds = state.enqueuedAt.map { Self.seconds($0, then) } ?? 0
+                    state.enqueuedAt = nil
                 }
             }
         }

@@ -36,7 +36,7 @@ final class ProcessMetrics: Sendable {
     private let descriptors: any MeterHandler
     private let descriptorsMax: any MeterHandler
     private let cpu: any FloatingPointCounterHandler
-    private let cpuTold = Mutex(0.0)
+    private let cpuReported = Mutex(0.0)
 
     /// `startedAtMilliseconds`: start of the process, in milliseconds since 1970.
     init(_ factory: any MetricsFactory, version: String, startedAtMilliseconds: Int64) {
@@ -64,9 +64,9 @@ final class ProcessMetrics: Sendable {
         #endif
         if getrlimit(files, &limit) == 0 { descriptorsMax.set(Double(limit.rlim_cur)) }
         let used = Self.processorSeconds()
-        let growth = cpuTold.withLock { told in
-            defer { told = max(told, used) }
-            return max(0, used - told)
+        let growth = cpuReported.withLock { reported in
+            defer { reported = max(reported, used) }
+            return max(0, used - reported)
         }
         cpu.increment(by: growth)
     }

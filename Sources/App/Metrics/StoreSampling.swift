@@ -63,10 +63,10 @@ struct StoreSampling: Sendable {
         if let queue = try? await store.waitingRevocations() {
             revocations.set(queue.count, oldest: queue.oldest, at: now)
         }
-        if let analytics, let place = try? await store.place(of: AnalyticsForwarding.consumer) {
-            let oldest = try? await store.receivedAt(ofFirstEventAfter: place.last)
-            analytics.waiting.set(Int(place.waitingCount), oldest: oldest.flatMap { $0 }, at: now)
-            analytics.lost.sample(Int(place.lostCount))
+        if let analytics, let position = try? await store.position(of: AnalyticsForwarding.consumer) {
+            let oldest = try? await store.receivedAt(ofFirstEventAfter: position.last)
+            analytics.waiting.set(Int(position.waitingCount), oldest: oldest.flatMap { $0 }, at: now)
+            analytics.lost.sample(Int(position.lostCount))
         }
     }
 

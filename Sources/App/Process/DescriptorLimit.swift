@@ -12,7 +12,7 @@ import StructuredLogging
 
 enum DescriptorLimit {
     /// Descriptors for everything except connections: the database, Redis, listeners, the standard streams.
-    private static let besideConnections: rlim_t = 256
+    private static let otherDescriptors: rlim_t = 256
 
     /// Raises the soft limit to what `connectionsMax` connections need; if the hard limit is lower, raises it to the
     /// hard limit and logs a warning.
@@ -22,7 +22,7 @@ enum DescriptorLimit {
         #else
             let resource = RLIMIT_NOFILE
         #endif
-        let needed = rlim_t(max(0, connectionsMax)) + besideConnections
+        let needed = rlim_t(max(0, connectionsMax)) + otherDescriptors
         var limit = rlimit()
         guard getrlimit(resource, &limit) == 0, limit.rlim_cur < needed else { return }
         limit.rlim_cur = min(needed, limit.rlim_max)

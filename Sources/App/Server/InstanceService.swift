@@ -31,10 +31,10 @@ struct InstanceService: Sendable {
     let settings: CurrentSettings
     let clock: @Sendable () -> Moment
     let logger: Logger
-    private let told = Told()
+    private let reported = ReportedDifferences()
 
     /// The differences logged last, so that each is logged once.
-    private final class Told: Sendable {
+    private final class ReportedDifferences: Sendable {
         private let lines = Mutex<Set<String>>([])
 
         /// Replaces the stored differences by `now`, and returns the new ones among them.
@@ -61,7 +61,7 @@ struct InstanceService: Sendable {
 
     /// Runs until the task is cancelled.
     func run() async {
-        repeat { await look() } while (try? await Task.sleep(for: Self.pause)) != nil
+        repeat { await sendHeartbeat() } while (try? await Task.sleep(for: Self.pause)) != nil
     }
 
     func end() async {
@@ -72,10 +72,10 @@ struct InstanceService: Sendable {
         }
     }
 
-    func look() async {
+    func sendHeartbeat() async {
         do throws(StoreFailure) {
             try await store.heartbeat(own)
-            tell(try await store.instances())
+            logDifferences(try await store.instances())
         } catch {
             if error != .cancelled {
                 logger.warning("writing the server's heartbeat failed", metadata: ["failure": "\(error)"])
@@ -116,13 +116,13 @@ struct InstanceService: Sendable {
         }
     }
 
-    private func tell(_ instances: [Instance]) {
+    private func logDifferences(_ instances: [Instance]) {
         var lines: [String: (other: String, names: String)] = [:]
         for (other, names) in differences(instances) where !names.isEmpty {
             let list = names.joined(separator: ", ")
             lines["\(other.name): \(list)"] = (other.name, list)
         }
-        for line in told.replace(with: Set(lines.keys)) {
+        for line in reported.replace(with: Set(lines.keys)) {
             guard let (other, names) = lines[line] else { continue }
             logger.warning(
                 "another server on this database has different settings",

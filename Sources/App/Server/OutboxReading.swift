@@ -15,12 +15,12 @@ struct OutboxReading: Sendable {
     /// Returns the status of each queue. If the database cannot be read, the queues in it are left out.
     func status() async -> [OutboxStatus] {
         var queues: [OutboxStatus] = []
-        if let analyticsFailure, let place = try? await store.place(of: AnalyticsForwarding.consumer) {
-            let oldest = try? await store.receivedAt(ofFirstEventAfter: place.last)
+        if let analyticsFailure, let position = try? await store.position(of: AnalyticsForwarding.consumer) {
+            let oldest = try? await store.receivedAt(ofFirstEventAfter: position.last)
             queues.append(
                 OutboxStatus(
-                    queue: "analytics", waitingCount: Int(place.waitingCount), oldest: oldest.flatMap { $0 },
-                    lostCount: Int(place.lostCount), lastFailure: analyticsFailure.last))
+                    queue: "analytics", waitingCount: Int(position.waitingCount), oldest: oldest.flatMap { $0 },
+                    lostCount: Int(position.lostCount), lastFailure: analyticsFailure.last))
         }
         if let codes {
             queues.append(

@@ -52,7 +52,7 @@ struct SettingsReload: Sendable {
             if let reason = configuration.settingsNote.reason { metadata["reason"] = "\(reason)" }
             logger.notice("settings reloaded", metadata: metadata)
         }
-        tell(needsRestart: needsRestart, unknown: report.unknown)
+        log(needsRestart: needsRestart, unknown: report.unknown)
     }
 
     private func failed(_ problems: [String]) {
@@ -61,7 +61,7 @@ struct SettingsReload: Sendable {
         recordIncomplete(SettingsReloadRecord(at: now, isGood: false, details: problems))
     }
 
-    private func tell(needsRestart: [String], unknown: [UnknownVariable]) {
+    private func log(needsRestart: [String], unknown: [UnknownVariable]) {
         if !needsRestart.isEmpty {
             logger.warning(
                 "changed settings take effect after a restart",

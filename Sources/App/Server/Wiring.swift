@@ -141,7 +141,7 @@ struct Wiring {
                 Task {
                     await history.record(settings, note: note)
                     // Write the heartbeat now, so that the other servers see the new version at once.
-                    await instance.look()
+                    await instance.sendHeartbeat()
                 }
             },
             recordIncomplete: { reload in Task { await history.record(reload) } })
@@ -167,7 +167,7 @@ struct Wiring {
             store: store, days: configuration.eventRetentionDays, auditDays: configuration.auditRetentionDays,
             clock: Self.now, logger: logger, metrics: watching.metrics
         ) { [store] () throws(StoreFailure) in
-            forwards ? try await store.place(of: AnalyticsForwarding.consumer).last : .max
+            forwards ? try await store.position(of: AnalyticsForwarding.consumer).last : .max
         }
         services.append(LoopService(loop: retention.run))
         if let analytics = configuration.analytics {

@@ -15,7 +15,7 @@ public struct EventQueue<Journal: EventJournal> {
         /// Number of 500 responses to this event alone.
         var serverErrors = 0
         /// Whether to send the event alone, because a batch with it was rejected as a whole.
-        var goesAlone = false
+        var isSentAlone = false
     }
 
     private enum Credential {
@@ -130,8 +130,8 @@ public struct EventQueue<Journal: EventJournal> {
     /// server uses it to measure the error of the phone's clock.
     public mutating func nextAttempt(at now: Moment, accessToken: String) -> Attempt? {
         guard canSend, !mustWait(at: now), let first = entries.first else { return nil }
-        let alone = first.goesAlone || first.serverErrors > 0
-        let batch = entries.prefix(Self.batchEventsMax).prefix { !$0.goesAlone && $0.serverErrors == 0 }
+        let alone = first.isSentAlone || first.serverErrors > 0
+        let batch = entries.prefix(Self.batchEventsMax).prefix { !$0.isSentAlone && $0.serverErrors == 0 }
         let events = alone ? [first.event] : batch.map(\.event)
         attemptNumber += 1
         let attempt = Attempt(
@@ -179,7 +179,7 @@ public struct EventQueue<Journal: EventJournal> {
         guard attempt.number == self.attempt?.number else { return [] }
         self.attempt = nil
         guard let replies = EventReply.all(in: outcome, to: attempt.eventIDs) else {
-            for index in indices(of: attempt) { entries[index].goesAlone = true }
+            for index in indices(of: attempt) { entries[index].isSentAlone = true }
             return []
         }
         var outputs = settle(replies, of: attempt)

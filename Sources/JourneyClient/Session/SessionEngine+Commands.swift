@@ -7,14 +7,14 @@ extension SessionEngine {
     /// the table has no direct transition between chargers. From ANCHORED to AT_MERCHANT the choice is reported but
     /// changes nothing, as in the fold.
     mutating func target(_ place: Place, at occurredAt: Moment) {
-        let isAnother = charger?.id != place.id
-        if state == .nearCharger && isAnother { emit(.exitedChargerIntentZone, at: occurredAt) }
+        let changesTarget = charger?.id != place.id
+        if state == .nearCharger && changesTarget { emit(.exitedChargerIntentZone, at: occurredAt) }
         emit(.chargerTargeted, at: occurredAt, charger: place)
         switch state {
         case .idle, .nearCharger, .sessionEnded:
             charger = place
             mayReenter = true
-            if isAnother { dwell.reset() }
+            if changesTarget { dwell.reset() }
             put(.requestFix)
         case .anchored, .sessionActive, .inTransit, .atMerchant: break
         }

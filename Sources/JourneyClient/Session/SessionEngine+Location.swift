@@ -21,10 +21,10 @@ extension SessionEngine {
 
     /// A fix taken more than this before the last event is not used, because it does not show where the phone was
     /// after the event. A receiver may answer a request with such an earlier fix.
-    private static let fixHoldsSeconds = 60
+    private static let fixAgeSecondsMax = 60
 
     /// Returns the fix if it may be used. A fix from the future counts as taken at `now`. A fix older than the last
-    /// one, or more than `fixHoldsSeconds` older than the last event, is rejected. If the last fix or the last event
+    /// one, or more than `fixAgeSecondsMax` older than the last event, is rejected. If the last fix or the last event
     /// lies in the future, the clock was set back: the fix is used, and the dwell restarts.
     private mutating func accepted(_ fix: LocationFix, at now: Moment) -> LocationFix? {
         guard fix.isUsable(by: settings) else { return nil }
@@ -34,7 +34,7 @@ extension SessionEngine {
             guard now < lastFix.at else { return nil }
             dwell.reset()
         }
-        if let lastEventAt, now >= lastEventAt, fix.at.advanced(bySeconds: Self.fixHoldsSeconds) < lastEventAt {
+        if let lastEventAt, now >= lastEventAt, fix.at.advanced(bySeconds: Self.fixAgeSecondsMax) < lastEventAt {
             return nil
         }
         return fix

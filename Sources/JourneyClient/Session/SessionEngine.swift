@@ -178,7 +178,7 @@ extension SessionEngine {
     }
 
     /// Discards the timers and geofences set so far: after a restart none of them is in effect.
-    mutating func forgetWhatIsWatched() {
+    mutating func clearWatchedPlaces() {
         timers = [:]
         geofences = []
         outputs = []

@@ -38,7 +38,7 @@ extension SessionEngine {
         from snapshot: Snapshot, at now: Moment, fix: LocationFix? = nil
     ) -> (engine: SessionEngine, outputs: [EngineOutput]) {
         var engine = snapshot.engine
-        engine.forgetWhatIsWatched()
+        engine.clearWatchedPlaces()
         let usableFix = fix.flatMap { $0.isUsable(by: engine.settings) ? $0 : nil }
         let resumedAt = engine.moment(of: min(usableFix?.at ?? now, now))
         engine.expireDeadlines(before: resumedAt)

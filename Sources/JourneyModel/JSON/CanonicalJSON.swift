@@ -47,7 +47,7 @@ extension JSONWriter {
         }
         guard let digits = number.digits else { return byte(UInt8(ascii: "0")) }
         if number.isNegative { byte(UInt8(ascii: "-")) }
-        for place in digits where text[place] != UInt8(ascii: ".") { byte(text[place]) }
+        for index in digits where text[index] != UInt8(ascii: ".") { byte(text[index]) }
         byte(UInt8(ascii: "e"))
         self.digits(Int64(number.exponent))
     }
@@ -64,20 +64,20 @@ struct DecimalNumber {
 
     /// Nil when the text's own exponent has more than 10 characters, its sign included.
     init?(_ text: UnsafeBufferPointer<UInt8>) {
-        // The place from which the exponent counts: the point, or the end of the digits.
+        // The index from which the exponent counts: the point, or the end of the digits.
         var (point, end) = (Int?.none, text.count)
-        reading: for (place, byte) in text.enumerated() {
+        reading: for (index, byte) in text.enumerated() {
             switch byte {
             case UInt8(ascii: "-"): isNegative = true
-            case UInt8(ascii: "."): point = place
+            case UInt8(ascii: "."): point = index
             case UInt8(ascii: "0"): break
             case UInt8(ascii: "e"), UInt8(ascii: "E"):
-                end = place
-                let power = text[(place + 1)...]
+                end = index
+                let power = text[(index + 1)...]
                 guard power.count <= 10, let power = Int(String(decoding: power, as: UTF8.self)) else { return nil }
                 exponent = power
                 break reading
-            default: digits = (digits?.lowerBound ?? place)...place
+            default: digits = (digits?.lowerBound ?? index)...index
             }
         }
         guard let last = digits?.upperBound else { return }

@@ -3,7 +3,7 @@
 ///
 /// Up to 16 names are compared one by one; for more, a hash set keeps the time linear in the number of members.
 struct JSONNames {
-    private static let comparedOneByOneMax = 16
+    private static let linearSearchMax = 16
 
     /// Empty while there are few names.
     private var many: Set<Name> = []
@@ -25,7 +25,7 @@ struct JSONNames {
     /// all names before it as `earlier`.
     mutating func isNew(_ name: String, after earlier: some Collection<String>) -> Bool {
         if many.isEmpty {
-            if earlier.count < Self.comparedOneByOneMax {
+            if earlier.count < Self.linearSearchMax {
                 return !earlier.contains { haveSameBytes($0, name) }
             }
             many = Set(earlier.map(Name.init))

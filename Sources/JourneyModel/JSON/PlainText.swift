@@ -10,34 +10,34 @@ struct PlainText {
 
     init(of bytes: UnsafeBufferPointer<UInt8>, from start: Int = 0) {
         let raw = UnsafeRawBufferPointer(bytes)
-        var (place, beyond) = (start, UInt64(0))
-        while place + 8 <= bytes.count {
-            let eight = Eight(UInt64(littleEndian: raw.loadUnaligned(fromByteOffset: place, as: UInt64.self)))
+        var (offset, beyond) = (start, UInt64(0))
+        while offset + 8 <= bytes.count {
+            let eight = EightBytes(UInt64(littleEndian: raw.loadUnaligned(fromByteOffset: offset, as: UInt64.self)))
             let stops = eight.stops
             if stops != 0 {
                 let stop = stops.trailingZeroBitCount & ~7
                 beyond |= eight.beyondPrintable & (1 << UInt64(truncatingIfNeeded: stop) &- 1)
-                place += stop >> 3
-                end = place
-                isPrintableASCII = beyond & Eight.highBits == 0
+                offset += stop >> 3
+                end = offset
+                isPrintableASCII = beyond & EightBytes.highBits == 0
                 return
             }
             beyond |= eight.beyondPrintable
-            place += 8
+            offset += 8
         }
-        while place < bytes.count {
-            let byte = bytes[place]
+        while offset < bytes.count {
+            let byte = bytes[offset]
             if byte < 0x20 || byte == 0x22 || byte == 0x5C { break }
-            if byte >= 0x7F { beyond = Eight.highBits }
-            place += 1
+            if byte >= 0x7F { beyond = EightBytes.highBits }
+            offset += 1
         }
-        end = place
-        isPrintableASCII = beyond & Eight.highBits == 0
+        end = offset
+        isPrintableASCII = beyond & EightBytes.highBits == 0
     }
 }
 
 /// Eight bytes of a text, the first one in the lowest bits. Results mark a byte by its high bit.
-private struct Eight {
+private struct EightBytes {
     static let ones: UInt64 = 0x0101_0101_0101_0101
     static let highBits: UInt64 = 0x8080_8080_8080_8080
 

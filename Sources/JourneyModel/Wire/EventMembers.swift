@@ -113,9 +113,9 @@ struct EventMembers {
     }
 
     private mutating func note(_ value: EventMember, named name: String) {
-        guard let place = details.firstIndex(where: { haveSameBytes($0.name, name) }) else { return }
+        guard let index = details.firstIndex(where: { haveSameBytes($0.name, name) }) else { return }
         if detailValues.isEmpty { detailValues = Array(repeating: .absent, count: details.count) }
-        detailValues[place] = value
+        detailValues[index] = value
     }
 
     subscript(name: EventMemberName) -> EventMember { values[name.rawValue] }

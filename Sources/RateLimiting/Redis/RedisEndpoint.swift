@@ -160,9 +160,9 @@ extension Substring {
     /// Cuts the text at the first separator and returns the text after it. Without a separator, returns nil and leaves
     /// the text unchanged.
     fileprivate mutating func splitOff(after separator: Character) -> Substring? {
-        guard let place = firstIndex(of: separator) else { return nil }
-        let tail = self[index(after: place)...]
-        self = self[..<place]
+        guard let end = firstIndex(of: separator) else { return nil }
+        let tail = self[index(after: end)...]
+        self = self[..<end]
         return tail
     }
 }

@@ -74,7 +74,7 @@ final class RedisHealth: Sendable {
         pipelines.withLock { $0[ObjectIdentifier(pipeline)] = nil }
     }
 
-    enum Turn: Sendable {
+    enum Reconnect: Sendable {
         /// Connect now.
         case now
         case wait(milliseconds: Int64)
@@ -82,7 +82,7 @@ final class RedisHealth: Sendable {
 
     /// Returns when a lost connection may reconnect. While the breaker is not closed, returns `.now` to one caller
     /// only, which must record the result.
-    func turnToConnect() -> Turn {
+    func claimReconnect() -> Reconnect {
         let time = now()
         return breaker.withLock { breaker in
             if breaker.permitsRequests || breaker.startProbe(at: time) { return .now }

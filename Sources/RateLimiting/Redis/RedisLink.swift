@@ -21,7 +21,7 @@ final class RedisLink: Sendable {
     private static let delayMilliseconds: Int64 = 50
     private static let delayMillisecondsMax: Int64 = 2000
     /// After a connection that lasted this long, the next attempt is immediate.
-    private static let goodLife = Duration.seconds(1)
+    private static let stableDuration = Duration.seconds(1)
 
     init(on loop: EventLoop, _ endpoint: RedisEndpoint, timeoutMilliseconds: Int, _ health: RedisHealth) {
         self.loop = loop
@@ -37,7 +37,7 @@ final class RedisLink: Sendable {
     func run() async {
         var badAttempts: Int64 = 0
         while !Task.isCancelled {
-            if case .wait(let milliseconds) = health.turnToConnect() {
+            if case .wait(let milliseconds) = health.claimReconnect() {
                 await Self.sleep(milliseconds)
                 continue
             }
@@ -49,14 +49,14 @@ final class RedisLink: Sendable {
         }
     }
 
-    /// Returns true when the connection lasted for at least `goodLife`.
+    /// Returns true when the connection lasted for at least `stableDuration`.
     private func connectAndServe() async -> Bool {
         do throws(RedisFailure) {
             let connection = try await RedisConnection.open(
                 endpoint, on: loop, timeoutMilliseconds: timeoutMilliseconds)
             let begin = ContinuousClock.now
             await serve(connection)
-            return ContinuousClock.now - begin >= Self.goodLife
+            return ContinuousClock.now - begin >= Self.stableDuration
         } catch {
             health.recordFailure(error)
             return false

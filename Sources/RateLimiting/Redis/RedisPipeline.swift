@@ -68,9 +68,9 @@ final class RedisPipeline: Sendable {
     private func abandon(_ number: UInt64) {
         let caller = state.withLock { state -> Caller? in
             let waiting = state.calls[state.first...]
-            guard let place = waiting.lastIndex(where: { $0.number == number }) else { return nil }
-            state.calls[place].isAbandoned = true
-            return state.calls[place].caller.take()
+            guard let index = waiting.lastIndex(where: { $0.number == number }) else { return nil }
+            state.calls[index].isAbandoned = true
+            return state.calls[index].caller.take()
         }
         caller?.resume(returning: nil)
     }

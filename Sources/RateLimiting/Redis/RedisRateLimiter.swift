@@ -52,7 +52,7 @@ package final class RedisRateLimiter: Admission {
     package func run() async {
         await withTaskGroup { group in
             for link in links { group.addTask(executorPreference: link.loop) { await link.run() } }
-            group.addTask { await self.forgetWhenRedisAnswers() }
+            group.addTask { await self.forgetAfterReconnect() }
         }
     }
 
@@ -121,7 +121,7 @@ package final class RedisRateLimiter: Admission {
         await forgetNow(driver)
     }
 
-    private func forgetWhenRedisAnswers() async {
+    private func forgetAfterReconnect() async {
         while !Task.isCancelled {
             try? await Task.sleep(for: .seconds(1))
             for driver in forgotten.withLock({ $0 }) {
@@ -188,14 +188,14 @@ package final class RedisRateLimiter: Admission {
         let calls = Calls(claims: claims, first: first)
         let commands = commands(calls, claims.indices, digest: serving.scriptDigest)
         guard var replies = await serving.pipeline.call(commands, until: deadline) else { return [] }
-        if replies.contains(where: \.isForWantOfTheScript) {
+        if replies.contains(where: \.isScriptMissing) {
             await repeatWithScript(calls, serving, &replies, until: deadline)
         }
         // The client disconnected during the call, so the replies do not show whether Redis works.
         if Task.isCancelled { return [] }
 
-        let answers = replies.indices.map { place in
-            AdmissionScript.answer(replies[place], to: calls.number(place), claims[place].limitClass, limits)
+        let answers = replies.indices.map { index in
+            AdmissionScript.answer(replies[index], to: calls.number(index), claims[index].limitClass, limits)
         }
         if let text = replies.lazy.compactMap(\.errorText).first {
             health.recordFailure(RedisFailure(errorText: text))
@@ -215,7 +215,7 @@ package final class RedisRateLimiter: Admission {
         var claims: [AdmissionClaim]
         var first: Int64
 
-        func number(_ place: Int) -> Int64 { first + Int64(place) }
+        func number(_ index: Int) -> Int64 { first + Int64(index) }
     }
 
     /// Repeats, with the script, the calls for which Redis did not have it. That happens after the script was flushed,
@@ -223,23 +223,23 @@ package final class RedisRateLimiter: Admission {
     private nonisolated(nonsending) func repeatWithScript(
         _ calls: Calls, _ serving: RedisLink.Serving, _ replies: inout [RedisReply], until deadline: Deadline
     ) async {
-        let missing = replies.indices.filter { replies[$0].isForWantOfTheScript }
+        let missing = replies.indices.filter { replies[$0].isScriptMissing }
         // The first command has the script's source; Redis keeps the script for the other commands.
         var again = commands(calls, missing.prefix(1), digest: nil)
         again.append(commands(calls, missing.dropFirst(), digest: serving.scriptDigest))
         guard let repeated = await serving.pipeline.call(again, until: deadline) else { return }
-        for (place, reply) in zip(missing, repeated) { replies[place] = reply }
+        for (index, reply) in zip(missing, repeated) { replies[index] = reply }
     }
 
     /// - Parameter digest: the digest of the script that Redis has; nil to send the script's source.
-    private func commands(_ calls: Calls, _ places: some Sequence<Int>, digest: String?) -> RedisCommands {
+    private func commands(_ calls: Calls, _ indexes: some Sequence<Int>, digest: String?) -> RedisCommands {
         var commands = RedisCommands()
-        for place in places {
+        for index in indexes {
             commands.begin(2 + AdmissionScript.argumentCount)
             commands.add(digest == nil ? "EVAL" : "EVALSHA")
             commands.add(digest ?? AdmissionScript.source)
             AdmissionScript.addArguments(
-                for: calls.claims[place], number: calls.number(place), limits: limits, to: &commands)
+                for: calls.claims[index], number: calls.number(index), limits: limits, to: &commands)
         }
         return commands
     }
@@ -251,7 +251,7 @@ package final class RedisRateLimiter: Admission {
         health.decisionsByRedis.add(1, ordering: .relaxed)
         let counted = fallback.reconcile(claim, with: decision, askedAt: askedAt)
         if counted.decision.verdict != decision.verdict { health.decisionsCorrected.add(1, ordering: .relaxed) }
-        if decision.verdict == .admitted && !counted.chargeStands {
+        if decision.verdict == .admitted && !counted.keepsCharge {
             post(RedisCommands("ZREM", RedisKeys.window(of: claim), claim.idempotencyKey))
         }
         return counted.decision
@@ -273,15 +273,15 @@ package final class RedisRateLimiter: Admission {
         }
         let start = UInt(bitPattern: turn.wrappingAdd(1, ordering: .relaxed).oldValue)
         for offset in links.indices {
-            let place = Int((start &+ UInt(offset)) % UInt(links.count))
-            if let serving = links[place].serving { return serving }
+            let index = Int((start &+ UInt(offset)) % UInt(links.count))
+            if let serving = links[index].serving { return serving }
         }
         return nil
     }
 }
 
 extension RedisReply {
-    fileprivate var isForWantOfTheScript: Bool { errorText?.hasPrefix("NOSCRIPT") == true }
+    fileprivate var isScriptMissing: Bool { errorText?.hasPrefix("NOSCRIPT") == true }
 }
 
 /// The state of the process's Redis connections.

@@ -59,7 +59,7 @@ private final class Node {
     private var reply: RedisReply
     /// The elements of an array, and its nested arrays, each with its index among the elements.
     private var elements: [RedisReply] = []
-    private var arrays: [(place: Int, node: Node)] = []
+    private var arrays: [(index: Int, node: Node)] = []
 
     private init(_ reply: RedisReply, elementCount: Int) {
         self.reply = reply
@@ -69,7 +69,7 @@ private final class Node {
     /// The complete reply. The recursion is bounded, because hiredis reads at most 7 levels.
     var whole: RedisReply {
         guard case .array = reply else { return reply }
-        for array in arrays { elements[array.place] = array.node.whole }
+        for array in arrays { elements[array.index] = array.node.whole }
         return .array(elements)
     }
 

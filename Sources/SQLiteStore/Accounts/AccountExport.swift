@@ -249,7 +249,7 @@ extension JSONWriter {
             member(String(column.dropLast(3)), RFC3339.text(of: Moment(millisecondsSinceEpoch: number)))
         case .int64(let number):
             name(column)
-            if column.isTruth { bool(number != 0) } else { integer(number) }
+            if column.isBoolean { bool(number != 0) } else { integer(number) }
         case .string(let text) where column == "details": members(ofObject: text)
         case .null where column == "details": break
         case .string(let text) where ["metadata", "implied", "payload"].contains(column):
@@ -287,5 +287,5 @@ extension String {
         }
     }
 
-    fileprivate var isTruth: Bool { ["is_", "has_", "forwards_"].contains(where: hasPrefix) }
+    fileprivate var isBoolean: Bool { ["is_", "has_", "forwards_"].contains(where: hasPrefix) }
 }

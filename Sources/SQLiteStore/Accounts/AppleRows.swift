@@ -19,10 +19,10 @@ enum AppleRows {
         case .failed(let reason):
             try AuditRows.add(.appleCodeExchange, .failed, reason: reason, driver: row, from: origin, db)
         case .sealed(let token):
-            let isTheirs = try Bool.fetchOne(
+            let isLinked = try Bool.fetchOne(
                 db, sql: "SELECT EXISTS (SELECT 1 FROM apple_identity WHERE subject = ? AND driver = ?)",
                 arguments: [identity.subject, row])
-            if isTheirs == true, let row {
+            if isLinked == true, let row {
                 try keep(token, clientID: identity.clientID, of: row, db)
             } else {
                 // The account was deleted during the call to Apple.

@@ -41,7 +41,7 @@ enum CodeRows {
         let known = try Int64.fetchOne(
             db, sql: "SELECT driver FROM phone_identity WHERE phone = ?", arguments: [new.number.e164])
         // This refusal does not depend on whether the number has an account, so it does not reveal that.
-        if let seconds = CodeSendLimits.retryAfterSeconds(try places(send, limits, db), at: send.now) {
+        if let seconds = CodeSendLimits.retryAfterSeconds(try limitingSendTimes(send, limits, db), at: send.now) {
             try AuditRows.add(
                 .otpSend, .refused, reason: "limited", driver: known, phone: send.phone, from: new.origin, db)
             return .limited(retryAfterSeconds: seconds)
@@ -91,19 +91,19 @@ enum CodeRows {
         ]
     }
 
-    private static func places(_ send: Send, _ limits: CodeSendLimits, _ db: Database) throws -> [Moment?] {
+    private static func limitingSendTimes(_ send: Send, _ limits: CodeSendLimits, _ db: Database) throws -> [Moment?] {
         [
-            try lastButOne(limits.perNumber, where: "phone_digest = ?", [send.phone.data], send, db),
-            try lastButOne(limits.perAddress, where: "address_digest = ?", [send.address.data], send, db),
-            try lastButOne(limits.perNetwork, where: "network_digest = ?", [send.network?.data], send, db),
-            try lastButOne(limits.perSite, where: "site_digest = ?", [send.site?.data], send, db),
-            try lastButOne(limits.total, where: "is_sent IS NOT 0", [], send, db),
+            try timeOfSend(limits.perNumber, where: "phone_digest = ?", [send.phone.data], send, db),
+            try timeOfSend(limits.perAddress, where: "address_digest = ?", [send.address.data], send, db),
+            try timeOfSend(limits.perNetwork, where: "network_digest = ?", [send.network?.data], send, db),
+            try timeOfSend(limits.perSite, where: "site_digest = ?", [send.site?.data], send, db),
+            try timeOfSend(limits.total, where: "is_sent IS NOT 0", [], send, db),
         ]
     }
 
     /// Returns the time of the `limit`-th last send within the window; nil if there were fewer sends, and if
     /// `limit` is 0 (no limit).
-    private static func lastButOne(
+    private static func timeOfSend(
         _ limit: Int, where condition: String, _ arguments: StatementArguments, _ send: Send, _ db: Database
     ) throws -> Moment? {
         guard limit > 0 else { return nil }

@@ -28,7 +28,7 @@ struct Erasing: Sendable {
             try PurchaseRows.erase(row, db)
             try rename(row, db)
         }
-        try Self.bury(digest, at: receipt.deletedAt, db)
+        try Self.addTombstone(digest, at: receipt.deletedAt, db)
         try RevocationRows.add(sid: nil, at: receipt.deletedAt, db)
         // If the deletion is requested again before it is complete, this receipt refers to the same rows.
         let unfinished = try row ?? ErasureProgress.unfinished(digest, db).last
@@ -81,7 +81,7 @@ struct Erasing: Sendable {
     }
 
     /// Stores the tombstone: from now on, the driver's tokens issued before `moment` are rejected.
-    static func bury(_ digest: [UInt8], at moment: Moment, _ db: Database) throws {
+    static func addTombstone(_ digest: [UInt8], at moment: Moment, _ db: Database) throws {
         try db.execute(
             sql: """
                 INSERT INTO erased_driver (driver_digest, erased_at_ms) VALUES (?, ?)

@@ -24,7 +24,7 @@ enum ErasureStep: String, CaseIterable {
     }
 
     /// Whether the writer's caches of drivers, texts and uses remain valid.
-    fileprivate var sparesDrivers: Bool { self == .audit || self == .events || self == .wal }
+    fileprivate var keepsDriverCache: Bool { self == .audit || self == .events || self == .wal }
 }
 
 /// The result of one transaction of a deletion.
@@ -34,12 +34,12 @@ struct ErasurePiece {
     var rowCount = 0
     /// Whether this was the last piece.
     fileprivate var completes = false
-    fileprivate var sparesDrivers = true
+    fileprivate var keepsDriverCache = true
 
     /// Marks the writer's caches as invalid, for a transaction that changes drivers outside of the steps.
-    mutating func changesDrivers() { sparesDrivers = false }
+    mutating func changesDrivers() { keepsDriverCache = false }
 
-    var effects: ChangeEffects { ChangeEffects(purgesWAL: completes, sparesDrivers: sparesDrivers) }
+    var effects: ChangeEffects { ChangeEffects(purgesWAL: completes, keepsDriverCache: keepsDriverCache) }
 }
 
 struct ErasureProgress {
@@ -89,7 +89,7 @@ struct ErasureProgress {
             if step == .wal, piece.rowCount > 0, !mayComplete { break }
             let (rowCount, isDone) = try rewrite(step, rowsMax: rowsMax - piece.rowCount, db)
             piece.rowCount += rowCount
-            if !step.sparesDrivers, rowCount > 0 { piece.changesDrivers() }
+            if !step.keepsDriverCache, rowCount > 0 { piece.changesDrivers() }
             if isDone { (piece.step, last) = (step.next, nil) }
         }
         if let step = piece.step {

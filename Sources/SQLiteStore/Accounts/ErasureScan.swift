@@ -10,7 +10,7 @@ package struct ErasureScan {
         /// Index of the identifier in the searched list; the identifier itself is not repeated here.
         package var identifier: Int
         /// Where it was found: `account.email`, or `dwell.sqlite3-wal, byte 4711`.
-        package var place: String
+        package var location: String
     }
 
     /// Minimum bytes of an identifier; a shorter one would match by chance.
@@ -33,7 +33,7 @@ package struct ErasureScan {
             try Self.columns(db).flatMap { table, column in
                 try identifiers.enumerated().compactMap { index, identifier in
                     try Self.isIn(table, column, identifier, db)
-                        ? Finding(identifier: index, place: "\(table).\(column)") : nil
+                        ? Finding(identifier: index, location: "\(table).\(column)") : nil
                 }
             }
         }
@@ -52,20 +52,20 @@ package struct ErasureScan {
             // Nothing was stored about a driver without a row.
             guard let row = driver[0] as Int64? else { return [] }
             // A backup of an older version does not record which drivers use a text.
-            let texts = try db.tableExists("place_use") ? Self.mustBeOthers : []
-            let erasure = try db.tableExists("erasure") ? Self.mustBeComplete : []
-            let purchases = try Self.mustBeNobodys.filter { try db.tableExists($0.name) }
-            return try (erasure + Self.mustBeEmpty + texts + purchases).compactMap { name, sql in
+            let texts = try db.tableExists("place_use") ? Self.remainingTextQueries : []
+            let erasure = try db.tableExists("erasure") ? Self.incompleteErasureQueries : []
+            let purchases = try Self.remainingPurchaseQueries.filter { try db.tableExists($0.name) }
+            return try (erasure + Self.remainingRowQueries + texts + purchases).compactMap { name, sql in
                 try Bool.fetchOne(db, sql: "SELECT EXISTS (\(sql))", arguments: [row]) == true ? name : nil
             }
         }
     }
 
-    private static let mustBeComplete = [
+    private static let incompleteErasureQueries = [
         ("the deletion is not complete, its row in erasure", "SELECT 1 FROM erasure WHERE driver = ?")
     ]
 
-    private static let mustBeEmpty: [(name: String, sql: String)] =
+    private static let remainingRowQueries: [(name: String, sql: String)] =
         [
             "account", "apple_identity", "apple_refresh_token", "phone_identity", "sign_in_session", "device",
         ].map { table in
@@ -101,7 +101,7 @@ package struct ErasureScan {
         ]
 
     /// Texts used only by this driver's rows, and the uses themselves. Texts that other drivers use too may remain.
-    private static let mustBeOthers: [(name: String, sql: String)] = [
+    private static let remainingTextQueries: [(name: String, sql: String)] = [
         (
             "place.place_id",
             """
@@ -125,7 +125,7 @@ package struct ErasureScan {
         ("event_kind_use", "SELECT 1 FROM event_kind_use WHERE driver = ?"),
     ]
 
-    private static let mustBeNobodys: [(name: String, sql: String)] = [
+    private static let remainingPurchaseQueries: [(name: String, sql: String)] = [
         "app_account_token", "consumption_consent", "purchase",
     ].map { table in
         (table, "SELECT 1 FROM \(table) WHERE driver = ?")
@@ -185,7 +185,7 @@ package struct ErasureScan {
         }
         let name = URL(fileURLWithPath: file).lastPathComponent
         return found.sorted { $0.key < $1.key }.map { index, byte in
-            Finding(identifier: index, place: "\(name), byte \(byte)")
+            Finding(identifier: index, location: "\(name), byte \(byte)")
         }
     }
 }

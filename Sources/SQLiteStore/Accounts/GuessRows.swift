@@ -43,8 +43,8 @@ struct GuessRows {
         let (day, hour) = (GuessRule.dayMilliseconds, GuessRule.hourMilliseconds)
         return GuessCounts(
             own: own, ownOfNumber: try count("phone_digest = ? AND is_own", [phone.data], day, db),
-            strangers: try count("phone_digest = ? AND NOT coalesce(is_own, 0)", [phone.data], day, db),
-            strangersOfNetwork: try count(
+            others: try count("phone_digest = ? AND NOT coalesce(is_own, 0)", [phone.data], day, db),
+            othersInNetwork: try count(
                 "phone_digest = ? AND NOT is_own AND site_digest = ?", [phone.data, site.data], day, db),
             network: try count("site_digest = ? AND NOT is_own", [site.data], hour, db))
     }

@@ -33,15 +33,15 @@ extension SQLiteAccounts: OperatorAccountStore {
         try await read { [digests] db in try MissingErasures(erasures, digests, db) }
     }
 
-    package func bury(_ erasures: [RecordedErasure], at now: Moment) async throws(AccountFailure) {
+    package func addTombstones(_ erasures: [RecordedErasure], at now: Moment) async throws(AccountFailure) {
         try await change { db in
-            for erasure in erasures { try Erasing.bury(erasure.digest, at: erasure.at, db) }
+            for erasure in erasures { try Erasing.addTombstone(erasure.digest, at: erasure.at, db) }
             try RevocationRows.add(sid: nil, at: now, db)
         }
     }
 
-    package func finishRemoval(within patience: Duration) async -> Bool {
-        await store.finishRemoval(within: patience)
+    package func finishRemoval(within timeout: Duration) async -> Bool {
+        await store.finishRemoval(within: timeout)
     }
 }
 

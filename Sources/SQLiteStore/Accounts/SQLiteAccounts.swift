@@ -16,12 +16,12 @@ package struct SQLiteAccounts: Sendable {
         self.digests = digests
     }
 
-    /// `sparesDrivers`: as in `SQLiteEventStore.change`.
+    /// `keepsDriverCache`: as in `SQLiteEventStore.change`.
     func change<Outcome: Sendable>(
-        sparesDrivers: Bool = false, _ change: @escaping @Sendable (Database) throws -> Outcome
+        keepsDriverCache: Bool = false, _ change: @escaping @Sendable (Database) throws -> Outcome
     ) async throws(AccountFailure) -> Outcome {
         do throws(StoreFailure) {
-            return try await store.change(sparesDrivers: sparesDrivers, change)
+            return try await store.change(keepsDriverCache: keepsDriverCache, change)
         } catch {
             throw AccountFailure(error)
         }
@@ -275,7 +275,7 @@ extension SQLiteAccounts: SessionStatusStore {
     }
 
     package func revocations(after id: Int64?) async throws(AccountFailure) -> RecentRevocations {
-        try await read { db in try RevocationRows.news(after: id, db) }
+        try await read { db in try RevocationRows.revocations(after: id, db) }
     }
 }
 

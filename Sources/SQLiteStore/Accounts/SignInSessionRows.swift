@@ -95,7 +95,7 @@ enum SignInSessionRows {
 /// The feed of revocations for every process's cache. Ids ascend in the order of commits.
 enum RevocationRows {
     /// Maximum number of revocations read at once; a cache that lacks more than this starts over.
-    private static let newsMax = 1000
+    private static let revocationsMax = 1000
     private static let keptMilliseconds: Int64 = 3_600_000
 
     /// Adds a revocation. `sid` is nil when a driver was deleted.
@@ -109,12 +109,12 @@ enum RevocationRows {
             arguments: [now.advanced(byMilliseconds: -keptMilliseconds).millisecondsSinceEpoch])
     }
 
-    static func news(after id: Int64?, _ db: Database) throws -> RecentRevocations {
+    static func revocations(after id: Int64?, _ db: Database) throws -> RecentRevocations {
         let last = try Int64.fetchOne(db, sql: "SELECT seq FROM sqlite_sequence WHERE name = 'revocation'") ?? 0
         guard let id else { return RecentRevocations(last: last, sids: [], concernsAll: true) }
         guard last != id else { return RecentRevocations(last: last, sids: [], concernsAll: false) }
         let sids = try Optional<String>.fetchAll(
-            db, sql: "SELECT sid FROM revocation WHERE id > ? ORDER BY id LIMIT ?", arguments: [id, newsMax])
+            db, sql: "SELECT sid FROM revocation WHERE id > ? ORDER BY id LIMIT ?", arguments: [id, revocationsMax])
         // Ids have gaps only where rows were deleted.
         let concernsAll = Int64(sids.count) != last - id || sids.contains(nil)
         return RecentRevocations(last: last, sids: concernsAll ? [] : sids.compactMap { $0 }, concernsAll: concernsAll)

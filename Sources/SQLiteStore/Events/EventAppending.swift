@@ -41,7 +41,7 @@ final class EventAppending {
     }
 
     /// Empties the caches. Must be called after every rollback, also of a savepoint.
-    func forgetWhatWasRolledBack() {
+    func dropRolledBackCaches() {
         internTables.forget()
         uses.forget()
         drivers.forget()

@@ -73,9 +73,9 @@ final class EventFolding {
         _ new: NewEventRow, into driver: DriverRow, rowsMax: Int
     ) throws(SQLiteError) -> Folded {
         var new = new
-        let place = try events.place(of: new.placed, of: driver.id, notBefore: driver.floor)
-        let newRow = FoldedEventRow(new, secondPlace: place.secondPlace)
-        var walk = FoldWalk(from: try journey(after: place, of: driver))
+        let position = try events.position(of: new.placed, of: driver.id, notBefore: driver.floor)
+        let newRow = FoldedEventRow(new, secondPlace: position.secondPlace)
+        var walk = FoldWalk(from: try journey(after: position, of: driver))
         // Expiries to be added after the loop: a table must not grow while a statement reads it.
         var expiries: [NewEventRow] = []
         var last = newRow
@@ -105,7 +105,7 @@ final class EventFolding {
             hasMore = try walk.take(
                 of: driver.id, in: events, from: placed.occurredAt, rowsMax: rowsMax,
                 where: { row in
-                    row.event.sharesSecond(with: placed) ? place.secondPlace == nil : placed < row.event
+                    row.event.sharesSecond(with: placed) ? position.secondPlace == nil : placed < row.event
                 }, visit)
         }
         let id = try events.add(new)
@@ -121,8 +121,9 @@ final class EventFolding {
         return folded
     }
 
-    private func journey(after place: EventTable.Place, of driver: DriverRow) throws(SQLiteError) -> StoredJourney {
-        if let predecessor = place.predecessor { return predecessor.after }
+    private func journey(after position: EventTable.Position, of driver: DriverRow) throws(SQLiteError) -> StoredJourney
+    {
+        if let predecessor = position.predecessor { return predecessor.after }
         return try journeyAtFloor(of: driver)
     }
 

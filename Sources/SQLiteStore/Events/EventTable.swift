@@ -200,7 +200,7 @@ final class EventTable {
     }
 
     /// The place of a new event that is not the last.
-    struct Place {
+    struct Position {
         /// The last event before the new one and before those that share its second, but not below the floor.
         var predecessor: FoldedEventRow?
         /// The new event's index within its second, if at least `OrderWithinSecond.searchedMax` events of that second
@@ -208,10 +208,10 @@ final class EventTable {
         var secondPlace: Int64?
     }
 
-    func place(
+    func position(
         of event: OrderedEvent, of driver: Int64, notBefore floor: Moment?
-    ) throws(SQLiteError) -> Place {
-        var place = Place()
+    ) throws(SQLiteError) -> Position {
+        var position = Position()
         try backFromTime.forEach { (bindings) throws(SQLiteError) in
             try bindings.set(1, driver)
             try bindings.set(2, event.occurredAt.millisecondsSinceEpoch)
@@ -221,14 +221,14 @@ final class EventTable {
             if candidate.event.sharesSecond(with: event) {
                 let next = (candidate.secondPlace ?? 0) + 1
                 guard next >= OrderWithinSecond.searchedMax else { return true }
-                place.secondPlace = next
+                position.secondPlace = next
             } else if !(candidate.event < event) {
                 return true
             }
-            place.predecessor = candidate
+            position.predecessor = candidate
             return false
         }
-        return place
+        return position
     }
 
     /// Returns how many of the driver's events have the corrected time `time`, counting at most `max`. Reads the index

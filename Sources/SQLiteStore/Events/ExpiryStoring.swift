@@ -10,7 +10,7 @@ import JourneyModel
 
 struct DueDriver {
     var id: DriverID
-    var place: DeadlineCursor
+    var cursor: DeadlineCursor
 }
 
 final class ExpiryStoring {
@@ -41,7 +41,7 @@ final class ExpiryStoring {
             let deadline = Moment(millisecondsSinceEpoch: row.integer(1))
             due.append(
                 DueDriver(
-                    id: DriverID(row.text(0)), place: DeadlineCursor(deadline: deadline, driver: row.integer(2))))
+                    id: DriverID(row.text(0)), cursor: DeadlineCursor(deadline: deadline, driver: row.integer(2))))
             return true
         }
         return due

@@ -35,7 +35,7 @@ final class InternTables {
         }
 
         /// Whether `submission` is of this kind. The kind must be ASCII.
-        func isThat(of submission: EventSubmission) -> Bool {
+        func matches(_ submission: EventSubmission) -> Bool {
             name == submission.name && hasSession == (submission.sessionID != nil)
                 && submission.spelling.hasSameBytes(asASCII: spelling)
                 && submission.schemaVersion.hasSameBytes(asASCII: schemaVersion)
@@ -129,16 +129,16 @@ final class InternTables {
     }
 
     private func lastRemembered(_ submission: EventSubmission) -> KindRow? {
-        let place = Int(submission.name.lifecycleRank)
-        guard place < lastKinds.count, let last = lastKinds[place], last.kind.isThat(of: submission) else { return nil }
+        let rank = Int(submission.name.lifecycleRank)
+        guard rank < lastKinds.count, let last = lastKinds[rank], last.kind.matches(submission) else { return nil }
         return last.row
     }
 
     private func remembered(_ kind: Kind) -> KindRow? {
         guard let row = kinds[kind] else { return nil }
-        let place = Int(kind.name.lifecycleRank)
-        while place >= lastKinds.count { lastKinds.append(nil) }
-        lastKinds[place] = (kind, row)
+        let rank = Int(kind.name.lifecycleRank)
+        while rank >= lastKinds.count { lastKinds.append(nil) }
+        lastKinds[rank] = (kind, row)
         return row
     }
 

@@ -89,13 +89,13 @@ enum StoredChanges {
             source: row[4])
     }
 
-    /// The maximum number of new events whose drivers `news` lists: those of one second, at ten thousand events a
-    /// second. Beyond it, the result is `.any`.
-    private static let newsEventsMax: Int64 = 10_000
+    /// The maximum number of new events whose drivers `committedChanges` lists: one second's events at ten thousand
+    /// events a second. Beyond it, the result is `.any`.
+    private static let eventsMax: Int64 = 10_000
 
-    static func news(after id: Int64?, _ db: Database) throws -> CommittedChanges {
+    static func committedChanges(after id: Int64?, _ db: Database) throws -> CommittedChanges {
         let newest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM event") ?? 0
-        guard let id, newest >= id, newest - id <= newsEventsMax else {
+        guard let id, newest >= id, newest - id <= eventsMax else {
             return CommittedChanges(newest: newest, drivers: .any)
         }
         guard newest > id else { return CommittedChanges(newest: newest, drivers: .these([])) }

@@ -98,11 +98,11 @@ enum StoredSessions {
         let session: Int64 = row[0]
         var from = Int64.min
         if let cursor {
-            let place = try Int64.fetchOne(
+            let sequence = try Int64.fetchOne(
                 db, sql: "SELECT corrected_at_ms FROM event WHERE id = ? AND session = ?",
                 arguments: [cursor, session])
-            guard let place else { return .cursorNotFound }
-            from = place
+            guard let sequence else { return .cursorNotFound }
+            from = sequence
         }
         let events = try events(of: session, from: from, after: cursor, limit: limit + 1, db)
         return .found(

@@ -80,7 +80,7 @@ package enum DatabaseBackup {
     private static func replace(_ path: String, by new: String, keepingAt old: String) throws -> String? {
         guard !DatabaseCopy.exists(old) else { throw MaintenanceRefusal("\(old) already exists") }
         let isThere = DatabaseCopy.exists(path)
-        try DatabaseCopy.giveOwner(of: isThere ? path : DatabaseCopy.folder(of: path), to: new)
+        try DatabaseCopy.copyOwner(of: isThere ? path : DatabaseCopy.folder(of: path), to: new)
         guard isThere else { return try DatabaseFiles.takePlace(of: path, new, keepingAt: old) }
         do {
             return try replaceWhole(path, by: new, keepingAt: old)

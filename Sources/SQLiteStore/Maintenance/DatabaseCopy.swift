@@ -116,7 +116,7 @@ enum DatabaseCopy {
     }
 
     /// Gives `copy` the owner and group of `path`, so that the server can still open a database that root restored.
-    static func giveOwner(of path: String, to copy: String) throws {
+    static func copyOwner(of path: String, to copy: String) throws {
         var status = stat()
         guard stat(path, &status) == 0 else { throw MaintenanceRefusal(errnoAt: path) }
         guard status.st_uid != geteuid() || status.st_gid != getegid() else { return }

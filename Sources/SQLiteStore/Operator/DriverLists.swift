@@ -11,11 +11,11 @@ extension SQLiteEventStore {
     static let driverRowsMax: Int64 = 50_000
 
     package func drivers(
-        in state: JourneyState?, before place: Int64?, limit: Int
+        in state: JourneyState?, before cursor: Int64?, limit: Int
     ) async throws(StoreFailure) -> ListPage<DriverSummary> {
         try await read { db in
             let newest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM driver") ?? 0
-            let before = min(place ?? .max, newest + 1)
+            let before = min(cursor ?? .max, newest + 1)
             let lowest = max(before - Self.driverRowsMax, 1)
             let rows = try Row.fetchAll(
                 db, sql: Self.driversSQL, arguments: [lowest, before, state?.code, limit])

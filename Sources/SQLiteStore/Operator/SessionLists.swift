@@ -27,7 +27,7 @@ extension SQLiteEventStore: OperatorListReader {
     // MARK: Sessions
 
     package func sessions(
-        _ filter: SessionFilter, before place: Int64?, limit: Int, at now: Moment
+        _ filter: SessionFilter, before cursor: Int64?, limit: Int, at now: Moment
     ) async throws(StoreFailure) -> ListPage<OperatorSession> {
         try await read { db in
             var charger: Int64?
@@ -35,13 +35,13 @@ extension SQLiteEventStore: OperatorListReader {
                 charger = try Int64.fetchOne(db, sql: "SELECT id FROM place WHERE place_id = ?", arguments: [chargerID])
                 if charger == nil { return ListPage([], next: nil) }
             }
-            // `place` is a session's row number. The list is ordered by opening time, then by row number.
+            // `cursor` is a session's row number. The list is ordered by opening time, then by row number.
             var before: (openedAt: Int64, id: Int64) = (.max, .max)
-            if let place {
+            if let cursor {
                 let openedAt = try Int64.fetchOne(
-                    db, sql: "SELECT opened_at_ms FROM session WHERE id = ?", arguments: [place])
+                    db, sql: "SELECT opened_at_ms FROM session WHERE id = ?", arguments: [cursor])
                 guard let openedAt else { return ListPage([], next: nil) }
-                before = (openedAt, place)
+                before = (openedAt, cursor)
             }
             let rows = try Row.fetchCursor(
                 db, sql: Self.sessionsSQL,
@@ -76,7 +76,7 @@ extension SQLiteEventStore: OperatorListReader {
     // MARK: Events
 
     package func events(
-        _ filter: EventFilter, before place: Int64?, limit: Int
+        _ filter: EventFilter, before cursor: Int64?, limit: Int
     ) async throws(StoreFailure) -> ListPage<EventCase> {
         try await read { db in
             let newest = try Int64.fetchOne(db, sql: "SELECT max(id) FROM event") ?? 0
@@ -86,7 +86,7 @@ extension SQLiteEventStore: OperatorListReader {
             }
             let first = try filter.since.map { try firstEvent(receivedFrom: $0.advanced(byMilliseconds: -apart)) } ?? 1
             let end = try filter.until.map { try firstEvent(receivedFrom: $0.advanced(byMilliseconds: apart)) }
-            let before = min(place ?? .max, end ?? newest + 1)
+            let before = min(cursor ?? .max, end ?? newest + 1)
             let lowest = max(before - Self.eventRowsMax, first)
             let listed = EventName.listed.map { "'\($0.canonical)'" }.joined(separator: ",")
             let name =

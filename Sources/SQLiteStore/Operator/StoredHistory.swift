@@ -16,7 +16,7 @@ extension SQLiteEventStore: HistoryStore {
     static let historyDeletedMax = 2000
 
     package func add(_ minutes: [HistoryStep], at now: Moment) async throws(StoreFailure) {
-        try await change(sparesDrivers: true) { db in
+        try await change(keepsDriverCache: true) { db in
             let add = try db.cachedStatement(
                 sql: """
                     INSERT INTO operation_count (step_seconds, begins_at_ms, series, count) VALUES (?, ?, ?, ?)

@@ -92,7 +92,7 @@ extension SQLitePurchases: ConsumptionQueue {
     package func finish(
         _ request: Int64, _ outcome: ConsumptionOutcome, at now: Moment
     ) async throws(AccountFailure) {
-        try await accounts.change(sparesDrivers: true) { db in
+        try await accounts.change(keepsDriverCache: true) { db in
             try db.execute(
                 sql: """
                     UPDATE consumption_request SET outcome = ?, finished_at_ms = ?, next_attempt_at_ms = NULL
@@ -103,7 +103,7 @@ extension SQLitePurchases: ConsumptionQueue {
     }
 
     package func postpone(_ request: Int64, until next: Moment) async throws(AccountFailure) {
-        try await accounts.change(sparesDrivers: true) { db in
+        try await accounts.change(keepsDriverCache: true) { db in
             try db.execute(
                 sql: """
                     UPDATE consumption_request SET attempt_count = attempt_count + 1, next_attempt_at_ms = ?

@@ -47,9 +47,9 @@ package struct SQLitePurchases: PurchaseStore {
     package func take(
         _ notification: StoreNotification, at now: Moment
     ) async throws(AccountFailure) -> NotificationOutcome {
-        // Without `sparesDrivers`, the writer would drop its cache of drivers after each notification and read it
+        // Without `keepsDriverCache`, the writer would drop its cache of drivers after each notification and read it
         // again for events.
-        try await accounts.change(sparesDrivers: true) { db in
+        try await accounts.change(keepsDriverCache: true) { db in
             try StoreNotificationRows.take(notification, at: now, db)
         }
     }

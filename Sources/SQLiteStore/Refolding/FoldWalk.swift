@@ -104,11 +104,11 @@ struct FoldWalk {
         let journeyStored = stored?.after.journey ?? before.journey
         let arrived = rows.count > 1 ? rows.sorted { $0.id < $1.id } : rows
         let order = OrderWithinSecond.order(of: arrived.map(\.event), from: before.journey)
-        for (place, index) in order.enumerated() {
+        for (rank, index) in order.enumerated() {
             let row = arrived[index]
             let folded = try row.folded(
-                after: running, secondPlace: row.isBehindSearch ? row.secondPlace ?? 0 : Int64(place),
-                endsSecond: place + 1 == order.count, journeyStored: journeyStored)
+                after: running, secondPlace: row.isBehindSearch ? row.secondPlace ?? 0 : Int64(rank),
+                endsSecond: rank + 1 == order.count, journeyStored: journeyStored)
             running = folded.after
             guard try visit(.event(folded)) else { return false }
         }

@@ -26,7 +26,7 @@ extension SQLiteEventStore: RetentionStore {
         sessions: ArraySlice<Int64>, openedBefore: Moment
     ) async throws(StoreFailure) -> Int {
         let sessions = Array(sessions)
-        return try await change(sparesDrivers: true) { db in
+        return try await change(keepsDriverCache: true) { db in
             try AgedRows.delete(sessions: sessions, openedBefore: openedBefore, db)
         }
     }
@@ -45,7 +45,7 @@ extension SQLiteEventStore: RetentionStore {
 
     package func delete(auditLines: ArraySlice<Int64>) async throws(StoreFailure) -> Int {
         let lines = Array(auditLines)
-        return try await change(sparesDrivers: true) { db in
+        return try await change(keepsDriverCache: true) { db in
             let statement = try db.cachedStatement(sql: "DELETE FROM audit WHERE id = ? AND action <> 'erased'")
             return try lines.reduce(0) { count, line in
                 try statement.execute(arguments: [line])

@@ -20,7 +20,7 @@ final class Checkpointer: Sendable {
         var pagesMin = 16_000
         /// WAL size up to which copying pauses for commits. Above it, copying does not pause, so that the WAL does not
         /// grow without end.
-        var courteousUpTo = 24_000
+        var pausedUpTo = 24_000
         /// Maximum size of the rest that the writer copies, because all requests wait meanwhile.
         var restMax = 200
         /// Maximum number of passes; then the writer copies the rest, whatever its size.
@@ -29,8 +29,8 @@ final class Checkpointer: Sendable {
         var step: Int32 = 64
         /// Length of the pause after a step, as a multiple of the step's duration.
         var pause = 1.0
-        /// Pages per step above `courteousUpTo`, without a pause.
-        var hastyStep: Int32 = 512
+        /// Pages per step above `pausedUpTo`, without a pause.
+        var unpausedStep: Int32 = 512
     }
 
     private struct State: Sendable {
@@ -39,7 +39,7 @@ final class Checkpointer: Sendable {
         /// WAL size from which on it is copied next time.
         var next: Int
         var isCopying = false
-        var owesRest = false
+        var hasRemainder = false
         var isClosed = false
     }
 
@@ -88,11 +88,11 @@ final class Checkpointer: Sendable {
     func logHas(pages: Int) -> Bool {
         let (isToStart, isRest) = state.withLock { state in
             // The WAL was reset.
-            if pages < state.pages { (state.next, state.owesRest) = (pace.pagesMin, false) }
+            if pages < state.pages { (state.next, state.hasRemainder) = (pace.pagesMin, false) }
             state.pages = pages
             if state.isClosed || state.isCopying { return (false, false) }
-            if state.owesRest {
-                state.owesRest = false
+            if state.hasRemainder {
+                state.hasRemainder = false
                 return (false, true)
             }
             state.isCopying = pages >= state.next
@@ -119,7 +119,7 @@ final class Checkpointer: Sendable {
     }
 
     /// Stops copying within a step. Called before the WAL is truncated, which is impossible while it is copied.
-    func giveWay() {
+    func yieldToWriter() {
         if state.withLock(\.isCopying) { stopCopying() }
     }
 
@@ -156,16 +156,16 @@ final class Checkpointer: Sendable {
         }
         state.withLock { state in
             state.isCopying = false
-            state.owesRest = isRestLeft
+            state.hasRemainder = isRestLeft
             state.next = state.pages + pace.pagesMin / 4
         }
     }
 
-    /// Waits after a step, unless the WAL has grown beyond `courteousUpTo`. Returns the number of pages of the next
+    /// Waits after a step, unless the WAL has grown beyond `pausedUpTo`. Returns the number of pages of the next
     /// step.
     private func pause(afterStepOf nanoseconds: UInt64) -> Int32 {
-        let isCourteous = state.withLock { $0.pages < pace.courteousUpTo && !$0.isClosed }
-        guard isCourteous else { return pace.hastyStep }
+        let isPaused = state.withLock { $0.pages < pace.pausedUpTo && !$0.isClosed }
+        guard isPaused else { return pace.unpausedStep }
         _ = pauseIsOver.wait(timeout: .now() + Double(nanoseconds) / 1e9 * pace.pause)
         return pace.step
     }

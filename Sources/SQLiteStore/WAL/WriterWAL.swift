@@ -12,7 +12,7 @@ final class WriterWAL {
 
     /// Whether bytes of removed rows may still be in the WAL. While they may, `PRAGMA user_version` is 1, set in the
     /// transaction that removes the rows: if the server ends before the WAL is truncated, the next start truncates it.
-    private(set) var owesTruncation: Bool
+    private(set) var needsTruncation: Bool
     private var isMarked: Bool
 
     /// The connection must exist as long as this object: open, or closed by sqlite3_close_v2 with statements that are
@@ -22,20 +22,20 @@ final class WriterWAL {
         self.checkpointer = checkpointer
         size = WALSize(of: connection)
         isMarked = Self.readMark(connection)
-        owesTruncation = isMarked
+        needsTruncation = isMarked
     }
 
     // MARK: Purging
 
     /// Milliseconds to wait for a reader that prevents truncation of the WAL. Only the group that removes rows waits: a
     /// backup or a replicator may read for hours, and would delay every later group.
-    private static let patience: Int32 = 100
+    private static let readerTimeoutMilliseconds: Int32 = 100
 
     /// Sets or clears the mark `user_version`. Must be called within each transaction. The first transaction after the
     /// truncation clears the mark; if none is committed, the mark remains, and only causes another truncation at the
     /// next start.
     func mark(removesSomething: Bool) throws(SQLiteError) {
-        guard removesSomething || (isMarked && !owesTruncation) else { return }
+        guard removesSomething || (isMarked && !needsTruncation) else { return }
         let code = sqlite3_exec(connection, "PRAGMA user_version = \(removesSomething ? 1 : 0)", nil, nil, nil)
         guard code == SQLITE_OK else { throw SQLiteError(code: code, on: connection) }
         isMarked = removesSomething
@@ -45,7 +45,7 @@ final class WriterWAL {
     /// the truncation is now pending here.
     func takeOverMark() {
         isMarked = Self.readMark(connection)
-        if isMarked { owesTruncation = true }
+        if isMarked { needsTruncation = true }
     }
 
     /// Returns whether the mark is set. An unreadable mark counts as set.
@@ -56,26 +56,26 @@ final class WriterWAL {
 
     /// Copies the WAL into the database file and truncates it. In the copied pages, `secure_delete` has overwritten the
     /// removed rows. If a reader prevents the truncation, it remains pending.
-    func truncate() { truncate(patienceMilliseconds: 0) }
+    func truncate() { truncate(busyTimeoutMilliseconds: 0) }
 
-    func truncateWithPatience() { truncate(patienceMilliseconds: Self.patience) }
+    func truncateAwaitingReaders() { truncate(busyTimeoutMilliseconds: Self.readerTimeoutMilliseconds) }
 
-    private func truncate(patienceMilliseconds: Int32) {
-        checkpointer.giveWay()
-        sqlite3_busy_timeout(connection, patienceMilliseconds)
+    private func truncate(busyTimeoutMilliseconds: Int32) {
+        checkpointer.yieldToWriter()
+        sqlite3_busy_timeout(connection, busyTimeoutMilliseconds)
         let code = sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_TRUNCATE, nil, nil)
         sqlite3_busy_timeout(connection, Int32(DatabaseOpening.busyTimeoutSeconds * 1000))
-        owesTruncation = code != SQLITE_OK
+        needsTruncation = code != SQLITE_OK
     }
 
     /// Truncates the WAL when this is not required: if a reader prevents it, no truncation becomes pending. Returns
     /// whether the WAL is truncated.
     func truncateUnlessRead() -> Bool {
-        let wasOwed = owesTruncation
+        let neededTruncation = needsTruncation
         truncate()
-        let isCut = !owesTruncation
-        if !isCut { owesTruncation = wasOwed }
-        return isCut
+        let isTruncated = !needsTruncation
+        if !isTruncated { needsTruncation = neededTruncation }
+        return isTruncated
     }
 
     // MARK: The checkpointer's remainder

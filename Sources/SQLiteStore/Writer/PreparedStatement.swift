@@ -146,10 +146,10 @@ final class Bindings {
         guard let source = bytes.baseAddress, bytes.count <= Self.keptBytesMax - keptCount else { return nil }
         let kept = self.kept ?? .allocate(byteCount: Self.keptBytesMax, alignment: 1)
         self.kept = kept
-        let place = kept + keptCount
-        place.copyMemory(from: source, byteCount: bytes.count)
+        let copy = kept + keptCount
+        copy.copyMemory(from: source, byteCount: bytes.count)
         keptCount += bytes.count
-        return UnsafeRawPointer(place)
+        return UnsafeRawPointer(copy)
     }
 
     private func check(_ code: Int32) throws(SQLiteError) {

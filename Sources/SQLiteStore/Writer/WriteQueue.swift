@@ -45,7 +45,7 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
         }
 
         /// Returns the callbacks to run when the queue is drained.
-        mutating func fallAsleep() -> [@Sendable () -> Void] {
+        mutating func markWriterIdle() -> [@Sendable () -> Void] {
             writerIsAwake = false
             defer { whenDrained = [] }
             return whenDrained
@@ -79,7 +79,7 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
     func take(requestsMax: Int) -> [Work] {
         let (work, whenDrained) = state.withLock { state in
             let taken = state.takeFirst(requestsMax: requestsMax)
-            return (taken, taken.isEmpty ? state.fallAsleep() : [])
+            return (taken, taken.isEmpty ? state.markWriterIdle() : [])
         }
         for resume in whenDrained { resume() }
         return work

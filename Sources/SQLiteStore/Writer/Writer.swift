@@ -55,7 +55,7 @@ final class Writer: @unchecked Sendable {
                 on: handle, digests: digests, checkpointer: checkpointer, turnLength: turnLength, charging: charging,
                 pace: pace)
             self.connection = connection
-            if connection.log.owesTruncation { wakeToTruncate() }
+            if connection.log.needsTruncation { wakeToTruncate() }
         }
     }
 
@@ -88,7 +88,7 @@ final class Writer: @unchecked Sendable {
             metrics.record(
                 requests: Self.requestCount(group) - Self.requestCount(turn.rest) - Self.requestCount(turn.waiting),
                 took: ContinuousClock.now - start, isCommitted: turn.isCommitted)
-            if connection.log.owesTruncation { wakeToTruncate() }
+            if connection.log.needsTruncation { wakeToTruncate() }
             connection.log.copyRest()
         }
     }
@@ -139,9 +139,9 @@ final class Writer: @unchecked Sendable {
             guard let self else { return }
             pool.asyncWriteWithoutTransaction { [self] _ in
                 isToWake = false
-                guard let log = connection?.log, log.owesTruncation else { return }
+                guard let log = connection?.log, log.needsTruncation else { return }
                 log.truncate()
-                if log.owesTruncation { wakeToTruncate() }
+                if log.needsTruncation { wakeToTruncate() }
             }
         }
     }
@@ -153,8 +153,8 @@ final class Writer: @unchecked Sendable {
         await withCheckedContinuation { (continuation: CheckedContinuation<Bool, Never>) in
             pool.asyncWriteWithoutTransaction { [self] _ in
                 guard let log = connection?.log else { return continuation.resume(returning: false) }
-                if log.owesTruncation { log.truncateWithPatience() }
-                continuation.resume(returning: !log.owesTruncation)
+                if log.needsTruncation { log.truncateAwaitingReaders() }
+                continuation.resume(returning: !log.needsTruncation)
             }
         }
     }

@@ -21,7 +21,7 @@ final class WriterConnection {
     let log: WriterWAL
     private let appending: EventAppending
     private let expiring: ExpiryStoring
-    private let waitingForRefold: WaitingForRefold
+    private let refoldWaitList: RefoldWaitList
     private let begin: PreparedStatement
     private let commit: PreparedStatement
     private let rollback: PreparedStatement
@@ -57,7 +57,7 @@ final class WriterConnection {
         log = WriterWAL(of: connection, checkpointer: checkpointer)
         appending = try EventAppending(on: connection, digests: digests, charging: charging)
         expiring = try ExpiryStoring(appending, on: connection)
-        waitingForRefold = try WaitingForRefold(on: connection)
+        refoldWaitList = try RefoldWaitList(on: connection)
         begin = try PreparedStatement("BEGIN IMMEDIATE", on: connection)
         commit = try PreparedStatement("COMMIT", on: connection)
         rollback = try PreparedStatement("ROLLBACK", on: connection)
@@ -89,7 +89,7 @@ final class WriterConnection {
         switch attempt {
         case .committed(let done, let undone):
             appending.chargeForRefolds()
-            tell(done)
+            resumeWaiters(done)
             return TimeSlice(isCommitted: true, rest: undone.rest, waiting: undone.waiting)
         case .failed(_, let failure):
             fail(group, failure)
@@ -97,10 +97,10 @@ final class WriterConnection {
         }
     }
 
-    private func tell(_ done: [CompletedWork]) {
-        if done.contains(where: \.purgesWAL) { log.truncateWithPatience() }
+    private func resumeWaiters(_ done: [CompletedWork]) {
+        if done.contains(where: \.purgesWAL) { log.truncateAwaitingReaders() }
         // By index, because an iterated element is copied, with every text of its outcome.
-        for index in done.indices { done[index].tell() }
+        for index in done.indices { done[index].resume() }
     }
 
     private func fail(_ group: [WriterWork], _ failure: StoreFailure) {
@@ -126,7 +126,7 @@ final class WriterConnection {
         do {
             if isInTransaction { rollBack() }
             try begin.run()
-            try forgetWhatOthersChanged()
+            try dropCachesAfterOtherWriters()
             let start = ContinuousClock.now
             let turnEnds = start + turnLength
             let rowsMax = start >= nextPiece ? pace.rowsPerPiece : 0
@@ -166,7 +166,7 @@ final class WriterConnection {
 
     /// Empties the caches if another connection has committed. Must be called inside the transaction, where no other
     /// connection can commit.
-    private func forgetWhatOthersChanged() throws(SQLiteError) {
+    private func dropCachesAfterOtherWriters() throws(SQLiteError) {
         let version = try dataVersion.first({ _ in }, read: { row in row.integer(0) })
         if version != lastDataVersion {
             appending.forgetDrivers()
@@ -214,7 +214,7 @@ final class WriterConnection {
     /// retried before the next BEGIN.
     private func rollBack() {
         if isInTransaction { try? rollback.run() }
-        appending.forgetWhatWasRolledBack()
+        appending.dropRolledBackCaches()
     }
 
     // MARK: One piece of work
@@ -274,8 +274,8 @@ final class WriterConnection {
 
     /// Makes a change, always in a savepoint, because it may fail after its first write.
     private func completed(_ change: PendingChange, _ db: Database) throws(SQLiteError) -> CompletedChange {
-        var sparesDrivers = false
-        defer { if !sparesDrivers { appending.forgetDrivers() } }
+        var keepsDriverCache = false
+        defer { if !keepsDriverCache { appending.forgetDrivers() } }
         let outcome = try request(isolating: true, sparing: \.isAboutOneDriver) {
             () throws(SQLiteError) -> CompletedChange in
             do {
@@ -288,7 +288,7 @@ final class WriterConnection {
         }
         switch outcome {
         case .success(let completed):
-            sparesDrivers = completed.effects.sparesDrivers
+            keepsDriverCache = completed.effects.keepsDriverCache
             return completed
         case .failure(let failure):
             return CompletedChange(isPaced: change.isPaced) { change.fail(failure) }
@@ -310,7 +310,7 @@ final class WriterConnection {
             case .failure(let failure): stored.failures.append(failure)
             }
         }
-        if due.count >= request.driversMax { stored.next = due.last?.place }
+        if due.count >= request.driversMax { stored.next = due.last?.cursor }
         return stored
     }
 
@@ -320,7 +320,7 @@ final class WriterConnection {
         try appending.drivers.writeChanged()
         if request.isDryRun { appending.budget.rowsLeft = .max }
         guard appending.budget.rowsLeft > 0 else { return nil }
-        guard let due = try waitingForRefold.next(request) else { return RefoldPart(next: nil, counts: RefoldCounts()) }
+        guard let due = try refoldWaitList.next(request) else { return RefoldPart(next: nil, counts: RefoldCounts()) }
         var piece: Refolding.Piece?
         let outcome = try self.request(isolating: true, sparing: \.isAboutOneDriver) { () throws(SQLiteError) in
             if let driver = try appending.drivers.row(of: due.driver) { piece = try appending.refold(driver) }
@@ -374,7 +374,7 @@ final class WriterConnection {
             try rollbackToSavepoint.run()
             try releaseSavepoint.run()
             appending.budget.charges.removeSubrange(chargeCount...)
-            appending.forgetWhatWasRolledBack()
+            appending.dropRolledBackCaches()
             return .failure(error == .driverWasErased ? .driverErased : .unavailable(error.description))
         }
     }

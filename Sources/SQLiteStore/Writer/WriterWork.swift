@@ -67,12 +67,12 @@ struct PendingChange: Sendable {
     init<Outcome: Sendable>(
         isPaced: Bool = false, effects: @escaping @Sendable (Outcome) -> ChangeEffects,
         _ change: @escaping @Sendable (Database) throws -> Outcome,
-        telling waiting: CheckedContinuation<Result<Outcome, StoreFailure>, Never>
+        resuming waiting: CheckedContinuation<Result<Outcome, StoreFailure>, Never>
     ) {
         make = { db in
             let outcome = try change(db)
             return CompletedChange(
-                effects: effects(outcome), isPaced: isPaced, tell: { waiting.resume(returning: .success(outcome)) })
+                effects: effects(outcome), isPaced: isPaced, resume: { waiting.resume(returning: .success(outcome)) })
         }
         fail = { waiting.resume(returning: .failure($0)) }
         self.isPaced = isPaced
@@ -84,14 +84,14 @@ struct ChangeEffects: Sendable {
     /// Whether the rows that the change removed must be gone from the WAL as well.
     var purgesWAL = false
     /// Whether the change left the rows of drivers as they were, so that the writer's cache remains valid.
-    var sparesDrivers = false
+    var keepsDriverCache = false
 }
 
 struct CompletedChange: Sendable {
     var effects = ChangeEffects()
     var isPaced: Bool
     /// Delivers the outcome to the waiting task.
-    var tell: @Sendable () -> Void
+    var resume: @Sendable () -> Void
 }
 
 /// A finished piece of work. The waiting task is resumed after the transaction.
@@ -119,14 +119,14 @@ enum CompletedWork {
         }
     }
 
-    func tell() {
+    func resume() {
         switch self {
         case .append(let outcome, let waiting): waiting.resume(returning: outcome)
         case .appendMany(let outcomes, let waiting): waiting.resume(returning: outcomes)
         case .register(let outcome, let waiting): waiting.resume(returning: outcome)
         case .expire(let stored, let waiting): waiting.resume(returning: .success(stored))
         case .refold(let part, let waiting): waiting.resume(returning: .success(part))
-        case .change(let change): change.tell()
+        case .change(let change): change.resume()
         case .probe(let waiting): waiting.resume(returning: .success(()))
         }
     }

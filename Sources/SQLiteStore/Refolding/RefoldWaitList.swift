@@ -4,7 +4,7 @@
 import Engine
 import JourneyModel
 
-final class WaitingForRefold {
+final class RefoldWaitList {
     private let find: PreparedStatement
     private let findUnfinished: PreparedStatement
 

@@ -5,7 +5,7 @@ import JourneyClient
 import JourneyModel
 
 /// A response, with the circumstances that the comparison needs.
-struct Carried {
+struct SendOutcome {
     var response: HTTPExchange.Response
     /// The span, on the server's clock, within which the response was made.
     var span: ClosedRange<Moment>
@@ -13,7 +13,7 @@ struct Carried {
     var mayBeRepeat: Bool
 }
 
-struct Courier {
+struct RequestSender {
     let transport: any Transport
     let pace: Pace
     let clock: ServerClock
@@ -35,9 +35,9 @@ struct Courier {
     ///   - takesRefusals: whether 401 and 403 are returned like other responses; otherwise they throw.
     ///   - request: makes the request of each attempt, from the time of sending on the server's clock.
     /// - Throws: `SimulationFailure` when no response can be obtained.
-    func carry(
+    func send(
         events count: Int, takesRefusals: Bool = false, _ request: (_ sentAt: Moment) -> HTTPExchange.Request
-    ) async throws -> Carried {
+    ) async throws -> SendOutcome {
         var (failures, limited, mayBeRepeat) = (0, 0, false)
         while true {
             try await pace.wait(forEvents: count)
@@ -62,7 +62,7 @@ struct Courier {
                     after: failures, "returns \(response.status)", atLeastSeconds: response.retryAfterSeconds ?? 0)
             case 401 where !takesRefusals, 403 where !takesRefusals:
                 throw SimulationFailure("the server rejects the token with \(response.status)")
-            default: return Carried(response: response, span: span, mayBeRepeat: mayBeRepeat)
+            default: return SendOutcome(response: response, span: span, mayBeRepeat: mayBeRepeat)
             }
         }
     }
