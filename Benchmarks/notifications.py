@@ -2,8 +2,8 @@
 """App Store notifications beside events: 2,000 a second of 1,000 subscriptions beside 5,000 events a second. Starts the
 release server in pairs, without and with notifications, each on a database of its own, and prints JSON: what the events
 saw and the server's processor time in each run, the median ratio of the p99 of events, and how many notifications were
-lost. Exits with 1 if one was, or if the ratio is above 1.5. Everything is signed beforehand. Uses Tests/Integration, and
-the load of `make bench`."""
+lost. Exits with 1 if one was, if the ratio is above 1.5, or if either load did not reach its rate. Everything is signed
+beforehand. Uses Tests/Integration, and the load of `make bench`."""
 
 import argparse
 import concurrent.futures
@@ -34,6 +34,8 @@ def bodies(store, subscriptions, count, worker):
 
 
 STORE = None
+# The part of the requests that may remain unsent: those due at the last moments.
+RATE_SHORTFALL_MAX = 0.01
 
 
 def signed(part):
@@ -106,8 +108,11 @@ def main():
                   "with": measure(options, folder, binary, file, f"{pair}-with")} for pair in range(options.pairs)]
     ratio = statistics.median(pair["with"]["events"]["p99_us"] / max(pair["without"]["events"]["p99_us"], 1) for pair in pairs)
     missing = sum(lost(pair["with"]) for pair in pairs)
-    print(json.dumps({"pairs": pairs, "p99_ratio": round(ratio, 2), "lost": missing}, indent=1))
-    sys.exit(1 if missing or ratio > 1.5 else 0)
+    unsent = sum(run[name]["unsent"] for pair in pairs for run in pair.values() for name in ("events", "notifications")
+                 if name in run)
+    is_reached = unsent < RATE_SHORTFALL_MAX * options.seconds * (2 * options.events + options.notifications) * options.pairs
+    print(json.dumps({"pairs": pairs, "p99_ratio": round(ratio, 2), "lost": missing, "unsent": unsent}, indent=1))
+    sys.exit(0 if not missing and ratio <= 1.5 and is_reached else 1)
 
 
 if __name__ == "__main__":
