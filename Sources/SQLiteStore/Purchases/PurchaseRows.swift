@@ -100,10 +100,10 @@ enum PurchaseRows {
                 \(believed("purchase_transaction"))
                 AND environment = ? AND transaction_id = ?
                 """)
-        let known = try Row.fetchOne(find, arguments: [fact.environment.rawValue, fact.transactionID])
-        if let known, try !isNewer(fact.signedDate, than: known, { try fact.isNewer(than: transaction(known)) }) {
-            return
+        let isNewer = try isNewer(fact.signedDate, find, [fact.environment.rawValue, fact.transactionID]) { known in
+            try fact.isNewer(than: transaction(known))
         }
+        guard isNewer else { return }
         let signer = try signer(fact.proof, db)
         let put = try db.cachedStatement(
             sql: """
@@ -126,8 +126,9 @@ enum PurchaseRows {
                 \(believed("purchase_renewal"))
                 AND purchase = ?
                 """)
-        let known = try Row.fetchOne(find, arguments: [purchase])
-        if let known, try !isNewer(fact.signedDate, than: known, { try fact.isNewer(than: renewal(known)) }) { return }
+        guard
+            try isNewer(fact.signedDate, find, [purchase], { known in try fact.isNewer(than: renewal(known)) })
+        else { return }
         let signer = try signer(fact.proof, db)
         let put = try db.cachedStatement(
             sql: """
@@ -141,12 +142,17 @@ enum PurchaseRows {
         ])
     }
 
-    /// Returns whether a fact is newer than the stored one, first by `signedDate`, as in `PurchaseFacts`. Only for
-    /// equal dates does `decide` parse the stored fact.
-    private static func isNewer(_ signed: Moment, than known: Row, _ decide: () throws -> Bool) throws -> Bool {
-        let stored: Int64 = known["signed_at_ms"]
+    /// Returns whether a fact is newer than the one that `find` selects, if any, first by `signedDate`, as in
+    /// `PurchaseFacts`. Only for equal dates are the other columns read, which are most of the row, and parsed by
+    /// `decide`.
+    private static func isNewer(
+        _ signed: Moment, _ find: Statement, _ arguments: StatementArguments, _ decide: (Row) throws -> Bool
+    ) throws -> Bool {
+        let rows = try Row.fetchCursor(find, arguments: arguments)
+        guard let known = try rows.next() else { return true }
+        let stored: Int64 = known[0]
         if signed.millisecondsSinceEpoch != stored { return signed.millisecondsSinceEpoch > stored }
-        return try decide()
+        return try decide(known)
     }
 
     private static func signer(_ proof: SignatureProof?, _ db: Database) throws -> Int64? {
