@@ -166,59 +166,6 @@ struct PurchaseTests {
         await fixture.close()
     }
 
-    @Test func `facts in any order, doubled, from notifications and the app, with restarts: the same in the end`()
-        async throws
-    {
-        for seed in PropertyRun.seeds("DWELL_PURCHASE_STORES", unlessSet: 20) {
-            var random = SeededRandom(seed: seed)
-            let token = "a1b2c3d4-0000-4000-8000-00000000000a"
-            var signed: [(TransactionFact, RenewalFact?)] = []
-            for period in 0..<6 {
-                let id = String(period + 1)
-                let begin = period * 30
-                let named = random.chance(1, in: 2) ? token : nil
-                for (step, revoked) in [(0, nil), (3, begin + 3), (5, nil)] as [(Int, Int?)]
-                where step == 0 || random.chance(1, in: 3) {
-                    let fact = try Self.transaction(
-                        id, original: "1", token: named, from: begin, to: begin + 30, signed: begin + step,
-                        revoked: revoked)
-                    let renews = random.chance(1, in: 2)
-                    signed.append((fact, try Self.renewal(signed: begin + step, autoRenews: renews)))
-                }
-            }
-            var expected = PurchaseFacts()
-            for (fact, renewal) in signed {
-                expected.add(fact)
-                if let renewal { expected.add(renewal) }
-            }
-            var fixture = try await AccountFixture()
-            var purchases = SQLitePurchases(accounts: fixture.accounts)
-            _ = try await purchases.appAccountToken(of: Self.caller("ada"), new: token, at: Self.start)
-            let deliveries = (signed + signed.filter { _ in random.chance(1, in: 3) }).shuffled(using: &random)
-            for (number, (fact, renewal)) in deliveries.enumerated() {
-                if random.chance(1, in: 2) {
-                    let notification = Self.notification(number, fact, renewal)
-                    _ = try await purchases.take(notification, at: Self.at(200))
-                    if random.chance(1, in: 3) { _ = try await purchases.take(notification, at: Self.at(200)) }
-                } else {
-                    let shown = ShownPurchase(transaction: fact, renewal: renewal)
-                    _ = try await purchases.add(shown, of: Self.caller("ada"), at: Self.at(200))
-                }
-                if random.chance(1, in: 8) {
-                    await fixture.close()
-                    fixture = try await AccountFixture(in: fixture.folder)
-                    purchases = SQLitePurchases(accounts: fixture.accounts)
-                }
-            }
-            // The last one by the app, so that it is somebody's whatever came before.
-            let last = ShownPurchase(transaction: signed[0].0, renewal: nil)
-            _ = try await purchases.add(last, of: Self.caller("ada"), at: Self.at(200))
-            let found = try await purchases.facts(of: DriverID("ada"))
-            #expect(found == expected, "seed \(seed)")
-            await fixture.close()
-        }
-    }
-
     @Test func `a deletion leaves facts without a name, and the purchase to the next who shows it`() async throws {
         let fixture = try await AccountFixture()
         let purchases = SQLitePurchases(accounts: fixture.accounts)

@@ -7,7 +7,6 @@
 import Engine
 import Foundation
 import JourneyModel
-import Logging
 import TestSupport
 import Testing
 
@@ -103,7 +102,8 @@ struct DeliveryRound: Sendable {
     /// What differs from the fold in order, in words that begin with the seed.
     func play() async throws -> [String] {
         let journeys = seeds.map { DeliveredJourney(seed: $0, turnCount: turns.count) }
-        let database = try RestartedDatabase(rowsPerPiece: rowsPerPiece)
+        let database = try RestartedDatabase(
+            pace: RefoldPace(rowsPerLateEvent: 1, rowsPerPiece: rowsPerPiece, restFactor: 0))
         var delivered = Set<Delivery>()
         var unanswered: [Delivery] = []
         for (number, turn) in turns.enumerated() {
@@ -186,51 +186,4 @@ struct DeliveryRound: Sendable {
 extension EventOutcome {
     fileprivate var isStored: Bool { if case .stored = self { true } else { false } }
     fileprivate var isReplayed: Bool { if case .replayed = self { true } else { false } }
-}
-
-/// A store that comes and goes; the file stays.
-private final class RestartedDatabase {
-    private let folder: ScratchFolder
-    private var path = 0
-    private let rowsPerPiece: Int
-    private(set) var store: SQLiteEventStore
-
-    init(rowsPerPiece: Int) throws {
-        folder = try ScratchFolder(inMemory: true)
-        self.rowsPerPiece = rowsPerPiece
-        store = try Self.store(folder.file("0"), rowsPerPiece)
-    }
-
-    private static func store(_ path: String, _ rowsPerPiece: Int) throws -> SQLiteEventStore {
-        let pool = try DatabaseOpening.open(path: path, nowMilliseconds: 0)
-        return try SQLiteEventStore(
-            pool: pool, pace: RefoldPace(rowsPerLateEvent: 1, rowsPerPiece: rowsPerPiece, restFactor: 0))
-    }
-
-    private func open() throws {
-        store = try Self.store(folder.file("\(path)"), rowsPerPiece)
-    }
-
-    func closeAndOpen() async throws {
-        await store.close()
-        try open()
-    }
-
-    func crashAndOpen() async throws {
-        let crashed = store
-        try folder.copyDatabase("\(path)", to: "\(path + 1)")
-        path += 1
-        try open()
-        // Only now, so that nothing it does while closing is in the copy.
-        await crashed.close()
-        folder.removeDatabase("\(path - 1)")
-    }
-
-    func storeDueExpiries(at now: Moment) async throws {
-        let settings = VersionedSettings(settings: Settings(), version: Settings().version)
-        let keeping = ExpiryScheduler(
-            store: store, settings: CurrentSettings(settings), clock: { now }, logger: Logger(label: "test"))
-        let failures = try await keeping.storeDueExpiries()
-        if let failure = failures.first { throw failure }
-    }
 }

@@ -1,0 +1,58 @@
+// A database that is closed and reopened, or lost in a crash, between the steps of a test.
+
+import Engine
+import Identity
+import JourneyModel
+import Logging
+
+@testable import SQLiteStore
+
+/// The store is replaced at each restart; the file stays.
+final class RestartedDatabase {
+    private let folder: ScratchFolder
+    private var path = 0
+    private let pace: RefoldPace
+    private let digests: KeyedHashes?
+    private(set) var store: SQLiteEventStore
+
+    init(pace: RefoldPace = RefoldPace(), digests: KeyedHashes? = nil) throws {
+        folder = try ScratchFolder(inMemory: true)
+        self.pace = pace
+        self.digests = digests
+        store = try Self.store(folder.file("0"), pace, digests)
+    }
+
+    private static func store(
+        _ path: String, _ pace: RefoldPace, _ digests: KeyedHashes?
+    ) throws -> SQLiteEventStore {
+        let pool = try DatabaseOpening.open(path: path, nowMilliseconds: 0)
+        return try SQLiteEventStore(pool: pool, digests: digests, pace: pace)
+    }
+
+    private func open() throws {
+        store = try Self.store(folder.file("\(path)"), pace, digests)
+    }
+
+    func closeAndOpen() async throws {
+        await store.close()
+        try open()
+    }
+
+    func crashAndOpen() async throws {
+        let crashed = store
+        try folder.copyDatabase("\(path)", to: "\(path + 1)")
+        path += 1
+        try open()
+        // Only now, so that nothing it does while closing is in the copy.
+        await crashed.close()
+        folder.removeDatabase("\(path - 1)")
+    }
+
+    func storeDueExpiries(at now: Moment) async throws {
+        let settings = VersionedSettings(settings: Settings(), version: Settings().version)
+        let keeping = ExpiryScheduler(
+            store: store, settings: CurrentSettings(settings), clock: { now }, logger: Logger(label: "test"))
+        let failures = try await keeping.storeDueExpiries()
+        if let failure = failures.first { throw failure }
+    }
+}
