@@ -21,6 +21,8 @@ struct PurchaseHandlers: Sendable {
 
     /// The time to wait after a signature that is dated in the future: Apple's clock or this server's clock is wrong.
     private static let clockRetryAfterSeconds = 60
+    /// The time to wait when too many verifications are waiting: more than they take.
+    private static let busyRetryAfterSeconds = 2
 
     var post: CallerHandler {
         { request, caller throws(ProblemAnswer) in
@@ -101,6 +103,12 @@ struct PurchaseHandlers: Sendable {
             var answer: ProblemAnswer =
                 request.path.hasPrefix("/apple/") ? .refusedCredential : .refusedPurchase
             answer.reason = refusal.rawValue
+            return answer
+        case .busy:
+            var answer = ProblemAnswer(
+                .serviceUnavailable, "Too many purchases are being verified. Try again later.",
+                retryAfterSeconds: Self.busyRetryAfterSeconds)
+            answer.reason = "busy"
             return answer
         case .ownedByAnother: return .purchaseOwnedByAnother
         case .needsSignedTransaction: return .needsSignedTransaction

@@ -21,7 +21,7 @@ struct PurchaseMetrics: Sendable {
             switch failure {
             case .refused, .unknownTransaction, .needsSignedTransaction: self = .refused
             case .ownedByAnother: self = .ownedByAnother
-            case .store, .appleUnavailable: self = .failed
+            case .store, .appleUnavailable, .busy: self = .failed
             }
         }
     }

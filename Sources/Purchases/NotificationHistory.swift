@@ -93,6 +93,8 @@ package struct NotificationHistory: Sendable {
             case .notFound: return .failed(reason: "not_found")
             case .unavailable(_, let reason): return .failed(reason: reason)
             }
+        } catch PurchaseFailure.busy {
+            return .failed(reason: "busy")
         } catch {
             return .failed(reason: "store")
         }

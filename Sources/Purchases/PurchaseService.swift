@@ -7,6 +7,8 @@ package import JourneyModel
 package enum PurchaseFailure: Error, Hashable, Sendable {
     /// Not signed by Apple for one of the configured apps.
     case refused(PurchaseRefusal)
+    /// Too many verifications are waiting.
+    case busy
     /// The purchase belongs to another driver.
     case ownedByAnother
     case store(AccountFailure)
@@ -71,6 +73,7 @@ package struct TakenNotification: Hashable, Sendable {
 
 package struct AppStorePurchases: PurchaseService {
     private let verifier: AppStoreVerifier
+    private let verifications: VerificationQueue
     private let store: any PurchaseStore
     /// Nil if the App Store Server API is not configured.
     private let api: (any AppStoreAPI)?
@@ -78,10 +81,11 @@ package struct AppStorePurchases: PurchaseService {
 
     /// `newToken` returns a random UUID in lower case.
     package init(
-        verifier: AppStoreVerifier, store: any PurchaseStore, api: (any AppStoreAPI)? = nil,
-        newToken: @escaping @Sendable () -> String
+        verifier: AppStoreVerifier, verifications: VerificationQueue = VerificationQueue(), store: any PurchaseStore,
+        api: (any AppStoreAPI)? = nil, newToken: @escaping @Sendable () -> String
     ) {
         self.verifier = verifier
+        self.verifications = verifications
         self.store = store
         self.api = api
         self.newToken = newToken
@@ -90,15 +94,14 @@ package struct AppStorePurchases: PurchaseService {
     package func add(
         signedTransaction: String, signedRenewal: String?, of caller: Caller, at now: Moment
     ) async throws(PurchaseFailure) -> [Entitlement] {
-        let purchase: ShownPurchase
-        do throws(PurchaseRefusal) {
+        let purchase = try await verifications.run { [verifier] () async throws(PurchaseRefusal) in
             let transaction = try await verifier.transaction(signedTransaction, now: now)
             var renewal: RenewalFact?
             if let signedRenewal {
                 renewal = try await verifier.renewal(signedRenewal, beside: transaction, now: now)
             }
-            purchase = ShownPurchase(transaction: transaction, renewal: renewal)
-        } catch { throw .refused(error) }
+            return ShownPurchase(transaction: transaction, renewal: renewal)
+        }
         return try await add(purchase, of: caller, at: now)
     }
 
@@ -116,10 +119,9 @@ package struct AppStorePurchases: PurchaseService {
                 throw .appleUnavailable(retryAfterSeconds: seconds, reason: reason)
             }
         }
-        let transaction: TransactionFact
-        do throws(PurchaseRefusal) {
-            transaction = try await verifier.transaction(signed, now: now)
-        } catch { throw .refused(error) }
+        let transaction = try await verifications.run { [verifier] () async throws(PurchaseRefusal) in
+            try await verifier.transaction(signed, now: now)
+        }
         guard transaction.transactionID == claim.transactionID, transaction.productID == claim.productID,
             transaction.originalTransactionID == claim.originalTransactionID
         else { throw .unknownTransaction }
@@ -145,10 +147,9 @@ package struct AppStorePurchases: PurchaseService {
     package func take(
         signedPayload: String, at now: Moment
     ) async throws(PurchaseFailure) -> TakenNotification {
-        let notification: StoreNotification
-        do throws(PurchaseRefusal) {
-            notification = try await verifier.notification(signedPayload, now: now)
-        } catch { throw .refused(error) }
+        let notification = try await verifications.run { [verifier] () async throws(PurchaseRefusal) in
+            try await verifier.notification(signedPayload, now: now)
+        }
         do throws(AccountFailure) {
             return TakenNotification(
                 notification: notification, outcome: try await store.take(notification, at: now))

@@ -68,7 +68,7 @@ import Testing
         (.ownedByAnother, 409, "purchase_owned_by_another"), (.needsSignedTransaction, 400, "validation_failed"),
         (.unknownTransaction, 400, "validation_failed"),
         (.appleUnavailable(retryAfterSeconds: 9, reason: "wrong_word"), 503, "upstream_unavailable"),
-        (.store(.unavailable("disk full")), 503, "store_unavailable"),
+        (.busy, 503, "service_unavailable"), (.store(.unavailable("disk full")), 503, "store_unavailable"),
         (.store(.unknown("commit")), 503, "store_unavailable"),
         (.store(.unauthorized), 401, "unauthorized"),
     ])
@@ -84,7 +84,7 @@ import Testing
 
     @Test(arguments: [
         (PurchaseFailure.refused(.untrustedRoot), 401), (.refused(.wrongApp), 401), (.refused(.signedInFuture), 503),
-        (.store(.unavailable("x")), 503), (.store(.unknown("x")), 503), (.store(.cancelled), 503),
+        (.busy, 503), (.store(.unavailable("x")), 503), (.store(.unknown("x")), 503), (.store(.cancelled), 503),
     ])
     func `temporary trouble with a notification is 503`(failure: PurchaseFailure, status: Int) async {
         let api = ScriptedAPI()

@@ -20,13 +20,15 @@ import Testing
             var reports: [NotificationHistory.Report] = []
             /// Requests that fail before the next one succeeds.
             var failures = 0
+            /// Notifications that are rejected as too many before the next one is taken.
+            var busyAnswers = 0
             var pausesLeft = 0
         }
 
         let state: Mutex<State>
 
-        init(pauses: Int, failures: Int = 0) {
-            state = Mutex(State(failures: failures, pausesLeft: pauses))
+        init(pauses: Int, failures: Int = 0, busyAnswers: Int = 0) {
+            state = Mutex(State(failures: failures, busyAnswers: busyAnswers, pausesLeft: pauses))
         }
 
         func notifications(
@@ -44,6 +46,11 @@ import Testing
         }
 
         func take(signedPayload: String, at now: Moment) async throws(PurchaseFailure) -> TakenNotification {
+            let isBusy = state.withLock { state in
+                state.busyAnswers -= 1
+                return state.busyAnswers >= 0
+            }
+            if isBusy { throw .busy }
             if signedPayload == "forged" { throw .refused(.wrongSignature) }
             let isKnown = state.withLock { state in
                 defer { state.taken.append(signedPayload) }
@@ -128,5 +135,13 @@ import Testing
         #expect(whole.count == 3)
         #expect(whole.allSatisfy { $0.from == start.advanced(bySeconds: -179 * Self.day) })
         #expect(whole.map(\.to) == [0, 600, 1200].map { start.advanced(bySeconds: $0) })
+    }
+
+    @Test("A pass that meets a full queue of verifications is repeated after ten minutes; no notification is skipped")
+    func busy() async {
+        let state = await run(Apple(pauses: 1, busyAnswers: 1), newest: start)
+        #expect(state.pauses == [.seconds(600), .seconds(Self.day)])
+        #expect(state.reports == [.failed(reason: "busy"), .filled(stored: 2, known: 2, refused: 2)])
+        #expect(Set(state.taken) == ["one", "two"])
     }
 }

@@ -1,0 +1,54 @@
+// Runs the verification of App Store data one after the other on a thread of low priority. Verifying a notification
+// takes longer than storing an event; on the event loops, events would wait for it.
+
+import Dispatch
+import Synchronization
+
+package final class VerificationQueue: Sendable {
+    /// Default of the maximum number of verifications that wait or run: about a third of a second of work. The texts
+    /// that wait have at most 64 KiB each.
+    package static let countMax = 1024
+
+    private let countMax: Int
+    private let count = Mutex(0)
+    private let executor = LowPriorityExecutor()
+    /// Resumes the callers. The low-priority thread must not do that itself: it would hold the lock of a loop's inbox,
+    /// and the loop would wait until every other thread lets the low-priority thread run.
+    private let completions = DispatchQueue(label: "dwell.verification.completions", qos: .userInitiated)
+
+    package init(countMax: Int = VerificationQueue.countMax) {
+        self.countMax = countMax
+    }
+
+    /// Runs `verify` on the thread. Throws `.busy` at once if the queue is full, `.refused` if `verify` throws.
+    func run<Value: Sendable>(
+        _ verify: @escaping @Sendable () async throws(PurchaseRefusal) -> Value
+    ) async throws(PurchaseFailure) -> Value {
+        let isAdmitted = count.withLock { count in
+            guard count < countMax else { return false }
+            count += 1
+            return true
+        }
+        guard isAdmitted else { throw .busy }
+        defer { count.withLock { $0 -= 1 } }
+        let result: Result<Value, PurchaseRefusal> = await withCheckedContinuation { waiting in
+            Task(executorPreference: executor) { [completions] in
+                let result: Result<Value, PurchaseRefusal>
+                do throws(PurchaseRefusal) { result = .success(try await verify()) } catch { result = .failure(error) }
+                completions.async { waiting.resume(returning: result) }
+            }
+        }
+        do throws(PurchaseRefusal) { return try result.get() } catch { throw .refused(error) }
+    }
+}
+
+private final class LowPriorityExecutor: TaskExecutor {
+    /// On Linux, Dispatch gives the thread of a background queue the nice value 10: the threads of the loops and of the
+    /// writer run before it whenever they have work.
+    private let queue = DispatchQueue(label: "dwell.verification", qos: .background)
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        queue.async { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
+    }
+}
