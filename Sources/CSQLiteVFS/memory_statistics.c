@@ -1,4 +1,5 @@
-// Turns off memory statistics for the whole library. Swift cannot do this: sqlite3_config takes variable arguments.
+// Turns off SQLite's memory statistics for the whole process. This is written in C, because Swift cannot call
+// sqlite3_config, which takes variable arguments.
 
 #include "CSQLiteVFS.h"
 #include <sqlite3.h>

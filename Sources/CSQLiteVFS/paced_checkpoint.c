@@ -1,9 +1,9 @@
-// A layer between SQLite and the database file of a connection that only runs checkpoints,
-// https://www.sqlite.org/vfs.html. A checkpoint writes all its pages and then syncs once (wal.c, walCheckpoint), and
-// that sync fills the disk's queue: a concurrent commit waits behind some thousand pages. This layer writes and syncs
-// the pages in steps, so that a commit waits behind one step only.
+// A layer (https://www.sqlite.org/vfs.html) between SQLite and the database file, for a connection that only runs
+// checkpoints. SQLite's checkpoint writes all its pages and then syncs once (wal.c, walCheckpoint). That sync fills the
+// disk's queue, so a concurrent commit waits until some thousand pages are written. This layer writes and syncs the
+// pages in steps, so that a commit waits for the pages of one step only.
 //
-// The additional syncs do not weaken SQLite's guarantees: its own sync still comes last.
+// The additional syncs do not weaken SQLite's guarantees, because SQLite's own sync still comes last.
 
 #include "CSQLiteVFS.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-// `file->pMethods` points to the first member.
+// The state of the layer. `file->pMethods` points to its first member.
 struct stepped {
     sqlite3_io_methods methods;
     const sqlite3_io_methods *below;
@@ -43,7 +43,8 @@ static int stepped_write(sqlite3_file *file, const void *bytes, int count, sqlit
     return SQLITE_OK;
 }
 
-// Handles SQLite's own sync at the end of a checkpoint. The next write begins the first step of another checkpoint.
+// Performs SQLite's own sync at the end of a checkpoint. The next write therefore begins the first step of another
+// checkpoint.
 static int stepped_sync(sqlite3_file *file, int flags) {
     struct stepped *stepped = stepped_of(file);
     stepped->written = 0;

@@ -1,14 +1,16 @@
 // A layer over SQLite's page cache, https://www.sqlite.org/c3ref/pcache_methods2.html, that skips truncations which
 // remove nothing.
 //
-// At the end of every transaction SQLite truncates the cache to the size of the database (pager.c,
-// pager_end_transaction). Its cache visits only the hash buckets between that size and the highest page number it has
-// had. But when a B-tree node is split, btree.c (balance_nonroot) gives a page the number of the lock-byte page for a
-// moment, that of the page at 1 GiB. From then on the cache visits all its pages at the end of the transaction: with
-// 48 MiB of pages about 7 % of the processor time of an event.
+// SQLite truncates the cache to the size of the database at the end of every transaction (pager.c,
+// pager_end_transaction). The truncation visits only the hash buckets of the page numbers between that size and the
+// highest page number that the cache has held. A split of a B-tree node raises that highest number far above the size
+// of the database: btree.c (balance_nonroot) temporarily gives a page the number of the lock-byte page, which is the
+// page at 1 GiB. The truncation at the end of that transaction then visits all cached pages. With 48 MiB of cached
+// pages, these visits take about 7 % of the processor time of an event.
 //
-// This layer keeps the highest page number itself and ignores the lock-byte page, which never stays in the cache:
-// balance_nonroot gives the page its final number at once. A truncation beyond the highest number is skipped.
+// This layer keeps the highest page number itself. It ignores the number of the lock-byte page, because no page keeps
+// that number: balance_nonroot gives the page its final number at once. A truncation that would remove only pages above
+// the highest number is skipped.
 
 #include "CSQLiteVFS.h"
 
@@ -21,7 +23,7 @@ static atomic_ullong truncations;
 
 struct cache {
     sqlite3_pcache *below;
-    // No page in the cache has a higher number.
+    // An upper bound of the page numbers in the cache. It ignores the number of the lock-byte page.
     unsigned highest;
     unsigned lock_byte_page;
 };

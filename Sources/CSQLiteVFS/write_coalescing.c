@@ -1,25 +1,27 @@
-// A layer between SQLite and the files of one connection, https://www.sqlite.org/vfs.html. A commit writes the header
-// of a frame and its page, of the next frame and its page, and so on, each in a separate call (wal.c,
-// walWriteOneFrame), and then syncs. This layer holds the frames back and joins them into one write, in the same order.
+// A layer (https://www.sqlite.org/vfs.html) between SQLite and the files of one connection. A commit writes each frame
+// to the WAL in two calls, one for the frame's header and one for its page (wal.c, walWriteOneFrame). After the last
+// frame it syncs. This layer holds the frames back and joins them into one write, in the same order.
 //
-// Why the difference is not observable:
+// Why SQLite and other connections cannot observe the difference:
 //
-// - A sync first writes the held frames. With synchronous=FULL every commit syncs before other connections can see it,
-//   so that everything they may read is in the file, and on the disk.
-// - Without that sync, SQLite publishes a commit with a barrier on the shared memory between the two copies of the WAL
-//   index's header (walIndexWriteHdr): readers wait for both to be equal. The barrier writes the held frames too.
-// - Frames of a transaction that is larger than the cache, or is rolled back, are not visible to others. They are
-//   written before the connection releases its write lock on the WAL, since others may write to the same place
-//   after that.
-// - Reads of the file, of its size and of everything else about it first write the held frames.
+// - A sync first writes the held frames. With synchronous=FULL, every commit syncs before other connections can see the
+//   commit. So everything that they may read is in the file and on the disk.
+// - A commit without that sync is published by the header of the WAL index, of which the shared memory has two copies.
+//   SQLite calls a barrier between writing one copy and the other (walIndexWriteHdr), and readers wait until both
+//   copies are equal. The barrier also writes the held frames.
+// - Other connections do not see the frames of a transaction that is rolled back, or of one that is larger than the
+//   cache and not committed yet. These frames are written before the connection releases its write lock on the WAL,
+//   because afterwards another connection may write at the same offset.
+// - Calls that read the file, its size or anything else about it first write the held frames.
 //
-// The call that causes a write reports its failure, as SQLITE_FULL or SQLITE_IOERR_WRITE; for a commit, this is its
-// sync. The held frames are then dropped, because SQLite rolls the transaction back.
+// If writing the held frames fails, the call that caused the write returns the error, SQLITE_FULL or
+// SQLITE_IOERR_WRITE. For a commit, that call is the sync. The held frames are then dropped, because SQLite rolls the
+// transaction back.
 //
-// A sync takes twice as long when the file has grown since the last one: the file system must then also write its own
-// journal, with everything else that is in it. So the file grows by many frames of zeros at a time. A frame of zeros is
-// invalid (https://www.sqlite.org/walformat.html), like the remains of a WAL that was reset. Zeros are written past the
-// end of the file only, and only under the WAL's write lock.
+// A sync takes twice as long when the file has grown since the last sync, because the file system must then also write
+// its own journal, with all other entries of that journal. So the file grows by many frames of zeros at a time. SQLite
+// treats a frame of zeros as invalid (https://www.sqlite.org/walformat.html), as it does the old frames in a WAL that
+// was reset. Zeros are written only past the end of the file, and only under the WAL's write lock.
 
 #include "CSQLiteVFS.h"
 
@@ -27,24 +29,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-// SQLite's own layer counts the bytes of one write modulo 128 KiB (os_unix.c, seekAndWriteFd).
+// Maximum number of held bytes. It is less than 128 KiB, because SQLite's own layer counts the bytes of one write
+// modulo 128 KiB (os_unix.c, seekAndWriteFd).
 enum { HELD_MAX = 120 * 1024 };
-// Bytes by which the file grows. With fewer, more syncs are slow; with more, each slow sync takes longer.
+// Number of bytes by which the file grows at a time. A smaller number makes more syncs slow. A larger number makes each
+// slow sync take longer.
 enum { GROWTH = 512 * 1024 };
 // The WAL's write lock (https://www.sqlite.org/walformat.html, "WAL locks").
 enum { WRITE_LOCK = 0 };
 
 struct database;
 
-// `file->pMethods` of the WAL points to the first member.
+// The layer of the WAL. The `file->pMethods` of the WAL points to its first member.
 struct write_ahead_log {
     sqlite3_io_methods methods;
     const sqlite3_io_methods *below;
     sqlite3_file *file;
     struct database *database;
-    // Result of a failed write in a call that cannot report it; later writes return it.
+    // The error of a failed write in a call that cannot return an error. Later writes return this error.
     int failure;
-    // The length of the file when this connection last determined it, or more.
+    // The length of the file, as this connection last determined it. If extending the file failed, the value is larger
+    // than the file.
     sqlite3_int64 end;
     sqlite3_int64 place;
     int held;
@@ -62,8 +67,8 @@ struct database {
 static struct write_ahead_log *log_of(sqlite3_file *file) { return (struct write_ahead_log *)file->pMethods; }
 static struct database *database_of(sqlite3_file *file) { return (struct database *)file->pMethods; }
 
-// Extends the file with zeros. A failure is ignored: the frames are written, and the file is only shorter than it could
-// be.
+// Extends the file with zeros. Ignores a failure: the frames are already written, and the file is merely shorter than
+// intended.
 static void grow(struct write_ahead_log *log, sqlite3_int64 written) {
     static const unsigned char zeros[HELD_MAX];
     sqlite3_int64 place = 0;
@@ -152,7 +157,7 @@ static int log_close(sqlite3_file *file) {
 static int database_lock(sqlite3_file *file, int place, int count, int flags) {
     struct database *database = database_of(file);
     const int gives_up = SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE;
-    // A failure is ignored: these frames were not visible to other connections.
+    // A failure is ignored, because other connections never see these frames.
     if (database->log && place == WRITE_LOCK && (flags & gives_up) == gives_up) (void)write_held(database->log);
     return database->below->xShmLock(file, place, count, flags);
 }

@@ -9,11 +9,12 @@
 #include <unistd.h>
 
 static const int signals[] = {SIGHUP, SIGINT, SIGTERM};
-// A pipe with one byte for each received signal: reading end, writing end. -1: not held.
+// A pipe into which the signal handler writes one byte for each received signal: the reading end, then the writing end.
+// Both are -1 while signals are not caught.
 static int channel[2] = {-1, -1};
 
-// Calls only write(2), which is async-signal-safe (signal-safety(7)). The pipe is full after 65,536 unread signals,
-// and the reading thread does nothing else.
+// The signal handler. Calls only write(2), which is async-signal-safe (signal-safety(7)). A signal would be lost only
+// if the pipe were full, with 65,536 unread signals; the thread that reads the pipe does nothing else.
 static void note(int number) {
     int saved = errno;
     unsigned char byte = (unsigned char)number;
@@ -55,16 +56,17 @@ int dwell_next_signal(void) {
     return byte;
 }
 
-// The test binary contains this file too, and must still be terminated by a signal.
+// Catches the signals before main() only in `dwell serve`. The test binary also contains this file, and a signal must
+// still terminate it.
 #if defined(__GLIBC__)
 static void hold_if_serving(int argc, char **argv, char **environment) {
     (void)environment;
     if (argc > 1 && strcmp(argv[1], "serve") == 0) dwell_hold_signals();
 }
 
-// Called by the dynamic linker with main's arguments before the initializers of the libraries, which take tens of
-// milliseconds on a busy machine (System V ABI, "Initialization and Termination Functions"). On other platforms
-// main() does it.
+// Makes the dynamic linker call the function with main's arguments, before the initializers of the libraries, which
+// take tens of milliseconds on a busy machine (System V ABI, "Initialization and Termination Functions"). On other
+// platforms, main() is the first to call dwell_hold_signals.
 __attribute__((section(".preinit_array"), used)) static void (*const hold_early)(int, char **, char **) =
     hold_if_serving;
 #endif

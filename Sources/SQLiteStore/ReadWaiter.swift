@@ -19,7 +19,7 @@ final class ReadWaiter<Value: Sendable>: Sendable {
         }
     }
 
-    /// Begins the wait. Returns false when the wait has already ended; the continuation is then resumed as cancelled.
+    /// Begins the wait. If the wait has already ended, resumes the continuation with `.cancelled` and returns false.
     func begin(_ continuation: CheckedContinuation<Outcome, Never>) -> Bool {
         let hasBegun = state.withLock { state in
             guard case .notBegun = state else { return false }

@@ -1,5 +1,5 @@
-// SQLite's results other than SQLITE_OK, and whether a request itself may have caused them. The messages are SQLite's
-// own; they contain names of tables and columns, never a value.
+// SQLite's error codes, and whether a request itself may have caused an error. The messages are SQLite's own. They
+// contain names of tables and columns, never a value.
 
 import GRDB
 import GRDBSQLite
@@ -45,8 +45,7 @@ package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Whether a statement's own values may have caused the error, or values in one driver's rows that no release
-    /// writes.
+    /// Whether the error may have been caused by a statement's own values, or by a damaged value in one driver's rows.
     var isAboutOneDriver: Bool { isAboutOneStatement || extendedCode == SQLITE_CORRUPT }
 
     /// Whether a failed COMMIT has certainly stored nothing. COMMIT writes all frames of the transaction to the WAL,
@@ -61,13 +60,13 @@ package struct SQLiteError: Error, Hashable, Sendable, CustomStringConvertible {
 private let ioerrWrite: Int32 = SQLITE_IOERR | (3 << 8)
 
 extension SQLiteError {
-    /// Not an SQLite error: refuses only one request, as `StoreFailure.driverErased`.
+    /// Does not come from SQLite. Makes only one request fail, with `StoreFailure.driverErased`.
     static let driverWasErased = SQLiteError(extendedCode: SQLITE_CONSTRAINT, message: "the driver was just erased")
 
-    /// Not an SQLite error: thrown to roll back a dry run.
+    /// Does not come from SQLite. Thrown to roll back a dry run.
     static let dryRun = SQLiteError(extendedCode: SQLITE_CONSTRAINT, message: "a dry run")
 
-    /// Returns the error for a value that no release of this server writes.
+    /// Returns the error for a stored value that no release of this server writes.
     static func unreadable(_ column: String) -> SQLiteError {
         SQLiteError(extendedCode: SQLITE_CORRUPT, message: "unreadable value in column \(column)")
     }

@@ -9,7 +9,7 @@ extension SQLiteEventStore: OperatorReader {
     private static let driverCountsSQL =
         "SELECT state, count(*) FROM driver WHERE id NOT IN (\(SimulatedDriverRows.select)) GROUP BY state"
 
-    /// Maximum number of rows counted by one query, which takes a tenth of a second.
+    /// Maximum number of event rows counted by one query. Counting that many rows takes a tenth of a second.
     static let talliedRowsMax: Int64 = 500_000
 
     package func driverCounts() async throws(StoreFailure) -> [JourneyState: Int] {
@@ -50,8 +50,9 @@ extension SQLiteEventStore: OperatorReader {
         }
     }
 
-    /// Returns the number of the last event received before `start`, by binary search. Numbers ascend in the order of
-    /// commits, which is the order of receiving, except among events received within the milliseconds of one commit.
+    /// Returns the row number of the last event received before `start`, by binary search. Row numbers ascend in the
+    /// order of commits. That is also the order of receipt, except among events received within the milliseconds of one
+    /// commit.
     private static func lastEvent(before start: Moment, newest: Int64, _ db: Database) throws -> Int64 {
         let statement = try db.makeStatement(
             sql: "SELECT id, received_at_ms FROM event WHERE id > ? ORDER BY id LIMIT 1")

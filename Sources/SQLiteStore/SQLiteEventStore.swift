@@ -1,5 +1,5 @@
-// `EventStore` on SQLite, which uses the writer and the read connections. The guarantees are documented at the
-// protocol; Writer, WriterConnection and EventAppending implement them.
+// `EventStore` on SQLite. Passes writes to the writer, and reads on the read connections. The protocol documents the
+// guarantees; Writer, WriterConnection and EventAppending implement them.
 
 package import CoreMetrics
 package import Engine
@@ -17,9 +17,9 @@ package final class SQLiteEventStore: EventStore {
     ///
     /// - Parameters:
     ///   - nowMilliseconds: the time recorded with the migrations that run.
-    ///   - waitingMax: maximum number of requests that wait for the writer; a further one is refused as `.unavailable`.
-    ///   - digests: identifies deleted drivers; nil: no driver is ever deleted.
-    ///   - charging: charges the rate limiter for the refolds that late events cause; nil: refolds are free.
+    ///   - waitingMax: maximum number of requests that wait for the writer. Further requests fail with `.unavailable`.
+    ///   - digests: computes the keyed hashes that identify deleted drivers. Nil: no driver is ever deleted.
+    ///   - charging: charges the rate limiter for the refolds that late events cause. Nil: refolds are free.
     /// - Throws: `MigrationRefusal`, `DurabilityNotGranted`, or SQLite's error.
     package convenience init(
         path: String, nowMilliseconds: Int64, waitingMax: Int? = nil, digests: KeyedHashes? = nil,
@@ -32,7 +32,7 @@ package final class SQLiteEventStore: EventStore {
             metrics: metrics)
     }
 
-    /// Opens an existing database with this binary's schema, with or without a running server.
+    /// Opens an existing database that has this binary's schema. A server may have the database open at the same time.
     ///
     /// - Throws: `RecordsUnreadable`, `MigrationRefusal`, `DurabilityNotGranted`, or SQLite's error.
     package convenience init(existing path: String, digests: KeyedHashes?) throws {
@@ -75,9 +75,12 @@ package final class SQLiteEventStore: EventStore {
         }.get()
     }
 
-    /// Runs one transaction of ordinary SQL. `purgesWAL`: the data that it removes is gone from the WAL too when this
-    /// function returns, or soon after if a reader prevents that. `keepsDriverCache`: it does not change the rows of
-    /// drivers.
+    /// Runs one transaction of ordinary SQL.
+    ///
+    /// - Parameters:
+    ///   - purgesWAL: whether the data that the transaction removes must be gone from the WAL too. It is gone when this
+    ///     function returns, or soon afterwards if a reader prevents that.
+    ///   - keepsDriverCache: whether the transaction leaves the rows of drivers unchanged.
     func change<Outcome: Sendable>(
         purgesWAL: Bool = false, keepsDriverCache: Bool = false,
         _ change: @escaping @Sendable (Database) throws -> Outcome
@@ -86,8 +89,8 @@ package final class SQLiteEventStore: EventStore {
             effects: { _ in ChangeEffects(purgesWAL: purgesWAL, keepsDriverCache: keepsDriverCache) }, change)
     }
 
-    /// Runs one transaction of ordinary SQL whose effects depend on the outcome. `isPaced`: it waits until refolds may
-    /// continue.
+    /// Runs one transaction of ordinary SQL. `effects` returns the transaction's effects for its outcome. If `isPaced`
+    /// is true, the transaction waits until refolds and deletions may continue.
     func change<Outcome: Sendable>(
         isPaced: Bool = false, effects: @escaping @Sendable (Outcome) -> ChangeEffects,
         _ change: @escaping @Sendable (Database) throws -> Outcome
@@ -104,11 +107,11 @@ package final class SQLiteEventStore: EventStore {
 
     var path: String { pool.path }
 
-    /// Requests that wait for the writer.
+    /// The number of requests that wait for the writer.
     package var writesWaiting: Int { writer.requestsWaiting }
 
-    /// Returns once a test write is on disk and the disk has enough free space. The free space is checked because, on a
-    /// full disk, a write may still fit into the existing WAL.
+    /// Returns when a test write is on disk. Throws `.unavailable` without a test write if the disk has too little free
+    /// space, because on a full disk the test write may still fit into the existing WAL.
     package func checkWritable() async throws(StoreFailure) {
         guard FreeSpace.bytes(besideFile: pool.path) ?? .max >= FreeSpace.bytesMin else {
             throw .unavailable("the disk is full")
@@ -126,8 +129,8 @@ package final class SQLiteEventStore: EventStore {
 
     // MARK: Reading
 
-    /// Reads on a read connection. Its snapshot has everything that was acknowledged before the call, and a flood of
-    /// repeats does not fill the writer's queue.
+    /// Looks the event up on a read connection. The snapshot contains everything that was acknowledged before the call.
+    /// The writer is not involved, so a flood of repeated events does not fill its queue.
     package func lookUp(
         _ submission: EventSubmission, of driver: DriverID
     ) async throws(StoreFailure) -> EventOutcome? {
@@ -167,7 +170,7 @@ package final class SQLiteEventStore: EventStore {
             await withCheckedContinuation { continuation in
                 guard wait.begin(continuation) else { return }
                 pool.asyncRead { db in
-                    // The caller no longer waits; the connection is free for the next read.
+                    // If the caller no longer waits, the connection is left to the next read.
                     if wait.isOver { return }
                     do {
                         wait.end(.success(try value(db.get())))

@@ -1,5 +1,5 @@
-// All data held about a driver as one JSON document, for GET /auth/me/export. Tokens and digests are left out: they
-// are not data about a person, only keys to it.
+// All data held about a driver as one JSON document, for GET /auth/me/export. Tokens and digests are left out, because
+// they are not data about a person but only give access to it.
 //
 // A driver may have a gigabyte of events, so the document is made in pieces. Between two pieces only the position is
 // kept.
@@ -9,13 +9,14 @@ import GRDB
 import Identity
 import JourneyModel
 
-/// A document in progress. Each piece may be read in a separate snapshot: it may include rows that are stored after
-/// the first piece, and lack rows that retention deletes.
+/// A document in progress. Each piece may be read in a separate snapshot. So the document may include rows that were
+/// stored after the first piece was read, and may lack rows that retention has deleted since then.
 struct AccountExport: Sendable {
-    /// Minimum bytes of a piece except the last: a piece ends after the row that reaches this length.
+    /// Minimum number of bytes of every piece except the last. A piece ends after the row with which it reaches this
+    /// length.
     static let pieceBytesMin = 256 << 10
-    /// Maximum number of row numbers read ahead, in 128 KiB. Each read of event numbers sorts all of the driver's
-    /// events first; this maximum makes such reads rare.
+    /// Maximum number of row numbers read ahead, which take 128 KiB. Each read of the row numbers of events first sorts
+    /// all of the driver's events; with so many row numbers per read, there are few reads.
     private static let rowsAheadMax = 16 << 10
 
     private(set) var isWhole = false
@@ -26,7 +27,7 @@ struct AccountExport: Sendable {
     /// Row number in `driver`. Nil when nothing is stored about the driver; all lists are empty then.
     private let driver: Int64?
     private var json = JSONWriter()
-    /// The current list, an index of `lists`, and its next rows.
+    /// The current list as an index of `lists`, its next row numbers, and the last row number that was taken from it.
     private var list = 0
     private var ahead: ArraySlice<Int64> = []
     private var lastRow: Int64 = 0
@@ -108,21 +109,21 @@ struct AccountExport: Sendable {
 
 // MARK: Contents
 
-/// One list of the document: the rows of a table that belong to one driver. `sql` selects a row by its number and
-/// driver. Its columns are named like the members. A name ending in `_ms` is a time (except for differences of two
-/// times), and a member's name lacks that suffix. A name beginning with `is_`, `has_` or `forwards_` is a Boolean.
-/// Codes are written as the words of the contract.
+/// One list of the document: the rows of a table that belong to one driver. `sql` selects a row by its row number and
+/// driver. The columns have the names of the members, with these exceptions. A column whose name ends in `_ms` is a
+/// time, unless it is a difference of two times; the member's name lacks that suffix. A column whose name begins with
+/// `is_`, `has_` or `forwards_` is a Boolean. A code is written as the contract's word for it.
 private struct List: Sendable {
     var name: String
     var table: String
     var sql: String
-    /// Writes members that the query does not return, for the row of the given number.
+    /// Writes members that the query does not return, for the row with the given row number.
     var more: (@Sendable (Int64, Moment, inout JSONWriter, Database) throws -> Void)?
 
     /// Returns row numbers in ascending order.
     func rows(of driver: Int64, after row: Int64, limit: Int, _ db: Database) throws -> [Int64] {
-        // The unary plus keeps SQLite from scanning the rows of all drivers because they are already sorted. The
-        // wanted rows are in the index by driver.
+        // Without the unary plus, SQLite would scan the rows of all drivers, because these are already in the wanted
+        // order. With it, SQLite finds the driver's rows in the index by driver.
         try Int64.fetchAll(
             db.cachedStatement(
                 sql: "SELECT rowid FROM \(table) WHERE driver = ? AND +rowid > ? ORDER BY +rowid LIMIT ?"),

@@ -1,4 +1,4 @@
-// Rows of the exchange with Apple's server: sealed refresh tokens, the queue of their revocations, and
+// Rows of the exchange with Apple's server: encrypted refresh tokens, the queue of their revocations, and
 // notifications.
 
 import GRDB
@@ -25,7 +25,7 @@ enum AppleRows {
             if isLinked == true, let row {
                 try keep(token, clientID: identity.clientID, of: row, db)
             } else {
-                // The account was deleted during the call to Apple.
+                // The account was deleted during the call to Apple, so the new token is revoked.
                 try revoke(
                     token.data, subject: identity.subject, clientID: identity.clientID, at: origin.at, db)
             }
@@ -125,7 +125,8 @@ enum AppleRows {
         return nil
     }
 
-    /// Ends the sessions signed in with Apple. Apple has already revoked its refresh tokens.
+    /// Ends the driver's sessions that were created by signing in with Apple. Deletes Apple's refresh tokens, which
+    /// Apple has already revoked.
     private static func forgetConsent(of driver: Int64, at now: Moment, _ db: Database) throws {
         let sids = try Set(
             String.fetchAll(

@@ -15,7 +15,8 @@ extension SQLiteEventStore {
         try await read { db in try Int64.fetchOne(db, sql: "SELECT max(id) FROM audit") ?? 0 }
     }
 
-    /// Counts the entries after `id`. Entries whose action or outcome is unknown to this version are left out.
+    /// Returns the counts of the entries after `id`. Entries whose action or outcome is unknown to this version are
+    /// left out.
     package func auditCounts(after id: Int64) async throws(StoreFailure) -> AuditCounts {
         try await read { db in
             let rows = try Row.fetchAll(

@@ -1,23 +1,25 @@
-// The audit's table: an entry for each action, written in the transaction of the action.
+// The table of the audit. It gets an entry for each action, written in the transaction of the action.
 
 import GRDB
 import Identity
 import JourneyModel
 
 enum AuditRows {
-    /// High-volume entries, and the days for which they are kept: refusals without a known driver, and a phone's
-    /// hourly renewals. Receipts of deletions are kept.
+    /// SQL conditions on high-volume entries, with the number of days for which these are kept. The first condition is
+    /// on entries without a known driver, mostly refusals; the second is on the hourly renewals of phones. Receipts of
+    /// deletions are kept.
     private static let passing: [(condition: String, keptDays: Int64)] = [
         ("driver IS NULL AND action <> 'erased'", 30), ("action = 'refresh' AND outcome = 'done'", 90),
     ]
 
-    /// Number of later entries after which an entry of `passing` is deleted, whatever its age. Guesses from many
-    /// addresses leave at most this many entries, of about 150 bytes each.
+    /// Number of later entries in the audit after which an entry of `passing` is deleted, whatever its age. Wrong
+    /// guesses from many addresses therefore leave at most this many entries, of about 150 bytes each.
     static let passingMax: Int64 = 500_000
 
-    /// Condition on entries that a driver causes by requests, or that others cause by requesting a code, as often as
-    /// the limits allow. Only the newest of these are kept for each driver. Must equal the condition of the index
-    /// `audit_of_requests`, word for word.
+    /// SQL condition on entries that can become as many as the rate limits allow: a driver causes them by requests, or
+    /// somebody else by requesting a code for the driver's number. For each driver, only the newest
+    /// `requestsPerDriverMax` of them are kept. The condition must equal that of the index `audit_of_requests`, word
+    /// for word, so that SQLite can use the index.
     private static let requests = """
         driver IS NOT NULL AND (action IN ('device_added', 'device_removed', 'profile_changed', 'exported')
             OR outcome = 'refused' AND action IN ('otp_send', 'sign_in_otp'))

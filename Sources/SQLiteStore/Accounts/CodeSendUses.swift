@@ -1,4 +1,4 @@
-// How much of the limits on one-time codes is used up, for metrics.
+// The used part of the limits on one-time codes, for metrics.
 
 package import Engine
 import GRDB

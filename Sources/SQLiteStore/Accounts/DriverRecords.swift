@@ -48,7 +48,8 @@ package struct DriverRecords: RecordsReader {
         }
     }
 
-    /// Returns when the driver was last deleted; nil when no deletion is recorded under this key.
+    /// Returns the time when the driver was last deleted. Nil when no deletion is recorded under the keyed hash that
+    /// `digests` computes for the driver.
     package func erasedAt(
         _ driver: DriverID, _ digests: KeyedHashes
     ) throws(RecordsUnreadable) -> Moment? {

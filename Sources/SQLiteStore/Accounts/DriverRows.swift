@@ -19,8 +19,9 @@ enum DriverRows {
         return db.lastInsertedRowID
     }
 
-    /// Returns the caller's row, and creates it for a driver of another service who is seen for the first time. Throws
-    /// instead for a driver erased so recently that this request may be from before the erasure.
+    /// Returns the caller's row number. Creates the row for a driver of another service who is seen for the first time.
+    /// Throws `.driverWasErased` if there is no row although the caller has a sign-in session, or if the driver was
+    /// erased so recently that this request may be from before the erasure.
     static func rowOrNew(of caller: Caller, at now: Moment, _ digests: KeyedHashes, _ db: Database) throws -> Int64 {
         if let row = try row(of: caller.driver, db) { return row }
         let erasedAt = try erasedAt(caller.driver, digests, db)

@@ -9,11 +9,11 @@ import JourneyModel
 
 struct Erasing: Sendable {
     var receipt: ErasureReceipt
-    /// The name that replaces the driver's id, and the prefix of the new names of its sessions and events. Random: no
-    /// other erasure has the same one, and no client has used it.
+    /// The name that replaces the driver's id, and the prefix of the new names of the driver's sessions and events. It
+    /// is random, so no other erasure has the same name, and no client has used it.
     var pseudonym: String
     var digests: KeyedHashes
-    /// Whether the request is `dwell driver erase`, which gets an additional audit entry.
+    /// Whether the deletion was requested by the command `dwell driver erase`. It then gets an additional audit entry.
     var isByOperator = false
 
     /// Begins the deletion, and completes it if that takes at most `rowsMax` rows. For a driver without stored data it
@@ -30,7 +30,7 @@ struct Erasing: Sendable {
         }
         try Self.addTombstone(digest, at: receipt.deletedAt, db)
         try RevocationRows.add(sid: nil, at: receipt.deletedAt, db)
-        // If the deletion is requested again before it is complete, this receipt refers to the same rows.
+        // If the deletion is requested again before it is complete, the new receipt refers to the same rows.
         let unfinished = try row ?? ErasureProgress.unfinished(digest, db).last
         try recordErasure(of: unfinished, db)
         guard let row, var progress = try ErasureProgress(of: row, db) else { return ErasurePiece() }
@@ -40,8 +40,8 @@ struct Erasing: Sendable {
     }
 
     private func endSignIns(_ driver: Int64, _ db: Database) throws {
-        // The feed announces the deleted driver instead of these sessions, whose ids would otherwise stay in it for a
-        // while.
+        // The feed of revocations gets one row for the deleted driver, and none for these sessions: their ids would
+        // stay in the feed for a while.
         for session in try SignInSessionRows.all(of: driver, db) { try SignInSessionRows.remove(session, db) }
         try db.execute(sql: "DELETE FROM device WHERE driver = ?", arguments: [driver])
     }
@@ -56,7 +56,8 @@ struct Erasing: Sendable {
         }
     }
 
-    /// Deletes a number's codes. Its sends still count toward the limits per address and in total, without the number.
+    /// Deletes the codes of a phone number. The records of their sends still count toward the limits per address and in
+    /// total, but no longer contain the number.
     private func eraseCodes(of number: PhoneNumber, _ db: Database) throws {
         let digest = digests.phone(number).data
         try db.execute(sql: "DELETE FROM one_time_code WHERE phone_digest = ?", arguments: [digest])

@@ -7,23 +7,23 @@ import GRDB
 import Identity
 import JourneyModel
 
-/// The steps, in their order. Sessions come before events: the key of an expiry that is stored meanwhile contains its
-/// session's id.
+/// The steps of a deletion, in their order. Sessions come before events, because an expiry may be stored between two
+/// steps. Its key contains the id of its session, which must then be the new id.
 enum ErasureStep: String, CaseIterable {
     case audit
     case sessions
     case events
     case places
     case eventKinds = "event_kinds"
-    /// All tables are rewritten. The WAL may still contain the bytes of all earlier pieces; the last piece truncates
-    /// it.
+    /// All tables are rewritten, but the WAL may still contain the bytes of all earlier pieces. After this last piece,
+    /// the writer truncates the WAL.
     case wal
 
     fileprivate var next: ErasureStep? {
         Self.allCases.firstIndex(of: self).flatMap { index in Self.allCases.dropFirst(index + 1).first }
     }
 
-    /// Whether the writer's caches of drivers, texts and uses remain valid.
+    /// Whether the writer's caches of drivers, texts and uses remain valid after this step.
     fileprivate var keepsDriverCache: Bool { self == .audit || self == .events || self == .wal }
 }
 
@@ -36,7 +36,7 @@ struct ErasurePiece {
     fileprivate var completes = false
     fileprivate var keepsDriverCache = true
 
-    /// Marks the writer's caches as invalid, for a transaction that changes drivers outside of the steps.
+    /// Marks the writer's caches as invalid, because the transaction changes rows that they hold.
     mutating func changesDrivers() { keepsDriverCache = false }
 
     var effects: ChangeEffects { ChangeEffects(purgesWAL: completes, keepsDriverCache: keepsDriverCache) }
@@ -50,7 +50,7 @@ struct ErasureProgress {
     private var last: Int64?
     private var eventCount: Int64
 
-    /// Condition on a row of `event`: the deletion of its driver is not complete.
+    /// SQL condition on a row of `event`: the deletion of the event's driver is not complete.
     static let isUnderWaySQL = "EXISTS (SELECT 1 FROM erasure WHERE erasure.driver = event.driver)"
 
     static func begin(_ driver: Int64, _ digest: [UInt8], _ db: Database) throws {
@@ -59,8 +59,8 @@ struct ErasureProgress {
             arguments: [driver, digest.data, ErasureStep.audit.rawValue])
     }
 
-    /// Returns the row numbers in `driver` of incomplete deletions: of the driver with `digest`, or of all if it is
-    /// nil.
+    /// Returns the row numbers of the drivers whose deletion is not complete. If `digest` is not nil, returns only the
+    /// driver with this keyed hash.
     static func unfinished(_ digest: [UInt8]?, _ db: Database) throws -> [Int64] {
         try Int64.fetchAll(
             db, sql: "SELECT driver FROM erasure WHERE ?1 IS NULL OR driver_digest = ?1 ORDER BY driver",
@@ -80,9 +80,10 @@ struct ErasureProgress {
         (self.driver, pseudonym, self.step, last, eventCount) = (driver, row[0], step, row[2], row[3])
     }
 
-    /// Rewrites at most `rowsMax` rows. Events in the millisecond of the last one are rewritten with it, even beyond
-    /// `rowsMax`, because a split would change their order. Truncates the WAL only if nothing else was left to do,
-    /// or if `mayComplete`.
+    /// Rewrites at most `rowsMax` rows. The remaining events that have the same millisecond as the last one are
+    /// rewritten too, even beyond `rowsMax`, because the order of these events would change if two pieces rewrote them.
+    /// Completes the deletion, so that the WAL is truncated, only if this call has rewritten no rows or if
+    /// `mayComplete` is true.
     mutating func advance(rowsMax: Int, mayComplete: Bool, _ db: Database) throws -> ErasurePiece {
         var piece = ErasurePiece(step: step)
         while let step = piece.step, piece.rowCount < rowsMax {
@@ -117,8 +118,8 @@ struct ErasureProgress {
         }
     }
 
-    /// Returns the number of the last row of a piece that begins after `last`; nil when fewer than `rowsMax` rows are
-    /// left.
+    /// Returns the value of `column` in the last row of the next piece: in the `rowsMax`-th row after the value `last`.
+    /// Returns nil if fewer than `rowsMax` rows are left.
     private func end(_ table: String, _ column: String, _ rowsMax: Int, _ db: Database) throws -> Int64? {
         try Int64.fetchOne(
             db.cachedStatement(
@@ -154,11 +155,12 @@ struct ErasureProgress {
         return (db.changesCount, end == nil)
     }
 
-    /// Replaces ids, keys, sequences and times as sent, and preserves the events' order. Within a millisecond, the
-    /// order compares the sequence and, after all members that are kept, event_id and then the key as bytes. New keys
-    /// contain the rank in that order as a number of fixed length; event_id NULL means that it equals the key. A
-    /// sequence can contain anything, like a text, so only its rank is kept. The digits and the offset of a time as
-    /// sent can contain anything too, so only the moment is kept, and whether it had a fraction.
+    /// Replaces ids, keys, sequences and times as sent by the client, and preserves the order of the events. Within a
+    /// millisecond, the order compares the sequence, then members that are kept, and finally event_id and the
+    /// idempotency key as bytes. So a new key contains the event's rank in that order, as a number of fixed length.
+    /// event_id becomes NULL, which means that it equals the key. A client can write any information into a sequence,
+    /// as into a text, so only its rank is kept. The same is true of the digits and the offset of a time. So only the
+    /// moment is kept, and whether the time had a fraction of a second.
     private mutating func rewriteEvents(_ rowsMax: Int, _ db: Database) throws -> (Int, Bool) {
         let end = try end("event", "corrected_at_ms", rowsMax, db)
         try db.execute(
@@ -184,8 +186,9 @@ struct ErasureProgress {
 
     // MARK: Shared texts
 
-    /// Overwrites the texts that only this driver uses; texts that other drivers use too identify no one. The driver's
-    /// uses are deleted as well, so a shared text is overwritten when its last user is deleted.
+    /// Overwrites the texts that only this driver uses. Texts that other drivers use too identify no one. The records
+    /// of the driver's uses are deleted as well, so that a shared text is overwritten when the last driver who uses it
+    /// is deleted.
     private func rewriteTexts(
         _ table: String, _ column: String, _ rowsMax: Int, _ db: Database,
         _ overwrite: (String, StatementArguments, Database) throws -> Void

@@ -8,7 +8,7 @@ package import Identity
 import JourneyModel
 
 package enum ErasureRecords {
-    /// Maximum bytes of a list: far more than a list has, and few enough to be read at once.
+    /// Maximum size of a list in bytes. Real lists are far smaller, and a list of this size can still be read at once.
     private static let listBytesMax = 256 * 1024 * 1024
 
     /// Returns the deletions in the file at `path`, oldest first. The file is a database of Dwell or a printed list.
@@ -76,8 +76,8 @@ package enum ErasureRecords {
     }
 
     static func all(_ db: Database) throws -> [RecordedErasure] {
-        // A tombstone and its receipt are written in one transaction, with the same time, which is all that connects
-        // them.
+        // A tombstone and its receipt are written in one transaction with the same time. Only this time connects them,
+        // so a receipt is left out if several have the same time.
         try Row.fetchAll(
             db,
             sql: """

@@ -9,14 +9,14 @@ package struct ErasureScan {
     package struct Finding: Hashable, Sendable {
         /// Index of the identifier in the searched list; the identifier itself is not repeated here.
         package var identifier: Int
-        /// Where it was found: `account.email`, or `dwell.sqlite3-wal, byte 4711`.
+        /// The place where the identifier was found, for example `account.email` or `dwell.sqlite3-wal, byte 4711`.
         package var location: String
     }
 
-    /// Minimum bytes of an identifier; a shorter one would match by chance.
+    /// Minimum length of an identifier in bytes. A shorter one would match by chance.
     package static let identifierBytesMin = 4
 
-    /// Bytes read at a time.
+    /// Number of bytes read at a time.
     private static let chunkBytes = 1 << 20
 
     private let path: String
@@ -73,7 +73,8 @@ package struct ErasureScan {
         } + [
             ("driver.driver_id", "SELECT 1 FROM driver WHERE id = ? AND driver_id NOT LIKE 'erased-%'"),
             ("session.session_id", "SELECT 1 FROM session WHERE driver = ? AND session_id NOT LIKE 'erased-%'"),
-            // The key of an expiry contains its session's id: the new id, if the expiry is stored after the deletion.
+            // The idempotency key of an expiry contains the id of its session. If the expiry is stored after the
+            // deletion, that is the session's new id.
             (
                 "event.idempotency_key",
                 """
@@ -96,11 +97,13 @@ package struct ErasureScan {
                     strftime('%Y-%m-%dT%H:%M:%SZ', occurred_at_ms / 1000.0, 'unixepoch'))
                 """
             ),
-            // A deletion replaces each sequence by its rank in the order; a larger number may be a phone number.
+            // A deletion replaces each sequence by its rank in the order. A number as large as this is not such a rank,
+            // and may be a phone number.
             ("event.sequence", "SELECT 1 FROM event WHERE driver = ? AND sequence >= 10000000"),
         ]
 
-    /// Texts used only by this driver's rows, and the uses themselves. Texts that other drivers use too may remain.
+    /// Queries for texts that are used only by this driver's rows, and for the records of these uses. Texts that other
+    /// drivers use too may remain.
     private static let remainingTextQueries: [(name: String, sql: String)] = [
         (
             "place.place_id",
@@ -165,7 +168,7 @@ package struct ErasureScan {
         try files.flatMap { file in try search(file, for: identifiers.map { Data($0.utf8) }) }
     }
 
-    /// Reads the file in overlapping chunks, so that a match across their border is found.
+    /// Reads the file in overlapping chunks, so that a match across the border of two chunks is found.
     private static func search(_ file: String, for patterns: [Data]) throws -> [Finding] {
         let handle = try FileHandle(forReadingFrom: URL(fileURLWithPath: file))
         defer { try? handle.close() }

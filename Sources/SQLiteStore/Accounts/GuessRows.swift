@@ -1,5 +1,5 @@
-// Guesses of one-time codes: GuessRule compares the number of earlier guesses with the limits, then CodeRule compares
-// the guess. Guesses from the address that requested the code are counted separately from all others.
+// Guesses of one-time codes. GuessRule compares the number of earlier guesses with the limits, then CodeRule compares
+// the guess with the code. Guesses from the address that requested the code are counted separately from all others.
 
 import GRDB
 import Identity
@@ -22,8 +22,9 @@ struct GuessRows {
         now = origin.at
     }
 
-    /// Judges a guess. A wrong one is counted, a right one uses up the number's codes. Guesses beyond the limits are
-    /// neither checked nor counted: counting them would keep the number locked forever.
+    /// Judges a guess. Counts a wrong guess, and a guess of an expired code. After a right guess, deletes the number's
+    /// codes. A guess beyond the limits is neither checked nor counted, because counting it would keep the number
+    /// locked forever.
     func judge(_ guess: [UInt8], _ db: Database) throws -> CodeRule {
         try CodeRows.prune("one_time_code_guess", before: begin(GuessRule.dayMilliseconds), db)
         let own = try codes("address_digest = ?", [address.data], db).first
@@ -69,7 +70,8 @@ struct GuessRows {
             arguments: [phone.data, now.millisecondsSinceEpoch, isOwn, site.data])
     }
 
-    /// Returns the newest matching code of the number; none if it is older than twice the lifetime of a code.
+    /// Returns the newest matching code of the number, as an array of at most one. Codes older than twice the lifetime
+    /// of a code are left out.
     private func codes(
         _ condition: String, _ arguments: StatementArguments, _ db: Database
     ) throws -> [(code: StoredCode, wrongCount: Int)] {

@@ -1,4 +1,4 @@
-// Renewal of refresh tokens and single tokens: RefreshRule judges the presented token in the transaction that spends
+// Renewal of refresh tokens and of single tokens. RefreshRule judges the presented token in the transaction that spends
 // it, so that two concurrent requests are judged one after the other.
 
 import GRDB
@@ -50,8 +50,8 @@ enum RenewalRows {
     static func renew(
         _ sid: String, of driver: DriverID, until expiresAt: Moment, from origin: RequestOrigin, _ db: Database
     ) throws -> RenewalOutcome {
-        // The access token of a pair is valid for an hour; it must not be exchanged for a single token, valid for a
-        // month.
+        // The access token of a token pair is valid for an hour. It must not be exchanged for a single token, which is
+        // valid for a month.
         let session = try SignInSessionRows.row(of: sid, driver: driver, db)
         guard let session, session.kind == .legacy else {
             try AuditRows.add(
@@ -109,8 +109,8 @@ enum RenewalRows {
         return .renewed(user, sid: session.sid)
     }
 
-    /// Deletes the session's expired tokens, which are rejected whether or not they are stored. Of its other tokens,
-    /// deletes the oldest when there are too many.
+    /// Deletes the session's expired tokens, which are rejected whether or not they are stored. If the session has too
+    /// many other tokens, deletes the oldest of these.
     private static func forgetOld(of session: Int64, at now: Moment, _ db: Database) throws {
         try db.execute(
             sql: "DELETE FROM refresh_token WHERE session = ? AND expires_at_ms <= ?",

@@ -10,13 +10,13 @@ package struct SQLiteAccounts: Sendable {
     let store: SQLiteEventStore
     let digests: KeyedHashes
 
-    /// `digests` must be the ones that the store was opened with.
+    /// `digests` must be the ones with which the store was opened.
     package init(store: SQLiteEventStore, digests: KeyedHashes) {
         self.store = store
         self.digests = digests
     }
 
-    /// `keepsDriverCache`: as in `SQLiteEventStore.change`.
+    /// Runs one transaction. `keepsDriverCache` has the meaning that it has in `SQLiteEventStore.change`.
     func change<Outcome: Sendable>(
         keepsDriverCache: Bool = false, _ change: @escaping @Sendable (Database) throws -> Outcome
     ) async throws(AccountFailure) -> Outcome {

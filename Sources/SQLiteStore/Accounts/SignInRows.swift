@@ -61,8 +61,8 @@ enum SignInRows {
         return db.changesCount == 1
     }
 
-    /// Creates an account. If Apple has verified no email address, the profile gets the one in the request; it is
-    /// never used to find an account.
+    /// Creates an account. If Apple has verified no email address, the profile gets the address in the request. That
+    /// address is never used to find an account.
     private static func add(
         _ identity: AppleIdentity, _ profile: FirstProfile, _ new: NewSignIn, _ db: Database
     ) throws -> Int64 {

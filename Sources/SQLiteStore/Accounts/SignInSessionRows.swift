@@ -1,5 +1,5 @@
-// Sign-in sessions: created, found, listed and ended. Ending one deletes everything that depends on it, and adds a
-// row to the feed that every process's status cache reads.
+// Creates, finds, lists and ends sign-in sessions. Ending a session deletes everything that depends on it, and adds a
+// row to the feed of revocations, which every process's status cache reads.
 
 import GRDB
 import Identity
@@ -92,9 +92,9 @@ enum SignInSessionRows {
     }
 }
 
-/// The feed of revocations for every process's cache. Ids ascend in the order of commits.
+/// The feed of revocations for the session status cache of every process. Ids ascend in the order of commits.
 enum RevocationRows {
-    /// Maximum number of revocations read at once; a cache that lacks more than this starts over.
+    /// Maximum number of revocations read at once. A cache that has missed more than this many drops all its entries.
     private static let revocationsMax = 1000
     private static let keptMilliseconds: Int64 = 3_600_000
 
@@ -115,7 +115,7 @@ enum RevocationRows {
         guard last != id else { return RecentRevocations(last: last, sids: [], concernsAll: false) }
         let sids = try Optional<String>.fetchAll(
             db, sql: "SELECT sid FROM revocation WHERE id > ? ORDER BY id LIMIT ?", arguments: [id, revocationsMax])
-        // Ids have gaps only where rows were deleted.
+        // Ids have gaps only where rows were deleted, so fewer rows than ids mean that revocations are missing.
         let concernsAll = Int64(sids.count) != last - id || sids.contains(nil)
         return RecentRevocations(last: last, sids: concernsAll ? [] : sids.compactMap { $0 }, concernsAll: concernsAll)
     }

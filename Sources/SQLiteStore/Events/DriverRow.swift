@@ -20,19 +20,21 @@ final class DriverRow {
     fileprivate var hasNewClockMemory = false
     /// Nil while no event at or above the floor is stored.
     var head: Head?
-    /// Where the fold begins after retention has deleted earlier events. Nil: at the first event.
+    /// The time at which the fold begins, if retention has deleted earlier events. Nil: the fold begins at the first
+    /// event.
     let floor: Moment?
     /// `Fold.rulesVersion` of the release that folded the driver's events; 0 while a refold is not complete.
     private(set) var rules: Int64
     /// The journey after the head.
     private(set) var journey: StoredJourney
-    /// See RecentChanges.swift.
+    /// The column `recent_changes`, in the format of RecentChanges.swift.
     private(set) var recentChanges: [UInt8]
     /// Whether `recentChanges` has changed. The column is written only if true.
     fileprivate(set) var hasNewChanges = false
-    /// The place whose use was stored last (TextReferences.swift).
+    /// The row number of the place whose use was stored last (TextReferences.swift).
     var lastPlace: Int64?
-    /// Whether the row is in the cache, so that it is not read from the database again.
+    /// Whether the row is in the cache. The changes of such a row may be written later, because it is not read from the
+    /// database again.
     fileprivate var isRemembered = false
     fileprivate var isToBeWritten = false
 
@@ -85,8 +87,8 @@ final class DriverRow {
         hasNewChanges = true
     }
 
-    /// Sets the result of refolding all events by the rules of this release. No event caused the difference, so no
-    /// change can be replayed: a reader that reconnects to the stream gets a snapshot.
+    /// Sets the result of refolding all events by the rules of this release. No event caused the difference to the
+    /// former journey, so the recent changes are deleted. A reader that reconnects to the stream then gets a snapshot.
     func replaceFold(head: Head?, journey: StoredJourney) {
         rules = Fold.rulesVersion
         self.head = head
@@ -108,9 +110,9 @@ final class DriverRow {
     var needsRefold: Bool { rules != Fold.rulesVersion }
 }
 
-/// The most recently seen drivers, cached in their state within the current transaction. `forget` must be called after
-/// every rollback, after other code has changed the table, and when another connection has written. Changes are in the
-/// database only after `writeChanged`, which must be called before other code reads or changes the table, before a
+/// A cache of recently seen drivers, in their state within the current transaction. `forget` must be called after every
+/// rollback, after other code has changed the table, and when another connection has written. Changes are in the
+/// database only after `writeChanged`. It must be called before other code reads or changes the table, before a
 /// savepoint is created or released, and before COMMIT.
 final class DriverCache {
     /// The maximum number of cached drivers, each less than a kilobyte.
@@ -205,7 +207,7 @@ final class DriverCache {
         return row
     }
 
-    /// Writes a changed row: with the next `writeChanged` if the row is cached, else now.
+    /// Writes a changed row. A row in the cache is written at the next `writeChanged`, any other row at once.
     func write(_ row: DriverRow) throws(SQLiteError) {
         // A row that is not cached is written now, because the next lookup reads it from the database.
         guard row.isRemembered else { return try writeNow(row) }

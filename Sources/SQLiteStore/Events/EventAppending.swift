@@ -1,5 +1,5 @@
-// Appends one event inside the writer's transaction: returns the stored outcome of a repeat, or refuses the event, or
-// stores and folds it. Does not handle transactions, queues or other requests.
+// Appends one event inside the writer's transaction: returns the stored outcome of a repeated event, or refuses the
+// event, or stores and folds it. Also registers sessions. Does not handle transactions or queues.
 //
 // Every possible refusal comes before the first write, so that a refusal leaves nothing behind even without a
 // savepoint.
@@ -19,12 +19,12 @@ final class EventAppending {
     let folding: EventFolding
     private let refolding: Refolding
     private let refolds: RefoldTable
-    /// Charges the rate limiter for the refolds that late events cause; nil: refolds are free.
+    /// Charges the rate limiter for the refolds that late events cause. Nil: refolds are free.
     private let charging: (any RefoldCharging)?
     /// The refold budget of the current transaction.
     var budget = RefoldBudget()
 
-    /// - Parameter digests: identifies erased drivers; nil: no driver is ever erased.
+    /// - Parameter digests: computes the keyed hashes that identify erased drivers. Nil: no driver is ever erased.
     init(
         on connection: OpaquePointer, digests: KeyedHashes?, charging: (any RefoldCharging)?
     ) throws(SQLiteError) {
@@ -140,8 +140,10 @@ final class EventAppending {
                     journey: driver.journey.journey, chargesRefold: charged >= RefoldCharges.rowsPerCharge)))
     }
 
-    /// Adds an event to the driver's fold. If the result has a mark, a refold of the driver has begun. `sharingTime`:
-    /// the number of events that were sorted to find the event's place.
+    /// Adds an event to the driver's fold. If the result has a mark, a refold of the driver has begun.
+    ///
+    /// - Parameter sharingTime: the number of stored events with the same corrected time, which SQLite sorted to find
+    ///   the event's place in the order.
     func fold(
         _ new: consuming NewEventRow, into driver: DriverRow, sharingTime: Int = 0
     ) throws(SQLiteError) -> EventFolding.Folded {
@@ -156,7 +158,7 @@ final class EventAppending {
     }
 
     /// Adds a driver, or throws `.driverWasErased`: an event that was in progress when its driver was erased must not
-    /// create the driver again. This is the first write of a request, and so the last place for a refusal.
+    /// create the driver again. Adding a driver is the first write of a request, so no refusal may come after it.
     private func newDriver(_ id: DriverID, at now: Moment) throws(SQLiteError) -> DriverRow {
         if let erased, try erased.isSettling(id, at: now) { throw .driverWasErased }
         return try drivers.add(id, at: now)
@@ -170,9 +172,9 @@ final class EventAppending {
         }
     }
 
-    /// Refolds as many of the driver's events as the transaction's budget still allows; `isComplete` is true when none
-    /// is left. Must be called before anything else is done with the events, so that no fold mixes the rules of two
-    /// releases or uses a half-finished refold.
+    /// Refolds as many of the driver's events as the transaction's budget still allows. `isComplete` of the result is
+    /// true when no event is left to refold. Must be called before anything else is done with the events, so that no
+    /// fold mixes the rules of two releases or uses a half-finished refold.
     func refold(_ driver: DriverRow) throws(SQLiteError) -> Refolding.Piece {
         guard budget.rowsLeft > 0 else { return Refolding.Piece() }
         let start = ContinuousClock.now
@@ -183,7 +185,7 @@ final class EventAppending {
         return piece
     }
 
-    /// Applies the charges of the transaction's refolds. Must be called after its commit.
+    /// Charges the rate limiter for the transaction's refolds. Must be called after the transaction is committed.
     func chargeForRefolds() {
         for charge in budget.charges { charging?.charge(charge.claim, rowCount: charge.rowCount) }
         budget.charges = []

@@ -21,14 +21,13 @@ final class EventFolding {
         var verdict: Verdict
         /// The number of stored events that were refolded because the new event is late.
         var rowCount = 0
-        /// Set when more events must be refolded: the later verdicts, and the driver's journey, are then not up to
-        /// date.
+        /// Set if more events must be refolded. Their verdicts and the driver's journey are then not up to date.
         var mark: RefoldMark?
     }
 
     /// Adds the event at its place and updates the driver's head. The cost of an event after the head does not depend
-    /// on the length of the journey. A late event refolds at most `rowsMax` events, and the rest of those with the last
-    /// one's millisecond.
+    /// on the length of the journey. A late event refolds at most `rowsMax` events, and in addition the remaining
+    /// events that have the same millisecond as the last of these.
     func fold(_ new: consuming NewEventRow, into driver: DriverRow, rowsMax: Int) throws(SQLiteError) -> Folded {
         if let floor = driver.floor, new.placed.occurredAt < floor { return Folded(verdict: try addBelowFloor(new)) }
         guard let secondPlace = try placeAfterHead(new.placed, of: driver) else {
@@ -41,7 +40,7 @@ final class EventFolding {
         return Folded(verdict: try addAfterHead(new, to: driver))
     }
 
-    /// Adds an event below the floor. The events before it are deleted, so its effect cannot be determined: it is
+    /// Adds an event below the floor. The events before it are deleted, so its effect cannot be determined. It is
     /// stored without effect, until retention deletes it too.
     private func addBelowFloor(_ new: NewEventRow) throws(SQLiteError) -> Verdict {
         _ = try events.add(new)
@@ -67,8 +66,8 @@ final class EventFolding {
         return new.verdict
     }
 
-    /// Adds a late event. Folds the new event and the events that share its second, from the journey before all of
-    /// them, and then later events until the journey equals the stored one.
+    /// Adds a late event. First folds the new event together with the events that share its second, from the journey
+    /// before all of them. Then folds later events until the journey equals the stored one.
     private func foldLate(
         _ new: NewEventRow, into driver: DriverRow, rowsMax: Int
     ) throws(SQLiteError) -> Folded {
@@ -136,8 +135,9 @@ final class EventFolding {
 
     // MARK: Expiries
 
-    /// Returns the expiry of the deadline that lies before `event`, applied to the journey; nil when no deadline does.
-    /// It is stored with the receive time and the settings of `cause`.
+    /// Returns the expiry of the journey's deadline that lies before `event`; nil if no deadline does. The result has
+    /// the verdict on the expiry and the journey after it. The expiry gets the receive time and the settings of
+    /// `cause`.
     private func expiry(
         before event: OrderedEvent, from running: StoredJourney, cause: NewEventRow
     ) throws(SQLiteError) -> NewEventRow? {
@@ -159,8 +159,9 @@ final class EventFolding {
         return expiry
     }
 
-    /// Returns the expiry of a deadline that passes in a refolded journey, applied to the journey. It is stored with
-    /// the receive time and the settings version of `next`, the event that shows that the deadline has passed.
+    /// Returns the expiry of a deadline that passes in a refolded journey, with its verdict and the journey after it.
+    /// The expiry gets the receive time and the settings version of `next`, the event that shows that the deadline has
+    /// passed.
     func expiry(
         _ deadline: (name: EventName, at: Moment), of running: StoredJourney, before next: FoldedEventRow,
         driver: DriverRow

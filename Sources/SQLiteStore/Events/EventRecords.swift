@@ -6,8 +6,8 @@ package import JourneyModel
 package struct EventRecords: RecordsReader {
     private let queue: DatabaseQueue
 
-    /// The maximum number of events in one result. A journey has a few dozen events; reading 10,000 takes a person an
-    /// hour.
+    /// The maximum number of events in one result. A journey has a few dozen events, and a person needs an hour to read
+    /// 10,000.
     package static let eventsMax = 10_000
 
     /// Opens the file read-only. The schema may be of another version if its tables of events have the same columns.
@@ -19,9 +19,9 @@ package struct EventRecords: RecordsReader {
         try? queue.close()
     }
 
-    /// Returns the journey of a session: the driver's events from the one that began the journey, which may precede the
-    /// session, to the session's last event. Includes events of other sessions in between, and at most the last
-    /// `eventsMax` events. Nil when no event names the session.
+    /// Returns the events of the journey to which a session belongs: all of the driver's events from the one that began
+    /// the journey, which may precede the session, to the session's last event. Events of other sessions in between are
+    /// included. Returns at most the last `eventsMax` of these events, and nil if no event names the session.
     package func events(ofSession sessionID: String) throws(RecordsUnreadable) -> RecordedEvents? {
         try read { db in try RecordedEventRows.events(ofSession: sessionID, limit: Self.eventsMax, db) }
     }

@@ -15,7 +15,7 @@ struct NewEventRow {
     var merchant: Int64?
     var settingsVersion: Int64
     var clock: ClockCorrection
-    /// Set by the fold.
+    /// The fold sets this member and the following ones.
     var verdict = Verdict.none
     var after = StoredJourney()
     var secondPlace: Int64?
@@ -31,18 +31,19 @@ struct FoldedEventRow {
     var charger: Int64?
     var verdict: Verdict
     var after: StoredJourney
-    /// Index among the events for which `sharesSecond` is true; nil for an event with a fraction of a second.
+    /// The event's index among the events that share its second (`sharesSecond`); nil for an event with a fraction of a
+    /// second.
     var secondPlace: Int64?
     var closedSession: Int64?
     var settingsVersion: Int64
     var receivedAt: Moment
 }
 
-/// The stored event under a key.
+/// The stored event with a given idempotency key.
 struct StoredKeyRow {
     var eventID: String
     var verdict: Verdict
-    /// Whether the given event repeats the stored one.
+    /// Whether the new event with this key repeats the stored one.
     var isRepeat: Bool
 }
 
@@ -110,8 +111,8 @@ final class EventTable {
             ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34)
         """
 
-    /// SQLite sorts like OrderedEvent: NULL before integers; texts by memcmp. CROSS JOIN makes `event` the outermost
-    /// table of the join, so that its rows are read from its index, one millisecond at a time.
+    /// SQLite sorts as OrderedEvent does: NULL before integers, and texts by memcmp. CROSS JOIN makes `event` the
+    /// outermost table of the join, so that its rows are read from its index, one millisecond at a time.
     private static let foldedSQL = """
         SELECT event.id, event.session, (SELECT session_id FROM session WHERE session.id = event.session),
             event.charger, (SELECT place_id FROM place WHERE place.id = event.charger),
@@ -128,7 +129,7 @@ final class EventTable {
         CROSS JOIN settings_version ON settings_version.id = event.settings_version
         """
 
-    /// Returns the event stored under the key of `append`, if any.
+    /// Returns the stored event with the idempotency key of `append`; nil if there is none.
     func stored(underKeyOf append: PreparedAppend, of driver: Int64) throws(SQLiteError) -> StoredKeyRow? {
         try findKey.first { (bindings) throws(SQLiteError) in
             try bindings.set(1, driver)
@@ -146,7 +147,7 @@ final class EventTable {
         }
     }
 
-    /// Adds a row. Returns its number, which is above that of every earlier row.
+    /// Adds a row. Returns its row number, which is higher than that of every earlier row.
     func add(_ event: NewEventRow) throws(SQLiteError) -> Int64 {
         let append = event.append
         return try add.inserted { (bindings) throws(SQLiteError) in
@@ -199,12 +200,13 @@ final class EventTable {
         }
     }
 
-    /// The place of a new event that is not the last.
+    /// The place of a new event that does not come last in the order.
     struct Position {
-        /// The last event before the new one and before those that share its second, but not below the floor.
+        /// The last event that comes before the new one and before all events that share its second. Nil if no such
+        /// event is at or above the floor.
         var predecessor: FoldedEventRow?
         /// The new event's index within its second, if at least `OrderWithinSecond.searchedMax` events of that second
-        /// come before it. It is then not ordered with them, and `predecessor` is one of them.
+        /// come before it. The new event is then not ordered together with them, and `predecessor` is the last of them.
         var secondPlace: Int64?
     }
 
@@ -231,8 +233,8 @@ final class EventTable {
         return position
     }
 
-    /// Returns how many of the driver's events have the corrected time `time`, counting at most `max`. Reads the index
-    /// only.
+    /// Returns the number of the driver's events with the corrected time `time`, counting at most `max`. Reads only the
+    /// index.
     func count(of driver: Int64, at time: Moment, max: Int) throws(SQLiteError) -> Int {
         let count = try countAtTime.first { (bindings) throws(SQLiteError) in
             try bindings.set(1, driver)
@@ -253,8 +255,8 @@ final class EventTable {
         }
     }
 
-    /// Calls `visit` with the driver's events from `start` on, in order, until it returns false. `visit` may update the
-    /// row that it gets.
+    /// Calls `visit` with the driver's events from `start` on, in order, until `visit` returns false. `visit` may
+    /// update the row that it gets.
     func forEach(
         of driver: Int64, from start: Moment, visit: (FoldedEventRow) throws(SQLiteError) -> Bool
     ) throws(SQLiteError) {
@@ -292,7 +294,8 @@ extension FoldedEventRow {
 }
 
 extension EventSubmission {
-    /// The value of the column `sent_at_ms`; `timestamp_ms` holds a `timestamp` sent in addition to `X-Sent-At`.
+    /// The value of the column `sent_at_ms`. The column `timestamp_ms` holds a `timestamp` that was sent in addition to
+    /// `X-Sent-At`.
     fileprivate var sendTime: Moment? { sentAt ?? timestamp }
 
     fileprivate var eventIDUnlessKey: String? {

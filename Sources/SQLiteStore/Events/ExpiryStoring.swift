@@ -2,8 +2,8 @@
 // the expiry of one driver's deadline. ExpiryScheduler (Engine) decides when to do this.
 //
 // An expiry is stored exactly once, even with several instances: the transaction that stores it reads the driver's row
-// after BEGIN IMMEDIATE, and leaves no running deadline in that row. In addition, the unique index over the driver's
-// keys refuses a second one, since the key of an expiry is a function of session, kind and deadline.
+// after BEGIN IMMEDIATE, and leaves no running deadline in that row. In addition, the unique index on the driver's
+// idempotency keys refuses a second row of the expiry, because its key is a function of session, kind and deadline.
 
 import Engine
 import JourneyModel
@@ -28,8 +28,8 @@ final class ExpiryStoring {
             """, on: connection)
     }
 
-    /// Returns at most `driversMax` drivers, the earliest deadline first. Changed drivers in the cache must have been
-    /// written before.
+    /// Returns at most `driversMax` drivers with a due deadline, the earliest deadline first. Must be called after
+    /// `DriverCache.writeChanged`, because the query reads the database and not the cache.
     func due(_ request: ExpiryRequest) throws(SQLiteError) -> [DueDriver] {
         var due: [DueDriver] = []
         try findDue.forEach { (bindings) throws(SQLiteError) in

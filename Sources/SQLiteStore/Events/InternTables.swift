@@ -8,8 +8,8 @@ import Engine
 import JourneyModel
 
 final class InternTables {
-    /// The maximum number of cached values per table. An installation has far fewer kinds and settings; further places
-    /// are read from the database again.
+    /// The maximum number of cached values per table. An installation has far fewer kinds and settings. If it has more
+    /// places, those that are not in the cache are read from the database.
     private static let rememberedMax = 10_000
 
     private struct Kind: Hashable {

@@ -1,10 +1,11 @@
-// An append with everything that can be computed before the writer gets it, since all requests wait for the writer.
+// An append with everything that can be computed before the writer gets it. All requests wait for the writer, so the
+// writer computes as little as possible.
 
 import Crypto
 import Engine
 import JourneyModel
 
-/// A class, because it is passed on about ten times and contains about ten texts.
+/// A class, because a struct with about ten texts would be copied about ten times on its way to the writer.
 final class PreparedAppend: Sendable {
     let request: AppendRequest
     /// SHA-256 of the canonical form.

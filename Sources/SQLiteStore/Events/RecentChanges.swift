@@ -1,6 +1,7 @@
-// The last changes of a driver's journey. A stream replays them to a reader that reconnects. They are in the driver's
-// row, which every event reads and writes anyway; a table of changes would cost each event one more page. A change is
-// the driver's state after a commit, which late events cannot alter.
+// The last changes of a driver's journey. The stream of the journey replays them to a reader that reconnects. They are
+// in the driver's row, because every event reads and writes that row anyway; a separate table of changes would cost
+// each event one more page. A change is the driver's state after a commit. Late events do not alter changes that are
+// already recorded.
 
 import JourneyModel
 
@@ -9,7 +10,7 @@ import JourneyModel
 ///     change   = head event [session] [grace] [hard] [ended by]
 ///     head     = one byte: state | 8 (has session) | 16 (has grace deadline) | 32 (has hard deadline)
 ///                | 64 (has ended by)
-///     event    = number of the event, LEB128
+///     event    = row number in `event`, LEB128
 ///     session  = row number in `session`, LEB128
 ///     grace, hard = milliseconds since 1970, zigzag, LEB128
 ///     ended by = code of Journey.Ending, LEB128
@@ -24,14 +25,14 @@ struct RecentChanges {
         var endedBy: Journey.Ending?
     }
 
-    /// The number of changes in two journeys from IDLE to SESSION_ENDED. A reader that missed more gets the current
-    /// state.
+    /// The maximum number of changes: those of two journeys from IDLE to SESSION_ENDED. A reader that missed more
+    /// changes gets the current state.
     static let countMax = 16
 
     private(set) var changes: [Change]
 
-    /// Decodes the column. Bytes not in this format give no changes: a reader then gets the current state, and no event
-    /// is refused.
+    /// Decodes the column. Bytes that are not in this format become an empty list. A reader then gets the current
+    /// state, and no event is refused.
     init(bytes: [UInt8]) {
         var reader = ChangeReader(bytes: bytes)
         changes = []
@@ -129,7 +130,7 @@ private struct ChangeReader {
         guard position < bytes.count else { return false }
         let head = bytes[position]
         position += 1
-        // In addition to the event, one number per bit above the state.
+        // A change has one number for the event, and one for each bit above the state.
         let isKnown = head < 128 && JourneyState(code: Int64(head & ChangeForm.stateMask)) != nil
         guard isKnown, (0...(head & ~ChangeForm.stateMask).nonzeroBitCount).allSatisfy({ _ in number() != nil }) else {
             position = start

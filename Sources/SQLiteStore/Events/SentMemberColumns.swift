@@ -4,10 +4,11 @@ import GRDB
 import JourneyModel
 
 enum SentMemberColumns {
-    /// Returns columns of a row of `event CROSS JOIN event_kind`, named like the members of `SentMembers`.
+    /// Returns the SQL for these columns, in a query on `event CROSS JOIN event_kind`. The columns have the names of
+    /// the members of `SentMembers`.
     ///
-    /// - Parameter details: the expression for the column `details`, which a file lacks if no server of this version
-    ///   has opened it.
+    /// - Parameter details: the SQL expression for the column `details`. A file lacks this column if no server of this
+    ///   version has opened the file.
     static func sql(details: String = "details") -> String {
         """
         source, app_state, (SELECT place_id FROM place WHERE place.id = event.charger) AS charger_id,

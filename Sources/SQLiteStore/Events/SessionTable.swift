@@ -16,7 +16,7 @@ final class SessionTable {
     private let register: PreparedStatement
     private let forgetUnused: PreparedStatement
 
-    /// Maximum number of registered sessions without an event, among the last `recentMax` of a driver.
+    /// Maximum number of registered sessions without an event, among the last `recentMax` sessions of a driver.
     static let unusedMax = 100
     private static let recentMax = 200
 
@@ -29,8 +29,8 @@ final class SessionTable {
             """
             UPDATE session SET registered_at_ms = ?2, registered_charger = ?3, registered_merchant = ?4 WHERE id = ?1
             """, on: connection)
-        // Never deletes `driver.session`, the only session to which a cached driver's row refers; nor the newest
-        // session, so that its row number is not reused.
+        // Never deletes `driver.session`, because the writer's cached row of the driver refers to it. Never deletes the
+        // newest session, because its row number would be used again.
         forgetUnused = try PreparedStatement(
             """
             DELETE FROM session WHERE id IN (
@@ -70,8 +70,8 @@ final class SessionTable {
         }
     }
 
-    /// Deletes unused sessions among the driver's last `recentMax` sessions, except the newest `unusedMax` of them, so
-    /// that endless registrations leave no more than these. Reads at most `recentMax` rows.
+    /// Deletes unused sessions among the driver's last `recentMax` sessions, except the newest `unusedMax` unused ones.
+    /// So a driver who registers sessions without end keeps only that many unused ones. Reads at most `recentMax` rows.
     func forgetUnusedBeyondMax(of driver: Int64) throws(SQLiteError) {
         try forgetUnused.run { (bindings) throws(SQLiteError) in
             try bindings.set(1, driver)

@@ -11,8 +11,8 @@ package struct SimulatedDriversRemoved: Hashable, Sendable {
 }
 
 enum SimulatedDriverRows {
-    /// Selects the row numbers of simulated drivers by the index on driver_id. The character after the prefix's last
-    /// one, `-`, is `.`.
+    /// Selects the row numbers of simulated drivers, by the index on driver_id. The prefix ends with `-`. The upper
+    /// bound is the prefix with that character replaced by `.`, which follows `-` in ASCII.
     static let select = """
         SELECT id FROM driver
         WHERE driver_id >= '\(DriverID.simulatedPrefix)' AND driver_id < '\(DriverID.simulatedPrefix.dropLast()).'
@@ -24,16 +24,16 @@ enum SimulatedDriverRows {
         "sign_in_session", "apple_refresh_token", "apple_identity", "phone_identity", "account", "audit",
         "app_account_token", "consumption_consent",
     ]
-    /// Tables whose rows are kept with `driver` set to NULL: facts signed by Apple are kept longer than the driver who
-    /// sent them.
+    /// Tables whose rows are kept, with `driver` set to NULL. They hold facts signed by Apple, which are kept longer
+    /// than the driver who sent them.
     static let tablesWithoutDriver = ["purchase"]
 
     static func remove(driversMax: Int, _ db: Database) throws -> SimulatedDriversRemoved {
         let drivers = try Int64.fetchAll(db, sql: "\(select) ORDER BY id LIMIT ?", arguments: [driversMax])
         var removed = SimulatedDriversRemoved(drivers: drivers.count, events: 0)
         for driver in drivers {
-            // Consumers count a gap in the numbers of events as lost events; the events deleted here were never to be
-            // forwarded.
+            // A consumer of the feed counts a gap in the row numbers of events as lost events. It would never have
+            // forwarded the events deleted here, so they are subtracted from its count.
             try db.execute(
                 sql: """
                     UPDATE feed_consumer SET lost_count = lost_count - (

@@ -56,8 +56,8 @@ enum StoredChanges {
         guard id >= 0, id <= newest else { return nil }
         guard let storedHead else { return [] }
         guard let oldest = storedHead.recent.changes.first else {
-            // A journey that is not idle and has no recent change was refolded: the reader may have seen its state
-            // before.
+            // A refold by new rules deletes the recent changes. So if the journey is not idle and has no recent
+            // changes, the reader may have seen it in a state from before the refold.
             return storedHead.journey.state == .idle ? [] : nil
         }
         guard !storedHead.recent.isFull || oldest.event <= id else { return nil }
@@ -89,8 +89,8 @@ enum StoredChanges {
             source: row[4])
     }
 
-    /// The maximum number of new events whose drivers `committedChanges` lists: one second's events at ten thousand
-    /// events a second. Beyond it, the result is `.any`.
+    /// The maximum number of new events whose drivers `committedChanges` lists: the events of one second, at ten
+    /// thousand events a second. Beyond it, the result is `.any`.
     private static let eventsMax: Int64 = 10_000
 
     static func committedChanges(after id: Int64?, _ db: Database) throws -> CommittedChanges {

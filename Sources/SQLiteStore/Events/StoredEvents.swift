@@ -1,4 +1,5 @@
-// Queries about committed events, on read connections. Not the hot path: plain SQL, through GRDB.
+// Queries about committed events, on read connections. They are not on the hot path, so they are plain SQL through
+// GRDB.
 
 import Engine
 import GRDB
@@ -19,8 +20,8 @@ package struct TimelineEntry: Hashable, Sendable {
 }
 
 enum StoredEvents {
-    /// Returns the outcome for an event whose key the driver has already used: a repeat, or a reused key. Nil when the
-    /// key is new to the driver.
+    /// Returns the outcome for an event whose idempotency key the driver has already used: `.replayed` if the event
+    /// repeats the stored one, `.keyReused` if it is another event. Nil when the key is new to the driver.
     static func outcome(
         of submission: EventSubmission, digest: [UInt8], driver: DriverID, _ db: Database
     ) throws -> EventOutcome? {

@@ -1,5 +1,5 @@
 // A journey as stored: the value of the fold, with the row numbers of the sessions and places that it names. The fold
-// works on texts, rows hold integers; both are kept together so that neither needs a lookup.
+// works on ids, which are texts; rows hold row numbers. Both are kept together, so that neither has to be looked up.
 
 import JourneyModel
 

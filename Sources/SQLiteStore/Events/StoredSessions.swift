@@ -56,10 +56,11 @@ enum StoredSessions {
             })
     }
 
-    /// Returns the journey after the session's last event that left the journey in the session. Only the session's own
-    /// events, its deadlines, and an event of another journey that closed the session change this result.
+    /// Returns the journey after one of the session's events: the last one after which the journey was still in the
+    /// session. The result changes only by events of the session, by its deadlines, and by an event of another journey
+    /// that closes the session.
     ///
-    /// - Returns: a journey without the session's name.
+    /// - Returns: a journey without the session's id.
     static func journey(in session: Int64, _ db: Database) throws -> Journey? {
         let row = try Row.fetchOne(
             db,
@@ -79,7 +80,7 @@ enum StoredSessions {
             endedBy: StoredEvents.ending(row[3]))
     }
 
-    /// Returns why the session ended, if another journey began in the middle of it; nil otherwise.
+    /// Returns why the session ended, if an event of another journey closed it while it was in progress; nil otherwise.
     private static func closing(of session: Int64, after milliseconds: Int64, _ db: Database) throws -> Journey.Ending?
     {
         let row = try Row.fetchOne(
@@ -110,8 +111,8 @@ enum StoredSessions {
                 session: try summary(row, db), events: Array(events.prefix(limit)), hasMore: events.count > limit))
     }
 
-    /// Returns the events after the cursor. `from` is the time of the cursor's event, so that event is among the first
-    /// rows, those of its millisecond.
+    /// Returns the events after the cursor's event. `from` is the corrected time of that event, so it is among the
+    /// first rows, which have this millisecond.
     private static func events(
         of session: Int64, from: Int64, after cursor: Int64?, limit: Int, _ db: Database
     ) throws -> [SessionEvent] {

@@ -5,16 +5,17 @@ extension String {
     var isASCII: Bool {
         var text = self
         return text.withUTF8 { bytes in
-            // No early exit, so that the loop is vectorised.
+            // The loop has no early exit, so that the compiler can vectorise it.
             var seen: UInt8 = 0
             for byte in bytes { seen |= byte }
             return seen < 0x80
         }
     }
 
-    /// Returns the result of `haveSameBytes`, faster by `==`, for a text `remembered` that is ASCII. An equivalent text
-    /// that is not ASCII has more bytes: each of its other characters is equivalent to one ASCII character, but takes
-    /// two or three bytes.
+    /// Returns whether this text has the same bytes as `remembered`, which must be ASCII. Compares the number of bytes
+    /// and then with `==`, which is faster than `haveSameBytes`. The result is the same: a text that is equivalent to
+    /// an ASCII text without being ASCII has more bytes, because each of its other characters is equivalent to one
+    /// ASCII character, but takes two or three bytes.
     func hasSameBytes(asASCII remembered: String) -> Bool {
         utf8.count == remembered.utf8.count && self == remembered
     }

@@ -4,7 +4,7 @@ import Foundation
 import GRDB
 
 package enum DatabaseBackup {
-    /// Makes a consistent copy of the database at `path` in `file`: verified, synced, and readable by its owner
+    /// Copies the database at `path` to `file`. The copy is consistent, verified, synced, and readable by its owner
     /// only. `file` is not touched until all of that is done.
     package static func make(
         of path: String, to file: String, replacing: Bool, _ progress: (MaintenanceProgress) -> Void
@@ -30,7 +30,7 @@ package enum DatabaseBackup {
         }
     }
 
-    /// Opens the database to copy, so that errors name it and not the copy.
+    /// Opens the database to be copied. Errors name this database and not the copy.
     private static func openSource(_ path: String) throws(MaintenanceRefusal) -> DatabaseQueue {
         var configuration = Configuration()
         configuration.readonly = true
@@ -45,9 +45,9 @@ package enum DatabaseBackup {
         }
     }
 
-    /// Replaces the database at `path`, which must not be open anywhere, with the backup. Returns the path under which
-    /// the old database is kept; nil when there were no old files. Without an old database, a remaining WAL is moved
-    /// away too: SQLite would apply it to the backup.
+    /// Replaces the database at `path` with the backup `file`. The database must not be open in any process. Returns
+    /// the path under which the old database is kept; nil if there were no old files. If only the WAL of an old
+    /// database is left, it is moved away too, because SQLite would apply it to the backup.
     ///
     /// - Parameter stamp: the suffix of the old database's new name.
     package static func restore(
@@ -89,15 +89,16 @@ package enum DatabaseBackup {
         } catch let error as DatabaseError
             where [.SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_IOERR, .SQLITE_CANTOPEN].contains(error.resultCode)
         {
-            // The old database is damaged, which is what backups are for. SQLite cannot lock such a file exclusively.
+            // SQLite cannot lock this file exclusively, because the old database is damaged. To replace a damaged
+            // database is what backups are for.
             return try DatabaseFiles.takePlace(of: path, new, keepingAt: old)
         } catch {
             throw MaintenanceRefusal(path, error)
         }
     }
 
-    /// Locks the old database exclusively from before the check until after the replacement, so that no server can
-    /// open it in between.
+    /// Replaces an intact database. It checks first that no other connection is open, then replaces the file under an
+    /// exclusive lock, so that no server can open it meanwhile.
     private static func replaceWhole(_ path: String, by new: String, keepingAt old: String) throws -> String {
         var configuration = Configuration()
         configuration.busyMode = .immediateError

@@ -1,7 +1,7 @@
 // `dwell check`: verifies the integrity of the file, and that every stored verdict and journey equals the fold of the
-// events. Each driver's events are refolded from the first one, or from the floor left by retention, and compared with
-// the stored events; last, the driver's row is compared. Read-only, and it reads each driver in one snapshot, so it
-// may run while a server runs.
+// events. Refolds each driver's events from the first one, or from the floor left by retention, and compares the result
+// of each event with the stored one. Compares the driver's row at the end. The check only reads, and reads each driver
+// in one snapshot, so it may run while a server runs.
 
 import Foundation
 import GRDB
@@ -14,8 +14,8 @@ package struct DatabaseCheck: Sendable {
         /// Number of drivers whose refold is not complete. They are not checked: their stored verdicts cannot agree
         /// with the fold yet.
         package var refolding = 0
-        /// Number of deleted drivers some of whose rows are not rewritten yet. Their journeys are checked like any
-        /// other.
+        /// Number of deleted drivers who have rows that are not rewritten yet. Their journeys are checked like those of
+        /// other drivers.
         package var erasing = 0
         /// The first problems, one sentence each; empty when there are none.
         package var problems: [String] = []
@@ -90,7 +90,8 @@ private struct CheckedFold {
     var problems: [String] = []
     private var journey = Journey()
     private var previous: (id: Int64, event: OrderedEvent)?
-    /// The events of the current second with times in whole seconds, and the journey before them.
+    /// The events of the second that is being read, if their times are in whole seconds, and the journey before these
+    /// events.
     private var second: [(id: Int64, event: OrderedEvent)] = []
     private var journeyBeforeSecond = Journey()
 
@@ -138,8 +139,8 @@ private struct CheckedFold {
         }
         if event.isWholeSecond {
             if second.isEmpty { journeyBeforeSecond = untilThen }
-            // The fold orders only the first `searchedMax` events of a second; one more is kept to show where the
-            // others begin.
+            // The fold orders only the first `searchedMax` events of a second, so `compareSecond` ignores further
+            // events.
             if second.count <= OrderWithinSecond.searchedMax { second.append((id, event)) }
         }
         let verdict = journey.apply(event)

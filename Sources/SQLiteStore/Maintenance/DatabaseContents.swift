@@ -7,7 +7,7 @@ package import JourneyModel
 package struct DatabaseContents: Hashable, Sendable {
     package var events: Int
     package var drivers: Int
-    /// When the last event was received; nil without events.
+    /// The receive time of the last event; nil if there is no event.
     package var lastReceivedAt: Moment?
 
     /// Reads the file at `path`, which may be in use. Throws `MigrationRefusal` for a file that is not a database
@@ -36,9 +36,10 @@ package struct DatabaseContents: Hashable, Sendable {
 package struct RestorePlan: Sendable {
     package enum Current: Sendable {
         case missing
-        /// Damaged, or of another version of Dwell. The reason is in SQLite's words if the database is damaged.
+        /// Damaged, or of another version of Dwell. The associated value is the reason. If the database is damaged, it
+        /// is SQLite's message.
         case unreadable(String)
-        /// A database, but not of Dwell, with the reason.
+        /// A database, but not of Dwell. The associated value is the reason.
         case foreign(String)
         case holds(DatabaseContents)
     }
@@ -48,7 +49,8 @@ package struct RestorePlan: Sendable {
     /// Number of drivers' deletions that the database has and the backup lacks: the restore would undo them.
     package var undoneErasures = 0
 
-    /// Why the operator must confirm first; nil when the backup holds at least as much as the database.
+    /// The reason why the operator must confirm the restore first. Nil if there is no database, if it is unreadable, or
+    /// if the backup has at least as many events and drivers as the database.
     package var loss: String? {
         switch current {
         case .missing, .unreadable: return nil

@@ -12,7 +12,7 @@ import GRDB
     import Darwin
 #endif
 
-/// Why a copy was not made, or must not be used, in a sentence for the operator.
+/// The reason why a copy was not made, or must not be used, as a sentence for the operator.
 package struct MaintenanceRefusal: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String
 
@@ -50,7 +50,7 @@ enum DatabaseCopy {
     /// Number of rows by table, without SQLite's own tables.
     typealias RowCounts = [String: Int]
 
-    /// 256 pages of 4 KiB: progress is reported for each MiB.
+    /// Number of pages copied in one step: 256 pages of 4 KiB, so that progress is reported for each MiB.
     private static let pagesPerStep: CInt = 256
 
     /// Copies one snapshot of `source` to `path`, which must not exist. The snapshot includes everything committed

@@ -11,7 +11,8 @@ import Foundation
 #endif
 
 enum DatabaseFiles {
-    /// Suffixes of the files that SQLite applies to a database. It recreates the shared-memory file from the WAL.
+    /// Suffixes of the files that SQLite applies to a database when it opens it. The shared-memory file is not among
+    /// them, because SQLite recreates it from the WAL.
     private static let logs = ["-wal", "-journal"]
 
     /// SQLite's lock ranges (sqlite.org/fileformat2.html, "The WAL-Index"; `PENDING_BYTE` in its os.h). A process that

@@ -9,7 +9,8 @@
 #endif
 
 enum FreeSpace {
-    /// Minimum free bytes: enough for the largest group of writes and what the checkpoint after it adds to the file.
+    /// Minimum number of free bytes: enough for the largest group of writes, and for what the checkpoint after it adds
+    /// to the file.
     static let bytesMin = 1 << 20
 
     /// Returns the bytes that this process may still write on that file's disk; nil when the system does not report

@@ -14,7 +14,7 @@ extension MetricFamily {
 
 package struct LastBackup: Hashable, Sendable {
     package var completedAt: Moment
-    /// Size of the copy.
+    /// The size of the copy in bytes.
     package var bytes: Int64
 }
 
@@ -30,9 +30,9 @@ extension SQLiteEventStore {
 }
 
 extension DatabaseBackup {
-    /// Records in the database at `path` that `file` is a verified copy of it. This is separate from making the
-    /// backup: a backup that cannot be recorded (a read-only database, a schema older than this binary) is still
-    /// valid.
+    /// Records in the database at `path` that `file` is a verified copy of it. This is separate from making the backup,
+    /// because a backup is still valid if it cannot be recorded (in a read-only database, or one with a schema older
+    /// than this binary).
     package static func record(_ file: String, of path: String, at now: Moment) throws(MaintenanceRefusal) {
         do {
             let attributes = try FileManager.default.attributesOfItem(atPath: file)

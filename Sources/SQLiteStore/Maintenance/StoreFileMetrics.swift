@@ -1,4 +1,4 @@
-// What the store reports when metrics are read: the writer's queue, and the sizes of its files.
+// The metrics that the store sets when metrics are read: the length of the writer's queue, and the sizes of the files.
 
 package import CoreMetrics
 import Foundation
@@ -14,8 +14,8 @@ extension MetricFamily {
 }
 
 extension SQLiteEventStore {
-    /// Returns a function that copies the writer's queue length and the sizes to metrics of `factory`. `path` is the
-    /// database's.
+    /// Returns a function that copies the length of the writer's queue, the sizes of the files and the free disk space
+    /// to metrics of `factory`. `path` is the path of the database.
     package func sampler(path: String, _ factory: any MetricsFactory) -> @Sendable () -> Void {
         let waiting = factory.gauge(.writesWaiting)
         let main = factory.gauge(.databaseBytes, [("file", "main")])

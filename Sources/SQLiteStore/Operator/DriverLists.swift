@@ -7,7 +7,7 @@ import Identity
 package import JourneyModel
 
 extension SQLiteEventStore {
-    /// Rows of drivers examined for one page.
+    /// Maximum number of driver rows examined for one page.
     static let driverRowsMax: Int64 = 50_000
 
     package func drivers(

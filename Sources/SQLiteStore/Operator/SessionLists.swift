@@ -1,18 +1,18 @@
-// Sessions and events of all drivers, filtered, for the operator page. A filter is applied to a bounded number of
-// rows, newest first; a page that ends early returns where to continue.
+// Sessions and events of all drivers, filtered, for the operator page. A filter is applied to a bounded number of rows,
+// newest first. A page that ends at this bound returns the row number at which the next page continues.
 
 package import Engine
 import GRDB
 package import JourneyModel
 
 extension SQLiteEventStore: OperatorListReader {
-    /// Sessions examined for one page.
+    /// Maximum number of sessions examined for one page.
     static let sessionRowsMax = 2000
-    /// Events examined for one page.
+    /// Maximum number of events examined for one page.
     static let eventRowsMax: Int64 = 50_000
 
-    /// The columns of StoredSessions.summary, then the driver. A session without a registered charger gets the charger
-    /// of one of its events.
+    /// The columns of StoredSessions.summary, then the driver. A session whose column `charger` is NULL gets the
+    /// charger of one of its events.
     static let sessionColumnsSQL = """
         SELECT session.id, session_id, opened_at_ms, registered_at_ms,
             (SELECT place_id FROM place WHERE place.id = coalesce(session.charger, (
@@ -63,7 +63,7 @@ extension SQLiteEventStore: OperatorListReader {
         }
     }
 
-    /// Selects sessions. The last column is whether the session, or one of its events, is at the wanted charger.
+    /// Selects sessions. The last column is whether the session, or one of its events, names the wanted charger.
     static let sessionsSQL = """
         \(sessionColumnsSQL), (?6 IS NULL OR session.charger IS ?6 OR EXISTS (
             SELECT 1 FROM event WHERE event.session = session.id AND event.charger = ?6))
@@ -109,8 +109,8 @@ extension SQLiteEventStore: OperatorListReader {
     }
 
     /// Returns the id of the first event received at or after `moment`, with an error of up to
-    /// `receiptsApartMilliseconds`, by binary search: ids and receive times ascend together, except for events
-    /// received and committed concurrently.
+    /// `receiptsApartMilliseconds`. Finds it by binary search, because ids and receive times ascend together, except
+    /// for events received and committed concurrently.
     private static func firstEvent(receivedFrom moment: Moment, newest: Int64, _ db: Database) throws -> Int64 {
         let time = moment.millisecondsSinceEpoch
         var (low, high) = (Int64(1), newest + 1)
@@ -124,8 +124,8 @@ extension SQLiteEventStore: OperatorListReader {
         return low
     }
 
-    /// Maximum milliseconds by which an event is received before another one with a smaller id: more than a request
-    /// may take.
+    /// Maximum number of milliseconds by which an event may be received earlier than an event with a lower id. It is
+    /// more than the time that a request may take.
     private static let receiptsApartMilliseconds: Int64 = 60_000
 
     private static let eventColumnsSQL = """

@@ -11,7 +11,7 @@ enum ConsumptionRows {
     /// Maximum number of old rows deleted with each insert.
     private static let deletedPerInsert = 4
 
-    /// Stores the driver's answer. Repeating an answer does not change its time.
+    /// Stores the driver's answer and its time. If the driver repeats an answer, the stored time does not change.
     static func setConsent(
         _ isGiven: Bool, of driver: Int64, at now: Moment, _ db: Database
     ) throws -> ConsumptionConsent {
@@ -29,14 +29,15 @@ enum ConsumptionRows {
         return consent
     }
 
-    /// Returns the driver's answer; nil when the driver was never asked.
+    /// Returns the driver's answer; nil if the driver has never answered.
     static func consent(of driver: Int64, _ db: Database) throws -> ConsumptionConsent? {
         try Row.fetchOne(
             db, sql: "SELECT is_given, changed_at_ms FROM consumption_consent WHERE driver = ?", arguments: [driver]
         ).map { ConsumptionConsent(isGiven: $0[0], changedAt: Moment(millisecondsSinceEpoch: $0[1])) }
     }
 
-    /// Queues a request, in the transaction that stores its notification, so that no acknowledged request is lost.
+    /// Queues a request for consumption information. Must be called in the transaction that stores the request's
+    /// notification, so that no acknowledged request is lost.
     static func add(
         _ notification: StoreNotification, _ transaction: TransactionFact, of purchase: Int64, at now: Moment,
         _ db: Database

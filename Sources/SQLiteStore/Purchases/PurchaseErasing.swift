@@ -1,6 +1,6 @@
-// A deleted driver's purchases: facts signed by Apple are kept as far as a refund, a renewal or a tax audit needs
-// them, and identify no one. The purchase then has no owner. The next driver who sends it becomes its owner: the same
-// person with a new account.
+// Removes a deleted driver from the driver's purchases. Facts signed by Apple are kept as far as a refund, a renewal or
+// a tax audit needs them; they then identify no one. The purchase has no owner afterwards. The next driver who sends
+// the purchase becomes its owner, which is the same person with a new account.
 
 import Foundation
 import GRDB
@@ -10,7 +10,8 @@ import Purchases
 extension PurchaseRows {
     static func erase(_ driver: Int64, _ db: Database) throws {
         for table in ["purchase_transaction", "purchase_renewal"] {
-            // Without its signer, a fact signed after that signer was revoked would be believed again.
+            // The facts lose their signers below, and a fact without a signer is believed. A fact that is not believed,
+            // because its signer is revoked, would then be believed again. So it is deleted.
             try db.execute(
                 sql: """
                     DELETE FROM \(table) WHERE purchase IN (SELECT id FROM purchase WHERE driver = ?)
@@ -23,7 +24,7 @@ extension PurchaseRows {
                     SELECT rowid, payload FROM \(table) WHERE purchase IN (SELECT id FROM purchase WHERE driver = ?)
                     """,
                 arguments: [driver])
-            // Read by index: SQLite returns `rowid` under the name of the primary key.
+            // The columns are read by index, because SQLite returns `rowid` under the name of the primary key.
             for row in rows {
                 let payload = PurchaseErasure.anonymous(Array(row[1] as Data))
                 try db.execute(

@@ -7,13 +7,13 @@ package import Purchases
 /// A purchase, or a subscription through all of its renewals, with its owner.
 package struct PurchaseRecord: Hashable, Sendable {
     package var key: SubscriptionKey
-    /// The owner; nil when no driver has sent the purchase, or its driver was deleted.
+    /// The owner. Nil if no owner is known yet, or if the owner was deleted.
     package var driver: DriverID?
-    /// When an operator assigned the purchase to its driver; nil when no operator did.
+    /// The time when an operator assigned the purchase to its driver; nil if no operator did.
     package var movedAt: Moment?
-    /// Whether Apple signed the driver's account token into one of its transactions.
+    /// Whether one of the purchase's transactions, as signed by Apple, contains the driver's account token.
     package var isNamed: Bool
-    /// Newest first.
+    /// The notifications about the purchase, newest first.
     package var notifications: [Notification]
 
     package struct Notification: Hashable, Sendable {
@@ -22,7 +22,7 @@ package struct PurchaseRecord: Hashable, Sendable {
         package var subtype: String?
         package var signedAt: Moment
         package var receivedAt: Moment
-        /// The outcome of a CONSUMPTION_REQUEST; nil for other notifications, and while the outcome is open.
+        /// The outcome of a CONSUMPTION_REQUEST. Nil for other notifications, and while there is no outcome yet.
         package var consumption: Consumption?
 
         package struct Consumption: Hashable, Sendable {
@@ -36,7 +36,7 @@ package struct PurchaseRecord: Hashable, Sendable {
 package struct DriverPurchases: Hashable, Sendable {
     package var records: [PurchaseRecord]
     package var facts: PurchaseFacts
-    /// The driver's answer; nil when the driver was never asked.
+    /// The driver's answer; nil if the driver has never answered.
     package var consent: ConsumptionConsent?
 }
 

@@ -1,5 +1,5 @@
-// Purchases and the facts that Apple signed about them. The newest fact about each subject is kept, in whatever order
-// facts arrive. A purchase has one owner.
+// Purchases and the facts that Apple signed about them. The newest fact about each transaction and about each renewal
+// is kept, in whatever order the facts arrive. A purchase has at most one owner.
 
 import Foundation
 import GRDB
@@ -8,17 +8,18 @@ import JourneyModel
 import Purchases
 
 enum PurchaseRows {
-    /// Condition on a fact joined with its signer: the signer's certificates are not revoked. A fact without a signer
-    /// lost its signature in a deletion; it was believed before that, and still is.
+    /// SQL condition on a fact joined with its signer: the signer's certificates are not revoked. (For a revoked
+    /// signer, `SQLitePurchases.record` sets `revoked_at_ms` to 0, which is before any signing date.) A fact without a
+    /// signer lost its signature in a deletion. It was believed before the deletion, so it still is.
     static let isBelieved = "(revoked_at_ms IS NULL OR signed_at_ms < revoked_at_ms)"
 
     static func token(of driver: Int64, _ db: Database) throws -> String? {
         try String.fetchOne(db, sql: "SELECT token FROM app_account_token WHERE driver = ?", arguments: [driver])
     }
 
-    /// Stores the facts that are newer than the stored ones, and returns the purchase's row. The statements here and
-    /// in `owner` are prepared once: there may be thousands of notifications a second, and preparing takes longer than
-    /// running.
+    /// Stores the facts that are newer than the stored ones. Returns the purchase's row number. The statements here and
+    /// in `owner` are prepared once: there may be thousands of notifications a second, and preparing a statement takes
+    /// longer than running it.
     static func put(_ transaction: TransactionFact, _ renewal: RenewalFact?, _ db: Database) throws -> Int64 {
         let purchase = try row(of: transaction.subscription, db)
         try put(transaction, in: purchase, db)
@@ -26,9 +27,10 @@ enum PurchaseRows {
         return purchase
     }
 
-    /// Determines the owner. A purchase that an operator moved keeps its owner. Otherwise it belongs to the driver
-    /// whose token Apple signed; if there are several, to the driver in the newest transaction. Without such a token
-    /// the owner stays, and a purchase without an owner goes to `driver`, who sent it.
+    /// Determines, stores and returns the owner of a purchase. A purchase that an operator moved keeps its owner.
+    /// Otherwise the owner is the driver whose account token is in a transaction signed by Apple. If transactions have
+    /// the tokens of several drivers, the newest transaction decides. If no transaction has a driver's token, the owner
+    /// does not change; and if there is no owner yet, `driver`, who sent the purchase, becomes the owner.
     static func owner(of purchase: Int64, firstShownBy driver: Int64?, _ db: Database) throws -> Int64? {
         let known = try Row.fetchOne(
             db.cachedStatement(sql: "SELECT driver, moved_at_ms FROM purchase WHERE id = ?"), arguments: [purchase])
@@ -75,8 +77,7 @@ enum PurchaseRows {
 
     // MARK: Rows
 
-    /// Returns the query for the believed facts in `table`, each with its proof; the caller appends further
-    /// conditions.
+    /// Returns the query for the believed facts in `table`, each with its proof. The caller appends further conditions.
     private static func believed(_ table: String) -> String {
         """
         SELECT signed_at_ms, payload, header, signature FROM \(table)
@@ -142,9 +143,9 @@ enum PurchaseRows {
         ])
     }
 
-    /// Returns whether a fact is newer than the one that `find` selects, if any, first by `signedDate`, as in
-    /// `PurchaseFacts`. Only for equal dates are the other columns read, which are most of the row, and parsed by
-    /// `decide`.
+    /// Returns whether a fact is newer than the stored one, which `find` selects; true if there is none. Compares
+    /// `signedDate` first, as `PurchaseFacts` does. Only if the dates are equal are the other columns read, which are
+    /// most of the row; `decide` parses and compares them.
     private static func isNewer(
         _ signed: Moment, _ find: Statement, _ arguments: StatementArguments, _ decide: (Row) throws -> Bool
     ) throws -> Bool {

@@ -47,8 +47,8 @@ package struct SQLitePurchases: PurchaseStore {
     package func take(
         _ notification: StoreNotification, at now: Moment
     ) async throws(AccountFailure) -> NotificationOutcome {
-        // Without `keepsDriverCache`, the writer would drop its cache of drivers after each notification and read it
-        // again for events.
+        // Without `keepsDriverCache`, the writer would empty its cache of drivers after each notification, and later
+        // events would have to read the drivers again.
         try await accounts.change(keepsDriverCache: true) { db in
             try StoreNotificationRows.take(notification, at: now, db)
         }
@@ -69,8 +69,8 @@ package struct SQLitePurchases: PurchaseStore {
         }
     }
 
-    /// Assigns a purchase to a driver, whatever account token Apple signed into it. Returns false, without a change,
-    /// for an unknown purchase or driver. Adds an audit entry for the old and the new owner.
+    /// Assigns a purchase to a driver, whatever account token Apple signed into it. Adds an audit entry for the old
+    /// owner and for the new one. Returns false, without a change, for an unknown purchase or driver.
     package func move(
         _ key: SubscriptionKey, to driver: DriverID, at now: Moment
     ) async throws(AccountFailure) -> Bool {
@@ -93,7 +93,7 @@ package struct SQLitePurchases: PurchaseStore {
         }
     }
 
-    /// Returns when the newest stored notification was received; nil when there is none.
+    /// Returns the receive time of the newest stored notification; nil if there is none.
     @Sendable package func newestNotification() async throws -> Moment? {
         try await accounts.read { db in
             try Int64.fetchOne(db, sql: "SELECT max(received_at_ms) FROM store_notification")
@@ -103,7 +103,7 @@ package struct SQLitePurchases: PurchaseStore {
 
     // MARK: Counting
 
-    /// Returns the purchases of the next drivers after the row `driver`, for `PurchaseCounts`.
+    /// Returns the facts about the purchases of the next drivers after the row number `driver`, for `PurchaseCounts`.
     @Sendable package func page(after driver: Int64) async throws -> PurchasePage {
         let limit = 64
         return try await accounts.read { db in
@@ -131,8 +131,8 @@ package struct SQLitePurchases: PurchaseStore {
         }
     }
 
-    /// Records whether Apple has revoked a signer's certificates. No fact signed by a revoked one is believed,
-    /// whatever its signing date, because a holder of the key can choose that date.
+    /// Records whether Apple has revoked a signer's certificates. No fact of a revoked signer is believed, whatever the
+    /// fact's signing date, because a holder of the stolen key can choose that date.
     @Sendable package func record(_ signer: Int64, isRevoked: Bool, at now: Moment) async throws {
         try await accounts.change { db in
             try db.execute(

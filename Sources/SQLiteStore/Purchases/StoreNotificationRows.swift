@@ -1,4 +1,4 @@
-// Notifications of the App Store: each takes effect once, in the transaction that stores its id.
+// Notifications of the App Store. Each notification takes effect once, in the transaction that stores its id.
 
 import GRDB
 import Identity
@@ -6,11 +6,12 @@ import JourneyModel
 import Purchases
 
 enum StoreNotificationRows {
-    /// Days for which a notification's id is kept. Apple repeats a notification for at most three days, and its
-    /// history reaches back 180 days, so a notification with an older id cannot be received again.
+    /// Number of days for which a notification's id is kept. Apple repeats a notification for at most three days, and
+    /// Apple's notification history reaches back 180 days. So a notification whose id is no longer kept cannot be
+    /// received again.
     static let keptDays = 200
-    /// Maximum number of old rows deleted with each insert: more than one, so that the old rows become fewer, but few,
-    /// so that no insert is slow.
+    /// Maximum number of old rows deleted with each insert. It is more than one, so that the number of old rows
+    /// decreases. It is small, so that no insert is slow.
     private static let deletedPerInsert = 4
 
     static func take(

@@ -1,4 +1,5 @@
-// The delivery queues, for metrics and the operator page: read-only, and each query returns at most one row.
+// The state of the delivery queues, for metrics and the operator page. Only reads, and each query returns at most one
+// row.
 
 package import Engine
 import GRDB
@@ -7,12 +8,12 @@ package import JourneyModel
 /// The revocations that Apple has not confirmed.
 package struct WaitingRevocations: Hashable, Sendable {
     package var count: Int
-    /// When the oldest was stored; nil when the queue is empty.
+    /// The time when the oldest revocation was stored; nil if the queue is empty.
     package var oldest: Moment?
 }
 
 extension SQLiteEventStore {
-    /// Returns when the server received the first event after number `id`; nil when there is none.
+    /// Returns the receive time of the first event with a row number higher than `id`; nil if there is no such event.
     package func receivedAt(ofFirstEventAfter id: Int64) async throws(StoreFailure) -> Moment? {
         try await read { db in
             try Int64.fetchOne(

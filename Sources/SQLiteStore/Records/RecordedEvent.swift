@@ -4,15 +4,16 @@ package import JourneyModel
 
 /// One stored event with its times, its verdict, and the journey before and after it.
 package struct RecordedEvent: Hashable, Sendable {
-    /// The store's number, ascending in the order of commits.
+    /// The row number, which ascends in the order of commits.
     package var id: Int64
     package var eventID: String
     package var idempotencyKey: String
     package var name: EventName
     /// The client's spelling.
     package var spelling: String
-    /// Whether the event precedes all folded events, because earlier events were deleted. Its verdict is then the one
-    /// of its last fold, or none if it came too late to have an effect, and `before` equals `after`.
+    /// Whether the event is below the driver's floor. The fold begins at the floor, because retention has deleted
+    /// earlier events, so this event is not folded again. Its verdict is the one of its last fold, or `none` if it
+    /// arrived too late to have an effect. `before` then equals `after`.
     package var isBelowFloor: Bool
     package var origin: OrderedEvent.Origin
     package var sent: SentMembers
@@ -22,8 +23,8 @@ package struct RecordedEvent: Hashable, Sendable {
     package var metadata: String?
     package var settings: SettingsUsed
     package var verdict: Verdict
-    /// The journeys before and after the event. A deadline that passes between two events is stored as an event of its
-    /// own.
+    /// The journeys before and after the event. If a deadline passes between two events, its expiry is stored as a
+    /// separate event.
     package var before: Journey
     package var after: Journey
     /// The state before the event, as reported by the client.
@@ -33,7 +34,7 @@ package struct RecordedEvent: Hashable, Sendable {
         /// The time exactly as sent.
         package var occurredAtText: String
         package var occurredAt: Moment
-        /// `occurredAt` on the server's clock: the event's time in the order.
+        /// `occurredAt`, corrected to the server's clock: the event's time in the order.
         package var corrected: Moment
         /// `X-Sent-At`, otherwise `timestamp`; nil when the client sent neither.
         package var sentAt: Moment?

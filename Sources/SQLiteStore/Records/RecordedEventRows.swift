@@ -4,9 +4,11 @@ import GRDB
 import JourneyModel
 
 enum RecordedEventRows {
+    /// Returns the query for events, without its conditions.
+    ///
     /// - Parameters:
-    ///   - clocks: expressions for the columns `timestamp_ms` and `clock_rule`.
-    ///   - details: an expression for the column `details`.
+    ///   - clocks: SQL expressions for the columns `timestamp_ms` and `clock_rule`.
+    ///   - details: an SQL expression for the column `details`.
     private static func sql(clocks: String, details: String) -> String {
         """
         SELECT event.id, coalesce(event_id, idempotency_key), idempotency_key, name, has_session, spelling, origin,
@@ -44,7 +46,8 @@ enum RecordedEventRows {
             arguments: [sessionID])
         guard let row, let last: Int64 = row[3] else { return nil }
         let driver: Int64 = row[1]
-        // Number of the session's events not reached yet; at 0, the walk is before the session's first event.
+        // Number of the session's events that the walk has not reached yet. At 0, the walk is before the session's
+        // first event.
         var left = try Int.fetchOne(db, sql: "SELECT count(*) FROM event WHERE session = ?", arguments: [row[0]]) ?? 0
         // An event of another journey may have closed the session; it counts as the session's last event.
         let closing: Int64? = row[4]
@@ -120,7 +123,7 @@ enum RecordedEventRows {
     }
 
     /// Collects events while walking back. An event's `before` is the journey after its predecessor, which is the next
-    /// row. For the first folded event, it is the journey at the floor.
+    /// row of the cursor. For the first folded event, `before` is the journey at the floor.
     private static func collect(
         _ cursor: RowCursor, of driver: DriverID, from begin: FoldBegin, limit: Int, _ step: (RecordedEvent) -> Step
     ) throws -> RecordedEvents {

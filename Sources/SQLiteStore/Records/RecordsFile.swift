@@ -53,8 +53,8 @@ enum RecordsFile {
         }
     }
 
-    /// Returns the refusal of a file of another version, if it is one, otherwise `error`. An older file lacks columns
-    /// that this version reads, and SQLite's error would only name a column.
+    /// Returns a `MigrationRefusal` if the file is of another version of Dwell, otherwise `error`. An older file lacks
+    /// columns that this version reads, and SQLite's error would only name a missing column.
     static func reason(for error: any Error, _ queue: DatabaseQueue) -> any Error {
         do {
             try queue.read(MigrationRun().requireCurrent)
@@ -66,9 +66,9 @@ enum RecordsFile {
         }
     }
 
-    /// Opens the file read-only. A reader of a WAL database needs its shared-memory file, and creates it if missing.
-    /// If the reader may not create it and there is no WAL, no server has the file open: the file is complete and does
-    /// not change.
+    /// Opens the file read-only. A reader of a WAL database needs its shared-memory file, and creates it if it is
+    /// missing. If the reader may not create it and there is no WAL, no server has the database open. The database file
+    /// is then complete and does not change, so it is opened as immutable.
     static func connect(_ path: String) throws -> DatabaseQueue {
         guard FileManager.default.fileExists(atPath: path) else { throw RecordsUnreadable.missing }
         _ = DatabaseOpening.isConfigured

@@ -13,8 +13,8 @@ struct Refolded {
     var closedSession: Int64?
     /// True for the last of the events that share a second, and for an event that shares its second with no other.
     var endsSecond = true
-    /// The stored journey after the last of the events that share the second; the journey before them if none was
-    /// stored.
+    /// The stored journey after the last stored event of the second. If no event of the second is stored, the journey
+    /// before these events.
     var journeyStored: Journey
 
     var isChanged: Bool {
@@ -34,7 +34,7 @@ struct FoldWalk {
         case event(Refolded)
     }
 
-    /// Used as the row number of an event that is not stored yet, because it is the last to arrive.
+    /// The row number of an event that is not stored yet: the highest number, because the event is the last to arrive.
     static let newEvent = Int64.max
 
     /// The journey after the last folded event.
@@ -61,9 +61,9 @@ struct FoldWalk {
         return try fold([row], visit)
     }
 
-    /// Takes the driver's events from `start` on for which `isMeant` is true: at most `rowsMax`, and the rest of those
-    /// with the last one's millisecond, because SQLite sorts all events of a millisecond to read one of them. Returns
-    /// whether it stopped at `rowsMax` with more events left.
+    /// Folds the driver's events from `start` on for which `isMeant` is true. Folds at most `rowsMax` of them, and in
+    /// addition the remaining events that have the same millisecond as the last of these, because SQLite sorts all
+    /// events of a millisecond to read one of them. Returns true if it stopped at `rowsMax` and more events are left.
     mutating func take(
         of driver: Int64, in events: EventTable, from start: Moment, rowsMax: Int,
         where isMeant: (FoldedEventRow) -> Bool = { _ in true }, _ visit: (Step) throws(SQLiteError) -> Bool
@@ -84,8 +84,8 @@ struct FoldWalk {
         return goesOn && hasMore
     }
 
-    /// Folds the events that were kept. Must be called after the last event. Returns false when `visit` has returned
-    /// false.
+    /// Folds the events that were kept for an unfinished second. Must be called after the last event. Returns false
+    /// when `visit` has returned false.
     mutating func finish(_ visit: (Step) throws(SQLiteError) -> Bool) throws(SQLiteError) -> Bool {
         guard !second.isEmpty else { return true }
         defer { second.removeAll(keepingCapacity: true) }

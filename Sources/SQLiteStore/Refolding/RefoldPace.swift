@@ -1,6 +1,7 @@
-/// How refolds and deletions share the writer with other work. One transaction continues refolds by at most
-/// `rowsPerPiece` events, of one or several drivers, or continues one deletion by at most `rowsPerErasurePiece` rows.
-/// Then only other work uses the writer, for `restFactor` times as long as the refolds or the deletion took.
+/// The rules by which refolds and deletions share the writer with other work. One transaction continues refolds by at
+/// most `rowsPerPiece` events, of one or several drivers, or continues one deletion by at most `rowsPerErasurePiece`
+/// rows. After that transaction, only other work uses the writer, for `restFactor` times as long as the refolds or the
+/// deletion took.
 struct RefoldPace: Sendable {
     /// The maximum number of events refolded in the transaction that stores a late event. A phone's ordinary late event
     /// refolds fewer than ten.
@@ -16,16 +17,17 @@ struct RefoldPace: Sendable {
     var quiet = Duration.milliseconds(100)
 }
 
-/// How many events one transaction may refold, and what its refolds took. Each late event may refold `rowsPerLateEvent`
-/// events, independent of refolds that continue: a long refold does not delay late events of other drivers, and late
-/// events do not delay a long refold.
+/// The number of events that one transaction may refold, and the time that its refolds took. Each late event may refold
+/// `rowsPerLateEvent` events, however much the refolds that continue in the transaction have used. So a long refold
+/// does not delay late events of other drivers, and late events do not delay a long refold.
 struct RefoldBudget {
     var rowsPerLateEvent = Int.max
-    /// Events that continued refolds may still refold; at 0 or below, refolds wait for another transaction.
+    /// The number of events that continued refolds may still refold. At 0 or below, refolds wait for another
+    /// transaction.
     var rowsLeft = Int.max
     /// The time that continued refolds and deletions took; nil if none continued.
     private(set) var time: Duration?
-    /// Charges of late events whose refold is complete.
+    /// The charges to the rate limiter for late events whose refold is complete.
     var charges: [RefoldCharge] = []
 
     /// Records that a piece of a deletion was done since `start`. No refold and no other deletion continues in this

@@ -1,6 +1,6 @@
 // The rows of `refold`: the progress of each refold that takes several transactions. While a driver has such a row,
-// `driver.rules` is 0, and the driver's events are neither read nor added to. Code that reads the driver's row, as
-// every append does, therefore needs no further lookup.
+// `driver.rules` is 0, reads of the driver's journey from its events wait (`readOutsideRefold`), and no event is added.
+// Code that reads the driver's row, as every append does, finds this in `driver.rules` and needs no further lookup.
 
 import Engine
 import GRDB
@@ -12,9 +12,9 @@ struct RefoldMark {
     var cause: Int64?
     /// `Fold.rulesVersion` of the release that refolds.
     var rules = Fold.rulesVersion
-    /// The number of the last refolded event in the order of the fold, which is the last of its millisecond.
+    /// The row number of the last refolded event in the order of the fold. It is the last event of its millisecond.
     var last: Int64
-    /// Events refolded so far.
+    /// The number of events refolded so far.
     var rowCount: Int
 }
 

@@ -22,8 +22,8 @@ final class RefoldWaitList {
             """, on: connection)
     }
 
-    /// Returns the next driver, in the order of row numbers. Changed drivers in the cache must have been written
-    /// before.
+    /// Returns the next driver, in the order of row numbers. Must be called after `DriverCache.writeChanged`, because
+    /// the query reads the database and not the cache.
     func next(_ request: RefoldRequest) throws(SQLiteError) -> (number: Int64, driver: DriverID)? {
         try (request.resumesOnly ? findUnfinished : find).first { (bindings) throws(SQLiteError) in
             try bindings.set(1, request.after)

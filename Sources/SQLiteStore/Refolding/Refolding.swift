@@ -3,9 +3,9 @@
 // progress.
 //
 // A refold by new rules goes from the first event, or the floor, to the last event. First it derives what the rules
-// need from the stored data of old events: the state reported by the phone, from the metadata; and which times have no
-// fraction of a second, from the text of the time. A refold after a late event ends where the journey equals the stored
-// one.
+// need from the stored data of old events: from the metadata, the state that the phone reported; and from the text of a
+// time, whether the time has a fraction of a second. A refold after a late event ends where the journey equals the
+// stored one.
 
 import Engine
 import JourneyModel
@@ -54,7 +54,8 @@ final class Refolding {
         var charge: RefoldCharge?
     }
 
-    /// Refolds at most `rowsMax` more events, and the rest of those with the last one's millisecond.
+    /// Refolds at most `rowsMax` more events, and in addition the remaining events that have the same millisecond as
+    /// the last of these.
     func fold(_ driver: DriverRow, rowsMax: Int) throws(SQLiteError) -> Piece {
         let start = try start(of: driver)
         var piece = Piece()
@@ -117,7 +118,7 @@ final class Refolding {
         return piece
     }
 
-    /// Where the next piece begins.
+    /// The position at which the next piece begins.
     private struct Start {
         var journey: StoredJourney
         /// The last refolded event; nil before the first piece.
@@ -150,7 +151,7 @@ final class Refolding {
     }
 }
 
-/// The charge for a late event's refold, in addition to the ordinary charge for the event.
+/// The charge to the rate limiter for the refold of a late event, in addition to the ordinary charge for the event.
 struct RefoldCharge {
     var claim: AdmissionClaim
     var rowCount: Int
@@ -190,7 +191,7 @@ private struct SessionComparison {
         }
     }
 
-    /// By row number in `session`.
+    /// The outcomes by the older rules (`old`) and by the current ones (`new`), by row number in `session`.
     private var old: [Int64: SessionOutcome] = [:]
     private var new: [Int64: SessionOutcome] = [:]
 
@@ -206,8 +207,8 @@ private struct SessionComparison {
         }
     }
 
-    /// Records a session's outcome by the older rules. Before version 2 the rules did not store why a session ended:
-    /// this is derived from the event that ended it.
+    /// Records a session's outcome by the older rules. Before version 2, the rules did not store why a session ended.
+    /// The reason is then derived from the event that ended the session.
     private mutating func noteOld(_ session: Int64, _ row: FoldedEventRow) {
         if case .over? = old[session] { return }
         let journey = row.after.journey

@@ -1,14 +1,14 @@
-// Finds the rows that retention may delete, on a reader's connection. What a step uses of a row (number, driver, place
-// in the order) never changes once stored.
+// Finds the rows that retention may delete, on a read connection. The rows are deleted in a later step. What that step
+// uses of a row (row number, driver, place in the order) never changes once it is stored.
 
 import Engine
 import GRDB
 import JourneyModel
 
 enum AgedRows {
-    /// Returns the old events in one part of a walk. Numbers ascend as events are stored, so the oldest events come
-    /// first, and the walk ends at the first part without old events. A few events may be out of order, from slow
-    /// requests or from a minute in which the server's clock was wrong.
+    /// Returns the old events in one part of a walk over all events. Row numbers ascend in the order in which events
+    /// are stored, so the oldest events come first, and the walk ends at the first part without old events. The receive
+    /// times of a few events may be out of order, after slow requests or while the server's clock was wrong.
     static func events(_ request: AgedEventsRequest, _ db: Database) throws -> AgedEvents {
         let rows = try Row.fetchCursor(
             db,
@@ -30,8 +30,8 @@ enum AgedRows {
         return AgedEvents(events: events, next: count == request.limit && !events.isEmpty ? last : nil)
     }
 
-    /// Returns sessions to delete. The session with the largest number is kept: that number would be reused, and
-    /// drivers' recent changes refer to sessions by number.
+    /// Returns sessions to delete. The session with the highest row number is kept, because that row number would be
+    /// used again, and drivers' recent changes refer to sessions by row number.
     static func sessions(
         openedBefore: Moment, after number: Int64, limit: Int, _ db: Database
     ) throws -> [Int64] {
@@ -43,7 +43,7 @@ enum AgedRows {
             arguments: [number, openedBefore.millisecondsSinceEpoch, limit])
     }
 
-    /// Returns, of the next `limit` sessions, those that were registered before that time and have had no event.
+    /// Returns those of the next `limit` sessions that were registered before `before` and have no event.
     static func unusedRegistrations(
         before: Moment, after number: Int64, limit: Int, _ db: Database
     ) throws -> AgedNumbers {
@@ -57,7 +57,8 @@ enum AgedRows {
         return part(rows, before: before, limit: limit)
     }
 
-    /// Returns, of the next `limit` audit entries, those before that time. Receipts of deletions are kept.
+    /// Returns those of the next `limit` audit entries that are from before `before`. Receipts of deletions are not
+    /// returned, because they are kept.
     static func auditLines(before: Moment, after number: Int64, limit: Int, _ db: Database) throws -> AgedNumbers {
         let rows = try Row.fetchAll(
             db,
@@ -68,7 +69,7 @@ enum AgedRows {
         return part(rows, before: before, limit: limit)
     }
 
-    /// Returns one part of a walk. Numbers ascend with time, so a part whose last row is recent ends the walk.
+    /// Returns one part of a walk. Row numbers ascend with time, so a part whose last row is recent ends the walk.
     private static func part(_ rows: [Row], before: Moment, limit: Int) -> AgedNumbers {
         let isLast = rows.last.map { ($0[1] as Int64) >= before.millisecondsSinceEpoch } ?? true
         return AgedNumbers(
@@ -76,9 +77,10 @@ enum AgedRows {
             next: isLast || rows.count < limit ? nil : rows.last.map { $0[0] })
     }
 
-    /// Condition on a session to delete: opened and, if at all, registered before ?2, without events, and named neither
-    /// by its driver's journey nor by the journey with which the driver's fold begins. The journeys after remaining
-    /// events need no check: they follow from these events and that first journey, so they name no other sessions.
+    /// SQL condition on a session to delete. It was opened before ?2, and if it was registered, then before ?2. It has
+    /// no events. It is named neither by its driver's journey nor by the journey with which the driver's fold begins.
+    /// The journeys after the remaining events need no check: they follow from these events and that first journey, so
+    /// they name no other sessions. It does not have the highest row number.
     private static let unused = """
         opened_at_ms < ?2 AND coalesce(registered_at_ms < ?2, TRUE)
         AND NOT EXISTS (SELECT 1 FROM event WHERE event.session = session.id)
@@ -89,8 +91,8 @@ enum AgedRows {
         AND id < (SELECT max(id) FROM session)
         """
 
-    /// Deletes those of the sessions that still meet the condition: an event may have arrived for one since it was
-    /// found.
+    /// Deletes those of `sessions` that still meet the condition, because an event of a session may have arrived since
+    /// the session was found. Returns the number of deleted sessions.
     static func delete(sessions: [Int64], openedBefore: Moment, _ db: Database) throws -> Int {
         let statement = try db.cachedStatement(sql: "DELETE FROM session WHERE id = ?1 AND \(unused)")
         var count = 0

@@ -1,15 +1,16 @@
-// One step of retention inside the writer's transaction: it raises the floors of the drivers, then deletes the rows.
+// One step of retention inside the writer's transaction: raises the floors of the drivers, then deletes the rows.
 //
 // A floor is a time in a driver's order, in milliseconds. The fold begins at the floor, from the journey that results
 // from the events below it (`journey_base`), and never reads those events again. So deleting them cannot change the
-// results of the events above the floor.
+// results of the events at or above the floor.
 
 import Engine
 import GRDB
 import JourneyModel
 
 enum RetentionHorizon {
-    /// Deletes those of the events that are below their driver's raised floor. Returns their number.
+    /// Raises the floors of the drivers of `events`, and deletes those of `events` that are below the raised floors.
+    /// Returns the number of deleted events.
     static func delete(_ events: [AgedEvent], _ db: Database) throws -> Int {
         var highest: [Int64: Moment] = [:]
         for event in events {
@@ -28,9 +29,9 @@ enum RetentionHorizon {
         return count
     }
 
-    /// Raises the driver's floor to the millisecond after `moment`, or only to the next deadline if that is earlier:
-    /// the deadline's expiry is not stored yet. Returns the resulting floor; nil for an unknown driver, or while the
-    /// driver's refold is not complete: a later run deletes those events.
+    /// Raises the driver's floor to the millisecond after `moment`. If the driver's next deadline is earlier, raises
+    /// the floor only to that deadline, because its expiry is not stored yet. Returns the resulting floor. Returns nil
+    /// for an unknown driver, and while the driver's refold is not complete: a later run then deletes the events.
     private static func raise(_ driver: Int64, above moment: Moment, _ db: Database) throws -> Moment? {
         let find = try db.cachedStatement(
             sql: """
@@ -43,7 +44,7 @@ enum RetentionHorizon {
         if let deadline = StoredEvents.moment(row[1]) { floor = min(floor, deadline) }
         if let old, old >= floor { return old }
         try keepBase(driver, from: old, to: floor, db)
-        // The driver's last event is below the floor, so the driver has no head event any more.
+        // If the driver's last event is below the floor, the driver has no head event any more.
         let losesHead = StoredEvents.moment(row[2]).map { $0 < floor } ?? false
         let update = try db.cachedStatement(
             sql: """
@@ -55,8 +56,8 @@ enum RetentionHorizon {
         return floor
     }
 
-    /// Stores the journey at the new floor: the journey after the last event between the two floors. Without such an
-    /// event, the old base stays; without an old base, it is IDLE.
+    /// Stores the journey at the new floor, which is the journey after the last event between the two floors. If there
+    /// is no such event, the stored journey remains. If there is no stored journey either, stores IDLE.
     private static func keepBase(_ driver: Int64, from old: Moment?, to floor: Moment, _ db: Database) throws {
         let keep = try db.cachedStatement(
             sql: """

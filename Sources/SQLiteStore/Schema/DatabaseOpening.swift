@@ -16,13 +16,13 @@ package struct DurabilityNotGranted: Error, Hashable, Sendable, CustomStringConv
 }
 
 package enum DatabaseOpening {
-    /// Returns why a database could not be opened, as SQLite's message without the SQL statement.
+    /// Returns the reason why a database could not be opened: SQLite's message without the SQL statement.
     package static func reason(_ error: any Error) -> String { RecordsUnreadable(error).description }
 
     /// Time limit for waiting for a lock. Usually one process uses the file; a backup or a shell may lock it for a
     /// moment.
     static let busyTimeoutSeconds = 5.0
-    /// Maximum number of read connections. While events come in, `lookUp` is the only read.
+    /// Maximum number of read connections. While events come in, only `lookUp` reads.
     static let readersMax = 4
     /// Page cache of the write connection, in KiB. The upper levels of the indexes of ten million events take about 20
     /// MB.
@@ -30,8 +30,9 @@ package enum DatabaseOpening {
     /// Page cache of each read connection, in KiB: a query needs a few pages, and all caches together must stay well
     /// under 150 MB.
     static let readerCacheKiB = 4 * 1024
-    /// Size in bytes to which SQLite truncates a WAL when it resets it; a long reader can make the WAL larger. Four
-    /// times the size from which on the WAL is copied (Checkpointer), because under load it grows while it is copied.
+    /// Size in bytes to which SQLite truncates a larger WAL when it resets it. A long reader can make the WAL larger
+    /// than that. The size is four times the one at which copying of the WAL starts (Checkpointer), because under load
+    /// the WAL grows while it is copied.
     static let walBytesMax = 256 * 1024 * 1024
 
     /// Opens or creates the file, migrates it to this binary's schema, and ensures that commits are durable.
@@ -62,9 +63,9 @@ package enum DatabaseOpening {
         return pool
     }
 
-    /// Refuses a database that this binary cannot use. Called before the file is opened for writing, which alone would
-    /// switch another program's database to WAL mode. Ignores SQLite's errors: they are left to opening the file for
-    /// writing, which can also roll back half a transaction.
+    /// Throws `MigrationRefusal` for a database that this binary cannot use. Must be called before the file is opened
+    /// for writing, because opening it for writing would already switch another program's database to WAL mode. Ignores
+    /// SQLite's errors: opening the file for writing reports them too, and can also roll back half a transaction.
     private static func refuseForeign(path: String, _ migrations: MigrationRun) throws {
         guard let reader = try? RecordsFile.connect(path) else { return }
         defer { try? reader.close() }
@@ -90,16 +91,19 @@ package enum DatabaseOpening {
         return try queue.read { db in try migrations.status(db) }
     }
 
-    /// - Throws: `MigrationRefusal` for a file whose migrations are not all applied; as `status` otherwise.
+    /// Checks that the file has all migrations of this binary.
+    ///
+    /// - Throws: `MigrationRefusal` if a migration is not applied; otherwise as `status`.
     package static func requireCurrent(path: String) throws {
         let queue = try RecordsFile.connect(path)
         defer { try? queue.close() }
         try queue.read(MigrationRun().requireCurrent)
     }
 
-    /// Whether both of SQLite's options for the whole process are set. Nothing here uses its memory statistics, and a
-    /// group of 30 events allocates memory about 1,500 times in SQLite. `page_cache.c` says what the other one is for.
-    /// In a process that has already used SQLite, both keep their defaults, which is slower but correct.
+    /// Whether both of SQLite's options for the whole process are set; the first use of this constant sets them. One
+    /// option turns off memory statistics. Nothing here uses them, and SQLite would update them for about 1,500
+    /// allocations in a group of 30 events. The other option skips empty truncations of the page cache (page_cache.c).
+    /// In a process that has already used SQLite, both options keep their defaults, which is slower but correct.
     static let isConfigured = dwell_stop_memory_statistics() == SQLITE_OK && dwell_skip_empty_truncations() == SQLITE_OK
 
     private static func connect(path: String) throws -> DatabasePool {
@@ -108,8 +112,8 @@ package enum DatabaseOpening {
         configuration.label = "dwell.sqlite"
         configuration.busyMode = .timeout(busyTimeoutSeconds)
         configuration.maximumReaderCount = readersMax
-        // WriterConnection rolls back a transaction that remains after a failed ROLLBACK before the next BEGIN; without
-        // this option, GRDB would end the process.
+        // A failed ROLLBACK may leave a transaction open. WriterConnection rolls that transaction back before the next
+        // BEGIN. Without this option, GRDB would end the process.
         configuration.allowsUnsafeTransactions = true
         configuration.prepareDatabase { db in
             try db.execute(sql: "PRAGMA cache_size = -\(readerCacheKiB)")
@@ -123,8 +127,8 @@ package enum DatabaseOpening {
     private static func makeDurable(_ db: Database) throws {
         try db.execute(sql: "PRAGMA synchronous = FULL")
         try db.execute(sql: "PRAGMA cache_size = -\(writerCacheKiB)")
-        // Deleted data is overwritten with zeros: a deleted driver is removed from the file, not only from its
-        // tables.
+        // SQLite overwrites deleted data with zeros. So a deleted driver is removed from the bytes of the file, not
+        // only from its tables.
         try db.execute(sql: "PRAGMA secure_delete = ON")
         try db.execute(sql: "PRAGMA journal_size_limit = \(walBytesMax)")
         for (pragma, expected) in [

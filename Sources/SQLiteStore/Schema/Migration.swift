@@ -5,7 +5,7 @@
 import Crypto
 
 package struct Migration: Sendable {
-    /// 1, 2, 3, ... without gaps.
+    /// The migration's number. Numbers are 1, 2, 3, ... without gaps.
     package var number: Int
     package var name: String
     package var sql: String

@@ -3,7 +3,7 @@
 
 package import GRDB
 
-/// Why this binary cannot use a database. The refused database is not changed.
+/// The reason why this binary cannot use a database. The refused database is not changed.
 package enum MigrationRefusal: Error, Hashable, Sendable, CustomStringConvertible {
     /// The database has migrations that this binary does not contain.
     case databaseIsNewer(applied: Int, known: Int)
@@ -78,12 +78,13 @@ package struct MigrationRun: Sendable {
         }
     }
 
-    /// Refuses a database that is empty, another program's, or of a version unknown to this binary.
+    /// Throws `MigrationRefusal` for a database that is empty, that is another program's, or whose version is unknown
+    /// to this binary.
     func requireDwell(_ db: Database) throws {
         _ = try status(db)
     }
 
-    /// Refuses what `requireDwell` refuses, and a database whose migrations are not all applied.
+    /// Throws `MigrationRefusal` as `requireDwell` does, and also for a database whose migrations are not all applied.
     func requireCurrent(_ db: Database) throws {
         let applied = try status(db).compactMap { $0.appliedAtMilliseconds == nil ? nil : $0.number }.max() ?? 0
         let known = migrations.map(\.number).max() ?? 0
@@ -101,9 +102,9 @@ package struct MigrationRun: Sendable {
         }
     }
 
-    /// Applies one migration in a transaction. Foreign keys are checked as a whole at its end, because a migration that
-    /// recreates a table violates them meanwhile. The pragma comes before the transaction, since SQLite ignores it
-    /// inside one.
+    /// Applies one migration in a transaction. Foreign keys are not enforced meanwhile, because a migration that
+    /// recreates a table violates them; they are checked as a whole at the end. The pragma comes before the
+    /// transaction, because SQLite ignores it inside one.
     private func apply(_ migration: Migration, to db: Database, atMilliseconds now: Int64) throws {
         try db.execute(sql: "PRAGMA foreign_keys = OFF")
         defer { try? db.execute(sql: "PRAGMA foreign_keys = ON") }

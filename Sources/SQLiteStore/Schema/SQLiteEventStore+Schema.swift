@@ -11,7 +11,9 @@ package struct AppliedSchema: Hashable, Sendable {
 }
 
 extension SQLiteEventStore {
-    /// Returns the applied schema. `openedAtMilliseconds`: the `nowMilliseconds` with which the store was opened.
+    /// Returns the applied schema.
+    ///
+    /// - Parameter openedAtMilliseconds: the `nowMilliseconds` with which the store was opened.
     package func schema(openedAtMilliseconds: Int64) async throws(StoreFailure) -> AppliedSchema {
         try await read { db in
             let rows = try Row.fetchAll(

@@ -7,7 +7,7 @@ package import JourneyModel
 extension SQLiteEventStore {
     /// Milliseconds without a heartbeat after which a row is deleted.
     static let instanceKeptMilliseconds: Int64 = 24 * 3600 * 1000
-    /// Maximum number of rows, however many names servers are started with.
+    /// Maximum number of rows, even if servers are started with more names than that.
     static let instancesMax = 64
 
     /// Inserts or updates the server's own row, and deletes rows without a recent heartbeat.

@@ -7,7 +7,7 @@ package import JourneyModel
 extension SettingsReloadRecord {
     /// Maximum number of records kept; older ones are deleted.
     static let recordsMax = 1000
-    /// Maximum number of characters of all details together.
+    /// Maximum number of characters of all details of one record together.
     static let detailsMax = 4096
 }
 
@@ -27,10 +27,10 @@ extension SQLiteEventStore {
         }
     }
 
-    /// Records that these settings are in force from `now` on. Writes nothing when they already were.
+    /// Records that these settings are in force from `now` on. Writes nothing if they were already in force.
     ///
-    /// Returns false when it left out the note: the last note of an earlier change is equal, so this one was not
-    /// written for this change.
+    /// Returns false if it left out the note. It does so if the last stored note is equal: the note was then written
+    /// for an earlier change, and not for this one.
     package func record(
         _ settings: VersionedSettings, note: SettingsChangeNote = SettingsChangeNote(), at now: Moment
     ) async throws(StoreFailure) -> Bool {
@@ -67,7 +67,8 @@ extension SQLiteEventStore {
     }
 }
 
-/// Reads the history from a database file, with or without a running server. An older version may have made the file.
+/// Reads the history from a database file, with or without a running server. An older version of Dwell may have written
+/// the file.
 package struct SettingsRecords: RecordsReader {
     package static let changesMax = 10_000
 

@@ -1,10 +1,10 @@
 // Copies the WAL into the database file on a separate connection, while the writer continues. By default, SQLite copies
-// it in the commit that finds a long WAL, and all requests wait for that commit: this caused the longest response
-// times.
+// the WAL within the commit that makes it long enough, and all requests wait for that commit. Such commits caused the
+// longest response times.
 //
-// SQLite resets the WAL only when it is copied to its end (https://www.sqlite.org/wal.html), but a writer that is never
-// idle always adds more. So the WAL is copied in several passes, each with less to copy, and the writer copies the rest
-// itself.
+// SQLite resets the WAL only after all of it is copied (https://www.sqlite.org/wal.html). But a writer that is never
+// idle adds to the WAL while it is copied. So the WAL is copied in several passes, each of which has less to copy, and
+// the writer itself copies the rest.
 
 internal import CSQLiteVFS
 internal import Dispatch
@@ -13,30 +13,32 @@ internal import GRDBSQLite
 internal import Synchronization
 
 final class Checkpointer: Sendable {
-    /// When to copy, and how much of the disk's time to use. Sizes are in pages of 4 KiB.
+    /// The rules for when to copy, and how much of the disk's time to use. Sizes are in pages of 4 KiB.
     struct Pace: Hashable, Sendable {
-        /// WAL size from which on it is copied: 62 MiB. A page changed ten times before that is copied once. A start
-        /// after a crash has to read a WAL of about this size.
+        /// WAL size at which copying starts: 62 MiB. Waiting for this size saves work: a page that changes ten times
+        /// before the copying is copied once. The size also limits how much of the WAL a start after a crash has to
+        /// read.
         var pagesMin = 16_000
-        /// WAL size up to which copying pauses for commits. Above it, copying does not pause, so that the WAL does not
-        /// grow without end.
+        /// WAL size up to which copying pauses after each step, so that commits can use the disk. With a larger WAL,
+        /// copying does not pause, so that the WAL does not grow without end.
         var pausedUpTo = 24_000
-        /// Maximum size of the rest that the writer copies, because all requests wait meanwhile.
+        /// Maximum size of the rest that the passes leave to the writer. It is small, because all requests wait while
+        /// the writer copies.
         var restMax = 200
-        /// Maximum number of passes; then the writer copies the rest, whatever its size.
+        /// Maximum number of passes. After them, the writer copies the rest, whatever its size.
         var passesMax = 8
-        /// Pages written and synced together in one step. After it, a waiting commit can use the disk.
+        /// Number of pages written and synced in one step. After a step, a waiting commit can use the disk.
         var step: Int32 = 64
         /// Length of the pause after a step, as a multiple of the step's duration.
         var pause = 1.0
-        /// Pages per step above `pausedUpTo`, without a pause.
+        /// Number of pages per step while the WAL is larger than `pausedUpTo`. There is no pause after such a step.
         var unpausedStep: Int32 = 512
     }
 
     private struct State: Sendable {
         /// WAL size after the writer's last commit.
         var pages = 0
-        /// WAL size from which on it is copied next time.
+        /// WAL size at which copying starts next time.
         var next: Int
         var isCopying = false
         var hasRemainder = false
@@ -56,8 +58,8 @@ final class Checkpointer: Sendable {
         configuration.label = "dwell.checkpoint"
         queue = try DatabaseQueue(path: path, configuration: configuration)
         try queue.inDatabase { db in
-            // Set explicitly and not left to SQLite's compile-time default: if the WAL is reset before the database
-            // file is synced, a power cut loses its content.
+            // Set explicitly, so that it does not depend on SQLite's compile-time default. If the WAL is reset before
+            // the database file is synced, a power cut loses the content of the WAL.
             try db.execute(sql: "PRAGMA synchronous = FULL")
             // The first read makes SQLite open the WAL.
             _ = try Row.fetchOne(db, sql: "SELECT 1 FROM sqlite_schema LIMIT 1")
@@ -102,8 +104,8 @@ final class Checkpointer: Sendable {
         return isRest
     }
 
-    /// Copies the WAL at the usual pace, and returns when that is done or impossible now. Called before a truncation,
-    /// to shorten the time that the writer and all requests wait for the truncation.
+    /// Copies the WAL at the usual pace. Returns when all of it is copied, or when copying is impossible now. Called
+    /// before a truncation, to shorten the time that the writer and all requests wait for the truncation.
     func copyAll() async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             queue.asyncWriteWithoutTransaction { [self] db in
@@ -118,7 +120,8 @@ final class Checkpointer: Sendable {
         }
     }
 
-    /// Stops copying within a step. Called before the WAL is truncated, which is impossible while it is copied.
+    /// Stops copying after at most one more step. Called before the WAL is truncated, because it cannot be truncated
+    /// while it is copied.
     func yieldToWriter() {
         if state.withLock(\.isCopying) { stopCopying() }
     }
@@ -149,8 +152,8 @@ final class Checkpointer: Sendable {
             var pages: Int32 = 0
             var copied: Int32 = 0
             let code = sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_PASSIVE, &pages, &copied)
-            // False if a reader's snapshot prevents copying the rest, the disk is full, or another connection holds the
-            // lock: copying is then tried again later.
+            // False if a reader's snapshot prevents copying the rest, if the disk is full, or if another connection
+            // holds the lock. Copying is then tried again later.
             isRestLeft = code == SQLITE_OK && copied == pages
             guard isRestLeft, state.withLock({ $0.pages - Int(pages) > pace.restMax && !$0.isClosed }) else { break }
         }

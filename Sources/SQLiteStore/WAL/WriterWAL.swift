@@ -10,8 +10,9 @@ final class WriterWAL {
     private let checkpointer: Checkpointer
     private let size: WALSize
 
-    /// Whether bytes of removed rows may still be in the WAL. While they may, `PRAGMA user_version` is 1, set in the
-    /// transaction that removes the rows: if the server ends before the WAL is truncated, the next start truncates it.
+    /// Whether the WAL may still contain bytes of removed rows and must be truncated. The transaction that removes the
+    /// rows sets `PRAGMA user_version` to 1, as a mark. If the server ends before the WAL is truncated, the next start
+    /// finds the mark and truncates the WAL.
     private(set) var needsTruncation: Bool
     private var isMarked: Bool
 
@@ -27,13 +28,14 @@ final class WriterWAL {
 
     // MARK: Purging
 
-    /// Milliseconds to wait for a reader that prevents truncation of the WAL. Only the group that removes rows waits: a
-    /// backup or a replicator may read for hours, and would delay every later group.
+    /// Milliseconds to wait for a reader that prevents truncation of the WAL. The writer waits only after a group that
+    /// removes rows. Its later attempts do not wait, because a backup or a replicator may read for hours, and every
+    /// later group would be delayed.
     private static let readerTimeoutMilliseconds: Int32 = 100
 
-    /// Sets or clears the mark `user_version`. Must be called within each transaction. The first transaction after the
-    /// truncation clears the mark; if none is committed, the mark remains, and only causes another truncation at the
-    /// next start.
+    /// Sets the mark `user_version` if the transaction removes something that must be gone from the WAL. Clears the
+    /// mark in the first transaction after the truncation. Must be called within each transaction. If no transaction is
+    /// committed after the truncation, the mark remains, and only causes another truncation at the next start.
     func mark(removesSomething: Bool) throws(SQLiteError) {
         guard removesSomething || (isMarked && !needsTruncation) else { return }
         let code = sqlite3_exec(connection, "PRAGMA user_version = \(removesSomething ? 1 : 0)", nil, nil, nil)
@@ -54,8 +56,8 @@ final class WriterWAL {
         return (try? statement.first({ _ in }, read: { row in row.integer(0) })) != 0
     }
 
-    /// Copies the WAL into the database file and truncates it. In the copied pages, `secure_delete` has overwritten the
-    /// removed rows. If a reader prevents the truncation, it remains pending.
+    /// Copies the WAL into the database file and truncates the WAL. The copied pages no longer contain the removed
+    /// rows, because `secure_delete` has overwritten them. If a reader prevents the truncation, it remains pending.
     func truncate() { truncate(busyTimeoutMilliseconds: 0) }
 
     func truncateAwaitingReaders() { truncate(busyTimeoutMilliseconds: Self.readerTimeoutMilliseconds) }
@@ -68,8 +70,8 @@ final class WriterWAL {
         needsTruncation = code != SQLITE_OK
     }
 
-    /// Truncates the WAL when this is not required: if a reader prevents it, no truncation becomes pending. Returns
-    /// whether the WAL is truncated.
+    /// Truncates the WAL, although this may not be required. If a reader prevents the truncation, it does not become
+    /// pending. Returns whether the WAL is truncated.
     func truncateUnlessRead() -> Bool {
         let neededTruncation = needsTruncation
         truncate()
@@ -80,8 +82,8 @@ final class WriterWAL {
 
     // MARK: The checkpointer's remainder
 
-    /// Copies the rest of the WAL when little is left, as far as possible without waiting. Must be called after each
-    /// commit. If everything is copied, the next commit resets the WAL.
+    /// Copies the rest that the checkpointer left in the WAL, as far as possible without waiting for readers. Must be
+    /// called after each commit. If everything is copied, the next commit resets the WAL.
     func copyRest() {
         guard checkpointer.logHas(pages: size.pages) else { return }
         sqlite3_wal_checkpoint_v2(connection, nil, SQLITE_CHECKPOINT_PASSIVE, nil, nil)

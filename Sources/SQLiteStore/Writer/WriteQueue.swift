@@ -44,7 +44,7 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
             return Array(line[..<taken])
         }
 
-        /// Returns the callbacks to run when the queue is drained.
+        /// Records that the writer is idle. Returns the callbacks to run, because the queue is drained.
         mutating func markWriterIdle() -> [@Sendable () -> Void] {
             writerIsAwake = false
             defer { whenDrained = [] }
@@ -59,7 +59,7 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
         self.requestsMax = requestsMax
     }
 
-    /// Requests in the queue.
+    /// The number of requests in the queue.
     var requestsWaiting: Int { state.withLock(\.requestCount) }
 
     func add(_ work: Work) -> Admission {
@@ -74,8 +74,9 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
         }
     }
 
-    /// Takes waiting work, up to `requestsMax` requests but at least one piece. An empty result means that no work
-    /// waits and the writer sleeps from now on.
+    /// Takes waiting work from the front of the queue: at least one piece, and further pieces while all taken pieces
+    /// together have at most `requestsMax` requests. Returns an empty array if no work waits. The writer then sleeps
+    /// until work is added.
     func take(requestsMax: Int) -> [Work] {
         let (work, whenDrained) = state.withLock { state in
             let taken = state.takeFirst(requestsMax: requestsMax)
@@ -95,7 +96,7 @@ final class WriteQueue<Work: QueuedWork>: Sendable {
     }
 
     /// Refuses all work added after this call. Calls `whenDrained` when all earlier work is done, which may be
-    /// immediately; if called several times, calls each callback.
+    /// immediately. If this function is called several times, each callback is called.
     func close(whenDrained: @escaping @Sendable () -> Void) {
         let isDrained = state.withLock { state in
             state.isClosed = true

@@ -18,8 +18,8 @@ final class Writer: @unchecked Sendable {
     /// Maximum number of requests per transaction: enough to share the cost of a sync among many, few enough that the
     /// first request does not wait long for the last.
     static let groupMax = 512
-    /// Maximum number of pieces of work that wait for refolds; only a piece whose event is stored is accepted beyond
-    /// it. The reason for the limit: all waiting pieces are checked each time that refolds continue.
+    /// Maximum number of pieces of work that wait for refolds. Beyond it, only a piece whose event is already stored is
+    /// accepted. The limit exists because all waiting pieces are checked each time that refolds continue.
     static let restingMax = 1_000
 
     private let pool: DatabasePool
@@ -27,16 +27,16 @@ final class Writer: @unchecked Sendable {
     private let queue: WriteQueue<WriterWork>
     private let checkpointer: Checkpointer
     private var connection: WriterConnection?
-    /// Work that waits until refolds may continue, in order of arrival. It is then taken before the work in the queue,
-    /// so that its first piece always finds part of the refold budget unused, and no later request of a driver
-    /// overtakes an earlier one.
+    /// Work that waits until refolds may continue, in order of arrival. It is taken, when refolds continue, before the
+    /// work in the queue. So its first piece always finds part of the refold budget unused, and no later request of a
+    /// driver overtakes an earlier one.
     private var resting: [WriterWork] = []
     private var isToWakeForRefolds = false
     private var isToWake = false
     /// The time of the last transaction since the WAL was truncated; nil if there was none.
     private var lastCommit: ContinuousClock.Instant?
 
-    /// - Parameter digests: identifies erased drivers; nil: no driver is ever erased.
+    /// - Parameter digests: computes the keyed hashes that identify erased drivers. Nil: no driver is ever erased.
     init(
         pool: DatabasePool, waitingMax: Int, digests: KeyedHashes?,
         checkpoints: Checkpointer.Pace = Checkpointer.Pace(), turnLength: Duration = WriterConnection.turnLength,
@@ -59,7 +59,7 @@ final class Writer: @unchecked Sendable {
         }
     }
 
-    /// Requests in the queue.
+    /// The number of requests in the queue.
     var requestsWaiting: Int { queue.requestsWaiting }
 
     /// Enqueues work, first in, first out. Fails it at once when the queue is full or closed.
@@ -103,8 +103,8 @@ final class Writer: @unchecked Sendable {
     }
 
     /// Keeps work that waits for refolds, and fails work beyond `restingMax`. Work whose event is stored is always
-    /// kept: while a driver's refold is not complete, no second event of that driver is stored, so there is little such
-    /// work.
+    /// kept. There is little such work, because no second event of a driver is stored while the driver's refold is not
+    /// complete.
     private func rest(_ waiting: [WriterWork]) {
         for work in waiting {
             if resting.count < Self.restingMax || work.hasStored {
@@ -130,8 +130,8 @@ final class Writer: @unchecked Sendable {
         }
     }
 
-    /// Retries in a second a truncation of the WAL that a reader prevented, whether or not anything is written until
-    /// then. Only one such retry is pending at a time.
+    /// Tries again, after a second, a truncation of the WAL that a reader prevented. The attempt is made whether or not
+    /// anything is written until then. Only one such attempt is pending at a time.
     private func wakeToTruncate() {
         guard !isToWake else { return }
         isToWake = true
@@ -182,9 +182,9 @@ final class Writer: @unchecked Sendable {
             pool.asyncWriteWithoutTransaction { [self] _ in
                 for work in resting { work.fail(.unavailable("the store is closed")) }
                 resting = []
-                // The WAL is copied here because the read connections, which are closed last, cannot copy it. Otherwise
-                // a copy of the database file alone, the only file that is visible after a server was stopped, would
-                // lack the content of the WAL.
+                // The WAL is copied into the database file here, because the read connections, which are closed last,
+                // cannot copy it. Otherwise a copy of the database file alone, which is the file that an operator sees
+                // after the server was stopped, would lack the content of the WAL.
                 _ = connection?.log.truncateUnlessRead()
                 connection = nil
                 continuation.resume()

@@ -2,9 +2,9 @@
 // when one of these fails.
 //
 // Requests normally have no savepoint. A refusal comes before a request's first write (EventAppending.swift), so only a
-// failing statement can leave half a request behind, and then the whole transaction is rolled back. If the cause is not
-// a request (disk full, I/O error), the whole group fails, as it affects every request. Otherwise the group runs again
-// with a savepoint around each request, and only the failing request is refused.
+// failing statement can leave half a request behind, and then the whole transaction is rolled back. If the failure was
+// not caused by a request (disk full, I/O error), the whole group fails, because the cause affects every request.
+// Otherwise the group runs again with a savepoint around each request, and only the failing request is refused.
 //
 // Not Sendable: used only on the writer's queue.
 
@@ -16,8 +16,8 @@ import RateLimiting
 
 final class WriterConnection {
     private let connection: OpaquePointer
-    /// Declared before the statements, because members are released in this order and the statements keep the
-    /// connection.
+    /// Declared before the statements, because members are released in the order of their declaration. The statements
+    /// keep the connection alive, which `log` still uses when it is released.
     let log: WriterWAL
     private let appending: EventAppending
     private let expiring: ExpiryStoring
@@ -34,15 +34,15 @@ final class WriterConnection {
     private let releaseSavepoint: PreparedStatement
 
     /// Time limit for adding work to one transaction. After it the transaction is committed, and the remaining work
-    /// goes to the end of the queue. A group of 512 events takes a fifth of the limit. The limit is for a batch of late
-    /// events in a journey of ten thousand: each of them rewrites the events after it, and the whole batch would delay
-    /// all other requests.
+    /// goes to the end of the queue. A group of 512 ordinary events takes a fifth of the limit. The limit is for a
+    /// batch of late events in a journey of ten thousand events: each late event rewrites the events after it, and one
+    /// transaction for the whole batch would delay all other requests.
     private let turnLength: Duration
     private let pace: RefoldPace
-    /// When refolds and deletions may continue. Only refolds and deletions that continue change it, never late events:
-    /// otherwise late events of other drivers could make work wait for a refold forever.
+    /// The time from which refolds and deletions may continue. Only refolds and deletions that continue change this
+    /// time. Late events do not: otherwise late events of other drivers could delay a waiting refold forever.
     private(set) var nextPiece = ContinuousClock.now
-    /// When work other than refolds and deletions was last done.
+    /// The time when work other than refolds and deletions was last done.
     private var lastOtherWork = ContinuousClock.now
     static let turnLength = Duration.milliseconds(100)
 
@@ -155,8 +155,8 @@ final class WriterConnection {
         }
     }
 
-    /// Sets when refolds may continue. If a refold or a deletion continued and there is other work, only other work
-    /// uses the writer for `restFactor` times as long.
+    /// Sets the time from which refolds and deletions may continue. If one continued in this transaction and there is
+    /// other work, only other work uses the writer for `restFactor` times as long as the continued work took.
     private func pauseRefolds(after done: [CompletedWork]) {
         let now = ContinuousClock.now
         if done.contains(where: { !$0.isPaced }) { lastOtherWork = now }
@@ -170,7 +170,7 @@ final class WriterConnection {
         let version = try dataVersion.first({ _ in }, read: { row in row.integer(0) })
         if version != lastDataVersion {
             appending.forgetDrivers()
-            // At its creation, `log` itself read the mark.
+            // Before the first transaction, `log` has read the mark itself, when it was created.
             if lastDataVersion != -1 { log.takeOverMark() }
         }
         lastDataVersion = version ?? -1
@@ -187,8 +187,9 @@ final class WriterConnection {
     }
 
     /// Returns `.unavailable` if the failed COMMIT has certainly stored nothing, else `.unknown`. SQLite has rolled the
-    /// transaction back, so this process does not see it. But its frames may be in the WAL, and a recovery after a
-    /// crash could find them. Once another transaction is committed, these frames are certainly overwritten.
+    /// transaction back, so this process does not see its changes. But its frames may be in the WAL, and a recovery
+    /// after a crash could find them. They are certainly overwritten once another transaction is committed, so
+    /// `isWritable` commits one.
     private func failure(ofCommit error: SQLiteError) -> StoreFailure {
         if error.provesThatCommitDidNotHappen || isWritable() {
             return .unavailable("commit failed: \(error)")
@@ -243,8 +244,8 @@ final class WriterConnection {
                 case .waits(let first):
                     return .waits(.appendMany([first] + appends[(index + 1)...], after: outcomes, waiting))
                 }
-                // A completed refold ends this transaction, so that its charge is applied before the next event is
-                // admitted.
+                // After a completed refold, the remaining events go to another transaction, so that the charge for the
+                // refold is applied before the next event is admitted.
                 if index + 1 < appends.count, append.isStored || .now >= turnEnds {
                     return .goesOn(.appendMany(Array(appends[(index + 1)...]), after: outcomes, waiting))
                 }
@@ -295,8 +296,8 @@ final class WriterConnection {
         }
     }
 
-    /// Stores the due expiries, each driver's in a savepoint: a driver whose rows cannot be read must not delay the
-    /// deadlines of others.
+    /// Stores the due expiries, each driver's in a separate savepoint, so that a driver whose rows cannot be read does
+    /// not delay the deadlines of others.
     private func expire(_ request: ExpiryRequest) throws(SQLiteError) -> StoredExpiries {
         var stored = StoredExpiries()
         try appending.drivers.writeChanged()
@@ -314,8 +315,9 @@ final class WriterConnection {
         return stored
     }
 
-    /// Refolds the next waiting driver, always in a savepoint: its rows may be unreadable, and a dry run, which refolds
-    /// all events of the driver in one transaction, is rolled back. Returns nil if no refold may continue now.
+    /// Refolds the next waiting driver, always in a savepoint. The savepoint is rolled back if the driver's rows are
+    /// unreadable, and at the end of a dry run, which refolds all events of the driver in one transaction. Returns nil
+    /// if no refold may continue now.
     private func refold(_ request: RefoldRequest) throws(SQLiteError) -> RefoldPart? {
         try appending.drivers.writeChanged()
         if request.isDryRun { appending.budget.rowsLeft = .max }
@@ -331,7 +333,7 @@ final class WriterConnection {
             part.failure = failure
         } else if let piece {
             part.counts = piece.counts
-            // Not complete: the next part continues with the same driver.
+            // If the refold is not complete, the next part continues with the same driver.
             if !piece.isComplete { part.next = due.number - 1 }
         }
         return part
@@ -346,8 +348,8 @@ final class WriterConnection {
         }
     }
 
-    /// Runs one request, in a savepoint if `isolating`. `sparing` returns true for errors that roll back only this
-    /// request when it is isolated.
+    /// Runs one request, in a savepoint if `isolating` is true. An error for which `sparing` returns true then rolls
+    /// back only this request; any other error is thrown.
     private func request<Outcome>(
         isolating: Bool, sparing: (SQLiteError) -> Bool = \.isAboutOneStatement,
         _ body: () throws(SQLiteError) -> Outcome

@@ -1,14 +1,15 @@
-// The kinds of the writer's work, each with the continuation of the task that waits for it. A continuation is resumed
-// exactly once, on the writer's queue, after the transaction; cancellation of the waiting task does not affect it.
+// The kinds of the writer's work, each with the continuation of the task that waits for it. Each continuation is
+// resumed exactly once: on the writer's queue after the transaction, or at once if the queue refuses the work.
+// Cancellation of the waiting task does not affect the work.
 
 import Engine
 import GRDB
 
-/// A single append has an unchecked continuation: a checked one costs one more object for each event. It is resumed
-/// once, since `Writer.add` fails work that it does not enqueue, and all work taken from the queue is completed or
-/// failed.
+/// One piece of the writer's work. Appends have unchecked continuations, because a checked one costs one more object
+/// for each event. Each of them is resumed exactly once: `Writer.add` fails work that it does not enqueue, and all work
+/// taken from the queue is completed or failed.
 ///
-/// Large and rare cases are `indirect`, so that an append moves as two words.
+/// Large and rare cases are `indirect`, so that a single append takes only two words when it is moved.
 enum WriterWork: QueuedWork {
     case append(PreparedAppend, UnsafeContinuation<EventOutcome, Never>)
     /// `after`: the outcomes of the preceding events of the same call, which are committed already.
@@ -39,7 +40,7 @@ enum WriterWork: QueuedWork {
         }
     }
 
-    /// Resumes the waiting task with a failure: nothing was stored, or the outcome is unknown.
+    /// Resumes the waiting task with a failure, which says that nothing was stored or that the outcome is unknown.
     func fail(_ failure: StoreFailure) {
         switch self {
         case .append(let append, let waiting): waiting.resume(returning: append.outcome(of: failure))
@@ -54,9 +55,9 @@ enum WriterWork: QueuedWork {
     }
 }
 
-/// A change of anything but events: ordinary SQL through GRDB, in a separate savepoint, so that its failure does not
-/// affect the other work of the transaction. A refusal that writes, such as one that counts a wrong guess, is an
-/// outcome and not a failure.
+/// A change of anything but events: ordinary SQL through GRDB. It runs in a separate savepoint, so that its failure
+/// does not affect the other work of the transaction. A refusal that writes something, such as the count of wrong
+/// guesses, is an outcome and not a failure, because a failure is rolled back.
 struct PendingChange: Sendable {
     /// Makes the change. May run a second time, after a rollback.
     let make: @Sendable (Database) throws -> CompletedChange
